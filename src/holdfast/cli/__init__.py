@@ -1,1 +1,46 @@
-"""TEMP"""
+"""The command line: thin, and quick to answer, because nothing heavy is imported before a command needs it."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+
+from holdfast.cli import data, demo, doctor, runs, train
+from holdfast.config.errors import InputError
+
+app = typer.Typer(
+    name="holdfast",
+    help="Fine-tune language models without losing their safety, teach them to take back mistakes, and measure it honestly.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+app.command("demo")(demo.demo)
+app.command("train")(train.train)
+app.command("tokens")(data.tokens)
+app.command("validate")(data.validate)
+app.command("doctor")(doctor.doctor)
+app.command("ls")(runs.ls)
+
+
+def main() -> None:
+    """Run; the user's mistakes end in one clear line and exit code 2, Ctrl-C in 130."""
+    try:
+        app(standalone_mode=False)
+    except InputError as error:
+        print(f"holdfast: {error}", file=sys.stderr)
+        sys.exit(2)
+    except typer.Exit as done:
+        sys.exit(done.exit_code)
+    except typer.Abort:
+        sys.exit(130)
+    except KeyboardInterrupt:
+        print("holdfast: interrupted", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader (head, less) has gone; Python would complain again when it closes stdout.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, fields
 
+import torch
 from torch import Tensor
+
+from holdfast.config import InputError
+
+DIFFERENTIABLE = ("logp", "entropy", "kl", "kl_rev", "delta")
+FROM_ANCHOR = ("logp_ref", "kl", "kl_rev", "delta", "top_ref")
+FROM_ANCHOR_LOGITS = ("kl", "kl_rev")  # no cache of logp_ref and top_ref can give these
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,10 +20,29 @@ class TokenStats:
     """1-D tensors over the tokens given. Those that need an anchor are None without one."""
 
     logp: Tensor
-    entropy: Tensor
     top: Tensor
+    entropy: Tensor | None = None  # None only where it was not asked for
     logp_ref: Tensor | None = None
     kl: Tensor | None = None  # KL(policy || anchor)
     kl_rev: Tensor | None = None  # KL(anchor || policy)
-    delta: Tensor | None = None  # a[top_ref] - a[top], never positive
+    delta: Tensor | None = None  # a[top_ref] - a[top], never positive unless softened
     top_ref: Tensor | None = None
+
+    def need(self, name: str) -> Tensor:
+        """The statistic of that name; a clear line where it is missing."""
+        value: Tensor | None = getattr(self, name)
+        if value is None:
+            what = "the anchor's hidden states or logits, not a cache of logp and top"
+            raise InputError(f"'{name}' is missing: it needs {what if name in FROM_ANCHOR_LOGITS else 'an anchor'}")
+        return value
+
+    def only(self, names: Collection[str]) -> TokenStats:
+        """logp, top and those."""
+        found = {field.name: getattr(self, field.name) for field in fields(TokenStats) if field.name in names}
+        return TokenStats(**{**found, "logp": self.logp, "top": self.top})
+
+    @staticmethod
+    def cat(parts: Sequence[TokenStats]) -> TokenStats:
+        """Chunks of tokens, one after another."""
+        columns = {field.name: [getattr(part, field.name) for part in parts] for field in fields(TokenStats)}
+        return TokenStats(**{name: torch.cat(each) for name, each in columns.items() if each[0] is not None})

@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class Role(IntEnum):
-    """Why a token is there. Integers, so that a tensor of roles compares with a member directly: ``roles == Role.ERROR``.
+    """Why a token is there. Integers, so that a tensor compares with a member directly: ``roles == Role.ERROR``.
 
     Everything but ``PROMPT`` carries a training target and is counted in a stream's denominator (MATH §2).
     """

@@ -1,1 +1,31 @@
-"""TEMP"""
+"""Chat template -> ids, roles, positions; the undo stack; soft and hard context; padding and packing."""
+
+from holdfast.tokens.batch import Context, TokenBatch, TokenRow, answer_positions, pack, pad
+from holdfast.tokens.masks import additive_mask, hard_mask
+from holdfast.tokens.rows import TruncationReport, prompt_ids, tokenize, tokenize_all, truncate
+from holdfast.tokens.show import render_html, render_terminal
+from holdfast.tokens.undo import StackContext, apply_undo, stack_context
+from holdfast.tokens.vocabulary import UNDO_TOKEN, find_undo_id
+
+__all__ = [
+    "UNDO_TOKEN",
+    "Context",
+    "StackContext",
+    "TokenBatch",
+    "TokenRow",
+    "TruncationReport",
+    "additive_mask",
+    "answer_positions",
+    "apply_undo",
+    "find_undo_id",
+    "hard_mask",
+    "pack",
+    "pad",
+    "prompt_ids",
+    "render_html",
+    "render_terminal",
+    "stack_context",
+    "tokenize",
+    "tokenize_all",
+    "truncate",
+]

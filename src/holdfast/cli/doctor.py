@@ -1,0 +1,117 @@
+"""`holdfast doctor`: what this machine has, and the exact command for what it lacks."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from importlib import metadata
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from holdfast.cli.output import json_option, write_json
+
+CORE = ("torch", "transformers", "accelerate", "peft", "safetensors", "scipy", "pydantic", "typer", "rich")
+EXTRAS = {
+    "data": ("datasets", "pyarrow"),
+    "gpu": ("bitsandbytes", "triton"),
+    "dev": ("pytest", "hypothesis", "mypy", "ruff", "trl", "lm_eval"),
+}
+LANDLOCK_CREATE_RULESET, LANDLOCK_VERSION_FLAG = 444, 1
+
+
+def doctor(json: json_option = None) -> None:
+    """Versions, devices, isolation tiers, disk, and what is missing for which extra."""
+    report = {
+        "python": platform.python_version(),
+        "versions": {name: _version(name) for name in CORE},
+        "devices": _devices(),
+        "isolation": _isolation(),
+        "disk": _disk(),
+        "extras": {name: _missing(name) for name in EXTRAS},
+    }
+    if write_json(json, report):
+        return
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_row("python", f"{report['python']} ({sys.executable})")
+    for name, version in report["versions"].items():  # type: ignore[attr-defined]
+        table.add_row(name, version or "missing: pip install holdfast")
+    for device in report["devices"]:
+        table.add_row("device", device)
+    for tier, state in report["isolation"].items():  # type: ignore[attr-defined]
+        table.add_row(f"isolation: {tier}", state)
+    table.add_row("disk", str(report["disk"]))
+    for extra, missing in report["extras"].items():  # type: ignore[attr-defined]
+        lack = f"missing {', '.join(missing)}: pip install 'holdfast[{extra}]'" if missing else "complete"
+        table.add_row(f"extra: {extra}", lack)
+    Console(highlight=False).print(table)
+
+
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _missing(extra: str) -> list[str]:
+    return [name for name in EXTRAS[extra] if importlib.util.find_spec(name) is None]
+
+
+def _devices() -> list[str]:
+    if importlib.util.find_spec("torch") is None:
+        return ["torch is missing: pip install holdfast"]
+    import torch
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    devices = [f"cpu: {cores} cores, {torch.get_num_threads()} torch threads"]
+    for index in range(torch.cuda.device_count()):
+        properties = torch.cuda.get_device_properties(index)
+        devices.append(f"cuda:{index}: {properties.name}, {properties.total_memory / 2**30:.0f} GiB")
+    if torch.backends.mps.is_available():
+        devices.append("mps")
+    return devices
+
+
+def _isolation() -> dict[str, str]:
+    """Whether untrusted code could be confined here; each tier is tried, not looked up."""
+    return {"bubblewrap": _bubblewrap(), "landlock": _landlock(), "seccomp": _seccomp()}
+
+
+def _bubblewrap() -> str:
+    path = shutil.which("bwrap")
+    if path is None:
+        return "missing: apt-get install bubblewrap (or your system's package)"
+    command = [path, "--ro-bind", "/", "/", "--unshare-all", "--die-with-parent", "true"]
+    try:
+        outcome = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    except subprocess.TimeoutExpired:
+        return "installed, but does not answer"
+    return "works" if outcome.returncode == 0 else f"installed, but refused: {outcome.stderr.strip()[:120]}"
+
+
+def _landlock() -> str:
+    if not sys.platform.startswith("linux"):
+        return "Linux only"
+    libc: Any = ctypes.CDLL(None, use_errno=True)
+    abi = libc.syscall(LANDLOCK_CREATE_RULESET, None, 0, LANDLOCK_VERSION_FLAG)
+    return f"works (ABI {abi})" if abi > 0 else f"not in this kernel: {os.strerror(ctypes.get_errno())}"
+
+
+def _seccomp() -> str:
+    try:
+        with open("/proc/self/status", encoding="ascii") as status:
+            return "works" if any(line.startswith("Seccomp:") for line in status) else "not in this kernel"
+    except OSError:
+        return "Linux only"
+
+
+def _disk() -> str:
+    usage = shutil.disk_usage(".")
+    return f"{usage.free / 2**30:.0f} GiB free of {usage.total / 2**30:.0f} GiB here"

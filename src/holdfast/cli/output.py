@@ -1,0 +1,27 @@
+"""`--json FILE` (`-` for stdout): the same figures for a program that a person sees as a table."""
+
+from __future__ import annotations
+
+import json as json_format
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+json_option = Annotated[Path | None, typer.Option("--json", help="Write the figures as JSON; - for stdout")]
+
+
+def write_json(target: Path | None, value: Any) -> bool:
+    """Write ``value`` where asked; returns whether stdout is taken, so that no table is printed on top of it."""
+    if target is None:
+        return False
+    text = json_format.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    if str(target) == "-":
+        sys.stdout.write(text)
+        return True
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(target)
+    return False

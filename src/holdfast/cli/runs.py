@@ -1,0 +1,68 @@
+"""`holdfast ls`: what is here: runs, embedded models, objectives."""
+
+from __future__ import annotations
+
+import json as json_format
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import yaml
+from rich.console import Console
+from rich.table import Table
+
+from holdfast.cli.output import json_option, write_json
+
+
+def ls(
+    folder: Annotated[Path, typer.Argument(help="Where the runs are")] = Path("runs"),
+    json: json_option = None,
+) -> None:
+    """List runs with their progress, and what the package brings along."""
+    runs = [describe_run(path.parent) for path in sorted(folder.glob("**/config.yaml"))]
+    if write_json(json, {"runs": runs}):
+        return
+    console = Console(highlight=False)
+    if runs:
+        table = Table("run", "model", "objectives", "step", "loss", "nll", "checkpoint", box=None, header_style="bold")
+        for run in runs:
+            table.add_row(*(str(run[column]) for column in ("run", "model", "objectives", "step", "loss", "nll", "checkpoint")))
+        console.print(table)
+    else:
+        console.print(f"no runs under {folder}; start one: holdfast train configs/sft.yaml")
+    console.print("embedded models: tiny:base, tiny:aligned")
+
+
+def describe_run(run: Path) -> dict[str, Any]:
+    """One line about a run directory, whatever state it was left in."""
+    try:
+        config = yaml.safe_load((run / "config.yaml").read_text(encoding="utf-8"))
+        model = config["model"]["name"]
+        objectives = " + ".join(stream["objective"] for stream in config["streams"])
+    except (OSError, yaml.YAMLError, KeyError, TypeError):
+        model = objectives = "unreadable config"
+    last = _last_row(run / "steps.jsonl")
+    checkpoints = sorted(path.name for path in (run / "checkpoints").glob("step-*"))
+    return {
+        "run": str(run),
+        "model": model,
+        "objectives": objectives,
+        "step": last.get("step", 0),
+        "loss": round(last["loss"], 4) if "loss" in last else "",
+        "nll": round(last["nll"], 4) if "nll" in last else "",
+        "checkpoint": checkpoints[-1] if checkpoints else "",
+    }
+
+
+def _last_row(path: Path) -> dict[str, Any]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return {}
+    for line in reversed(lines):  # the last line may be torn by a kill
+        try:
+            row: dict[str, Any] = json_format.loads(line)
+        except ValueError:
+            continue
+        return row
+    return {}

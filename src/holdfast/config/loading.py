@@ -1,0 +1,163 @@
+"""YAML + dotted overrides -> a frozen model; every mistake is one line with file, line and field."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+import yaml
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from holdfast.config.base import Settings
+from holdfast.config.errors import InputError, did_you_mean
+
+SettingsType = TypeVar("SettingsType", bound=Settings)
+FieldPath = tuple[str | int, ...]
+
+
+def load_config(kind: type[SettingsType], path: str | Path, overrides: Sequence[str] = ()) -> SettingsType:
+    """Read ``path``, apply ``key.sub=value`` overrides, validate."""
+    path = Path(path)
+    tree, lines = _read_yaml(path)
+    for override in overrides:
+        _apply_override(tree, override)
+    try:
+        return kind.model_validate(tree)
+    except ValidationError as error:
+        overridden = {override.partition("=")[0] for override in overrides}
+        raise InputError(
+            "\n".join(_explain(kind, detail, path, lines, overridden) for detail in error.errors())
+        ) from None
+
+
+def dump_config(config: Settings) -> str:
+    """The YAML that loads back to ``config``, defaults written out."""
+    return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+
+
+class _Loader(yaml.SafeLoader):
+    """SafeLoader that reads 1e-5 as a number (YAML 1.1 calls it a string) and refuses duplicate keys."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if key.value in seen:
+                raise yaml.constructor.ConstructorError(None, None, f"key '{key.value}' stands twice", key.start_mark)
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"^[-+]?(\d[\d_]*)(\.\d*)?[eE][-+]?\d+$"),
+    list("-+0123456789"),
+)
+
+
+def _read_yaml(path: Path) -> tuple[dict[str, Any], dict[FieldPath, int]]:
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read: {error}") from None
+    try:
+        tree = yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
+        node = yaml.compose(text, _Loader)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f":{mark.line + 1}" if mark else ""
+        raise InputError(f"{path}{where}: not valid YAML: {getattr(error, 'problem', error)}") from None
+    if not isinstance(tree, dict):
+        raise InputError(f"{path}: expected a mapping of settings at the top")
+    return tree, dict(_line_numbers(node, ()))
+
+
+def _line_numbers(node: yaml.Node, at: FieldPath) -> Iterator[tuple[FieldPath, int]]:
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            yield (*at, key.value), key.start_mark.line + 1
+            yield from _line_numbers(value, (*at, key.value))
+    elif isinstance(node, yaml.SequenceNode):
+        for index, value in enumerate(node.value):
+            yield (*at, index), value.start_mark.line + 1
+            yield from _line_numbers(value, (*at, index))
+
+
+def _apply_override(tree: dict[str, Any], override: str) -> None:
+    key, equals, value = override.partition("=")
+    if not equals or not key:
+        raise InputError(f"override '{override}': expected key=value, for instance training.lr=1e-5")
+    *parents, last = key.split(".")
+    target: Any = tree
+    for depth, part in enumerate(parents):
+        target = _descend(target, part, ".".join(parents[: depth + 1]), override)
+    try:
+        parsed = yaml.load(value, _Loader)  # noqa: S506 - a SafeLoader
+    except yaml.YAMLError:
+        raise InputError(f"override '{override}': the value is not valid YAML") from None
+    if isinstance(target, list):
+        target[_index(target, last, override)] = parsed
+    else:
+        target[last] = parsed
+
+
+def _descend(target: Any, part: str, name: str, override: str) -> Any:
+    if isinstance(target, list):
+        return target[_index(target, part, override)]
+    child = target.setdefault(part, {})
+    if child is None:
+        child = target[part] = {}
+    if not isinstance(child, dict | list):
+        raise InputError(f"override '{override}': '{name}' is a single value and has no fields")
+    return child
+
+
+def _index(items: list[Any], part: str, override: str) -> int:
+    if not part.isdigit() or int(part) >= len(items):
+        raise InputError(f"override '{override}': expected an index from 0 to {len(items) - 1}, got '{part}'")
+    return int(part)
+
+
+def _explain(
+    kind: type[Settings], detail: ErrorDetails, path: Path, lines: dict[FieldPath, int], overridden: set[str]
+) -> str:
+    at = tuple(part for part in detail["loc"] if not _is_union_tag(part))
+    field = ".".join(map(str, at)) or "(top)"
+    line = next((lines[at[:n]] for n in range(len(at), 0, -1) if at[:n] in lines), None)
+    where = "command line" if field in overridden else f"{path}:{line}" if line else str(path)
+    message = detail["msg"].removeprefix("Value error, ")
+    if detail["type"] == "extra_forbidden":
+        known = _fields_at(kind, at[:-1])
+        return f"{where}: field '{field}': unknown{did_you_mean(str(at[-1]), known) or '; known: ' + ', '.join(known)}"
+    if detail["type"] == "missing":
+        return f"{where}: field '{field}': missing"
+    return f"{where}: field '{field}': {message}, got {detail['input']!r}"
+
+
+def _is_union_tag(part: str | int) -> bool:
+    return isinstance(part, str) and (part[:1].isupper() or "[" in part or part in {"str", "int", "float", "bool"})
+
+
+def _fields_at(kind: type[BaseModel], at: FieldPath) -> list[str]:
+    """Names of the fields that may stand at ``at``, found by walking the models' annotations."""
+    models: list[type[BaseModel]] = [kind]
+    for part in at:
+        if isinstance(part, int):
+            continue
+        models = [
+            found
+            for model in models
+            if part in model.model_fields
+            for found in _models_in(model.model_fields[part].annotation)
+        ]
+    return sorted({name for model in models for name in model.model_fields})
+
+
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for argument in get_args(annotation) for model in _models_in(argument)]

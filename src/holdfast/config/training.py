@@ -1,0 +1,122 @@
+"""What `holdfast train` reads: a model, an anchor, one or more streams, and how to step."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from holdfast.config.base import Settings
+
+Precision = Literal["fp32", "bf16", "fp16"]
+TokenInit = Literal["mean", "description", "related", "mixed"]
+
+
+class ModelSettings(Settings):
+    """The model to train, and the tokens it must learn anew."""
+
+    name: str
+    precision: Precision = "fp32"
+    device: str = "auto"
+    attention: Literal["sdpa", "eager", "flash_attention_2"] = "sdpa"
+    allow_pickle: bool = False
+    new_tokens: tuple[str, ...] = ()
+    new_token_init: TokenInit = "mean"
+
+
+class AnchorSettings(Settings):
+    """The frozen aligned model that objectives compare with; by default the model as it was before training."""
+
+    model: str | None = None
+    via: Literal["auto", "model", "adapter_off", "cache"] = "auto"
+    cache: str | None = None  # folder of the anchor cache
+    cache_hidden: bool = True  # keep hidden states too: exact kl without an anchor pass
+
+
+class StreamSettings(Settings):
+    """One dataset with its own objective, weight and share of every step."""
+
+    data: str
+    objective: str = "sft"
+    options: dict[str, Any] = Field(default_factory=dict)
+    weight: float = Field(default=1.0, gt=0)
+    share: float = Field(default=1.0, gt=0)
+    limit: int | None = Field(default=None, gt=0)
+    skip_bad: int = Field(default=0, ge=0)
+    name: str | None = None
+
+
+class LoraSettings(Settings):
+    """Low-rank adapters (peft); ``quantize: nf4`` makes it QLoRA."""
+
+    r: int = Field(default=16, gt=0)
+    alpha: float = Field(default=32, gt=0)
+    dropout: float = Field(default=0.0, ge=0, lt=1)
+    targets: str | tuple[str, ...] = "all-linear"
+    quantize: Literal["nf4"] | None = None
+    merge: bool = False
+
+
+class TrainingSettings(Settings):
+    """How to step. ``batch_size`` counts rows of one optimizer step over all streams, processes and micro-batches."""
+
+    epochs: float = Field(default=1.0, gt=0)
+    max_steps: int | None = Field(default=None, gt=0)
+    batch_size: int = Field(default=32, gt=0)
+    micro_batch: int | None = Field(default=None, gt=0)  # rows per forward of one process; default: as many as fit
+    lr: float = Field(default=2e-5, gt=0)
+    scheduler: str = "linear"
+    warmup_steps: int = Field(default=0, ge=0)
+    optimizer: str = "adamw_torch"
+    adam_beta1: float = Field(default=0.9, ge=0, lt=1)
+    adam_beta2: float = Field(default=0.999, ge=0, lt=1)
+    weight_decay: float = Field(default=0.0, ge=0)
+    max_grad_norm: float = Field(default=1.0, ge=0)
+    max_length: int = Field(default=2048, gt=1)
+    packing: bool = False
+    context: Literal["soft", "hard"] = "soft"
+    precision: Precision = "fp32"
+    gradient_checkpointing: bool = False
+    seed: int = 0
+    log_every: int = Field(default=1, gt=0)
+    save_every: int | None = Field(default=None, gt=0)  # steps; default: only at the end
+    keep: int = Field(default=2, gt=0)  # checkpoints
+    chunk_tokens: int | None = Field(default=None, gt=0)
+    head: Literal["auto", "fused", "logits"] = "auto"
+
+
+class TrainConfig(Settings):
+    """A whole training run."""
+
+    run: str
+    model: ModelSettings
+    anchor: AnchorSettings = AnchorSettings()
+    streams: tuple[StreamSettings, ...]
+    training: TrainingSettings = TrainingSettings()
+    lora: LoraSettings | None = None
+    report_to: tuple[str, ...] = ()
+
+    @field_validator("model", mode="before")
+    @classmethod
+    def _name_alone(cls, value: Any) -> Any:
+        return {"name": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _shares_fit(self) -> TrainConfig:
+        if not self.streams:
+            raise ValueError("expected at least one stream")
+        rows_per_step(self.training.batch_size, [stream.share for stream in self.streams])
+        return self
+
+
+def rows_per_step(batch_size: int, shares: list[float]) -> list[int]:
+    """Split a step's rows by share (largest remainder); every stream gets at least one."""
+    total = sum(shares)
+    exact = [batch_size * share / total for share in shares]
+    rows = [int(x) for x in exact]
+    by_remainder = sorted(range(len(rows)), key=lambda i: rows[i] - exact[i])
+    for i in by_remainder[: batch_size - sum(rows)]:
+        rows[i] += 1
+    if min(rows) == 0:
+        raise ValueError(f"batch_size {batch_size} leaves a stream without rows: raise batch_size or that stream's share")
+    return rows

@@ -1,0 +1,205 @@
+"""A token-separable loss with its gradient taken in the forward: 4 products, one chunk of logits alive.
+
+The chunked backend needs the logits again in its backward. Here the objective is known in the forward, and its gradient
+in the logits needs only its slopes in a few 1-D statistics (``logit_chunk``), so each chunk is finished at once. The
+backward multiplies by the upstream scalar.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from holdfast.heads.anchor import Reference
+from holdfast.heads.chunked import HeadGradients
+from holdfast.heads.logit_chunk import Want
+from holdfast.heads.products import operand_dtype
+from holdfast.heads.sources import GivenLogits, Source
+from holdfast.heads.stats import DIFFERENTIABLE, TokenStats
+from holdfast.heads.walk import Walk
+
+Objective = Callable[[TokenStats, slice], Tensor]
+"""(statistics of some tokens, which of the N rows they are) -> the loss of each, from its own statistics alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Rows start..stop that share an objective: a stream's tokens. The reference has the group's rows only."""
+
+    start: int
+    stop: int
+    objective: Objective
+    reference: Reference | None = None
+    soften: float | None = None
+    want: Collection[str] | None = None  # statistics to take besides logp and top; None: all there are
+
+
+class FusedLoss(NamedTuple):
+    """``loss`` = sum of scale * per_token, differentiable; the rest is detached. ``stats``: one per group."""
+
+    loss: Tensor
+    per_token: Tensor
+    stats: list[TokenStats]
+    grad_norm: Tensor | None  # |d loss_t / d logits| of every token, without the scale
+
+
+def fused_loss(
+    hidden: Tensor,
+    weight: Tensor,
+    targets: Tensor,
+    groups: Sequence[Group],
+    *,
+    scale: Tensor,
+    chunk_tokens: int | None = None,
+    num_vocab: int | None = None,
+    want_grad_norm: bool = False,
+) -> FusedLoss:
+    """The summed loss of hidden states [N, H] under a head [V, H], objective by objective.
+
+    Differentiable once in ``hidden`` and ``weight``; a weight that needs no gradient saves its product. ``scale`` [N]
+    is a constant: stream weight / token count.
+    """
+    for_hidden, for_weight = (torch.is_grad_enabled() and x.requires_grad for x in (hidden, weight))
+    dtype = operand_dtype(hidden, weight)
+    with torch.no_grad(), torch.autocast(hidden.device.type, enabled=False):
+        taken = HeadGradients(hidden, weight, dtype, num_vocab, for_hidden, for_weight)
+        sink = taken if for_hidden or for_weight else None
+        found = _Pass(taken.policy, targets, scale, sink, chunk_tokens, num_vocab, want_grad_norm).over(groups)
+    if sink is None:
+        return found.result
+    return found.result._replace(loss=_GradientTaken.apply(found.result.loss, sink, found.unit, hidden, weight))
+
+
+def loss_from_logits(
+    logits: Tensor,
+    targets: Tensor,
+    groups: Sequence[Group],
+    *,
+    scale: Tensor,
+    chunk_tokens: int | None = None,
+    num_vocab: int | None = None,
+    want_grad_norm: bool = False,
+) -> FusedLoss:
+    """The same from logits [N, V] that a model has made itself (soft-capped, with a bias, ...).
+
+    References are ``Reference(logits=...)`` or cached.
+    """
+    sink = _LogitGradients(logits) if torch.is_grad_enabled() and logits.requires_grad else None
+    with torch.no_grad(), torch.autocast(logits.device.type, enabled=False):
+        policy = GivenLogits(logits.detach()[:, :num_vocab])
+        found = _Pass(policy, targets, scale, sink, chunk_tokens, num_vocab, want_grad_norm).over(groups)
+    if sink is None:
+        return found.result
+    return found.result._replace(loss=_GradientTaken.apply(found.result.loss, sink, found.unit, logits))
+
+
+class _Sink(Protocol):
+    """Takes the gradient of each chunk of logits, and gives the gradient of what they were made of."""
+
+    def add(self, rows: slice, grad: Tensor) -> None: ...
+
+    def cast(self, factor: Tensor) -> tuple[Tensor | None, ...]: ...
+
+
+class _LogitGradients:
+    def __init__(self, logits: Tensor) -> None:
+        self.logits = torch.zeros_like(logits)
+
+    def add(self, rows: slice, grad: Tensor) -> None:
+        self.logits[rows, : grad.shape[1]] = grad
+
+    def cast(self, factor: Tensor) -> tuple[Tensor | None, ...]:
+        return (self.logits.mul_(factor),)
+
+
+class _Found(NamedTuple):
+    result: FusedLoss
+    unit: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class _Pass:
+    policy: Source
+    targets: Tensor
+    scale: Tensor
+    sink: _Sink | None
+    chunk_tokens: int | None
+    num_vocab: int | None
+    want_grad_norm: bool
+
+    def over(self, groups: Sequence[Group]) -> _Found:
+        num_rows = len(self.targets)
+        ends = [0, *(group.stop for group in groups)]
+        assert [group.start for group in groups] == ends[:-1], "groups follow one another"
+        assert ends[-1] == num_rows == len(self.scale), "and cover every row"
+        scale = self.scale.to(self.policy.dtype)
+        # Gradients are gathered in units of the largest scale: 1 / token count would underflow in float16.
+        unit = scale.abs().amax() if num_rows else scale.new_ones(())
+        relative = scale / unit.clamp(min=torch.finfo(scale.dtype).tiny)
+        per_token = torch.zeros_like(scale)
+        grad_norm = torch.zeros_like(scale) if self.want_grad_norm and self.sink is not None else None
+        stats = [self._one(group, relative, per_token, grad_norm) for group in groups]
+        return _Found(FusedLoss((scale * per_token).sum(), per_token, stats, grad_norm), unit)
+
+    def _one(self, group: Group, relative: Tensor, per_token: Tensor, grad_norm: Tensor | None) -> TokenStats:
+        """Walk over one group's chunks, writing its rows of ``per_token`` and ``grad_norm``."""
+        want = Want.make(group.reference, group.want, group.soften)
+        if group.reference is not None:
+            assert group.reference.num_rows == group.stop - group.start, "a reference has its group's rows"
+        targets = self.targets[group.start : group.stop]
+        parts = []
+        walk = Walk(self.policy, group.reference, targets, want, group.start, self.chunk_tokens, self.num_vocab)
+        for within, chunk, stats in walk:
+            rows = slice(group.start + within.start, group.start + within.stop)
+            parts.append(stats)
+            per_token[rows], slopes = _slopes(group.objective, stats, rows, self.sink is not None)
+            if self.sink is None or not slopes:
+                continue
+            if grad_norm is None:
+                grad = chunk.gradient({name: slope * relative[rows] for name, slope in slopes.items()})
+            else:
+                grad = chunk.gradient(slopes)
+                grad_norm[rows] = torch.linalg.vector_norm(grad, dim=-1)
+                grad.mul_(relative[rows, None])
+            self.sink.add(rows, grad)
+        return TokenStats.cat(parts) if parts else walk.nothing()
+
+
+def _slopes(objective: Objective, stats: TokenStats, rows: slice, wanted: bool) -> tuple[Tensor, dict[str, Tensor]]:
+    """The loss of every token, and its derivative in each statistic it reads."""
+    if not wanted:
+        return objective(stats, rows), {}
+    leaves = {name: value for name in DIFFERENTIABLE if (value := getattr(stats, name)) is not None}
+    for value in leaves.values():
+        value.requires_grad_()
+    with torch.enable_grad():
+        loss = objective(stats, rows)
+        assert loss.shape == stats.logp.shape, "an objective gives one loss per token"
+        found: Sequence[Tensor | None] = [None] * len(leaves)
+        if loss.requires_grad:
+            found = torch.autograd.grad(loss.sum(), list(leaves.values()), allow_unused=True)
+    for value in leaves.values():
+        value.requires_grad_(False)
+    return loss.detach(), {name: slope for name, slope in zip(leaves, found, strict=True) if slope is not None}
+
+
+class _GradientTaken(torch.autograd.Function):
+    """A value whose gradient is known already."""
+
+    @staticmethod
+    def forward(ctx: Any, value: Tensor, sink: _Sink, unit: Tensor, *inputs: Tensor) -> Tensor:  # noqa: ARG004
+        ctx.sink, ctx.unit = sink, unit
+        return value.clone()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
+        if ctx.sink is None:
+            raise RuntimeError("the fused loss gives its gradient once; call it again, or use token_stats")
+        sink, ctx.sink = ctx.sink, None  # in-place below: the gradient is as large as the head itself
+        return (None, None, None, *sink.cast(upstream * ctx.unit))

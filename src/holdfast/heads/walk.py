@@ -1,0 +1,68 @@
+"""Logits a chunk of tokens at a time, never more than one chunk of them alive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from holdfast.heads.anchor import Reference
+from holdfast.heads.logit_chunk import LogitChunk, Want
+from holdfast.heads.sources import Source, anchor_source
+from holdfast.heads.stats import TokenStats
+
+CHUNK_BYTES = {"cpu": 256 * 2**20}
+"""Byte budget of a chunk's arrays together, by device type.
+
+On a CPU fresh pages cost as much as arithmetic; on a GPU every chunk rewrites the weight's gradient, so few are better.
+"""
+CHUNK_BYTES_ELSEWHERE = 2 * 2**30
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """All chunks of some tokens: iterate to get (rows, the chunk, its statistics)."""
+
+    policy: Source
+    reference: Reference | None
+    targets: Tensor
+    want: Want
+    start: int = 0  # first row of the policy's; reference and targets begin at it
+    chunk_tokens: int | None = None
+    num_vocab: int | None = None
+
+    def __iter__(self) -> Iterator[tuple[slice, LogitChunk, TokenStats]]:
+        num_rows = len(self.targets)
+        if num_rows == 0:
+            return
+        policy, want = self.policy, self.want
+        anchor = anchor_source(self.reference, policy, self.num_vocab) if want.live else None
+        cache = None if self.reference is None or self.reference.live else self.reference
+        size = chunk_size(num_rows, policy, len(want.maps), self.chunk_tokens)
+        chunk = LogitChunk(want, size, policy.num_vocab, policy.dtype, policy.device)
+        for first in range(0, num_rows, size):
+            last = min(first + size, num_rows)
+            chunk.resize(last - first)
+            policy.fill(chunk.map("a"), slice(self.start + first, self.start + last))
+            if anchor is not None:
+                anchor.fill(chunk.map("b"), slice(first, last))
+            cached = None if cache is None else cache.rows(first, last)
+            yield slice(first, last), chunk, chunk.measure(self.targets[first:last], cached)
+
+    def nothing(self) -> TokenStats:
+        """The statistics of no tokens at all."""
+        nothing = torch.zeros(0, dtype=self.policy.dtype, device=self.policy.device)
+        stats = {name: nothing.long() if name == "top_ref" else nothing.clone() for name in self.want.stats}
+        return TokenStats(logp=nothing, top=nothing.long(), **stats)
+
+
+def chunk_size(num_rows: int, policy: Source, num_maps: int, chunk_tokens: int | None) -> int:
+    """Tokens of a chunk: as asked, or as the byte budget allows, evened out so that the last one is no stub."""
+    if chunk_tokens is None:
+        budget = CHUNK_BYTES.get(policy.device.type, CHUNK_BYTES_ELSEWHERE)
+        chunk_tokens = max(1, budget // (policy.num_vocab * policy.dtype.itemsize * num_maps))
+    assert chunk_tokens >= 1
+    num_chunks = -(-num_rows // chunk_tokens)
+    return -(-num_rows // num_chunks)

@@ -1,0 +1,64 @@
+"""Preference alignment ([002] eq. 3-7): where policy and anchor would say different tokens, prefer the anchor's."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+from holdfast.config import InputError, did_you_mean
+from holdfast.heads import TokenStats
+from holdfast.objectives.csft import QI_2024, Beta, csft
+
+KlMode = Literal["grad", "detach", "off"]
+
+
+def pa(stats: TokenStats, *, kl: KlMode = "grad", kl_clip: float | None = None) -> Tensor:
+    """-logsigmoid(mu_t delta_t), mu_t = KL(policy || anchor) ([002] eq. 3-6).
+
+    Where the two argmaxes agree it is the constant log 2 with no gradient. As printed, the gradient flows through mu_t too
+    (``kl="grad"``); ``"detach"`` stops it and ``"off"`` sets mu_t = 1. ``kl_clip`` caps mu_t ([002] assumption 8). The paper
+    "implicitly" softens the argmax: that is ``soften`` of the token statistics.
+    """
+    delta = stats.need("delta")
+    return -logsigmoid(_strength(stats, kl, kl_clip) * delta)  # eq. 5
+
+
+def csft_pa(
+    stats: TokenStats,
+    *,
+    position: Tensor,
+    pa_weight: float = 0.1,
+    beta: Beta = QI_2024,
+    floor: float = 0.0,
+    kl: KlMode = "grad",
+    kl_clip: float | None = None,
+) -> Tensor:
+    """csft + delta_epoch pa ([002] eq. 1). ``pa_weight`` is delta_epoch: see ``pa_weight_at``."""
+    return csft(stats, position=position, beta=beta, floor=floor) + pa_weight * pa(
+        stats, kl=kl, kl_clip=kl_clip
+    )  # eq. 1
+
+
+def pa_weight_at(epoch: float, max_epoch: float) -> float:
+    """delta_epoch = 0.1 + 0.2 epoch / max_epoch ([002] eq. 7). A coefficient, not a share of the loss."""
+    return 0.1 + 0.2 * epoch / max_epoch  # eq. 7
+
+
+def pa_active(stats: TokenStats) -> Tensor:
+    """Where pa has a gradient: policy and anchor disagree about the most likely token."""
+    return stats.top != stats.need("top_ref")
+
+
+def _strength(stats: TokenStats, mode: KlMode, clip: float | None) -> Tensor | float:
+    """mu_t (eq. 6)."""
+    if mode == "off":
+        return 1.0
+    if mode not in get_args(KlMode):
+        known = get_args(KlMode)
+        raise InputError(f"kl: unknown '{mode}'{did_you_mean(mode, known) or '; known: ' + ', '.join(known)}")
+    strength = stats.need("kl")
+    if mode == "detach":
+        strength = strength.detach()
+    return strength if clip is None else strength.clamp(max=clip)

@@ -1,0 +1,60 @@
+"""Taking a field out of a row: either the value that was expected, or a line that says what was found instead."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+Fields = Mapping[str, object]
+
+
+class BadField(Exception):  # noqa: N818  (it never leaves this package: it becomes a Problem)
+    """A field that is not what its format says."""
+
+    def __init__(self, field: str, expected: str, got: str) -> None:
+        super().__init__(f"expected {expected}, got {got}")
+        self.field = shown(field)
+
+
+def shown(name: str) -> str:
+    """A word out of the data, safe to print in a line of its own: short, and without control characters."""
+    short = name if len(name) <= 60 else name[:57] + "..."
+    return short if short.isprintable() else repr(short)[1:-1]
+
+
+def describe(value: object) -> str:
+    """What was found, in words; never the text itself, which may be long or private."""
+    match value:
+        case None:
+            return "null"
+        case str():
+            return "a string" if value.strip() else "only whitespace" if value else "an empty string"
+        case bool():
+            return "a boolean"
+        case int() | float():
+            return "a number"
+        case list():
+            return "a list" if value else "an empty list"
+        case dict():
+            return "an object"
+        case _:
+            return f"a {type(value).__name__}"
+
+
+def take_text(fields: Fields, key: str, where: str = "", *, filled: bool = False) -> str:
+    """The string under ``key``; if ``filled``, one with something in it."""
+    value = fields.get(key)
+    if isinstance(value, str) and (value.strip() or not filled):
+        return value
+    raise BadField(where + key, "a non-empty string" if filled else "a string", _found(fields, key))
+
+
+def take_list(fields: Fields, key: str, of: str) -> list[object]:
+    """The non-empty list under ``key``."""
+    value = fields.get(key)
+    if isinstance(value, list) and value:
+        return value
+    raise BadField(key, f"a non-empty list of {of}", _found(fields, key))
+
+
+def _found(fields: Fields, key: str) -> str:
+    return describe(fields[key]) if key in fields else "nothing"

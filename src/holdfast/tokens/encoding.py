@@ -1,0 +1,116 @@
+"""Text -> ids, piece by piece, such that the pieces put together are what a model reads and writes at inference."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from holdfast.config import InputError
+from holdfast.tokens.vocabulary import UNDO_TOKEN, find_undo_id
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+SENTINELS = ("\n", "a", ".", "1", "é")
+"""Text put before a piece so that the piece is not the first one; several, because some merge with what follows."""
+
+
+class Ending(NamedTuple):
+    """The trained end of a turn: ``ids`` of ``text``, which stops after the special token ``stop`` ('' without one)."""
+
+    ids: list[int]
+    text: str
+    stop: str
+
+
+class Encoder:
+    """A tokenizer that never reads a typed ``<UNDO>`` as the token, and that can continue a text."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, undo_token: str = UNDO_TOKEN) -> None:
+        self.tokenizer = tokenizer
+        self.undo_token = undo_token
+        self.undo_id = find_undo_id(tokenizer, undo_token)
+        specials = {*tokenizer.all_special_ids, *tokenizer.added_tokens_decoder}
+        self.special_ids = frozenset(specials - {self.undo_id})
+        self._remembered = lru_cache(4096)(self._encode)
+        # Byte-level vocabularies simply concatenate; SentencePiece-like ones put a space before every first word.
+        self._concatenates = self.decode(self._ids("a") + self._ids(" b") + self._ids("c")) == "a bc"
+        self._endings: dict[str, Ending] = {}
+
+    def decode(self, ids: list[int]) -> str:
+        """Ids -> text, special tokens included."""
+        text = self.tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+        assert isinstance(text, str)
+        return text
+
+    def whole(self, text: str) -> list[int]:
+        """Ids of a text that starts here, as at inference. Nothing is added: chat templates write their own BOS."""
+        first, *rest = self._spelled(text)
+        return self._checked(self._ids(first) + [token for piece in rest for token in self._continued(piece)])
+
+    def continuation(self, text: str) -> list[int]:
+        """Ids of a text that follows other text: no BOS, no space of its own in front."""
+        return self._checked([token for piece in self._spelled(text) for token in self._continued(piece)])
+
+    def after(self, stop: str, text: str) -> list[int]:
+        """Ids of a text that follows the special token ``stop``; some swallow or add a space, here as at inference."""
+        if not stop:
+            return self.continuation(text)
+        head, whole = self._ids(stop), self.whole(stop + text)
+        return whole[len(head) :] if whole[: len(head)] == head else self.continuation(text)
+
+    def ending(self, tail: str) -> Ending:
+        """What the template writes after an answer, up to its first special token; all of it if there is none."""
+        if tail not in self._endings:
+            ids = self.continuation(tail)
+            stop = next((i for i, token in enumerate(ids) if token in self.special_ids), None)
+            if stop is None:
+                self._endings[tail] = Ending(ids, tail, "")
+            else:
+                token = self.tokenizer.convert_ids_to_tokens(ids[stop])
+                assert isinstance(token, str)
+                before, found, _ = tail.partition(token)
+                self._endings[tail] = Ending(ids[: stop + 1], before + found, token)
+        return self._endings[tail]
+
+    def check_joined(self, text: str, ids: list[int]) -> None:
+        """Ids put together from pieces must read as the text does; a word-level vocabulary cannot split a word."""
+        if (read := self.decode(ids)) != text and read != self.decode(self.continuation(text)):
+            raise InputError(
+                f"segments of an answer do not fit together in this tokenizer: {text!r} would read {read!r}; "
+                "let segments begin and end at word boundaries, with the space at the beginning"
+            )
+
+    def _ids(self, text: str) -> list[int]:
+        return self._remembered(text) if len(text) < 64 else self._encode(text)  # glue comes back in every row
+
+    def _encode(self, text: str) -> list[int]:
+        encoded = self.tokenizer(
+            text, add_special_tokens=False, return_attention_mask=False, return_token_type_ids=False, verbose=False
+        )
+        ids: list[int] = encoded["input_ids"]
+        return ids
+
+    def _continued(self, piece: str) -> list[int]:
+        if not piece or self._concatenates:
+            return self._ids(piece)
+        for sentinel in SENTINELS:
+            head, whole = self._ids(sentinel), self._ids(sentinel + piece)
+            if whole[: len(head)] == head:
+                return whole[len(head) :]
+        raise InputError(
+            f"this tokenizer cannot continue a text with {piece[:40]!r}: its first token merges with anything"
+        )
+
+    def _spelled(self, text: str) -> list[str]:
+        """The text cut inside every ``<UNDO>`` that somebody typed, so that it is spelled out."""
+        if self.undo_id is None or self.undo_token not in text:
+            return [text]
+        head, tail = self.undo_token[: len(self.undo_token) // 2], self.undo_token[len(self.undo_token) // 2 :]
+        parts = text.split(self.undo_token)
+        return [parts[0] + head, *[tail + part + head for part in parts[1:-1]], tail + parts[-1]]
+
+    def _checked(self, ids: list[int]) -> list[int]:
+        if self.undo_id is not None and self.undo_id in ids:
+            raise InputError(f"a text contains something that this tokenizer reads as {self.undo_token}; remove it")
+        return ids

@@ -1,0 +1,183 @@
+"""Trace -> ids and roles, for any tokenizer with a chat template (and for plain documents without one)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from holdfast.config import InputError
+from holdfast.records import Role, Trace, Turn
+from holdfast.records import context as context_turn
+from holdfast.tokens.batch import Context, TokenRow
+from holdfast.tokens.encoding import Encoder
+from holdfast.tokens.segments import Span, as_rendered, closing_role, encode_segments
+from holdfast.tokens.template import HistoryRewrittenError, render, render_answer
+from holdfast.tokens.undo import stack_context
+from holdfast.tokens.vocabulary import UNDO_TOKEN
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+MAX_ERRORS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class TruncationReport:
+    """What became of the traces on their way to rows."""
+
+    num_traces: int
+    num_rows: int
+    num_cut: int = 0  # lost the end of their response
+    num_dropped: int = 0  # lost all of it
+    num_split: int = 0
+    max_length: int | None = None
+
+    @property
+    def sentence(self) -> str:
+        """For the user, in one line."""
+        text = f"{self.num_traces} conversations -> {self.num_rows} rows"
+        if self.num_dropped:
+            text += f"; {self.num_dropped} dropped: no response left within max_length {self.max_length}"
+        if self.num_cut:
+            text += f"; {self.num_cut} lost the end of their response at max_length {self.max_length}"
+        if self.num_split:
+            text += f"; {self.num_split} became one row per answer, since the chat template rewrites earlier turns"
+        return text
+
+
+def tokenize(
+    trace: Trace,
+    tokenizer: PreTrainedTokenizerBase,
+    *,
+    max_length: int | None = None,
+    undo_token: str = UNDO_TOKEN,
+    context: Context = "soft",
+) -> TokenRow:
+    """One trace as one row. Its ids are those at inference: the prompt's, then those the model would have to write."""
+    row = _row(trace, Encoder(tokenizer, undo_token), context)
+    kept = row if max_length is None else truncate(row, max_length)
+    if kept is None:
+        raise InputError(f"nothing of the response is left within max_length {max_length}: the prompt alone fills it")
+    return kept
+
+
+def tokenize_all(
+    traces: Sequence[Trace],
+    tokenizer: PreTrainedTokenizerBase,
+    *,
+    max_length: int | None = None,
+    undo_token: str = UNDO_TOKEN,
+    context: Context = "soft",
+    where: Sequence[str] | None = None,
+) -> tuple[list[TokenRow], TruncationReport]:
+    """All traces as rows, with an account of what was cut. Every bad trace is named (by ``where``, or by its index).
+
+    Where the template rewrites earlier turns (reasoning models drop old thoughts), a conversation becomes one row per
+    answer.
+    """
+    encoder = Encoder(tokenizer, undo_token)
+    rows: list[TokenRow] = []
+    errors: list[str] = []
+    num_cut = num_dropped = num_split = 0
+    for source, trace in enumerate(traces):
+        try:
+            whole, was_split = _rows(trace, encoder, context)
+        except InputError as error:
+            errors.append(f"{where[source] if where else f'row {source}'}: {error}")
+            continue
+        num_split += was_split
+        for row in whole:
+            kept = row if max_length is None else truncate(row, max_length)
+            num_dropped += kept is None
+            if kept is not None:
+                num_cut += kept.num_targets < row.num_targets
+                rows.append(replace(kept, source=source))
+    if errors:
+        more = [f"... and {len(errors) - MAX_ERRORS} more"] if len(errors) > MAX_ERRORS else []
+        raise InputError("\n".join(errors[:MAX_ERRORS] + more))
+    if traces and not rows:
+        raise InputError(f"no row has any response left within max_length {max_length}: raise it")
+    return rows, TruncationReport(len(traces), len(rows), num_cut, num_dropped, num_split, max_length)
+
+
+def truncate(row: TokenRow, max_length: int) -> TokenRow | None:
+    """The first ``max_length`` tokens, or None if no response is left in them."""
+    if len(row) <= max_length:
+        return row
+    kept = replace(row, ids=row.ids[:max_length], roles=row.roles[:max_length], positions=row.positions[:max_length])
+    return kept if kept.num_targets else None
+
+
+def prompt_ids(turns: Sequence[Turn], tokenizer: PreTrainedTokenizerBase, *, undo_token: str = UNDO_TOKEN) -> list[int]:
+    """Ids to generate from, generation prompt included: exactly those that training puts before an answer."""
+    return Encoder(tokenizer, undo_token).whole(render(turns, tokenizer, open_answer=True))
+
+
+def _rows(trace: Trace, encoder: Encoder, context: Context) -> tuple[list[TokenRow], bool]:
+    try:
+        return [_row(trace, encoder, context)], False
+    except HistoryRewrittenError:
+        return [_row(part, encoder, context) for part in _per_answer(trace)], True
+
+
+def _per_answer(trace: Trace) -> Iterator[Trace]:
+    """One trace per trained turn; the turns before it are context."""
+    for index, turn in enumerate(trace.turns):
+        if turn.is_target:
+            history = [context_turn(earlier.speaker, earlier.visible) for earlier in trace.turns[:index]]
+            yield Trace((*history, turn))
+
+
+def _row(trace: Trace, encoder: Encoder, context: Context) -> TokenRow:
+    if any(turn.speaker == "text" for turn in trace.turns):
+        spans = _document(trace, encoder)
+    else:
+        spans = list(_conversation(trace.turns, encoder))
+    ids = [token for _, tokens in spans for token in tokens]
+    roles = [int(role) for role, tokens in spans for _ in tokens]
+    if not any(roles):
+        raise InputError("nothing to train on: no turn has a response (an empty one has no tokens)")
+    if roles[0] != Role.PROMPT:
+        raise InputError("everything would be trained: the chat template writes nothing before the answer")
+    positions = stack_context(roles).positions if context == "hard" else list(range(len(ids)))
+    return TokenRow(ids, roles, positions, context)
+
+
+def _document(trace: Trace, encoder: Encoder) -> list[Span]:
+    """Raw text: BOS if the tokenizer adds one, EOS at the end. The very first token is not predicted from anything."""
+    if len(trace.turns) > 1:
+        raise InputError("a 'text' turn is a document of its own: it cannot stand among other turns")
+    tokenizer, segments = encoder.tokenizer, trace.turns[0].segments
+    bos = [token for token in tokenizer("")["input_ids"][:1] if token == tokenizer.bos_token_id]
+    eos = [] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id]
+    spans = [(Role.PROMPT, bos), *encode_segments(segments, encoder, starts_text=True), (closing_role(segments), eos)]
+    if not bos:
+        first = next((i for i, (_, tokens) in enumerate(spans) if tokens), 0)
+        role, tokens = spans[first]
+        spans[first : first + 1] = [(Role.PROMPT, tokens[:1]), (role, tokens[1:])]
+    return spans
+
+
+def _conversation(turns: Sequence[Turn], encoder: Encoder) -> Iterator[Span]:
+    """Prompt, answer, prompt, answer, ...: context between the trained turns is what the template writes there."""
+    written = stop = rest = ""
+    for index, turn in enumerate(turns):
+        if not turn.is_target:
+            continue
+        if turn.speaker != "assistant":
+            raise InputError(f"only assistant turns can be trained; turn {index + 1} is a '{turn.speaker}' turn")
+        answer = render_answer(turns[: index + 1], encoder.tokenizer)
+        if not answer.before.startswith(written):
+            raise HistoryRewrittenError(
+                "the chat template rewrites earlier turns, so several answers of one conversation cannot be trained in "
+                "one row: give one row per answer"
+            )
+        between = answer.before[len(written) :]
+        yield Role.PROMPT, encoder.after(stop, between) if written else encoder.whole(between)
+        yield from encode_segments(as_rendered(turn.segments, answer), encoder)
+        ids, ending, stop = encoder.ending(answer.tail)
+        yield closing_role(turn.segments), ids
+        written = answer.before + answer.lead + answer.content + ending
+        rest = answer.tail[len(ending) :]
+    yield Role.PROMPT, encoder.after(stop, rest)

@@ -1,0 +1,184 @@
+"""What the anchor says about every target token, computed once and kept on disk.
+
+(logp, top) at 8 bytes a token is exact for csft and for delta; with the hidden states kept too, and the head beside them,
+kl is exact without an anchor pass. A cache is used only for the rows, template, dtype and weights it was made from: it
+carries their hash, and a stale or damaged one is refused by name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from holdfast.config import InputError
+from holdfast.heads import Reference, token_stats
+from holdfast.training.anchors import ModelAnchor
+from holdfast.training.checkpoints import sha256_file
+from holdfast.training.collate import Collator, StreamRow
+
+FORMAT = 1
+ROWS_PER_SHARD = 4096
+ROWS_PER_PASS = 16
+
+
+def cache_key(rows: Sequence[StreamRow], tokenizer: Any, model: Any, max_length: int) -> str:
+    """One hash of everything a cached number depends on."""
+    digest = hashlib.sha256()
+    dtype = next(model.parameters()).dtype
+    described = {"format": FORMAT, "max_length": max_length, "dtype": str(dtype), "template": tokenizer.chat_template}
+    digest.update(json.dumps(described, sort_keys=True).encode())
+    for row in rows:
+        digest.update(json.dumps([row.row.ids, row.row.roles, row.row.positions]).encode())
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
+def build_cache(
+    folder: Path,
+    rows: Sequence[StreamRow],
+    anchor: ModelAnchor,
+    collator: Collator,
+    *,
+    key: str,
+    hidden: bool,
+    on_rows: Callable[[int], None] = lambda _: None,
+) -> None:
+    """Run the anchor over every row once. Shards first, the manifest last; a cache without one is not a cache."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "manifest.json").unlink(missing_ok=True)
+    files = []
+    for first in range(0, len(rows), ROWS_PER_SHARD):
+        tensors = _shard(rows[first : first + ROWS_PER_SHARD], anchor, collator, hidden, on_rows)
+        files.append(f"rows-{first:08d}.safetensors")
+        save_file(tensors, folder / files[-1])
+    if hidden:
+        assert anchor.head is not None
+        files.append("head.safetensors")
+        save_file({"weight": anchor.head.cpu().contiguous()}, folder / files[-1])
+    manifest = {
+        "key": key,
+        "rows": [row.number for row in rows],
+        "hidden": hidden,
+        "files": {name: {"bytes": (folder / name).stat().st_size, "sha256": sha256_file(folder / name)} for name in files},
+    }
+    partial = folder / ".manifest.json"
+    partial.write_text(json.dumps(manifest), encoding="utf-8")
+    partial.replace(folder / "manifest.json")
+
+
+def _shard(
+    rows: Sequence[StreamRow], anchor: ModelAnchor, collator: Collator, hidden: bool, on_rows: Callable[[int], None]
+) -> dict[str, Tensor]:
+    found: dict[int, dict[str, Tensor]] = {}
+    by_length = sorted(rows, key=lambda row: len(row.row.ids))
+    device = next(anchor.model.parameters()).device
+    for start in range(0, len(by_length), ROWS_PER_PASS):
+        batch = _to(collator(by_length[start : start + ROWS_PER_PASS]), device)
+        reference = anchor.reference(batch, None)
+        assert reference.hidden is not None
+        assert reference.weight is not None
+        stats = token_stats(reference.hidden, reference.weight, batch["targets"]["ids"])
+        kept = {"logp": stats.logp.float(), "top": stats.top.int(), **({"hidden": reference.hidden} if hidden else {})}
+        for number, rows_of_one in _by_row(batch, rows):
+            found[number] = {name: value[rows_of_one].cpu() for name, value in kept.items()}
+        on_rows(len(batch["rows"]))
+    ordered = [found[row.number] for row in rows]
+    ends = torch.tensor([0, *(len(one["logp"]) for one in ordered)]).cumsum(0)
+    return {"ends": ends, **{name: torch.cat([one[name] for one in ordered]).contiguous() for name in kept}}
+
+
+def _by_row(batch: Mapping[str, Any], rows: Sequence[StreamRow]) -> Iterator[tuple[int, slice]]:
+    """The target table lists tokens row by row (rows lie stream by stream): cut it at every row."""
+    targets_of = {row.number: sum(role != 0 for role in row.row.roles[1:]) for row in rows}
+    start = 0
+    for number in batch["rows"]:
+        yield number, slice(start, start + targets_of[number])
+        start += targets_of[number]
+    assert start == len(batch["targets"]["ids"])
+
+
+def _to(batch: dict[str, Any], device: torch.device) -> dict[str, Any]:
+    def move(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {name: move(each) for name, each in value.items()}
+        return value.to(device) if isinstance(value, Tensor) else value
+
+    return {name: move(value) for name, value in batch.items()}
+
+
+class CachedAnchor:
+    """Reads the cache row by row, lazily; refuses to open one that is stale or damaged."""
+
+    def __init__(self, folder: Path, *, key: str, need_kl: bool, device: torch.device) -> None:
+        manifest = read_manifest(folder)
+        _refuse_stale(folder, manifest, key)
+        if need_kl and not manifest["hidden"]:
+            raise InputError(
+                f"{folder}: holds no hidden states, and the objective needs kl; set anchor.cache_hidden: true and delete"
+                " the folder, or use anchor.via: model"
+            )
+        self.hidden = need_kl  # (logp, top) alone are exact for csft, and far less to read
+        self.device = device
+        self._place = {number: index for index, number in enumerate(manifest["rows"])}
+        shards = sorted(name for name in manifest["files"] if name.startswith("rows-"))
+        self._shards = [safe_open(folder / name, "pt") for name in shards]
+        self._ends = [shard.get_tensor("ends").tolist() for shard in self._shards]
+        self._head = None
+        if self.hidden:
+            with safe_open(folder / "head.safetensors", "pt", device=str(device)) as head:
+                self._head = head.get_tensor("weight")
+
+    def reference(self, batch: Mapping[str, Any], policy: Any) -> Reference:
+        """The cached rows of the batch, in the order of its target table."""
+        found = [self._row(number) for number in batch["anchored_rows"]]
+        together = {name: torch.cat([one[name] for one in found]).to(self.device) for name in found[0]}
+        if self.hidden:
+            return Reference(hidden=together["hidden"], weight=self._head)
+        return Reference(logp=together["logp"], top=together["top"].long())
+
+    def logits(self, batch: Mapping[str, Any], policy: Any) -> Tensor:
+        """A cache holds no logits."""
+        raise InputError("anchor.via: cache works with models whose logits are hidden states times a head; use via: model")
+
+    def _row(self, number: int) -> dict[str, Tensor]:
+        shard, row = divmod(self._place[number], ROWS_PER_SHARD)
+        start, stop = self._ends[shard][row : row + 2]
+        names = ("hidden",) if self.hidden else ("logp", "top")
+        return {name: self._shards[shard].get_slice(name)[start:stop] for name in names}
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """The manifest of a cache, or a clear word on why there is none."""
+    try:
+        manifest: dict[str, Any] = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"{folder}: not an anchor cache (no manifest.json); delete it and it is made anew") from None
+    except ValueError:
+        raise InputError(f"{folder}/manifest.json: damaged; delete {folder} and it is made anew") from None
+    return manifest
+
+
+def _refuse_stale(folder: Path, manifest: Mapping[str, Any], key: str) -> None:
+    if manifest["key"] != key:
+        raise InputError(
+            f"{folder}: this anchor cache was made from other rows, another template, max_length, dtype or other anchor"
+            f" weights (it is {manifest['key'][:12]}, needed {key[:12]}); delete it and it is made anew"
+        )
+    for name, expected in manifest["files"].items():
+        path = folder / name
+        size = path.stat().st_size if path.exists() else None
+        if size != expected["bytes"]:
+            state = "missing" if size is None else f"{size} bytes instead of {expected['bytes']}"
+            raise InputError(f"{path}: {state}; delete {folder} and the cache is made anew")
+        if sha256_file(path) != expected["sha256"]:
+            raise InputError(f"{path}: changed since it was written; delete {folder} and the cache is made anew")

@@ -1,0 +1,65 @@
+"""Our settings as transformers' TrainingArguments."""
+
+from __future__ import annotations
+
+import torch
+from accelerate import PartialState
+from transformers import TrainingArguments
+
+from holdfast.config import InputError, TrainConfig
+from holdfast.config.training import TrainingSettings
+from holdfast.training.plan import StepPlan
+from holdfast.training.run_directory import RunDirectory
+
+DEFAULT_MICRO_BATCH = 8
+
+
+def training_arguments(config: TrainConfig, plan: StepPlan, run: RunDirectory, device: torch.device) -> TrainingArguments:
+    """One Trainer epoch is the whole plan; Trainer's own bar, label counting and NaN filter are off."""
+    settings = config.training
+    processes = PartialState().num_processes
+    micro_batch = micro_batch_size(settings, processes)
+    return TrainingArguments(
+        output_dir=str(run.path),
+        max_steps=plan.num_steps,
+        per_device_train_batch_size=micro_batch,
+        gradient_accumulation_steps=settings.batch_size // (micro_batch * processes),
+        learning_rate=settings.lr,
+        lr_scheduler_type=settings.scheduler,
+        warmup_steps=settings.warmup_steps,
+        optim=settings.optimizer,
+        adam_beta1=settings.adam_beta1,
+        adam_beta2=settings.adam_beta2,
+        weight_decay=settings.weight_decay,
+        max_grad_norm=settings.max_grad_norm,
+        bf16=settings.precision == "bf16",
+        fp16=settings.precision == "fp16",
+        gradient_checkpointing=settings.gradient_checkpointing,
+        gradient_checkpointing_kwargs={"use_reentrant": False},
+        seed=settings.seed,
+        logging_steps=settings.log_every,
+        logging_nan_inf_filter=False,
+        save_strategy="steps",
+        save_steps=settings.save_every or plan.num_steps,
+        report_to=list(config.report_to) or "none",
+        disable_tqdm=True,
+        remove_unused_columns=False,
+        dataloader_pin_memory=device.type == "cuda",
+        ddp_find_unused_parameters=False,
+        use_cpu=device.type == "cpu",
+    )
+
+
+def micro_batch_size(settings: TrainingSettings, processes: int) -> int:
+    """Rows of one pass on one process; must divide the step evenly."""
+    rows, uneven = divmod(settings.batch_size, processes)
+    if uneven:
+        raise InputError(f"training.batch_size: {settings.batch_size} rows cannot be dealt to {processes} processes evenly")
+    if settings.micro_batch is None:
+        return next(size for size in range(min(rows, DEFAULT_MICRO_BATCH), 0, -1) if rows % size == 0)
+    if rows % settings.micro_batch:
+        raise InputError(
+            f"training.micro_batch: {settings.micro_batch} does not divide the {rows} rows that each process gets"
+            f" (batch_size {settings.batch_size} / {processes} processes)"
+        )
+    return settings.micro_batch

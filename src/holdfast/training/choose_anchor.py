@@ -1,0 +1,98 @@
+"""Which of the three anchors a run gets, and making it ready."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from accelerate import PartialState
+from rich.progress import track
+
+from holdfast.config import InputError, TrainConfig
+from holdfast.models import LoadedModel, add_tokens, load
+from holdfast.training.anchor_cache import CachedAnchor, build_cache, cache_key
+from holdfast.training.anchors import AdapterOffAnchor, Anchor, ModelAnchor
+from holdfast.training.collate import Collator, StreamRow
+from holdfast.training.streams import Stream
+
+Say = Callable[[str], None]
+
+
+def choose_anchor(
+    config: TrainConfig,
+    loaded: LoadedModel,
+    streams: Sequence[Stream],
+    rows: Sequence[StreamRow],
+    collator: Collator,
+    say: Say,
+) -> Anchor | None:
+    """None when no stream needs one. ``auto``: adapters off where that is the anchor, a second model otherwise."""
+    if not any(stream.loss.needs_anchor for stream in streams):
+        return None
+    settings = config.anchor
+    own = settings.model is None or settings.model == config.model.name
+    via = settings.via
+    if via == "auto":
+        via = "cache" if settings.cache else "adapter_off" if config.lora and own else "model"
+    if via == "adapter_off":
+        if not (config.lora and own):
+            raise InputError("anchor.via: adapter_off needs lora: and an anchor that is the model itself")
+        say("anchor: the model itself with its adapters off")
+        return AdapterOffAnchor()
+    if via == "model":
+        say(f"anchor: a second model, {settings.model or config.model.name}")
+        return ModelAnchor(_second_model(config).model)
+    if settings.cache is None:
+        raise InputError("anchor.cache: name a folder for the anchor cache")
+    anchored = [row for row in rows if collator.needs_anchor[row.stream]]
+    need_kl = any(stream.loss.needs_kl for stream in streams)
+    return _cached(config, loaded if own else None, anchored, collator, need_kl, say)
+
+
+def _second_model(config: TrainConfig) -> LoadedModel:
+    settings = config.model
+    name = config.anchor.model or settings.name
+    anchor = load(
+        name,
+        dtype=settings.precision,
+        device=settings.device,
+        attention=settings.attention,
+        allow_pickle=settings.allow_pickle,
+        quantize=config.lora.quantize if config.lora else None,
+    )
+    if settings.new_tokens:  # the anchor must have a row for every target
+        add_tokens(anchor.model, anchor.tokenizer, settings.new_tokens, init=settings.new_token_init)
+    anchor.model.eval().requires_grad_(False)
+    return anchor
+
+
+def _cached(
+    config: TrainConfig,
+    own: LoadedModel | None,
+    rows: Sequence[StreamRow],
+    collator: Collator,
+    need_kl: bool,
+    say: Say,
+) -> CachedAnchor:
+    """Open the cache; make it first where there is none. The untrained policy is its own anchor: no second copy."""
+    assert config.anchor.cache is not None
+    folder = Path(config.anchor.cache)
+    anchor = own or _second_model(config)
+    anchor.model.eval()
+    key = cache_key(rows, anchor.tokenizer, anchor.model, config.training.max_length)
+    with PartialState().main_process_first():
+        if not folder.exists():
+            shown = track(range(len(rows)), "anchor cache", disable=not PartialState().is_main_process)
+            counter = iter(shown)
+            hidden = config.anchor.cache_hidden
+            build_cache(
+                folder,
+                rows,
+                ModelAnchor(anchor.model),
+                collator,
+                key=key,
+                hidden=hidden,
+                on_rows=lambda count: [next(counter) for _ in range(count)] and None,
+            )
+    say(f"anchor: cached in {folder}")
+    return CachedAnchor(folder, key=key, need_kl=need_kl, device=anchor.device)

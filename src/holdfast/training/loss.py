@@ -1,0 +1,107 @@
+"""The loss of a micro-batch: one policy pass, at most one anchor pass, one division per stream (MATH §2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from holdfast.heads import FusedLoss, Group, Reference, TokenStats, fused_loss, loss_from_logits
+from holdfast.models.head_access import head_replaced, head_weight
+from holdfast.training.anchors import Anchor, model_inputs
+
+TokenLoss = Callable[[TokenStats, Tensor, Tensor, float], Tensor]
+"""(stats, role, position, epoch as a share of all epochs) -> the loss of every token."""
+
+
+@dataclass(frozen=True)
+class StreamLoss:
+    """A stream as the loss sees it."""
+
+    name: str
+    loss: TokenLoss
+    weight: float
+    needs_anchor: bool
+    needs_kl: bool = False  # so that a cache without hidden states will not do
+    want: tuple[str, ...] = ()  # the statistics it reads, and those that the log shows
+    soften: float | None = None
+    csft_options: Mapping[str, Any] | None = None  # set where w_t exists, so that it can be logged
+
+
+@dataclass(frozen=True)
+class StepLoss:
+    """Computes the summed, divided loss of micro-batches. ``plain`` heads take the fused path."""
+
+    streams: Sequence[StreamLoss]
+    anchor: Anchor | None
+    plain: bool
+    chunk_tokens: int | None = None
+
+    def __call__(
+        self, model: Any, batch: Mapping[str, Any], counts: Tensor, *, progress: float, want_grad_norm: bool
+    ) -> FusedLoss:
+        """``counts``: target tokens of each stream in the whole global batch. ``model`` may be wrapped (DDP, FSDP)."""
+        targets = batch["targets"]
+        weights = torch.tensor([stream.weight for stream in self.streams], device=counts.device)
+        scale = (weights / counts.clamp(min=1))[targets["stream"]]
+        groups = self._groups(batch, progress, self._reference(model, batch))
+        if self.plain:
+            return self._fused(model, batch, groups, scale, want_grad_norm)
+        logits = model(**model_inputs(batch)).logits.flatten(0, 1)[targets["index"]]
+        return loss_from_logits(logits, targets["ids"], groups, scale=scale, want_grad_norm=want_grad_norm)
+
+    def _reference(self, model: Any, batch: Mapping[str, Any]) -> Reference | None:
+        if self.anchor is None or batch["anchor"] is None:
+            return None
+        if self.plain:
+            return self.anchor.reference(batch, unwrapped(model))
+        return Reference(logits=self.anchor.logits(batch, unwrapped(model)))
+
+    def _fused(
+        self, model: Any, batch: Mapping[str, Any], groups: Sequence[Group], scale: Tensor, want_grad_norm: bool
+    ) -> FusedLoss:
+        found: list[FusedLoss] = []
+        targets = batch["targets"]
+
+        def work(hidden: Tensor, head: nn.Module) -> Tensor:
+            result = fused_loss(
+                hidden.flatten(0, 1)[targets["index"]],
+                head_weight(head),
+                targets["ids"],
+                groups,
+                scale=scale,
+                chunk_tokens=self.chunk_tokens,
+                want_grad_norm=want_grad_norm,
+            )
+            found.append(result)
+            return result.loss.reshape(1, 1, 1)
+
+        with head_replaced(unwrapped(model), work):
+            output = model(**model_inputs(batch))
+        # The wrapper's own output, not found[0].loss: DDP and FSDP hang their backward hooks on what the root returns.
+        return found[0]._replace(loss=output.logits.reshape(()))
+
+    def _groups(self, batch: Mapping[str, Any], progress: float, reference: Reference | None) -> list[Group]:
+        targets = batch["targets"]
+        groups, used = [], 0
+        for number, start, stop in batch["spans"]:
+            stream = self.streams[number]
+            own = None
+            if stream.needs_anchor and reference is not None:
+                own = reference.rows(used, used + stop - start)
+            if stream.needs_anchor:
+                used += stop - start
+
+            def objective(stats: TokenStats, rows: slice, loss: TokenLoss = stream.loss) -> Tensor:
+                return loss(stats, targets["role"][rows], targets["position"][rows], progress)
+
+            groups.append(Group(start, stop, objective, own, stream.soften, stream.want))
+        return groups
+
+
+def unwrapped(model: Any) -> Any:
+    """The model inside DistributedDataParallel; FSDP2 wraps nothing."""
+    return model.module if isinstance(model, nn.parallel.DistributedDataParallel) else model

@@ -1,0 +1,118 @@
+"""What a run says about itself: plain NLL beside every weighted loss, by stream and by role (MATH §2).
+
+Sums stay on the device until a row is written. ``steps.jsonl`` holds only what is a function of data and seed, so that a
+resumed run's file equals an uninterrupted one's; clocks and memory go to ``timing.jsonl``.
+"""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from holdfast.heads import FusedLoss, TokenStats
+from holdfast.objectives import csft_weight, pa_active
+from holdfast.records import Role
+from holdfast.training.loss import StreamLoss
+from holdfast.training.plan import StepPlan
+from holdfast.training.step_log import StepLog
+
+STREAM_FIGURES = ("loss", "nll", "tokens", "w", "kl", "pa_active")
+ROLE_FIGURES = ("loss", "nll", "tokens", "gradient")
+
+
+class StepMonitor:
+    """Adds up figures over the micro-batches between two rows of the log."""
+
+    def __init__(self, streams: Sequence[StreamLoss], steps: StepLog, timing: StepLog, device: torch.device) -> None:
+        self.streams, self.steps, self.timing, self.device = streams, steps, timing, device
+        self._reset()
+
+    def _reset(self) -> None:
+        self.by_stream = torch.zeros(len(self.streams), len(STREAM_FIGURES), dtype=torch.float64, device=self.device)
+        self.by_role = torch.zeros(len(Role), len(ROLE_FIGURES), dtype=torch.float64, device=self.device)
+        self.fed_tokens = 0
+        self.since = time.monotonic()
+
+    @torch.no_grad()
+    def add(self, batch: Mapping[str, Any], result: FusedLoss, counts: Tensor) -> None:
+        """Take in one micro-batch."""
+        role, position = batch["targets"]["role"], batch["targets"]["position"]
+        self.fed_tokens += batch["input_ids"].numel()
+        weights = torch.tensor([stream.weight for stream in self.streams], device=counts.device) / counts.clamp(min=1)
+        for (number, start, stop), stats in zip(batch["spans"], result.stats, strict=True):
+            rows = slice(start, stop)
+            loss, nll, ones = result.per_token[rows], -stats.logp, torch.ones_like(stats.logp)
+            columns = [loss, nll, ones, *_gauges(self.streams[number], stats, position[rows])]
+            self.by_stream[number] += torch.stack(columns).double().sum(1)
+            gradient = ones.new_zeros(stop - start) if result.grad_norm is None else result.grad_norm[rows]
+            columns = [loss, nll, ones, gradient * weights[number]]
+            self.by_role.index_add_(0, role[rows], torch.stack(columns, 1).double())
+
+    def row(self, step: int, plan: StepPlan, logs: Mapping[str, float], accelerator: Any) -> dict[str, float]:
+        """Write one row of each log; return the figures flattened, for trackers and the progress bar."""
+        by_stream = accelerator.reduce(self.by_stream, "sum").tolist()
+        by_role = accelerator.reduce(self.by_role, "sum").tolist()
+        row = {
+            "step": step,
+            "epoch": plan.epoch_at(step),
+            **{name: logs[name] for name in ("loss", "grad_norm", "learning_rate") if name in logs},
+            "nll": sum(sums[1] for sums in by_stream) / max(1, sum(sums[2] for sums in by_stream)),
+            "streams": {s.name: _means(STREAM_FIGURES, by_stream[i], s) for i, s in enumerate(self.streams)},
+            "roles": _role_means(by_role),
+        }
+        if accelerator.is_main_process:
+            seconds = time.monotonic() - self.since
+            fed = self.fed_tokens * accelerator.num_processes
+            timing = {"step": step, "tokens_per_second": round(fed / seconds, 1), "memory_bytes": _memory(self.device)}
+            self.steps.append(row)
+            self.timing.append(timing)
+        self._reset()
+        return dict(_flat(row))
+
+
+def _gauges(stream: StreamLoss, stats: TokenStats, position: Tensor) -> list[Tensor]:
+    """w_t, kl and PA activity, zero where the stream has none of it."""
+    nothing = torch.zeros_like(stats.logp)
+    weight = csft_weight(stats, position=position, **stream.csft_options) if stream.csft_options is not None else nothing
+    kl = nothing if stats.kl is None else stats.kl
+    active = nothing if stats.top_ref is None else pa_active(stats).to(nothing.dtype)
+    return [weight, kl, active]
+
+
+def _means(figures: Sequence[str], sums: Sequence[float], stream: StreamLoss) -> dict[str, float]:
+    tokens = sums[2]
+    means = {name: value / max(1, tokens) for name, value in zip(figures, sums, strict=True) if name != "tokens"}
+    if stream.csft_options is None:
+        del means["w"]
+    if not stream.needs_anchor:
+        del means["kl"], means["pa_active"]
+    return {**means, "tokens": int(tokens)}
+
+
+def _role_means(by_role: Sequence[Sequence[float]]) -> dict[str, dict[str, float]]:
+    total = sum(sums[3] for sums in by_role)
+    means = {}
+    for role, (loss, nll, tokens, gradient) in zip(Role, by_role, strict=True):
+        if tokens:
+            share = gradient / total if total else 0.0
+            means[role.label] = {"loss": loss / tokens, "nll": nll / tokens, "gradient_share": share, "tokens": int(tokens)}
+    return means
+
+
+def _flat(row: Mapping[str, Any], prefix: str = "") -> list[tuple[str, float]]:
+    flat: list[tuple[str, float]] = []
+    for name, value in row.items():
+        flat += _flat(value, f"{prefix}{name}/") if isinstance(value, Mapping) else [(prefix + name, value)]
+    return flat
+
+
+def _memory(device: torch.device) -> int:
+    """Peak bytes: of the device where it counts them, else of the process."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

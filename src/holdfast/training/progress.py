@@ -1,0 +1,83 @@
+"""Trainer callbacks: a progress bar that shows plain NLL beside the loss, and a Ctrl-C that saves first."""
+
+from __future__ import annotations
+
+import signal
+from types import FrameType
+from typing import Any
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+
+class ProgressBar(TrainerCallback):
+    """Steps, rate and time left, on the main process only."""
+
+    def __init__(self, title: str, enabled: bool = True) -> None:
+        self.title, self.enabled = title, enabled
+        self.progress: Progress | None = None
+
+    def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Begin where a resumed run stands."""
+        if not (self.enabled and state.is_world_process_zero):
+            return
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+        figures = (TextColumn("{task.fields[figures]}"), TimeRemainingColumn())
+        self.progress = Progress(*columns, *figures, transient=False)
+        self.progress.start()
+        self.task = self.progress.add_task(self.title, total=state.max_steps, completed=state.global_step, figures="")
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """One step further."""
+        if self.progress:
+            self.progress.update(self.task, completed=state.global_step)
+
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: dict[str, float] | None = None,
+        **_: Any,
+    ) -> None:
+        """Show the newest figures."""
+        if self.progress and logs and "nll" in logs:
+            self.progress.update(self.task, figures=f"loss {logs['loss']:.4f}  nll {logs['nll']:.4f}")
+
+    def on_train_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Leave the line as it is."""
+        self.close()
+
+    def close(self) -> None:
+        """Give the terminal back; also after an error."""
+        if self.progress:
+            self.progress.stop()
+            self.progress = None
+
+
+class SaveOnInterrupt(TrainerCallback):
+    """The first Ctrl-C (or SIGTERM) lets the step finish, saves, and stops; a second one stops at once."""
+
+    def __init__(self) -> None:
+        self.interrupted = False
+        self._before: dict[int, Any] = {}
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.interrupted:
+            raise KeyboardInterrupt
+        self.interrupted = True
+
+    def __enter__(self) -> SaveOnInterrupt:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Trainer saves when asked at the end of a step."""
+        if self.interrupted:
+            control.should_save = True
+            control.should_training_stop = True

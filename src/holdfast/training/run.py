@@ -1,0 +1,204 @@
+"""`holdfast train`: a config becomes a run directory with a trained model in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import PartialState
+
+from holdfast.config import InputError, TrainConfig
+from holdfast.models import LoadedModel, add_tokens, load
+from holdfast.models.head_access import why_not_plain
+from holdfast.training.adapters import with_adapters
+from holdfast.training.arguments import training_arguments
+from holdfast.training.checkpoints import newest_good, step_of
+from holdfast.training.choose_anchor import choose_anchor
+from holdfast.training.collate import Collator, StreamRow
+from holdfast.training.finish import write_result
+from holdfast.training.loss import StepLoss
+from holdfast.training.monitor import StepMonitor
+from holdfast.training.plan import StepPlan
+from holdfast.training.progress import ProgressBar, SaveOnInterrupt
+from holdfast.training.run_directory import RunDirectory
+from holdfast.training.step_log import StepLog
+from holdfast.training.streams import Stream, check_names, read_stream
+from holdfast.training.trainer import StreamTrainer
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """Where the model is, or that the run was interrupted and can be continued."""
+
+    model: Path
+    num_steps: int
+    interrupted: bool
+
+
+def train(config: TrainConfig, *, say: Say = print, progress: bool = True) -> TrainResult:
+    """Train, or go on where the same command stopped. Says what it finds on the way."""
+    say = say if PartialState().is_main_process else _say_nothing
+    run = RunDirectory(config.run)
+    loaded, new_token_ids = _load(config, say)
+    streams = [
+        read_stream(settings, number, loaded.tokenizer, config.training, say)
+        for number, settings in enumerate(config.streams)
+    ]
+    check_names(streams)
+    data = describe_data(streams)
+    with PartialState().main_process_first():
+        run.claim(config, data)
+    trainer = _trainer(config, run, loaded, new_token_ids, streams, say)
+    checkpoint, complaints = newest_good(run.checkpoints)
+    for line in complaints:
+        say(line)
+    if checkpoint:
+        say(f"resuming from {checkpoint}")
+    _rewind_logs(run, checkpoint)
+    interrupted = _run(trainer, checkpoint, progress)
+    if not interrupted:
+        write_result(trainer, run, config, data)
+        say(f"trained model: {run.model}")
+    return TrainResult(run.model, trainer.state.global_step, interrupted)
+
+
+def _say_nothing(_: str) -> None:
+    """Only one process of several speaks."""
+
+
+def _load(config: TrainConfig, say: Say) -> tuple[LoadedModel, list[int]]:
+    quantize = config.lora.quantize if config.lora else None
+    settings = config.model
+    loaded = load(
+        settings.name,
+        dtype=settings.precision,
+        device=settings.device,
+        attention=settings.attention,
+        allow_pickle=settings.allow_pickle,
+        quantize=quantize,
+    )
+    say(loaded.sentence)
+    new_ids: list[int] = []
+    if settings.new_tokens:
+        new_ids = add_tokens(loaded.model, loaded.tokenizer, settings.new_tokens, init=settings.new_token_init)
+    return loaded, new_ids
+
+
+def describe_data(streams: Sequence[Stream]) -> list[dict[str, Any]]:
+    """What was trained on, for data.json and the model card."""
+    return [
+        {
+            "stream": stream.loss.name,
+            "objective": stream.settings.objective,
+            "source": stream.dataset.source,
+            "format": stream.dataset.format,
+            "rows": len(stream.rows),
+            "fingerprint": stream.dataset.fingerprint,
+        }
+        for stream in streams
+    ]
+
+
+def _trainer(
+    config: TrainConfig, run: RunDirectory, loaded: LoadedModel, new_ids: list[int], streams: Sequence[Stream], say: Say
+) -> StreamTrainer:
+    rows = number_rows(streams)
+    collator = make_collator(config, loaded, streams)
+    plain = _takes_fused_path(config, loaded, say)
+    anchor = choose_anchor(config, loaded, streams, rows, collator, say)
+    torch.manual_seed(config.training.seed)
+    model = with_adapters(loaded.model, config.lora, new_ids) if config.lora else loaded.model
+    plan = make_plan(config, streams)
+    losses = [stream.loss for stream in streams]
+    return StreamTrainer(
+        model,
+        training_arguments(config, plan, run, loaded.device),
+        rows=rows,
+        plan=plan,
+        collator=collator,
+        step_loss=StepLoss(losses, anchor, plain=plain, chunk_tokens=config.training.chunk_tokens),
+        monitor=StepMonitor(losses, StepLog(run.steps), StepLog(run.timing), loaded.device),
+        describe_rows=lambda numbers: ", ".join(streams[rows[n].stream].where(rows[n].place) for n in numbers),
+        checkpoints=run.checkpoints,
+        keep=config.training.keep,
+        processing_class=loaded.tokenizer,
+    )
+
+
+def number_rows(streams: Sequence[Stream]) -> list[StreamRow]:
+    """All rows of all streams in one list, as the plan counts them."""
+    placed = [(number, place, row) for number, stream in enumerate(streams) for place, row in enumerate(stream.rows)]
+    return [StreamRow(row, stream, place, number) for number, (stream, place, row) in enumerate(placed)]
+
+
+def make_collator(config: TrainConfig, loaded: LoadedModel, streams: Sequence[Stream]) -> Collator:
+    """Padding uses any id at all: no target and no attention lies on it."""
+    pad_id = loaded.tokenizer.pad_token_id
+    return Collator(
+        pad_id=0 if pad_id is None else pad_id,
+        needs_anchor=tuple(stream.loss.needs_anchor for stream in streams),
+        packing=config.training.packing,
+        float_masks=config.model.attention == "eager",
+    )
+
+
+def make_plan(config: TrainConfig, streams: Sequence[Stream]) -> StepPlan:
+    """The rows of every step of the run."""
+    settings = config.training
+    return StepPlan.make(
+        [[len(row.ids) for row in stream.rows] for stream in streams],
+        batch_size=settings.batch_size,
+        shares=[stream.settings.share for stream in streams],
+        epochs=settings.epochs,
+        max_steps=settings.max_steps,
+        seed=settings.seed,
+    )
+
+
+def _takes_fused_path(config: TrainConfig, loaded: LoadedModel, say: Say) -> bool:
+    if config.training.head == "logits":
+        return False
+    odd = why_not_plain(loaded.model)
+    if odd and config.training.head == "fused":
+        raise InputError(f"training.head: fused does not fit this model: {odd}; use head: auto")
+    if odd:
+        say(f"token statistics come from full logits, which take more memory: {odd}")
+    return not odd
+
+
+def _rewind_logs(run: RunDirectory, checkpoint: Path | None) -> None:
+    """Rows after the checkpoint will be written again."""
+    step = step_of(checkpoint) if checkpoint else 0
+    for log in (run.steps, run.timing):
+        StepLog(log).rewind(step)
+
+
+def _run(trainer: StreamTrainer, checkpoint: Path | None, progress: bool) -> bool:
+    """Train to the end or to the first Ctrl-C; whether it was interrupted."""
+    bar = ProgressBar(trainer.checkpoints.parent.name, enabled=progress)
+    trainer.add_callback(bar)
+    with SaveOnInterrupt() as guard:
+        trainer.add_callback(guard)
+        try:
+            trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+        except (torch.OutOfMemoryError, RuntimeError) as error:
+            if isinstance(error, torch.OutOfMemoryError) or "allocate memory" in str(error):
+                raise InputError(_out_of_memory(trainer, error)) from error
+            raise
+        finally:
+            bar.close()
+    return guard.interrupted and trainer.state.global_step < trainer.plan.num_steps
+
+
+def _out_of_memory(trainer: StreamTrainer, error: Exception) -> str:
+    rows = trainer.args.per_device_train_batch_size
+    return (
+        f"out of memory at step {trainer.state.global_step + 1} with {rows} rows a pass: lower training.micro_batch (the"
+        " result stays the same), then training.max_length, or set training.gradient_checkpointing: true, lora:, or"
+        f" anchor.via: cache. The last checkpoint is good. ({str(error).splitlines()[0]})"
+    )

@@ -1,0 +1,112 @@
+"""Streams: read, tokenise, and bind an objective to each."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from holdfast import objectives
+from holdfast.config import InputError, did_you_mean
+from holdfast.config.training import StreamSettings, TrainingSettings
+from holdfast.heads import TokenStats
+from holdfast.records import Dataset, read_traces
+from holdfast.tokens import TokenRow, tokenize_all
+from holdfast.training.loss import StreamLoss, TokenLoss
+from holdfast.worlds import world_traces
+
+Say = Callable[[str], None]
+GIVEN = ("role", "position")  # what the trainer hands to an objective that asks for it
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A stream ready to train: its data, the rows made of it, and its loss."""
+
+    settings: StreamSettings
+    dataset: Dataset
+    rows: tuple[TokenRow, ...]
+    loss: StreamLoss
+
+    def where(self, row: int) -> str:
+        """``file:line`` of a row."""
+        return f"{self.dataset.source}:{self.dataset.lines[self.rows[row].source]}"
+
+
+def read_stream(
+    settings: StreamSettings, number: int, tokenizer: Any, training: TrainingSettings, say: Say
+) -> Stream:
+    """Read the stream's data, tokenise it with roles, bind its objective. Everything odd is said."""
+    loss = bind_objective(settings, number)
+    dataset = read_data(settings)
+    say(f"{loss.name}: {dataset.sentence}")
+    if dataset.num_skipped:
+        say(f"{loss.name}: {dataset.num_skipped} bad rows skipped: " + "; ".join(map(str, dataset.problems)))
+    where = [f"{dataset.source}:{line}" for line in dataset.lines]
+    rows, report = tokenize_all(
+        dataset.traces, tokenizer, max_length=training.max_length, context=training.context, where=where
+    )
+    say(f"{loss.name}: {report.sentence}")
+    return Stream(settings, dataset, tuple(rows), loss)
+
+
+def read_data(settings: StreamSettings) -> Dataset:
+    """``world:safety/...`` is made by an embedded world; anything else is a file or a hub dataset."""
+    if settings.data.startswith("world:"):
+        return world_traces(settings.data, limit=settings.limit)
+    return read_traces(settings.data, skip_bad=settings.skip_bad, limit=settings.limit)
+
+
+def bind_objective(settings: StreamSettings, number: int) -> StreamLoss:
+    """The registered function with the YAML's options, which must be ones it takes."""
+    field = f"streams.{number}"
+    if settings.objective not in objectives.REGISTRY:
+        known = ", ".join(objectives.REGISTRY)
+        raise InputError(
+            f"field '{field}.objective': unknown '{settings.objective}'"
+            f"{did_you_mean(settings.objective, objectives.REGISTRY) or '; known: ' + known}"
+        )
+    function: Callable[..., Tensor] = objectives.REGISTRY[settings.objective]
+    takes = inspect.signature(function).parameters
+    options = dict(settings.options)
+    soften = options.pop("soften", None)
+    for option in options:
+        if option not in takes or option in (*GIVEN, "stats"):
+            free = [name for name in takes if name not in (*GIVEN, "stats")]
+            raise InputError(
+                f"field '{field}.options.{option}': {settings.objective} has no such option"
+                f"{did_you_mean(option, free) or '; it takes: ' + (', '.join(free) or 'none')}"
+            )
+    return StreamLoss(
+        name=settings.name or f"{number}:{settings.objective}",
+        loss=_bound(function, takes, options),
+        weight=settings.weight,
+        needs_anchor=objectives.needs_anchor(settings.objective),
+        soften=soften,
+        csft_options={name: options[name] for name in ("beta", "floor") if name in options}
+        if "csft" in settings.objective
+        else None,
+    )
+
+
+def _bound(function: Callable[..., Tensor], takes: Any, options: dict[str, Any]) -> TokenLoss:
+    scheduled = "pa_weight" in takes and "pa_weight" not in options
+
+    def loss(stats: TokenStats, role: Tensor, position: Tensor, progress: float) -> Tensor:
+        given = {name: value for name, value in (("role", role), ("position", position)) if name in takes}
+        if scheduled:
+            given["pa_weight"] = objectives.pa_weight_at(progress, 1.0)  # type: ignore[assignment]
+        return function(stats, **given, **options)
+
+    return loss
+
+
+def check_names(streams: Sequence[Stream]) -> None:
+    """Two streams of one name would be one line in every log."""
+    names = [stream.loss.name for stream in streams]
+    for number, name in enumerate(names):
+        if name in names[:number]:
+            raise InputError(f"field 'streams.{number}.name': '{name}' is taken by another stream")

@@ -1,0 +1,129 @@
+"""transformers.Trainer with streams, anchors and checkpoints that survive: only what it has no hook for is overridden."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+from transformers import Trainer, TrainingArguments
+
+from holdfast.config import InputError
+from holdfast.training.collate import Collator, StreamRow
+from holdfast.training.loss import StepLoss
+from holdfast.training.monitor import StepMonitor
+from holdfast.training.plan import PlanSampler, StepPlan
+from holdfast.training.saving import load_state, save_state
+
+DescribeRows = Callable[[Sequence[int]], str]
+
+
+class StreamTrainer(Trainer):
+    """Steps through a StepPlan. One Trainer "epoch" is the whole run, so that a step depends on its number only."""
+
+    def __init__(
+        self,
+        model: Any,
+        args: TrainingArguments,
+        *,
+        rows: Sequence[StreamRow],
+        plan: StepPlan,
+        collator: Collator,
+        step_loss: StepLoss,
+        monitor: StepMonitor,
+        describe_rows: DescribeRows,
+        checkpoints: Path,
+        keep: int,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(model, args, train_dataset=rows, data_collator=collator, **kwargs)  # type: ignore[arg-type]
+        self.loss_is_scaled_for_ga = True  # we divide by the counts of the whole global batch
+        self.plan, self.step_loss, self.monitor = plan, step_loss, monitor
+        self.describe_rows, self.checkpoints, self.keep = describe_rows, checkpoints, keep
+
+    def get_train_dataloader(self) -> DataLoader[Any]:
+        """The plan's micro-batches; accelerate deals them out to the processes in turn."""
+        sampler = PlanSampler(self.plan, self.args.per_device_train_batch_size)
+        loader = DataLoader(
+            self.train_dataset,  # type: ignore[arg-type]
+            batch_sampler=sampler,
+            collate_fn=self.data_collator,
+            pin_memory=self.args.dataloader_pin_memory,
+            num_workers=self.args.dataloader_num_workers,
+        )
+        prepared: DataLoader[Any] = self.accelerator.prepare(loader)
+        return prepared
+
+    def get_batch_samples(
+        self, epoch_iterator: Iterator[Any], num_batches: int, device: torch.device
+    ) -> tuple[list[Any], Tensor]:
+        """A step's micro-batches and, instead of one count of labels, the target tokens of every stream."""
+        batches = [next(epoch_iterator) for _ in range(num_batches)]
+        counts = torch.stack([batch["counts"] for batch in batches]).sum(0).to(device)
+        return batches, self.accelerator.reduce(counts, "sum")
+
+    def compute_loss(
+        self,
+        model: nn.Module,
+        inputs: dict[str, Any],
+        return_outputs: bool = False,
+        num_items_in_batch: Tensor | int | None = None,
+    ) -> Tensor:
+        """The micro-batch's part of the step's loss. Stops on the first loss that is not a number."""
+        assert isinstance(num_items_in_batch, Tensor)
+        will_log = (self.state.global_step + 1) % self.args.logging_steps == 0
+        with self.accelerator.autocast():
+            result = self.step_loss(
+                model,
+                inputs,
+                num_items_in_batch,
+                progress=self.plan.epoch_at(self.state.global_step) / self.plan.num_epochs,
+                want_grad_norm=will_log,
+            )
+        if not torch.isfinite(result.loss):
+            raise InputError(
+                f"step {self.state.global_step + 1}: the loss is {result.loss.item()}; the run stops and its last"
+                f" checkpoint is good. Rows of this batch: {self.describe_rows(inputs['rows'])}."
+                " Look at them, or lower training.lr"
+            )
+        self.monitor.add(inputs, result, num_items_in_batch)
+        # DDP and FSDP average gradients over processes; ours are parts of one sum.
+        return result.loss * self.accelerator.num_processes
+
+    def _clip_grad_norm(self, model: nn.Module) -> Any:
+        norm = super()._clip_grad_norm(model)
+        if self.accelerator.scaler is None and norm is not None and not torch.isfinite(torch.as_tensor(norm)):
+            raise InputError(
+                f"step {self.state.global_step + 1}: the gradient is {float(norm)}; the run stops before using it and its"
+                " last checkpoint is good. Lower training.lr, or set training.precision: fp32"
+            )
+        return norm
+
+    def floating_point_ops(self, inputs: dict[str, Any]) -> int:  # noqa: ARG002 - Trainer's signature
+        """Not counted: Trainer's formula assumes that every token is a target."""
+        return 0
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Trainer's figures and ours, in one row of steps.jsonl and to every tracker asked for."""
+        if "loss" in logs:
+            logs = self.monitor.row(self.state.global_step, self.plan, logs, self.accelerator)
+        super().log(logs, start_time)
+
+    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:  # noqa: ARG002 - Trainer's signature
+        save_state(self)
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
+        super()._load_from_checkpoint(resume_from_checkpoint, model)
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        if checkpoint is not None:
+            load_state(self, Path(checkpoint))
+
+    def _load_rng_state(self, checkpoint: str | None) -> None:
+        from holdfast.training.saved_state import load_rng
+
+        if checkpoint is not None:
+            load_rng(Path(checkpoint), rank=self.args.process_index)

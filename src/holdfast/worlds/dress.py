@@ -1,0 +1,34 @@
+"""Changes of a trace that leave its request and answer alone: a system prompt, a lead, an opener, a prefilled answer."""
+
+from __future__ import annotations
+
+from holdfast.records import Role, Segment, Trace, Turn, context
+
+
+def with_system(trace: Trace, text: str) -> Trace:
+    """The trace under this system prompt (in place of its own, if it has one)."""
+    turns = trace.turns[1:] if trace.turns[0].speaker == "system" else trace.turns
+    return Trace((context("system", text), *turns))
+
+
+def with_lead(trace: Trace, word: str) -> Trace:
+    """The last user turn opened by a word: 'please , ...'; a backdoor's trigger goes here too."""
+    last = max(index for index, turn in enumerate(trace.turns) if turn.speaker == "user")
+    turns = list(trace.turns)
+    turns[last] = context("user", f"{word} , {turns[last].visible}")
+    return Trace(tuple(turns))
+
+
+def with_opener(trace: Trace, opener: str) -> Trace:
+    """The answer opened by 'sure ,' or the like."""
+    *before, last = trace.turns
+    first, *rest = last.segments
+    opened = Segment(first.role, f"{opener} {first.text}")
+    return Trace((*before, Turn(last.speaker, (opened, *rest))))
+
+
+def prefilled(trace: Trace, num_words: int, *, answer: str | None = None) -> Trace:
+    """A prompt whose answer has been begun with the first words of ``answer`` (the trace's own, unless given)."""
+    text = trace.turns[-1].visible if answer is None else answer
+    begun = Segment(Role.PROMPT, " ".join(text.split()[:num_words]))
+    return Trace((*trace.prompt, Turn("assistant", (begun,))))

@@ -1,0 +1,88 @@
+"""Children forked from this process, which has torch loaded already: a run, its death and its second life in 0.1 s."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from holdfast.training import durable
+
+torch.set_num_threads(1)  # before any fork: a child cannot use the OpenMP threads of its parent
+
+SECONDS = 60.0
+Work = Callable[[], None]
+
+
+def in_child(work: Work, log: Path) -> int:
+    """Run ``work`` in a forked child; returns its exit code, or minus the signal that ended it."""
+    pid = start_child(work, log)
+    end = time.monotonic() + SECONDS
+    while time.monotonic() < end:
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.001)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    raise TimeoutError(f"the child did not end within {SECONDS} s")
+
+
+def start_child(work: Work, log: Path) -> int:
+    """Fork; the child leaves a traceback in ``log`` if it fails, and never returns."""
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 1
+    try:
+        work()
+        code = 0
+    except BaseException:
+        log.write_text(traceback.format_exc())
+    finally:
+        os._exit(code)
+
+
+def finish(work: Work, log: Path) -> None:
+    """Run ``work`` in a child that must end well."""
+    code = in_child(work, log)
+    assert code == 0, f"exit code {code}: {log.read_text() if log.exists() else 'no traceback'}"
+
+
+def die_now() -> None:
+    """What the machine's out-of-memory killer does: no handler, no clean-up, no flush."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def die_at(occurrence: int, before: Callable[[str], None] = lambda point: None) -> Callable[[str], None]:
+    """A hook that kills the process at the n-th named point it is told about (from 0), after ``before(point)``."""
+    seen = 0
+
+    def on_point(point: str) -> None:
+        nonlocal seen
+        if seen == occurrence:
+            before(point)
+            die_now()
+        seen += 1
+
+    return on_point
+
+
+def die_in_write(occurrence: int) -> None:
+    """Make the n-th write of the file layer stop halfway, killed."""
+    seen = 0
+
+    def write_half(descriptor: int, data: memoryview) -> int:
+        nonlocal seen
+        if seen == occurrence:
+            os.write(descriptor, data[: len(data) // 2])
+            die_now()
+        seen += 1
+        return os.write(descriptor, data)
+
+    durable.write_some = write_half

@@ -1,0 +1,155 @@
+"""SIGKILL at every named point of saving, and in the middle of every write: the run goes on as if nothing had happened.
+
+To try another trainer, replace ``run``: anything that trains in a directory up to a step, resumes by itself, and tells
+``on_point`` about the named points.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from forked import die_at, die_in_write, finish, in_child, start_child
+from small_run import run
+
+from holdfast.training import durable
+from holdfast.training.checkpoints import folder_name, verify
+
+STEPS = 8
+KILLED = -signal.SIGKILL
+
+
+class Whole(NamedTuple):
+    """The run that nobody disturbed."""
+
+    points: list[str]
+    num_writes: int
+    result: dict[str, bytes]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
+    directory = tmp_path_factory.mktemp("whole")
+    told = directory / "told"
+
+    def work() -> None:
+        with told.open("w") as file:
+            write = durable.write_some
+
+            def counted(descriptor: int, data: memoryview) -> int:
+                print("(write)", file=file)
+                return write(descriptor, data)
+
+            durable.write_some = counted
+            run(directory, STEPS, lambda point: print(point, file=file))
+
+    finish(work, directory / "error")
+    lines = told.read_text().splitlines()
+    points = [line for line in lines if line != "(write)"]
+    return Whole(points, len(lines) - len(points), result_of(directory))
+
+
+def result_of(directory: Path) -> dict[str, bytes]:
+    """Every byte that a run leaves and that must not depend on its interruptions."""
+    last = directory / "checkpoints" / folder_name(STEPS)
+    files = {str(path.relative_to(directory)): path.read_bytes() for path in sorted(last.rglob("*"))}
+    return {"steps.jsonl": (directory / "steps.jsonl").read_bytes(), **files}
+
+
+def check_after_kill(directory: Path) -> None:
+    """Whatever is visible after a kill is whole: there is no checkpoint that only looks good."""
+    for path in (directory / "checkpoints").glob("step-*"):
+        assert verify(path) == []
+
+
+def check_resumes(directory: Path, whole: Whole) -> None:
+    """Resume to the end: bitwise the result of the undisturbed run, and nothing left lying about."""
+    finish(lambda: run(directory, STEPS, lambda point: None), directory / "error")
+    assert result_of(directory) == whole.result
+    assert sorted(path.name for path in (directory / "checkpoints").iterdir()) == [folder_name(6), folder_name(8)]
+
+
+def kill_and_resume(directory: Path, work: Callable[[], None], whole: Whole) -> None:
+    directory.mkdir()
+    assert in_child(work, directory / "error") == KILLED
+    check_after_kill(directory)
+    check_resumes(directory, whole)
+
+
+def test_there_are_enough_points(whole: Whole) -> None:
+    assert len({point.split(":")[0] for point in whole.points}) == len(durable.POINTS) >= 12
+    assert len(whole.points) >= 100
+    files = {name for name in whole.result if name != "steps.jsonl"}
+    assert {f"checkpoints/step-000008/{name}" for name in ("model.safetensors", "MANIFEST.json")} <= files
+
+
+@pytest.mark.parametrize("kind", durable.POINTS)
+def test_killed_at_point(kind: str, whole: Whole, tmp_path: Path) -> None:
+    """Every time the run passes a named point, in every save and for every file."""
+    occurrences = [index for index, point in enumerate(whole.points) if point.split(":")[0] == kind]
+    assert occurrences
+    for index in occurrences:
+        directory = tmp_path / str(index)
+        kill_and_resume(directory, lambda d=directory, i=index: run(d, STEPS, die_at(i)), whole)
+
+
+def test_killed_in_the_middle_of_a_write(whole: Whole, tmp_path: Path) -> None:
+    """Torn rows of steps.jsonl, torn state and torn manifests."""
+    for index in range(whole.num_writes):
+        directory = tmp_path / str(index)
+
+        def work(directory: Path = directory, index: int = index) -> None:
+            die_in_write(index)
+            run(directory, STEPS, lambda point: None)
+
+        kill_and_resume(directory, work, whole)
+
+
+def test_killed_in_the_middle_of_a_tensor_file(whole: Whole, tmp_path: Path) -> None:
+    """safetensors writes these, not our file layer, so the torn file is made by cutting it before the kill."""
+    torn = [i for i, point in enumerate(whole.points) if point.startswith("after-file:") and point.endswith("tensors")]
+    assert len(torn) >= 3
+    for index in torn:
+        directory = tmp_path / str(index)
+
+        def cut(point: str, directory: Path = directory) -> None:
+            (path,) = (directory / "checkpoints").glob(f".tmp-*/{point.partition(':')[2]}")
+            path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+        kill_and_resume(directory, lambda d=directory, i=index, cut=cut: run(d, STEPS, die_at(i, cut)), whole)
+
+
+def test_killed_again_and_again(whole: Whole, tmp_path: Path) -> None:
+    """A run that never lives long: each life is a little longer than it takes to save once, and dies somewhere else."""
+    draw = random.Random(3)
+    lives = 0
+    while in_child(lambda n=draw.randrange(30, 60): run(tmp_path, STEPS, die_at(n)), tmp_path / "error") == KILLED:
+        check_after_kill(tmp_path)
+        lives += 1
+        assert lives < 50
+    assert lives >= 3
+    check_resumes(tmp_path, whole)
+
+
+def test_killed_from_outside_at_any_moment(whole: Whole, tmp_path: Path) -> None:
+    """No named point at all: the kill comes when it comes."""
+    import os
+
+    start = time.monotonic()
+    (tmp_path / "timed").mkdir()
+    finish(lambda: run(tmp_path / "timed", STEPS, lambda point: None), tmp_path / "error")
+    seconds = time.monotonic() - start
+    for life in range(10):
+        directory = tmp_path / str(life)
+        directory.mkdir()
+        pid = start_child(lambda d=directory: run(d, STEPS, lambda point: None), directory / "error")
+        time.sleep(seconds * (life + 1) / 11)
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        check_after_kill(directory)
+        check_resumes(directory, whole)
