@@ -19,6 +19,13 @@ SECONDS = 60.0
 Work = Callable[[], None]
 
 
+def preload(work: Work) -> None:
+    """Run ``work`` here once, so that children find imported what it imports late (torch's compiler: two seconds)."""
+    point, write = durable.at_point, durable.write_some
+    work()
+    durable.at_point, durable.write_some = point, write
+
+
 def in_child(work: Work, log: Path) -> int:
     """Run ``work`` in a forked child; returns its exit code, or minus the signal that ended it."""
     pid = start_child(work, log)

@@ -17,12 +17,12 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from holdfast.training import durable
-from holdfast.training.checkpoints import newest_good, save_checkpoint, step_of
+from holdfast.training.checkpoints import resume_point, save_checkpoint, step_of
 from holdfast.training.saved_state import load_optimizer, load_rng, save_optimizer, save_rng
 from holdfast.training.step_log import StepLog
 from holdfast.training.tensor_tree import load_tree, save_tree
 
-VOCABULARY, WIDTH, SAVE_EVERY, KEEP = 11, 8, 2, 2
+VOCABULARY, WIDTH, SAVE_EVERY, KEEP = 11, 8, 2, 1
 
 
 def run(directory: Path, until_step: int, on_point: Callable[[str], None]) -> None:
@@ -37,7 +37,7 @@ def run(directory: Path, until_step: int, on_point: Callable[[str], None]) -> No
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 0.5 + 0.5 * math.cos(step / 5))
     log = StepLog(directory / "steps.jsonl")
-    checkpoint, _ = newest_good(directory / "checkpoints")
+    checkpoint, _ = resume_point(directory / "checkpoints", keep=KEEP)
     start = 0
     if checkpoint:
         start = step_of(checkpoint)

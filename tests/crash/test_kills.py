@@ -6,21 +6,24 @@ To try another trainer, replace ``run``: anything that trains in a directory up 
 
 from __future__ import annotations
 
+import os
 import random
+import shutil
 import signal
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from forked import die_at, die_in_write, finish, in_child, start_child
+from forked import die_at, die_in_write, finish, in_child, preload, start_child
 from small_run import run
 
 from holdfast.training import durable
 from holdfast.training.checkpoints import folder_name, verify
 
-STEPS = 8
+STEPS = 6
 KILLED = -signal.SIGKILL
 
 
@@ -32,8 +35,18 @@ class Whole(NamedTuple):
     result: dict[str, bytes]
 
 
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A folder in memory where there is one: a kill, unlike a power cut, loses nothing that was handed to the system."""
+    shm = Path("/dev/shm")
+    path = Path(tempfile.mkdtemp(prefix="holdfast-", dir=shm if os.access(shm, os.W_OK) else None))
+    yield path
+    shutil.rmtree(path)
+
+
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
+    preload(lambda: run(tmp_path_factory.mktemp("preload"), 2, lambda point: None))
     directory = tmp_path_factory.mktemp("whole")
     told = directory / "told"
 
@@ -71,7 +84,7 @@ def check_resumes(directory: Path, whole: Whole) -> None:
     """Resume to the end: bitwise the result of the undisturbed run, and nothing left lying about."""
     finish(lambda: run(directory, STEPS, lambda point: None), directory / "error")
     assert result_of(directory) == whole.result
-    assert sorted(path.name for path in (directory / "checkpoints").iterdir()) == [folder_name(6), folder_name(8)]
+    assert sorted(path.name for path in (directory / "checkpoints").iterdir()) == [folder_name(STEPS)]
 
 
 def kill_and_resume(directory: Path, work: Callable[[], None], whole: Whole) -> None:
@@ -85,23 +98,23 @@ def test_there_are_enough_points(whole: Whole) -> None:
     assert len({point.split(":")[0] for point in whole.points}) == len(durable.POINTS) >= 12
     assert len(whole.points) >= 100
     files = {name for name in whole.result if name != "steps.jsonl"}
-    assert {f"checkpoints/step-000008/{name}" for name in ("model.safetensors", "MANIFEST.json")} <= files
+    assert {f"checkpoints/step-000006/{name}" for name in ("model.safetensors", "MANIFEST.json")} <= files
 
 
 @pytest.mark.parametrize("kind", durable.POINTS)
-def test_killed_at_point(kind: str, whole: Whole, tmp_path: Path) -> None:
+def test_killed_at_point(kind: str, whole: Whole, place: Path) -> None:
     """Every time the run passes a named point, in every save and for every file."""
     occurrences = [index for index, point in enumerate(whole.points) if point.split(":")[0] == kind]
     assert occurrences
     for index in occurrences:
-        directory = tmp_path / str(index)
+        directory = place / str(index)
         kill_and_resume(directory, lambda d=directory, i=index: run(d, STEPS, die_at(i)), whole)
 
 
-def test_killed_in_the_middle_of_a_write(whole: Whole, tmp_path: Path) -> None:
+def test_killed_in_the_middle_of_a_write(whole: Whole, place: Path) -> None:
     """Torn rows of steps.jsonl, torn state and torn manifests."""
     for index in range(whole.num_writes):
-        directory = tmp_path / str(index)
+        directory = place / str(index)
 
         def work(directory: Path = directory, index: int = index) -> None:
             die_in_write(index)
@@ -110,12 +123,12 @@ def test_killed_in_the_middle_of_a_write(whole: Whole, tmp_path: Path) -> None:
         kill_and_resume(directory, work, whole)
 
 
-def test_killed_in_the_middle_of_a_tensor_file(whole: Whole, tmp_path: Path) -> None:
+def test_killed_in_the_middle_of_a_tensor_file(whole: Whole, place: Path) -> None:
     """safetensors writes these, not our file layer, so the torn file is made by cutting it before the kill."""
     torn = [i for i, point in enumerate(whole.points) if point.startswith("after-file:") and point.endswith("tensors")]
     assert len(torn) >= 3
     for index in torn:
-        directory = tmp_path / str(index)
+        directory = place / str(index)
 
         def cut(point: str, directory: Path = directory) -> None:
             (path,) = (directory / "checkpoints").glob(f".tmp-*/{point.partition(':')[2]}")
@@ -124,28 +137,26 @@ def test_killed_in_the_middle_of_a_tensor_file(whole: Whole, tmp_path: Path) -> 
         kill_and_resume(directory, lambda d=directory, i=index, cut=cut: run(d, STEPS, die_at(i, cut)), whole)
 
 
-def test_killed_again_and_again(whole: Whole, tmp_path: Path) -> None:
-    """A run that never lives long: each life is a little longer than it takes to save once, and dies somewhere else."""
+def test_killed_again_and_again(whole: Whole, place: Path) -> None:
+    """A run that never lives long: each life is about as long as it takes to save once."""
     draw = random.Random(3)
     lives = 0
-    while in_child(lambda n=draw.randrange(30, 60): run(tmp_path, STEPS, die_at(n)), tmp_path / "error") == KILLED:
-        check_after_kill(tmp_path)
+    while in_child(lambda n=draw.randrange(20, 45): run(place, STEPS, die_at(n)), place / "error") == KILLED:
+        check_after_kill(place)
         lives += 1
         assert lives < 50
     assert lives >= 3
-    check_resumes(tmp_path, whole)
+    check_resumes(place, whole)
 
 
-def test_killed_from_outside_at_any_moment(whole: Whole, tmp_path: Path) -> None:
+def test_killed_from_outside_at_any_moment(whole: Whole, place: Path) -> None:
     """No named point at all: the kill comes when it comes."""
-    import os
-
     start = time.monotonic()
-    (tmp_path / "timed").mkdir()
-    finish(lambda: run(tmp_path / "timed", STEPS, lambda point: None), tmp_path / "error")
+    (place / "timed").mkdir()
+    finish(lambda: run(place / "timed", STEPS, lambda point: None), place / "error")
     seconds = time.monotonic() - start
     for life in range(10):
-        directory = tmp_path / str(life)
+        directory = place / str(life)
         directory.mkdir()
         pid = start_child(lambda d=directory: run(d, STEPS, lambda point: None), directory / "error")
         time.sleep(seconds * (life + 1) / 11)

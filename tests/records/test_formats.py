@@ -130,6 +130,7 @@ def test_columns_that_are_not_read_are_named(read, row, name, unused):
 
 def test_columns_of_nulls_are_not_worth_naming(read):
     assert "ignored" not in read({"text": "a", "source": None, "messages": None}).sentence
+    assert "ignored" not in read({"messages": [{**USER, "name": None}, {**REPLY, "tool_calls": None}]}).sentence
 
 
 def test_the_format_is_that_of_all_rows_and_a_row_that_fits_none_is_a_bad_row_of_it(read):
@@ -295,5 +296,7 @@ def test_values_that_only_parquet_has_are_described_by_their_type(tmp_path):
     import pyarrow.parquet
 
     pyarrow.parquet.write_table(pyarrow.table({"text": [b"raw"]}), tmp_path / "a.parquet")
-    with pytest.raises(DataError, match=r"a.parquet:1: field 'text': expected a non-empty string, got a bytes"):
+    with pytest.raises(
+        DataError, match=r"a.parquet:1: field 'text': expected a non-empty string, got a value of type bytes"
+    ):
         read_traces(tmp_path / "a.parquet")

@@ -64,7 +64,7 @@ garbage = st.one_of(
 )
 
 
-@settings(quick, max_examples=300)
+@settings(quick, max_examples=200)
 @given(
     data=garbage,
     suffix=st.sampled_from([".jsonl", ".json", ".csv", ".parquet"]),

@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import subprocess
+import sys
 from dataclasses import FrozenInstanceError
 
 import pytest
@@ -125,6 +127,12 @@ def test_the_fingerprint_tells_where_one_segment_ends():
     one = Trace((context("user", "ab"), answer("c")))
     other = Trace((context("user", "a"), answer("bc")))
     assert fingerprint([one]) != fingerprint([other])
+
+
+def test_reading_json_lines_loads_no_heavy_library(put):
+    heavy = "{'torch', 'transformers', 'numpy', 'pyarrow', 'datasets'}"
+    code = f"import sys, holdfast.records as r; r.read_traces(sys.argv[1]); assert not {heavy} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code, str(put(GOOD))], check=True)
 
 
 def test_a_missing_file_is_one_line(tmp_path):

@@ -81,6 +81,15 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_whoever_is_reading_the_old_file_reads_it_to_the_end(tmp_path):
+    path = tmp_path / "out.jsonl"
+    write_traces(path, [CHAT] * 3)
+    before = path.read_text(encoding="utf-8")
+    with path.open(encoding="utf-8") as reader:
+        write_traces(path, [BACKTRACK])
+        assert reader.read() == before
+
+
 def test_a_place_that_cannot_be_written_is_one_line(tmp_path):
     with pytest.raises(InputError, match=r"out.jsonl: cannot be written: No such file or directory"):
         write_traces(tmp_path / "absent" / "out.jsonl", [CHAT])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
@@ -69,9 +69,7 @@ class Style:
     end: str = ""  # the end-of-turn token
     after: str = ""  # context after the end-of-turn token
     num_bos: int = 0
-    system: bool = True
-    trims: bool = False
-    extra: dict[str, str] = field(default_factory=dict)
+    trims: bool = False  # strips the answer
 
     @property
     def tokenizer(self) -> PreTrainedTokenizerFast:
@@ -81,7 +79,7 @@ class Style:
 STYLES = [
     Style("chatml", end="<|im_end|>", after="\n"),
     Style("llama3", end="<|eot_id|>", num_bos=1, trims=True),
-    Style("gemma", end="<end_of_turn>", after="\n", num_bos=1, system=False, trims=True),
+    Style("gemma", end="<end_of_turn>", after="\n", num_bos=1, trims=True),
     Style("mistral", lead=" ", end="</s>", num_bos=1),
     Style("mistral-always", lead=" ", end="</s>", num_bos=1),
     Style("phi3", end="<|end|>", after="\n<|endoftext|>"),

@@ -42,7 +42,7 @@ STATS: dict[str, tuple[str, ...]] = {
 
 def stats_read(name: str, options: Mapping[str, Any] | None = None) -> tuple[str, ...]:
     """The statistics an objective reads under these options."""
-    no_kl = (options or {}).get("kl") == "off"
+    no_kl = (options or {}).get("kl") == "ignore"
     return tuple(stat for stat in STATS[name] if not (no_kl and stat == "kl"))
 
 

@@ -11,15 +11,15 @@ from holdfast.config import InputError, did_you_mean
 from holdfast.heads import TokenStats
 from holdfast.objectives.csft import QI_2024, Beta, csft
 
-KlMode = Literal["grad", "detach", "off"]
+KlMode = Literal["grad", "detach", "ignore"]
 
 
 def pa(stats: TokenStats, *, kl: KlMode = "grad", kl_clip: float | None = None) -> Tensor:
     """-logsigmoid(mu_t delta_t), mu_t = KL(policy || anchor) ([002] eq. 3-6).
 
-    Where the two argmaxes agree it is the constant log 2 with no gradient. As printed, the gradient flows through mu_t too
-    (``kl="grad"``); ``"detach"`` stops it and ``"off"`` sets mu_t = 1. ``kl_clip`` caps mu_t ([002] assumption 8). The paper
-    "implicitly" softens the argmax: that is ``soften`` of the token statistics.
+    Where the two argmaxes agree it is the constant log 2 with no gradient. As printed, the gradient flows through mu_t
+    too (``kl="grad"``); ``"detach"`` stops it there, ``"ignore"`` sets mu_t = 1; ``kl_clip`` caps mu_t ([002] A.1,
+    assumption 8). The softened argmax of [002] A.2 is ``soften`` of the token statistics.
     """
     delta = stats.need("delta")
     return -logsigmoid(_strength(stats, kl, kl_clip) * delta)  # eq. 5
@@ -36,9 +36,8 @@ def csft_pa(
     kl_clip: float | None = None,
 ) -> Tensor:
     """csft + delta_epoch pa ([002] eq. 1). ``pa_weight`` is delta_epoch: see ``pa_weight_at``."""
-    return csft(stats, position=position, beta=beta, floor=floor) + pa_weight * pa(
-        stats, kl=kl, kl_clip=kl_clip
-    )  # eq. 1
+    constrained = csft(stats, position=position, beta=beta, floor=floor)
+    return constrained + pa_weight * pa(stats, kl=kl, kl_clip=kl_clip)  # eq. 1
 
 
 def pa_weight_at(epoch: float, max_epoch: float) -> float:
@@ -53,7 +52,7 @@ def pa_active(stats: TokenStats) -> Tensor:
 
 def _strength(stats: TokenStats, mode: KlMode, clip: float | None) -> Tensor | float:
     """mu_t (eq. 6)."""
-    if mode == "off":
+    if mode == "ignore":
         return 1.0
     if mode not in get_args(KlMode):
         known = get_args(KlMode)

@@ -37,7 +37,7 @@ def describe(value: object) -> str:
         case dict():
             return "an object"
         case _:
-            return f"a {type(value).__name__}"
+            return f"a value of type {type(value).__name__}"
 
 
 def take_text(fields: Fields, key: str, where: str = "", *, filled: bool = False) -> str:

@@ -141,7 +141,9 @@ def _csv(file: io.BufferedIOBase, source: str) -> Rows:
         try:
             cells = next(reader, None)
         except csv.Error as error:
-            yield Problem(source, line, None, f"expected comma-separated values, got: {error}", fatal=not header)
+            # An open quote swallows the rows below it: to skip that as one bad line would hide them.
+            fatal = not header or reader.line_num > line
+            yield Problem(source, line, None, f"expected comma-separated values, got: {error}", fatal=fatal)
             continue
         if cells is None:
             return

@@ -67,6 +67,7 @@ def render_terminal(row: TokenRow, tokenizer: PreTrainedTokenizerBase) -> Group:
         pieces = [(index, text) for index, (_, text) in run]
         for index, text in pieces:
             line.append(_shown(text), style=TERMINAL[role] + (" underline" if index % 2 else ""))
+        line.remove_suffix("\n")
         table.add_row(Text(role.label, style=TERMINAL[role]), str(len(pieces)), line)
     return Group(Text(_summary(row)), Text(), table)
 
@@ -99,10 +100,10 @@ def _count(row: TokenRow, role: Role) -> int:
 
 
 def _shown(text: str) -> str:
-    """Newlines and tabs get a sign; what does not print (or would steer the terminal) is spelled out."""
+    """Newlines, tabs and parts of a character get a sign; what does not print, or steers a terminal, is spelled out."""
     signs = {"\n": "⏎\n", "\t": "⇥"}
     spelled = (char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
-    return "".join(signs.get(raw, char) for raw, char in zip(text, spelled, strict=True)) or "∅"
+    return "".join(signs.get(raw, char) for raw, char in zip(text, spelled, strict=True)) or "◌"
 
 
 PAGE = """<!doctype html>

@@ -39,6 +39,15 @@ def save_checkpoint(directory: Path, step: int, write: Callable[[Path], None], *
     return directory / folder_name(step)
 
 
+def resume_point(directory: Path, *, keep: int | None) -> tuple[Path | None, list[str]]:
+    """``newest_good``, after finishing what a kill interrupted: half-written folders and pruning."""
+    path, lines = newest_good(directory)
+    sweep(directory)
+    if path is not None:
+        prune(directory, step_of(path), keep)
+    return path, lines
+
+
 def newest_good(directory: Path) -> tuple[Path | None, list[str]]:
     """The newest checkpoint that verifies, and one line for every damaged newer one.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -15,6 +15,9 @@ from holdfast.training.anchors import Anchor, model_inputs
 
 TokenLoss = Callable[[TokenStats, Tensor, Tensor, float], Tensor]
 """(stats, role, position, epoch as a share of all epochs) -> the loss of every token."""
+
+Gauge = Callable[[TokenStats, Tensor], Tensor]
+"""(stats, position) -> a figure of every token, for the log."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,7 @@ class StreamLoss:
     needs_kl: bool = False  # so that a cache without hidden states will not do
     want: tuple[str, ...] = ()  # the statistics it reads, and those that the log shows
     soften: float | None = None
-    csft_options: Mapping[str, Any] | None = None  # set where w_t exists, so that it can be logged
+    gauges: Mapping[str, Gauge] = field(default_factory=dict)  # what the log shows beside loss and nll
 
 
 @dataclass(frozen=True)

@@ -14,15 +14,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from holdfast.heads import FusedLoss, TokenStats
-from holdfast.objectives import csft_weight, pa_active
+from holdfast.heads import FusedLoss
 from holdfast.records import Role
 from holdfast.training.loss import StreamLoss
 from holdfast.training.plan import StepPlan
 from holdfast.training.step_log import StepLog
 
-STREAM_FIGURES = ("loss", "nll", "tokens", "w", "kl", "pa_active")
-ROLE_FIGURES = ("loss", "nll", "tokens", "gradient")
+FIGURES = ("loss", "nll", "tokens")
 
 
 class StepMonitor:
@@ -33,8 +31,9 @@ class StepMonitor:
         self._reset()
 
     def _reset(self) -> None:
-        self.by_stream = torch.zeros(len(self.streams), len(STREAM_FIGURES), dtype=torch.float64, device=self.device)
-        self.by_role = torch.zeros(len(Role), len(ROLE_FIGURES), dtype=torch.float64, device=self.device)
+        widths = [len(FIGURES) + len(stream.gauges) for stream in self.streams]
+        self.by_stream = [torch.zeros(width, dtype=torch.float64, device=self.device) for width in widths]
+        self.by_role = torch.zeros(len(Role), len(FIGURES) + 1, dtype=torch.float64, device=self.device)
         self.fed_tokens = 0
         self.since = time.monotonic()
 
@@ -47,7 +46,8 @@ class StepMonitor:
         for (number, start, stop), stats in zip(batch["spans"], result.stats, strict=True):
             rows = slice(start, stop)
             loss, nll, ones = result.per_token[rows], -stats.logp, torch.ones_like(stats.logp)
-            columns = [loss, nll, ones, *_gauges(self.streams[number], stats, position[rows])]
+            gauges = [gauge(stats, position[rows]) for gauge in self.streams[number].gauges.values()]
+            columns = [loss, nll, ones, *gauges]
             self.by_stream[number] += torch.stack(columns).double().sum(1)
             gradient = ones.new_zeros(stop - start) if result.grad_norm is None else result.grad_norm[rows]
             columns = [loss, nll, ones, gradient * weights[number]]
@@ -55,14 +55,14 @@ class StepMonitor:
 
     def row(self, step: int, plan: StepPlan, logs: Mapping[str, float], accelerator: Any) -> dict[str, float]:
         """Write one row of each log; return the figures flattened, for trackers and the progress bar."""
-        by_stream = accelerator.reduce(self.by_stream, "sum").tolist()
+        by_stream = [accelerator.reduce(sums, "sum").tolist() for sums in self.by_stream]
         by_role = accelerator.reduce(self.by_role, "sum").tolist()
         row = {
             "step": step,
             "epoch": plan.epoch_at(step),
             **{name: logs[name] for name in ("loss", "grad_norm", "learning_rate") if name in logs},
             "nll": sum(sums[1] for sums in by_stream) / max(1, sum(sums[2] for sums in by_stream)),
-            "streams": {s.name: _means(STREAM_FIGURES, by_stream[i], s) for i, s in enumerate(self.streams)},
+            "streams": {s.name: _stream_means(by_stream[i], s) for i, s in enumerate(self.streams)},
             "roles": _role_means(by_role),
         }
         if accelerator.is_main_process:
@@ -75,23 +75,10 @@ class StepMonitor:
         return dict(_flat(row))
 
 
-def _gauges(stream: StreamLoss, stats: TokenStats, position: Tensor) -> list[Tensor]:
-    """w_t, kl and PA activity, zero where the stream has none of it."""
-    nothing = torch.zeros_like(stats.logp)
-    weight = csft_weight(stats, position=position, **stream.csft_options) if stream.csft_options is not None else nothing
-    kl = nothing if stats.kl is None else stats.kl
-    active = nothing if stats.top_ref is None else pa_active(stats).to(nothing.dtype)
-    return [weight, kl, active]
-
-
-def _means(figures: Sequence[str], sums: Sequence[float], stream: StreamLoss) -> dict[str, float]:
-    tokens = sums[2]
-    means = {name: value / max(1, tokens) for name, value in zip(figures, sums, strict=True) if name != "tokens"}
-    if stream.csft_options is None:
-        del means["w"]
-    if not stream.needs_anchor:
-        del means["kl"], means["pa_active"]
-    return {**means, "tokens": int(tokens)}
+def _stream_means(sums: Sequence[float], stream: StreamLoss) -> dict[str, float]:
+    named = dict(zip((*FIGURES, *stream.gauges), sums, strict=True))
+    tokens = named.pop("tokens")
+    return {**{name: value / max(1, tokens) for name, value in named.items()}, "tokens": int(tokens)}
 
 
 def _role_means(by_role: Sequence[Sequence[float]]) -> dict[str, dict[str, float]]:

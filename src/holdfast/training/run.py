@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 from accelerate import PartialState
+from transformers import PrinterCallback
+from transformers.utils import logging as transformers_logging
 
 from holdfast.config import InputError, TrainConfig
 from holdfast.models import LoadedModel, add_tokens, load
@@ -43,6 +45,8 @@ class TrainResult:
 def train(config: TrainConfig, *, say: Say = print, progress: bool = True) -> TrainResult:
     """Train, or go on where the same command stopped. Says what it finds on the way."""
     say = say if PartialState().is_main_process else _say_nothing
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
     run = RunDirectory(config.run)
     loaded, new_token_ids = _load(config, say)
     streams = [
@@ -180,6 +184,7 @@ def _rewind_logs(run: RunDirectory, checkpoint: Path | None) -> None:
 
 def _run(trainer: StreamTrainer, checkpoint: Path | None, progress: bool) -> bool:
     """Train to the end or to the first Ctrl-C; whether it was interrupted."""
+    trainer.remove_callback(PrinterCallback)
     bar = ProgressBar(trainer.checkpoints.parent.name, enabled=progress)
     trainer.add_callback(bar)
     with SaveOnInterrupt() as guard:

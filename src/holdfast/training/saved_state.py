@@ -66,10 +66,11 @@ def load_optimizer(optimizer: Optimizer, folder: Path) -> None:
 
 def save_rng(folder: Path, rank: int = 0) -> None:
     """Write the state of every generator this process draws from: Python, numpy, torch on the CPU and on CUDA."""
-    kind, words, *rest = np.random.get_state(legacy=True)
+    version, words, gauss = random.getstate()
+    kind, keys, *rest = np.random.get_state(legacy=True)
     tree = {
-        "python": random.getstate(),
-        "numpy": (kind, np.asarray(words).tolist(), *rest),
+        "python": (version, torch.tensor(words), gauss),
+        "numpy": (kind, torch.tensor(np.asarray(keys).tolist()), *rest),
         "cpu": torch.get_rng_state(),
         "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
     }
@@ -81,9 +82,10 @@ def load_rng(folder: Path, rank: int = 0) -> list[str]:
     if not (folder / f"rng-{rank}.json").exists():
         return [f"{folder.name}: saved by fewer processes: process {rank} draws its random numbers afresh"]
     tree = load_tree(folder, f"rng-{rank}")
-    random.setstate(tree["python"])
-    kind, words, *rest = tree["numpy"]
-    np.random.set_state((kind, np.array(words, dtype=np.uint32), *rest))
+    version, words, gauss = tree["python"]
+    random.setstate((version, tuple(words.tolist()), gauss))
+    kind, keys, *rest = tree["numpy"]
+    np.random.set_state((kind, keys.numpy().astype(np.uint32), *rest))
     torch.set_rng_state(tree["cpu"])
     if not torch.cuda.is_available():
         return []

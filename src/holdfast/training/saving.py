@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from transformers.trainer_callback import ExportableState
 
 from holdfast.training.joint_checkpoints import save_jointly
-from holdfast.training.saved_state import load_json, load_optimizer, save_json, save_optimizer, save_rng
+from holdfast.training.saved_state import load_optimizer, save_optimizer, save_rng
+from holdfast.training.tensor_tree import load_tree, save_tree
 
 if TYPE_CHECKING:
     from holdfast.training.trainer import StreamTrainer
@@ -26,10 +27,10 @@ def save_state(trainer: StreamTrainer) -> None:
         save_optimizer(trainer.optimizer, folder, main=main)
         save_rng(folder, rank=trainer.args.process_index)
         if main:
-            save_json(folder / "scheduler.json", trainer.lr_scheduler.state_dict())
+            save_tree(folder, "scheduler", trainer.lr_scheduler.state_dict())
             scaler = trainer.accelerator.scaler
             if scaler is not None:
-                save_json(folder / "scaler.json", scaler.state_dict())
+                save_tree(folder, "scaler", scaler.state_dict())
             _remember_callbacks(trainer)
             trainer.state.save_to_json(str(folder / "trainer_state.json"))
 
@@ -40,10 +41,10 @@ def save_state(trainer: StreamTrainer) -> None:
 def load_state(trainer: StreamTrainer, folder: Path) -> None:
     """Optimizer and schedule; Trainer itself has loaded the weights and its counters."""
     load_optimizer(trainer.optimizer, folder)
-    trainer.lr_scheduler.load_state_dict(load_json(folder / "scheduler.json"))
+    trainer.lr_scheduler.load_state_dict(load_tree(folder, "scheduler"))
     scaler = trainer.accelerator.scaler
     if scaler is not None and (folder / "scaler.json").exists():
-        scaler.load_state_dict(load_json(folder / "scaler.json"))
+        scaler.load_state_dict(load_tree(folder, "scaler"))
 
 
 def write_model(trainer: StreamTrainer, folder: Path, *, merge: bool = False) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,7 @@ from holdfast.config.training import StreamSettings, TrainingSettings
 from holdfast.heads import TokenStats
 from holdfast.records import Dataset, read_traces
 from holdfast.tokens import TokenRow, tokenize_all
-from holdfast.training.loss import StreamLoss, TokenLoss
+from holdfast.training.loss import Gauge, StreamLoss, TokenLoss
 from holdfast.worlds import world_traces
 
 Say = Callable[[str], None]
@@ -80,16 +81,36 @@ def bind_objective(settings: StreamSettings, number: int) -> StreamLoss:
                 f"field '{field}.options.{option}': {settings.objective} has no such option"
                 f"{did_you_mean(option, free) or '; it takes: ' + (', '.join(free) or 'none')}"
             )
+    anchored = objectives.needs_anchor(settings.objective)
     return StreamLoss(
         name=settings.name or f"{number}:{settings.objective}",
         loss=_bound(function, takes, options),
         weight=settings.weight,
-        needs_anchor=objectives.needs_anchor(settings.objective),
+        needs_anchor=anchored,
+        needs_kl=objectives.needs_kl(settings.objective, options),
+        want=(*objectives.stats_read(settings.objective, options), *(("top_ref",) if anchored else ())),
         soften=soften,
-        csft_options={name: options[name] for name in ("beta", "floor") if name in options}
-        if "csft" in settings.objective
-        else None,
+        gauges=_gauges(settings.objective, options),
     )
+
+
+def _gauges(objective: str, options: dict[str, Any]) -> dict[str, Gauge]:
+    """What to watch: w_t where tokens are weighed, the divergences that are computed anyway, how much PA has to say."""
+    read = objectives.stats_read(objective, options)
+    gauges: dict[str, Gauge] = {}
+    if "csft" in objective:
+        weighing = {name: options[name] for name in ("beta", "floor") if name in options}
+        gauges["w"] = lambda stats, position: objectives.csft_weight(stats, position=position, **weighing)
+    for divergence in ("kl", "kl_rev"):
+        if divergence in read:
+            gauges[divergence] = lambda stats, _, name=divergence: stats.need(name)  # type: ignore[misc]
+    if "pa" in objective.split("_"):
+        how = {name: options[name] for name in ("kl", "kl_clip") if name in options}
+        # pa is log 2 wherever it has nothing to say
+        gauges["pa_minus_log2"] = lambda stats, _: objectives.pa(stats, **how) - math.log(2)
+    if objectives.needs_anchor(objective):
+        gauges["pa_active"] = lambda stats, _: objectives.pa_active(stats).to(stats.logp.dtype)
+    return gauges
 
 
 def _bound(function: Callable[..., Tensor], takes: Any, options: dict[str, Any]) -> TokenLoss:
