@@ -8,12 +8,11 @@ import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import patch
 
 import torch
 
 from holdfast.training import durable
-
-torch.set_num_threads(1)  # before any fork: a child cannot use the OpenMP threads of its parent
 
 SECONDS = 60.0
 Work = Callable[[], None]
@@ -21,9 +20,8 @@ Work = Callable[[], None]
 
 def preload(work: Work) -> None:
     """Run ``work`` here once, so that children find imported what it imports late (torch's compiler: two seconds)."""
-    point, write = durable.at_point, durable.write_some
-    work()
-    durable.at_point, durable.write_some = point, write
+    with patch.object(durable, "at_point"), patch.object(torch.cuda, "is_available", return_value=False):
+        work()
 
 
 def in_child(work: Work, log: Path) -> int:
@@ -42,10 +40,13 @@ def in_child(work: Work, log: Path) -> int:
 
 def start_child(work: Work, log: Path) -> int:
     """Fork; the child leaves a traceback in ``log`` if it fails, and never returns."""
+    # A child cannot use the OpenMP threads of its parent.
+    torch.set_num_threads(1)
     pid = os.fork()
     if pid:
         return pid
     code = 1
+    torch.cuda.is_available = lambda: False  # a child cannot use the CUDA context of its parent
     try:
         work()
         code = 0
@@ -66,7 +67,11 @@ def die_now() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def die_at(occurrence: int, before: Callable[[str], None] = lambda point: None) -> Callable[[str], None]:
+def go_on(point: str) -> None:
+    """The hook of a run that nobody disturbs."""
+
+
+def die_at(occurrence: int, before: Callable[[str], None] = go_on) -> Callable[[str], None]:
     """A hook that kills the process at the n-th named point it is told about (from 0), after ``before(point)``."""
     seen = 0
 

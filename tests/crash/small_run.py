@@ -32,7 +32,11 @@ def run(directory: Path, until_step: int, on_point: Callable[[str], None]) -> No
     np.random.seed(0)
     torch.manual_seed(0)
     model = nn.Sequential(
-        nn.Embedding(VOCABULARY, WIDTH), nn.Dropout(0.3), nn.Linear(WIDTH, WIDTH), nn.GELU(), nn.Linear(WIDTH, VOCABULARY)
+        nn.Embedding(VOCABULARY, WIDTH),
+        nn.Dropout(0.3),
+        nn.Linear(WIDTH, WIDTH),
+        nn.GELU(),
+        nn.Linear(WIDTH, VOCABULARY),
     )
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 0.5 + 0.5 * math.cos(step / 5))

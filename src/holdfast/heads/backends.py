@@ -51,6 +51,5 @@ def token_stats(
         reference = Reference(hidden=ref_hidden, weight=ref_weight, logp=ref_logp, top=ref_top)
     wanted = Want.make(reference, want, soften)
     if backend == "reference":
-        stats = reference_stats(hidden, weight, targets, reference, soften=wanted.soften, num_vocab=num_vocab)
-        return stats.only(wanted.stats)
+        return reference_stats(hidden, weight, targets, reference, wanted, num_vocab=num_vocab)
     return chunked_stats(hidden, weight, targets, reference, wanted, chunk_tokens=chunk_tokens, num_vocab=num_vocab)

@@ -120,7 +120,8 @@ def seal(temp: Path) -> Path:
         files[name] = {"bytes": (temp / name).stat().st_size, "sha256": _sha256(temp / name)}
         durable.at_point(f"synced-file:{name}")
     durable.at_point("before-manifest")
-    durable.write_file(temp / MANIFEST, _manifest_bytes(step_of(final), files))
+    manifest = {"step": step_of(final), "holdfast": holdfast.__version__, "files": files}
+    durable.write_file(temp / MANIFEST, _manifest_bytes(manifest))
     durable.at_point("after-manifest")
     for folder, _, _ in os.walk(temp, topdown=False):
         durable.sync(Path(folder))
@@ -246,9 +247,8 @@ def _file_problem(path: Path, listed: dict[str, Any] | None, contents: bool) -> 
     return ""
 
 
-def _manifest_bytes(step: int, files: dict[str, dict[str, Any]]) -> bytes:
+def _manifest_bytes(content: dict[str, Any]) -> bytes:
     """The manifest, with a digest of itself: a flipped bit in it must not be blamed on the file it speaks of."""
-    content = {"step": step, "holdfast": holdfast.__version__, "files": files}
     return _encode({**content, "sha256": hashlib.sha256(_encode(content)).hexdigest()})
 
 
@@ -261,10 +261,8 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     try:
         data = (path / MANIFEST).read_bytes()
         manifest = json.loads(data)
-        digest = manifest.pop("sha256")
-        intact = digest == hashlib.sha256(_encode(manifest)).hexdigest() and data == _encode(
-            {**manifest, "sha256": digest}
-        )
+        del manifest["sha256"]
+        intact = data == _manifest_bytes(manifest)
     except FileNotFoundError:
         raise ValueError("missing") from None
     except OSError as error:

@@ -44,7 +44,10 @@ class TrainResult:
 
 def train(config: TrainConfig, *, say: Say = print, progress: bool = True) -> TrainResult:
     """Train, or go on where the same command stopped. Says what it finds on the way."""
-    say = say if PartialState().is_main_process else _say_nothing
+    # The first PartialState decides for all later ones; without cpu=True several processes on CPU would not find each other.
+    on_cpu = config.model.device == "cpu" or not torch.cuda.is_available()
+    processes = PartialState(cpu=on_cpu)
+    say = say if processes.is_main_process else _say_nothing
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()
     run = RunDirectory(config.run)
@@ -55,7 +58,7 @@ def train(config: TrainConfig, *, say: Say = print, progress: bool = True) -> Tr
     ]
     check_names(streams)
     data = describe_data(streams)
-    with PartialState().main_process_first():
+    with processes.main_process_first():
         run.claim(config, data)
     trainer = _trainer(config, run, loaded, new_token_ids, streams, say)
     checkpoint, complaints = newest_good(run.checkpoints)

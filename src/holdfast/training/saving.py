@@ -5,6 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
+from peft import PeftModel
+from safetensors.torch import load_file
+from torch.distributed.tensor import DTensor, distribute_tensor
+from transformers import AutoModelForCausalLM
 from transformers.trainer_callback import ExportableState
 
 from holdfast.training.joint_checkpoints import save_jointly
@@ -47,16 +52,45 @@ def load_state(trainer: StreamTrainer, folder: Path) -> None:
         scaler.load_state_dict(load_tree(folder, "scaler"))
 
 
+def load_sharded(model: Any, folder: Path) -> None:
+    """Give each process its part of the whole weights in ``folder``."""
+    files = list(folder.glob("adapter_model*.safetensors")) or folder.glob("model*.safetensors")
+    saved = {name: tensor for file in files for name, tensor in load_file(file).items()}
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            whole = saved.get(name.replace(".default.", "."))  # peft leaves its adapter's name out
+            if whole is None:
+                assert not parameter.requires_grad, f"{folder}: no weights for {name}"
+                continue
+            parameter.copy_(distribute_tensor(whole.to(parameter), parameter.device_mesh, parameter.placements))
+
+
 def write_model(trainer: StreamTrainer, folder: Path, *, merge: bool = False) -> None:
     """Weights and tokenizer as transformers or peft write them, without Trainer's pickled arguments."""
     model = trainer.accelerator.unwrap_model(trainer.model, keep_torch_compile=False)
-    state = trainer.accelerator.get_state_dict(trainer.model) if trainer.is_fsdp_enabled else None
+    state = _gathered(model, trainer.accelerator.is_main_process) if trainer.is_fsdp_enabled else None
     if trainer.accelerator.is_main_process:
         if merge:
             model = model.merge_and_unload()
+        if state is not None and not isinstance(model, PeftModel):
+            # transformers would gather a sharded model itself, waiting for processes that are not here.
+            with torch.device("meta"):
+                model = AutoModelForCausalLM.from_config(model.config)
+            for tied in (model._tied_weights_keys or ()) if model.config.tie_word_embeddings else ():
+                state.pop(tied, None)
         model.save_pretrained(folder, state_dict=state)
         assert trainer.processing_class is not None
         trainer.processing_class.save_pretrained(folder)
+
+
+def _gathered(model: Any, keep: bool) -> dict[str, torch.Tensor]:
+    """The whole weights of a sharded model, one after another; every process takes part, one keeps them."""
+    whole = {}
+    for name, tensor in model.state_dict().items():
+        full = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+        if keep:
+            whole[name] = full.detach().cpu()
+    return whole
 
 
 def _remember_callbacks(trainer: StreamTrainer) -> None:

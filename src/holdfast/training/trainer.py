@@ -12,11 +12,13 @@ from torch.utils.data import DataLoader
 from transformers import Trainer, TrainingArguments
 
 from holdfast.config import InputError
+from holdfast.training.anchors import ModelAnchor
 from holdfast.training.collate import Collator, StreamRow
 from holdfast.training.loss import StepLoss
 from holdfast.training.monitor import StepMonitor
 from holdfast.training.plan import PlanSampler, StepPlan
-from holdfast.training.saving import load_state, save_state
+from holdfast.training.saving import load_sharded, load_state, save_state
+from holdfast.training.sharding import shard_anchor, shard_on_cpu_too
 
 DescribeRows = Callable[[Sequence[int]], str]
 
@@ -43,6 +45,14 @@ class StreamTrainer(Trainer):
         self.loss_is_scaled_for_ga = True  # we divide by the counts of the whole global batch
         self.plan, self.step_loss, self.monitor = plan, step_loss, monitor
         self.describe_rows, self.checkpoints, self.keep = describe_rows, checkpoints, keep
+        if self.is_fsdp_enabled and isinstance(step_loss.anchor, ModelAnchor):
+            step_loss.anchor.model = shard_anchor(self.accelerator, step_loss.anchor.model)
+
+    def create_accelerator_and_postprocess(self) -> None:
+        """Accelerate's FSDP2 also where it would leave it out, on CPU."""
+        super().create_accelerator_and_postprocess()
+        if shard_on_cpu_too(self.accelerator):
+            self.is_fsdp_enabled = True
 
     def get_train_dataloader(self) -> DataLoader[Any]:
         """The plan's micro-batches; accelerate deals them out to the processes in turn."""
@@ -116,7 +126,10 @@ class StreamTrainer(Trainer):
         save_state(self)
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
-        super()._load_from_checkpoint(resume_from_checkpoint, model)
+        if not self.is_fsdp_enabled:
+            super()._load_from_checkpoint(resume_from_checkpoint, model)
+        elif model is not None:  # Trainer asks twice: only the second time are the weights sharded
+            load_sharded(model, Path(resume_from_checkpoint))
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         if checkpoint is not None:

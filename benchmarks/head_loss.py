@@ -1,0 +1,166 @@
+"""The head and its loss: fused and chunked against whole logits, in time and in live bytes, measured in one run.
+
+    python benchmarks/head_loss.py [--json FILE]
+
+Peak bytes are counted by torch's allocator events, above the resident hidden states and weights and without the
+gradients that every path must return. Shapes are those of real heads with fewer tokens (and, for Llama-3, a narrower
+model), so that the run takes about a minute on two cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # the profiler greets on stderr otherwise
+
+import torch
+from rich.console import Console
+from rich.table import Table
+from torch import Tensor
+from torch.profiler import ProfilerActivity, profile
+
+from holdfast import objectives
+from holdfast.heads import Group, Reference, TokenStats, fused_loss, token_stats
+
+PATHS = ("reference", "chunked", "fused")
+Grads = tuple[Tensor, ...]
+
+
+@dataclass(frozen=True)
+class Shape:
+    name: str
+    width: int
+    num_vocab: int
+    num_tokens: int
+
+
+SHAPES = (Shape("SmolLM2", 576, 49152, 768), Shape("Llama-3 / 8", 512, 128256, 512))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A policy's and an anchor's head on the same tokens."""
+
+    hidden: Tensor
+    weight: Tensor
+    targets: Tensor
+    ref_hidden: Tensor
+    ref_weight: Tensor
+
+    @classmethod
+    def make(cls, shape: Shape) -> Case:
+        random = torch.Generator().manual_seed(0)
+        hidden = torch.randn(shape.num_tokens, shape.width, generator=random)
+        weight = 0.1 * torch.randn(shape.num_vocab, shape.width, generator=random)
+        ref_hidden = hidden + 0.1 * torch.randn(shape.num_tokens, shape.width, generator=random)
+        targets = torch.randint(shape.num_vocab, (shape.num_tokens,), generator=random)
+        return cls(hidden.requires_grad_(), weight.requires_grad_(), targets, ref_hidden, weight.detach() * 1.01)
+
+    def grads(self, name: str, path: str) -> Grads:
+        """One forward and backward of the mean loss."""
+        position = torch.arange(len(self.targets))
+        given = {"position": position} if "csft" in name else {}
+
+        def objective(stats: TokenStats, rows: slice) -> Tensor:
+            return objectives.REGISTRY[name](stats, **{each: value[rows] for each, value in given.items()})
+
+        want = objectives.stats_read(name)
+        if path == "fused":
+            scale = torch.full((len(self.targets),), 1 / len(self.targets))
+            reference = Reference(hidden=self.ref_hidden, weight=self.ref_weight) if given else None
+            group = Group(0, len(self.targets), objective, reference, want=want)
+            loss = fused_loss(self.hidden, self.weight, self.targets, [group], scale=scale).loss
+        else:
+            anchor = {"ref_hidden": self.ref_hidden, "ref_weight": self.ref_weight} if given else {}
+            stats = token_stats(self.hidden, self.weight, self.targets, **anchor, backend=path, want=want)
+            loss = objective(stats, slice(None)).mean()
+        return torch.autograd.grad(loss, (self.hidden, self.weight))
+
+
+def peak_bytes(work: Callable[[], Grads]) -> int:
+    """The most bytes alive at once during ``work``, above those before it and without what it returns."""
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as recorded:
+        returned = work()
+    results: Any = recorded.profiler
+    events = [event for event in results.kineto_results.events() if event.name() == "[memory]"]
+    alive = peak = 0
+    for event in sorted(events, key=lambda event: event.start_ns()):
+        alive += event.nbytes()
+        peak = max(peak, alive)
+    return peak - sum(each.nbytes for each in returned)
+
+
+def measure(shapes: Sequence[Shape], names: Sequence[str], rounds: int) -> list[dict[str, Any]]:
+    """One row per shape, objective and path; ratios are against ``reference`` of the same shape and objective."""
+    rows = []
+    for shape in shapes:
+        case = Case.make(shape)
+        for name in names:
+            peaks = {path: peak_bytes(lambda path=path: case.grads(name, path)) for path in PATHS}  # type: ignore[misc]
+            seconds: dict[str, list[float]] = {path: [] for path in PATHS}
+            for _ in range(rounds):
+                for path in PATHS:  # side by side, so that a busy moment of the machine hits all of them
+                    start = time.perf_counter()
+                    case.grads(name, path)
+                    seconds[path].append(time.perf_counter() - start)
+            best = {path: statistics.median(seconds[path]) for path in PATHS}
+            rows += [row(shape, name, path, best, peaks) for path in PATHS]
+    return rows
+
+
+def row(shape: Shape, name: str, path: str, seconds: dict[str, float], peaks: dict[str, int]) -> dict[str, Any]:
+    return {
+        "head": shape.name,
+        "width": shape.width,
+        "num_vocab": shape.num_vocab,
+        "num_tokens": shape.num_tokens,
+        "objective": name,
+        "path": path,
+        "milliseconds": round(1e3 * seconds[path], 1),
+        "peak_mib": round(peaks[path] / 2**20, 1),
+        "time_of_reference": round(seconds[path] / seconds["reference"], 3),
+        "peak_below_reference": round(peaks["reference"] / peaks[path], 2),
+    }
+
+
+def table(rows: Sequence[dict[str, Any]]) -> Table:
+    shown = Table("head", "objective", "path", title="head loss, forward and backward", header_style="bold", box=None)
+    for column in ("ms", "x reference", "peak MiB", "x less"):
+        shown.add_column(column, justify="right")
+    for each in rows:
+        shown.add_row(
+            f"{each['head']} ({each['num_tokens']} x {each['width']} x {each['num_vocab']})",
+            each["objective"],
+            each["path"],
+            f"{each['milliseconds']:.0f}",
+            f"{each['time_of_reference']:.2f}",
+            f"{each['peak_mib']:.0f}",
+            f"{each['peak_below_reference']:.1f}",
+        )
+    return shown
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--json", metavar="FILE", help="write the rows there ('-': standard output)")
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    rows = measure(SHAPES, ("sft", "csft_pa"), options.rounds)
+    if options.json == "-":
+        print(json.dumps(rows, indent=1))
+        return
+    Console().print(table(rows))
+    if options.json:
+        Path(options.json).write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

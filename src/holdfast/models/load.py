@@ -1,0 +1,204 @@
+"""Load a causal language model by name: an embedded one, a folder, a LoRA adapter's folder, or a hub id.
+
+Code that comes with a checkpoint is never run, and pickled weights are refused unless asked for.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+
+from holdfast.config import InputError, did_you_mean
+from holdfast.models.tiny import PREFIX, tiny_path
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+DEVICES = ("auto", "cpu", "cuda", "mps")
+Attention = Literal["sdpa", "eager", "flash_attention_2"]
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A model ready for use. ``sentence`` says what was chosen and why: whoever loads it prints it."""
+
+    model: PreTrainedModel  # or peft's PeftModel around one
+    tokenizer: PreTrainedTokenizerBase
+    name: str
+    dtype: torch.dtype
+    device: torch.device
+    sentence: str
+
+
+def load(
+    name: str,
+    *,
+    dtype: str = "auto",
+    device: str = "auto",
+    attention: Attention = "sdpa",
+    allow_pickle: bool = False,
+    trainable: bool = False,
+) -> LoadedModel:
+    """Load ``tiny:base``, ``tiny:aligned``, a folder, an adapter's folder or a hub id; in eval mode.
+
+    ``trainable`` leaves a LoRA adapter's weights open to training; other models can always be trained.
+    """
+    place, why_place = choose_device(device)
+    precision, why_precision = choose_dtype(dtype, place, tiny=name.startswith(PREFIX))
+    options = {"dtype": precision, "attn_implementation": attention}
+    source = _source(name)
+    if isinstance(source, Path) and (source / "adapter_config.json").is_file():
+        model, tokenizer, base = _load_adapter(source, options, allow_pickle, trainable)
+        name_and_base = f"{name} (LoRA on {base})"
+    else:
+        model, tokenizer = _load_whole(name, source, options, allow_pickle)
+        name_and_base = name
+    model = model.to(place).eval()
+    sentence = f"{name_and_base}: {_short(precision)} ({why_precision}) on {place} ({why_place})"
+    return LoadedModel(model, tokenizer, name, precision, place, sentence)
+
+
+def choose_device(wanted: str) -> tuple[torch.device, str]:
+    """The device, and why. 'auto' takes CUDA, then Apple's MPS, then the CPU."""
+    kind = wanted.partition(":")[0]
+    if kind not in DEVICES:
+        raise InputError(f"device '{wanted}': expected one of {', '.join(DEVICES)}{did_you_mean(kind, DEVICES)}")
+    if wanted == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda"), "found"
+        if torch.backends.mps.is_available():
+            return torch.device("mps"), "found"
+        return torch.device("cpu"), "no GPU found"
+    if kind == "cuda" and not torch.cuda.is_available():
+        why = "torch was built without it" if torch.version.cuda is None else "torch sees no such device"
+        raise InputError(f"device '{wanted}': CUDA is not available here ({why}); use device=cpu or device=auto")
+    if kind == "mps" and not torch.backends.mps.is_available():
+        raise InputError(f"device '{wanted}': MPS is not available here; use device=cpu or device=auto")
+    index = wanted.partition(":")[2]
+    if index and not (index.isdigit() and (kind != "cuda" or int(index) < torch.cuda.device_count())):
+        raise InputError(f"device '{wanted}': there is no such device; this machine has {torch.cuda.device_count()}")
+    return torch.device(wanted), "asked for"
+
+
+def choose_dtype(wanted: str, device: torch.device, *, tiny: bool) -> tuple[torch.dtype, str]:
+    """The precision, and why. 'auto' is float32 on a CPU and for the embedded models, else bfloat16 where it is supported."""
+    if wanted in DTYPES:
+        return DTYPES[wanted], "asked for"
+    if wanted != "auto":
+        known = ("auto", *DTYPES)
+        raise InputError(f"dtype '{wanted}': expected one of {', '.join(known)}{did_you_mean(wanted, known)}")
+    if tiny:
+        return torch.float32, "as it is stored"
+    if device.type == "cpu":
+        return torch.float32, "quickest and exact on a CPU"
+    if device.type == "cuda" and not torch.cuda.is_bf16_supported():
+        return torch.float16, "this GPU has no bfloat16"
+    return torch.bfloat16, "half the memory"
+
+
+def _source(name: str) -> Path | str:
+    """A folder, or the hub id as it is."""
+    if name.startswith(PREFIX):
+        return tiny_path(name)
+    path = Path(name).expanduser()
+    if path.is_dir():
+        return path
+    looks_like_path = name.startswith(("/", ".", "~")) or name.count("/") > 1 or "\\" in name
+    if path.is_file():
+        raise InputError(f"model '{name}': expected a folder with config.json, found a file")
+    if looks_like_path:
+        raise InputError(f"model '{name}': there is no such folder")
+    return name
+
+
+def _load_whole(
+    name: str, source: Path | str, options: dict[str, Any], allow_pickle: bool
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    if isinstance(source, Path):
+        use_safetensors: bool | None = _weights_are_safe(name, source, "model.safetensors", allow_pickle)
+    else:
+        use_safetensors = None if allow_pickle else True
+    try:
+        # weights_only=True is transformers' default for pickled weights; said aloud because it is what --allow-pickle promises.
+        model = AutoModelForCausalLM.from_pretrained(
+            source, trust_remote_code=False, use_safetensors=use_safetensors, weights_only=True, **options
+        )
+        tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
+    except (OSError, ValueError, ImportError, KeyError) as error:
+        raise InputError(_explain(name, source, error)) from error
+    return model, tokenizer
+
+
+def _weights_are_safe(name: str, folder: Path, weights: str, allow_pickle: bool) -> bool:
+    """Whether a folder has safetensors; an error if it has not and pickle is not allowed."""
+    if weights == "model.safetensors" and not (folder / "config.json").is_file():
+        hint = " (this looks like a folder of checkpoints: name one of them)" if _has_checkpoints(folder) else ""
+        raise InputError(f"model '{name}': the folder has no config.json{hint}")
+    if any(folder.glob("*.safetensors")):
+        return True
+    pickled = sorted(path.name for pattern in ("*.bin", "*.pt", "*.pth") for path in folder.glob(pattern))
+    if not pickled:
+        raise InputError(f"model '{name}': the folder has no weights ({weights} was expected)")
+    if not allow_pickle:
+        raise InputError(
+            f"model '{name}': its weights ({pickled[0]}) are pickled, and a pickle can run code; "
+            "convert them to safetensors, or pass --allow-pickle if you trust where they come from"
+        )
+    return False
+
+
+def _has_checkpoints(folder: Path) -> bool:
+    return any(path.is_file() for path in folder.glob("*/config.json"))
+
+
+def _load_adapter(
+    folder: Path, options: dict[str, Any], allow_pickle: bool, trainable: bool
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase, str]:
+    """A LoRA adapter on its base model; tokens that were added with the adapter make the base's embeddings grow first."""
+    from peft import PeftModel
+
+    try:
+        base = json.loads((folder / "adapter_config.json").read_text("utf-8"))["base_model_name_or_path"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{folder / 'adapter_config.json'}: field base_model_name_or_path: expected a model's name") from error
+    if not isinstance(base, str) or not base:
+        raise InputError(f"{folder / 'adapter_config.json'}: field base_model_name_or_path: expected a model's name")
+    _weights_are_safe(str(folder), folder, "adapter_model.safetensors", allow_pickle)
+    beside = folder / base
+    source = beside if not base.startswith(PREFIX) and beside.is_dir() else _source(base)
+    model, tokenizer = _load_whole(base, source, options, allow_pickle)
+    if (folder / "tokenizer_config.json").is_file():
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+        if len(tokenizer) > model.get_input_embeddings().weight.shape[0]:
+            model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
+    try:
+        adapted = PeftModel.from_pretrained(model, folder, is_trainable=trainable)
+    except (OSError, ValueError, RuntimeError, TypeError) as error:
+        raise InputError(f"adapter '{folder}': does not fit its base model {base}: {_first_line(error)}") from error
+    return adapted, tokenizer, base
+
+
+def _explain(name: str, source: Path | str, error: Exception) -> str:
+    """One line for what transformers says in many."""
+    text = str(error)
+    if "trust_remote_code" in text or "custom code" in text:
+        return f"model '{name}': it comes with code of its own, which holdfast never runs"
+    if isinstance(source, Path):
+        return f"model '{name}': could not be loaded: {_first_line(error)}"
+    unreachable = ("couldn't connect", "offline", "Connection", "resolve", "Max retries", "internet connection", "cached")
+    if any(word.lower() in text.lower() for word in unreachable):
+        return f"model '{name}': no such folder here, and the Hugging Face hub cannot be reached to look for it"
+    if "safetensors" in text and not isinstance(source, Path):
+        return f"model '{name}': no safetensors on the hub; pass --allow-pickle if you trust where it comes from"
+    return f"model '{name}': no such folder here, and the hub says: {_first_line(error)}"
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0][:300]
+
+
+def _short(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
