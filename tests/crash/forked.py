@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import time
@@ -46,6 +47,7 @@ def start_child(work: Work, log: Path) -> int:
     if pid:
         return pid
     code = 1
+    gc.freeze()  # what the parent loaded is no garbage of the child's: looking through it would take a second
     torch.cuda.is_available = lambda: False  # a child cannot use the CUDA context of its parent
     try:
         work()

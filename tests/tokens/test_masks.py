@@ -156,9 +156,7 @@ def test_any_pattern_of_undos(model: LlamaForCausalLM, patterns: list[list[Role]
 
 def test_a_mask_by_hand() -> None:
     """Row 0 is p x U, row 1 is one token and two of padding."""
-    until = torch.tensor([[3, 2, 3], [3, 3, 3]])
-    rows = torch.tensor([[0, 0, 0], [1, -1, -1]])
-    mask = hard_mask(until, rows)
+    mask = hard_mask(torch.tensor([[3, 2, 3], [1, 3, 3]]))
     assert mask.shape == (2, 1, 3, 3)
     assert mask[0, 0].int().tolist() == [[1, 0, 0], [1, 1, 0], [1, 0, 1]]
     assert mask[1, 0].int().tolist() == [[1, 0, 0], [0, 1, 0], [0, 1, 1]]

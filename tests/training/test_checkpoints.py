@@ -94,7 +94,7 @@ def test_pruning_counts_whole_checkpoints(tmp_path: Path) -> None:
 def test_the_one_just_saved_is_never_pruned_for_a_damaged_newer_one(tmp_path: Path) -> None:
     """A run fell back from 30 to 10 and saves 20: with keep=1 the good one is 20, not the newest name."""
     save_checkpoint(tmp_path, 10, writing("x"), keep=2)
-    (save_checkpoint(tmp_path, 30, writing("x"), keep=2) / "MANIFEST.json").unlink()
+    (save_checkpoint(tmp_path, 30, writing("x"), keep=2) / "model.safetensors").write_text("y")
     save_checkpoint(tmp_path, 20, writing("x"), keep=1)
     assert newest_good(tmp_path)[0] == tmp_path / "step-000020"
     assert names(tmp_path) == ["step-000020", "step-000030"]

@@ -16,7 +16,7 @@ class ModelSettings(Settings):
     """The model to train, and the tokens it must learn anew."""
 
     name: str
-    precision: Precision = "fp32"
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "float32"  # of the weights; training.precision is autocast
     device: str = "auto"
     attention: Literal["sdpa", "eager", "flash_attention_2"] = "sdpa"
     allow_pickle: bool = False

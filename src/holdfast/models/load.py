@@ -5,13 +5,20 @@ Code that comes with a checkpoint is never run, and pickled weights are refused 
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    BitsAndBytesConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 
 from holdfast.config import InputError, did_you_mean
 from holdfast.models.tiny import PREFIX, tiny_path
@@ -41,14 +48,16 @@ def load(
     attention: Attention = "sdpa",
     allow_pickle: bool = False,
     trainable: bool = False,
+    quantize: Literal["nf4"] | None = None,
 ) -> LoadedModel:
     """Load ``tiny:base``, ``tiny:aligned``, a folder, an adapter's folder or a hub id; in eval mode.
 
-    ``trainable`` leaves a LoRA adapter's weights open to training; other models can always be trained.
+    ``trainable`` leaves a LoRA adapter's weights open to training; other models can always be trained. ``quantize`` packs
+    the linear layers to 4 bits (QLoRA), computing in ``dtype``.
     """
     place, why_place = choose_device(device)
     precision, why_precision = choose_dtype(dtype, place, tiny=name.startswith(PREFIX))
-    options = {"dtype": precision, "attn_implementation": attention}
+    options = {"dtype": precision, "attn_implementation": attention, **_quantized(quantize, precision, place)}
     source = _source(name)
     if isinstance(source, Path) and (source / "adapter_config.json").is_file():
         model, tokenizer, base = _load_adapter(source, options, allow_pickle, trainable)
@@ -56,9 +65,29 @@ def load(
     else:
         model, tokenizer = _load_whole(name, source, options, allow_pickle)
         name_and_base = name
-    model = model.to(place).eval()
-    sentence = f"{name_and_base}: {_short(precision)} ({why_precision}) on {place} ({why_place})"
+    model = model.eval() if quantize else model.to(place).eval()
+    packed = f", linear layers in {quantize}" if quantize else ""
+    sentence = f"{name_and_base}: {_short(precision)} ({why_precision}){packed} on {place} ({why_place})"
     return LoadedModel(model, tokenizer, name, precision, place, sentence)
+
+
+def load_tokenizer(name: str) -> PreTrainedTokenizerBase:
+    """The tokenizer of a model, without its weights."""
+    source = _source(name)
+    try:
+        return AutoTokenizer.from_pretrained(source, trust_remote_code=False)
+    except (OSError, ValueError, ImportError, KeyError) as error:
+        raise InputError(_explain(name, source, error)) from error
+
+
+def _quantized(quantize: str | None, precision: torch.dtype, place: torch.device) -> dict[str, Any]:
+    """transformers' options for 4-bit weights; they are packed on the device they stay on."""
+    if quantize is None:
+        return {}
+    if importlib.util.find_spec("bitsandbytes") is None:
+        raise InputError("quantize: nf4 needs bitsandbytes: pip install 'holdfast[gpu]'")
+    packing = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type=quantize, bnb_4bit_compute_dtype=precision)
+    return {"quantization_config": packing, "device_map": {"": place}}
 
 
 def choose_device(wanted: str) -> tuple[torch.device, str]:

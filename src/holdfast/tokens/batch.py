@@ -81,7 +81,7 @@ def pad(rows: Sequence[TokenRow], pad_id: int, *, float_mask: bool = False) -> T
     index = lines([[i] * len(row) for i, row in enumerate(rows)], -1)
     attention = (index >= 0).long()
     if any(row.needs_mask for row in rows):
-        attention = _mask(lines([_until(row) for row in rows], width), index, float_mask)
+        attention = _mask(lines([_until(row) for row in rows], width), float_mask)
     return TokenBatch(
         ids=lines([row.ids for row in rows], pad_id),
         roles=lines([row.roles for row in rows], Role.PROMPT),
@@ -100,7 +100,7 @@ def pack(rows: Sequence[TokenRow], *, float_mask: bool = False) -> TokenBatch:
         for row in rows:
             starts.append(starts[-1] + len(row))
         until = [start + end for start, row in zip(starts, rows, strict=False) for end in _until(row)]
-        attention = _mask(_line(until), index, float_mask)
+        attention = _mask(_line(until), float_mask)
     return TokenBatch(
         ids=_line([token for row in rows for token in row.ids]),
         roles=_line([role for row in rows for role in row.roles]),
@@ -135,6 +135,6 @@ def _until(row: TokenRow) -> list[int]:
     return stack_context(row.roles).until if row.context == "hard" else [len(row)] * len(row)
 
 
-def _mask(until: Tensor, index: Tensor, float_mask: bool) -> Tensor:
-    mask = hard_mask(until, index)
+def _mask(until: Tensor, float_mask: bool) -> Tensor:
+    mask = hard_mask(until)
     return additive_mask(mask) if float_mask else mask

@@ -6,16 +6,15 @@ import torch
 from torch import Tensor
 
 
-def hard_mask(until: Tensor, rows: Tensor) -> Tensor:
-    """Boolean [B, 1, T, T]: query q sees key k of its own row when k <= q < until[k]. Right for sdpa only.
+def hard_mask(until: Tensor) -> Tensor:
+    """Boolean [B, 1, T, T]: query q sees key k when k <= q < until[k]. Right for sdpa only.
 
-    ``until`` is that of ``stack_context``, counted along T; ``rows`` says which row a token belongs to (-1: padding).
-    Padding sees padding, so that no query is left without a key: softmax over nothing is NaN.
+    ``until`` [B, T] is that of ``stack_context``, counted along T: no token outlives its own row, so packed rows are
+    blind to each other. Padding lives on and sees padding: a query without any key would be NaN.
     """
     index = torch.arange(until.shape[1], device=until.device)
     query, key = index[:, None], index[None, :]
-    alive = (key <= query) & (query < until[:, None, :])
-    return (alive & (rows[:, :, None] == rows[:, None, :])).unsqueeze(1)
+    return ((key <= query) & (query < until[:, None, :])).unsqueeze(1)
 
 
 def additive_mask(mask: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:

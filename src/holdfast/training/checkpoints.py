@@ -117,7 +117,7 @@ def seal(temp: Path) -> Path:
     files = {}
     for name in sorted(_files(temp)):
         durable.sync(temp / name)
-        files[name] = {"bytes": (temp / name).stat().st_size, "sha256": _sha256(temp / name)}
+        files[name] = {"bytes": (temp / name).stat().st_size, "sha256": sha256_file(temp / name)}
         durable.at_point(f"synced-file:{name}")
     durable.at_point("before-manifest")
     manifest = {"step": step_of(final), "holdfast": holdfast.__version__, "files": files}
@@ -223,7 +223,8 @@ def _files(folder: Path) -> set[str]:
     return names - {MANIFEST}
 
 
-def _sha256(path: Path) -> str:
+def sha256_file(path: Path) -> str:
+    """Of a file's bytes."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -238,7 +239,7 @@ def _file_problem(path: Path, listed: dict[str, Any] | None, contents: bool) -> 
             return f"{listed['bytes'] - size} bytes short"
         if size > listed["bytes"]:
             return f"{size - listed['bytes']} bytes too long"
-        if contents and _sha256(path) != listed["sha256"]:
+        if contents and sha256_file(path) != listed["sha256"]:
             return "changed since it was saved (sha256 differs)"
     except FileNotFoundError:
         return "missing"

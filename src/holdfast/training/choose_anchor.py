@@ -9,10 +9,11 @@ from accelerate import PartialState
 from rich.progress import track
 
 from holdfast.config import InputError, TrainConfig
-from holdfast.models import LoadedModel, add_tokens, load
+from holdfast.models import LoadedModel
 from holdfast.training.anchor_cache import CachedAnchor, build_cache, cache_key
 from holdfast.training.anchors import AdapterOffAnchor, Anchor, ModelAnchor
 from holdfast.training.collate import Collator, StreamRow
+from holdfast.training.loading import load_model
 from holdfast.training.streams import Stream
 
 Say = Callable[[str], None]
@@ -50,18 +51,7 @@ def choose_anchor(
 
 
 def _second_model(config: TrainConfig) -> LoadedModel:
-    settings = config.model
-    name = config.anchor.model or settings.name
-    anchor = load(
-        name,
-        dtype=settings.precision,
-        device=settings.device,
-        attention=settings.attention,
-        allow_pickle=settings.allow_pickle,
-        quantize=config.lora.quantize if config.lora else None,
-    )
-    if settings.new_tokens:  # the anchor must have a row for every target
-        add_tokens(anchor.model, anchor.tokenizer, settings.new_tokens, init=settings.new_token_init)
+    anchor, _ = load_model(config, config.anchor.model or config.model.name)
     anchor.model.eval().requires_grad_(False)
     return anchor
 

@@ -13,7 +13,7 @@ from transformers import PrinterCallback
 from transformers.utils import logging as transformers_logging
 
 from holdfast.config import InputError, TrainConfig
-from holdfast.models import LoadedModel, add_tokens, load
+from holdfast.models import LoadedModel
 from holdfast.models.head_access import why_not_plain
 from holdfast.training.adapters import with_adapters
 from holdfast.training.arguments import training_arguments
@@ -21,6 +21,7 @@ from holdfast.training.checkpoints import newest_good, step_of
 from holdfast.training.choose_anchor import choose_anchor
 from holdfast.training.collate import Collator, StreamRow
 from holdfast.training.finish import write_result
+from holdfast.training.loading import load_model
 from holdfast.training.loss import StepLoss
 from holdfast.training.monitor import StepMonitor
 from holdfast.training.plan import StepPlan
@@ -51,7 +52,8 @@ def train(config: TrainConfig, *, say: Say = print, progress: bool = True) -> Tr
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()
     run = RunDirectory(config.run)
-    loaded, new_token_ids = _load(config, say)
+    loaded, new_token_ids = load_model(config, config.model.name)
+    say(loaded.sentence)
     streams = [
         read_stream(settings, number, loaded.tokenizer, config.training, say)
         for number, settings in enumerate(config.streams)
@@ -76,24 +78,6 @@ def train(config: TrainConfig, *, say: Say = print, progress: bool = True) -> Tr
 
 def _say_nothing(_: str) -> None:
     """Only one process of several speaks."""
-
-
-def _load(config: TrainConfig, say: Say) -> tuple[LoadedModel, list[int]]:
-    quantize = config.lora.quantize if config.lora else None
-    settings = config.model
-    loaded = load(
-        settings.name,
-        dtype=settings.precision,
-        device=settings.device,
-        attention=settings.attention,
-        allow_pickle=settings.allow_pickle,
-        quantize=quantize,
-    )
-    say(loaded.sentence)
-    new_ids: list[int] = []
-    if settings.new_tokens:
-        new_ids = add_tokens(loaded.model, loaded.tokenizer, settings.new_tokens, init=settings.new_token_init)
-    return loaded, new_ids
 
 
 def describe_data(streams: Sequence[Stream]) -> list[dict[str, Any]]:
@@ -133,6 +117,7 @@ def _trainer(
         describe_rows=lambda numbers: ", ".join(streams[rows[n].stream].where(rows[n].place) for n in numbers),
         checkpoints=run.checkpoints,
         keep=config.training.keep,
+        say=say,
         processing_class=loaded.tokenizer,
     )
 

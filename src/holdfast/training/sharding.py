@@ -7,11 +7,14 @@ that asks for it gets it: slow, but the same code as on a cluster, and testable 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 from accelerate import Accelerator, FullyShardedDataParallelPlugin
 from accelerate.utils import DistributedType
 from accelerate.utils.fsdp_utils import fsdp2_prepare_model
+from torch.distributed.tensor import DTensor
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 
 def shard_on_cpu_too(accelerator: Accelerator) -> bool:
@@ -24,6 +27,28 @@ def shard_on_cpu_too(accelerator: Accelerator) -> bool:
     accelerator.state.fsdp_plugin = plugin
     accelerator.state.distributed_type = DistributedType.FSDP
     return True
+
+
+class SayWhatIsSharded(TrainerCallback):
+    """Looks at the parameters themselves once training begins: being asked for FSDP is not the same as having it."""
+
+    def __init__(self, anchor: object, say: Callable[[str], None]) -> None:
+        self.anchor, self.say = anchor, say
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, model: Any = None, **_: Any
+    ) -> None:
+        """Quiet when nothing is sharded."""
+        policy, anchor = num_shards(model), num_shards(getattr(self.anchor, "model", None))
+        if policy > 1:
+            beside = f"; anchor sharded over {anchor} processes" if anchor > 1 else ""
+            self.say(f"FSDP2: policy sharded over {policy} processes{beside}")
+
+
+def num_shards(model: Any) -> int:
+    """Over how many processes a model's parameters are spread; 1 when they are whole."""
+    parameters = model.parameters() if model is not None else ()
+    return max((p.device_mesh.size() for p in parameters if isinstance(p, DTensor)), default=1)
 
 
 def shard_anchor(accelerator: Accelerator, model: Any) -> Any:

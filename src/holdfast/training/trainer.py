@@ -18,7 +18,7 @@ from holdfast.training.loss import StepLoss
 from holdfast.training.monitor import StepMonitor
 from holdfast.training.plan import PlanSampler, StepPlan
 from holdfast.training.saving import load_sharded, load_state, save_state
-from holdfast.training.sharding import shard_anchor, shard_on_cpu_too
+from holdfast.training.sharding import SayWhatIsSharded, shard_anchor, shard_on_cpu_too
 
 DescribeRows = Callable[[Sequence[int]], str]
 
@@ -39,6 +39,7 @@ class StreamTrainer(Trainer):
         describe_rows: DescribeRows,
         checkpoints: Path,
         keep: int,
+        say: Callable[[str], None] = print,
         **kwargs: Any,
     ) -> None:
         super().__init__(model, args, train_dataset=rows, data_collator=collator, **kwargs)  # type: ignore[arg-type]
@@ -47,6 +48,7 @@ class StreamTrainer(Trainer):
         self.describe_rows, self.checkpoints, self.keep = describe_rows, checkpoints, keep
         if self.is_fsdp_enabled and isinstance(step_loss.anchor, ModelAnchor):
             step_loss.anchor.model = shard_anchor(self.accelerator, step_loss.anchor.model)
+        self.add_callback(SayWhatIsSharded(step_loss.anchor, say))
 
     def create_accelerator_and_postprocess(self) -> None:
         """Accelerate's FSDP2 also where it would leave it out, on CPU."""

@@ -1,0 +1,92 @@
+"""Every mistake in a YAML file is one line that names file, line and field."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.config import InputError, TrainConfig, dump_config, load_config
+from holdfast.config.training import rows_per_step
+
+GOOD = """\
+run: runs/x
+model: tiny:aligned
+streams:
+  - data: rows.jsonl
+    objective: csft
+training:
+  lr: 1e-5
+"""
+
+
+def write(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "config.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def complaint(tmp_path: Path, text: str, *overrides: str) -> str:
+    with pytest.raises(InputError) as error:
+        load_config(TrainConfig, write(tmp_path, text), overrides)
+    return str(error.value).replace(str(tmp_path), "")
+
+
+def test_a_good_file_loads_and_comes_back_from_its_dump(tmp_path: Path) -> None:
+    config = load_config(TrainConfig, write(tmp_path, GOOD))
+    assert config.model.name == "tiny:aligned"  # a name alone stands for the whole section
+    assert config.training.lr == 1e-5  # YAML 1.1 reads 1e-5 as a string
+    assert load_config(TrainConfig, write(tmp_path, dump_config(config))) == config
+
+
+def test_overrides_reach_nested_fields_and_list_items(tmp_path: Path) -> None:
+    overrides = ["training.lr=3e-4", "streams.0.objective=sft", "lora.r=4", "report_to=[tensorboard]"]
+    config = load_config(TrainConfig, write(tmp_path, GOOD), overrides)
+    assert (config.training.lr, config.streams[0].objective, config.report_to) == (3e-4, "sft", ("tensorboard",))
+    assert config.lora is not None
+    assert config.lora.r == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "overrides", "expected"),
+    [
+        (GOOD.replace("lr:", "lrr:"), (), "/config.yaml:7: field 'training.lrr': unknown; did you mean 'lr'?"),
+        (GOOD.replace("objective:", "objectiv:"), (), "/config.yaml:5: field 'streams.0.objectiv': unknown; did you mean 'objective'?"),
+        (GOOD.replace("run: runs/x\n", ""), (), "/config.yaml: field 'run': missing"),
+        (GOOD, ("training.batch_size=many",), "command line: field 'training.batch_size': "),
+        (GOOD, ("training.lr",), "override 'training.lr': expected key=value"),
+        (GOOD, ("streams.3.data=x",), "override 'streams.3.data=x': expected an index from 0 to 0, got '3'"),
+        (GOOD, ("run.name=x",), "override 'run.name=x': 'run' is a single value"),
+        (GOOD, ("training.lr=[",), "override 'training.lr=[': the value is not valid YAML"),
+        (GOOD + "  lr: 2e-5\n", (), "/config.yaml:8: not valid YAML: key 'lr' stands twice"),
+        ("- a\n", (), "/config.yaml: expected a mapping"),
+        ("a: [", (), "/config.yaml:1: not valid YAML"),
+        (GOOD.replace("lr: 1e-5", "lr: .nan"), (), "/config.yaml:7: field 'training.lr'"),
+        (GOOD.replace("streams:\n  - data: rows.jsonl\n    objective: csft\n", "streams: []\n"), (), "expected at least one stream"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_one_clear_line(tmp_path: Path, text: str, overrides: tuple[str, ...], expected: str) -> None:
+    assert expected in complaint(tmp_path, text, *overrides)
+
+
+def test_every_mistake_is_told_at_once(tmp_path: Path) -> None:
+    text = GOOD.replace("lr: 1e-5", "lr: -1\n  epochs: 0")
+    lines = complaint(tmp_path, text).splitlines()
+    assert [line.split(": ")[0] for line in lines] == ["/config.yaml:8", "/config.yaml:7"]
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such file"):
+        load_config(TrainConfig, tmp_path / "nowhere.yaml")
+
+
+@given(st.lists(st.floats(0.05, 1.0), min_size=1, max_size=5), st.integers(20, 200))
+def test_a_step_is_shared_out_without_loss(shares: list[float], batch_size: int) -> None:
+    try:
+        rows = rows_per_step(batch_size, shares)
+    except ValueError:
+        assert min(shares) / sum(shares) * batch_size < 1
+        return
+    assert sum(rows) == batch_size
+    for share, count in zip(shares, rows, strict=True):
+        assert abs(count - batch_size * share / sum(shares)) < 1

@@ -1,0 +1,59 @@
+"""Small real models and data that several test packages share."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from holdfast.worlds import SafetyWorld
+from holdfast.worlds.tokenizer import build_tokenizer
+
+torch.set_num_threads(1)  # the suite runs one worker per core
+
+
+def save_small_model(folder: Path, *, tied: bool = True, **changes: Any) -> Path:
+    """A random Llama with the safety world's tokenizer, saved as any tool saves one."""
+    tokenizer = build_tokenizer()
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+    config = LlamaConfig(
+        **{
+            **sizes,
+            "vocab_size": len(tokenizer),
+            "num_key_value_heads": 2,
+            "tie_word_embeddings": tied,
+            "bos_token_id": tokenizer.bos_token_id,
+            "eos_token_id": tokenizer.eos_token_id,
+            "pad_token_id": tokenizer.pad_token_id,
+            **changes,
+        }
+    )
+    torch.manual_seed(0)
+    LlamaForCausalLM(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def small_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_small_model(tmp_path_factory.mktemp("small"))
+
+
+@pytest.fixture(scope="session")
+def untied_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_small_model(tmp_path_factory.mktemp("untied"), tied=False)
+
+
+@pytest.fixture(scope="session")
+def uneven_rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Conversations of one to four turns: lengths differ by a factor of four and more."""
+    world = SafetyWorld()
+    asks = [trace for kind in ("recipe", "copy", "count", "colour") for trace in world.requests("train", kind, 12)]
+    path = tmp_path_factory.mktemp("rows") / "uneven.jsonl"
+    with path.open("w", encoding="utf-8") as file:
+        for index in range(40):
+            turns = [turn for step in range(1 + index % 4) for turn in asks[(index * 7 + step * 5) % len(asks)].turns]
+            file.write(json.dumps({"messages": [{"role": t.speaker, "content": t.visible} for t in turns]}) + "\n")
+    return path
