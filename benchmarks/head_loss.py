@@ -16,6 +16,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ class Shape:
     num_tokens: int
 
 
-SHAPES = (Shape("SmolLM2", 576, 49152, 768), Shape("Llama-3 / 8", 512, 128256, 512))
+SHAPES = (Shape("SmolLM2", 576, 49152, 1536), Shape("Llama-3 (narrow)", 512, 128256, 768))
 
 
 @dataclass(frozen=True)
@@ -66,23 +67,26 @@ class Case:
 
     def grads(self, name: str, path: str) -> Grads:
         """One forward and backward of the mean loss."""
-        position = torch.arange(len(self.targets))
-        given = {"position": position} if "csft" in name else {}
+        return torch.autograd.grad(self.loss(name, path), (self.hidden, self.weight))
+
+    def loss(self, name: str, path: str) -> Tensor:
+        """The mean loss of an objective, by one of the paths."""
+        num_tokens = len(self.targets)
+        function, want = objectives.REGISTRY[name], objectives.stats_read(name)
+        position = torch.arange(num_tokens)
 
         def objective(stats: TokenStats, rows: slice) -> Tensor:
-            return objectives.REGISTRY[name](stats, **{each: value[rows] for each, value in given.items()})
+            return function(stats, position=position[rows]) if "csft" in name else function(stats)
 
-        want = objectives.stats_read(name)
+        anchor = (self.ref_hidden, self.ref_weight) if objectives.needs_anchor(name) else (None, None)
         if path == "fused":
-            scale = torch.full((len(self.targets),), 1 / len(self.targets))
-            reference = Reference(hidden=self.ref_hidden, weight=self.ref_weight) if given else None
-            group = Group(0, len(self.targets), objective, reference, want=want)
-            loss = fused_loss(self.hidden, self.weight, self.targets, [group], scale=scale).loss
-        else:
-            anchor = {"ref_hidden": self.ref_hidden, "ref_weight": self.ref_weight} if given else {}
-            stats = token_stats(self.hidden, self.weight, self.targets, **anchor, backend=path, want=want)
-            loss = objective(stats, slice(None)).mean()
-        return torch.autograd.grad(loss, (self.hidden, self.weight))
+            reference = None if anchor[0] is None else Reference(hidden=anchor[0], weight=anchor[1])
+            group = Group(0, num_tokens, objective, reference, want=want)
+            scale = torch.full((num_tokens,), 1 / num_tokens)
+            return fused_loss(self.hidden, self.weight, self.targets, [group], scale=scale).loss
+        given = {"ref_hidden": anchor[0], "ref_weight": anchor[1]}
+        options: dict[str, Any] = {**given, "backend": path, "want": want}
+        return objective(token_stats(self.hidden, self.weight, self.targets, **options), slice(None)).mean()
 
 
 def peak_bytes(work: Callable[[], Grads]) -> int:
@@ -104,7 +108,7 @@ def measure(shapes: Sequence[Shape], names: Sequence[str], rounds: int) -> list[
     for shape in shapes:
         case = Case.make(shape)
         for name in names:
-            peaks = {path: peak_bytes(lambda path=path: case.grads(name, path)) for path in PATHS}  # type: ignore[misc]
+            peaks = {path: peak_bytes(partial(case.grads, name, path)) for path in PATHS}
             seconds: dict[str, list[float]] = {path: [] for path in PATHS}
             for _ in range(rounds):
                 for path in PATHS:  # side by side, so that a busy moment of the machine hits all of them
@@ -137,7 +141,7 @@ def table(rows: Sequence[dict[str, Any]]) -> Table:
         shown.add_column(column, justify="right")
     for each in rows:
         shown.add_row(
-            f"{each['head']} ({each['num_tokens']} x {each['width']} x {each['num_vocab']})",
+            f"{each['head']} {each['num_tokens']}x{each['width']}x{each['num_vocab']}",
             each["objective"],
             each["path"],
             f"{each['milliseconds']:.0f}",
@@ -151,7 +155,7 @@ def table(rows: Sequence[dict[str, Any]]) -> Table:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--json", metavar="FILE", help="write the rows there ('-': standard output)")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=2, help="timings of each path; the median is shown")
     options = parser.parse_args()
     rows = measure(SHAPES, ("sft", "csft_pa"), options.rounds)
     if options.json == "-":

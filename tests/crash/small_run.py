@@ -28,6 +28,7 @@ VOCABULARY, WIDTH, SAVE_EVERY, KEEP = 11, 8, 2, 1
 def run(directory: Path, until_step: int, on_point: Callable[[str], None]) -> None:
     """Train in ``directory`` up to a step, from its newest good checkpoint if there is one."""
     durable.at_point = on_point
+    directory.mkdir(parents=True, exist_ok=True)
     random.seed(0)
     np.random.seed(0)
     torch.manual_seed(0)

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import small_run
-from forked import finish, go_on, preload
-from small_run import run
 
+from crash import small_run
+from crash.forked import finish, go_on, preload
+from crash.small_run import run
 from holdfast.training.checkpoints import MANIFEST, newest_good, verify
 from holdfast.training.durable import CheckpointError
 

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from forked import finish, go_on, preload
 from safetensors.torch import save_file
-from small_run import run
 
+from crash.forked import finish, go_on, preload
+from crash.small_run import run
 from holdfast.training import durable
 from holdfast.training.checkpoints import newest_good, save_checkpoint, verify
 from holdfast.training.durable import CheckpointError

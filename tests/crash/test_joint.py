@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
-from forked import SECONDS, start_child
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 
+from crash.forked import SECONDS, start_child
 from holdfast.training.checkpoints import verify
 from holdfast.training.durable import CheckpointError
 from holdfast.training.joint_checkpoints import save_jointly

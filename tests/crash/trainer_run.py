@@ -25,6 +25,6 @@ def trainer_run(model: Path, data: Path) -> Callable[[Path, int, Callable[[str],
                 "training": {"batch_size": 4, "max_steps": until_step, "lr": 1e-2, "save_every": 2, "keep": 1},
             }
         )
-        train(config, say=lambda line: None, progress=False)
+        train(config, say=lambda _: None, progress=False)
 
     return run

@@ -7,6 +7,7 @@ from head_cases import make_head
 from holdfast import objectives
 from holdfast.heads import Group, Reference, fused_loss, token_stats
 
+pytestmark = pytest.mark.usefixtures("block")
 LAM = 0.3
 
 

@@ -12,6 +12,7 @@ from holdfast import objectives
 from holdfast.heads import FusedLoss, Group, Reference, TokenStats, fused_loss, loss_from_logits, token_stats
 from holdfast.records.roles import Role
 
+pytestmark = pytest.mark.usefixtures("block")
 EXACT = 1e-12
 NUM = 11
 ROLE = torch.tensor([Role.RESPONSE, Role.PREFIX, Role.ERROR, Role.UNDO, Role.CORRECTION, *[Role.RESPONSE] * 6])

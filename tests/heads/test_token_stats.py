@@ -7,6 +7,7 @@ from head_cases import SMOOTH, assert_same_stats, gradients, make_head, mixed
 from holdfast.config import InputError
 from holdfast.heads import Reference, stats_from_logits, token_stats
 
+pytestmark = pytest.mark.usefixtures("block")
 EXACT = 1e-12
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers.processors import TemplateProcessing
 
 from holdfast.config import InputError
 from holdfast.records import Role, Segment, Trace, Turn, answer, context
@@ -125,8 +126,8 @@ def test_segments_are_trimmed_where_the_template_trims(style: Style) -> None:
     padded = backtrack(
         Segment(Role.ERROR, "  Lisbon"),
         Segment(Role.UNDO),
-        Segment(Role.CORRECTION, "  Madrid."),
-        Segment(Role.CORRECTION, " \n"),
+        Segment(Role.CORRECTION, "  Madrid. "),
+        Segment(Role.CORRECTION, "\n"),
     )
     by_role = dict(runs(tokenize(padded, style.tokenizer)))
     for role, text in ((Role.ERROR, "  Lisbon"), (Role.CORRECTION, "  Madrid. \n")):
@@ -178,10 +179,12 @@ def test_any_answer_comes_back_from_its_ids(style: Style, first: str, second: st
 def test_a_word_level_tokenizer_without_spaces() -> None:
     tokenizer = make_tokenizer("words")
     row = tokenize(backtrack(*BACKTRACK), tokenizer)
-    words = "<user> <unk> <assistant> The capital is Lisbon, <unk> <UNDO> <UNDO> Madrid. <end>"
-    assert tokenizer.decode(row.ids) == words.replace("Lisbon,", "<unk>").replace("Madrid.", "<unk>")
+    words = "<user> <unk> <assistant> The capital is <unk> <unk> <UNDO> <UNDO> <unk> <end>"
+    assert tokenizer.decode(row.ids) == words
     with pytest.raises(InputError, match="word boundaries"):
         tokenize(backtrack(Segment(Role.PREFIX, "Fran"), Segment(Role.CORRECTION, "ce")), tokenizer)
+    with pytest.raises(InputError, match="France' would read"):  # what is taken back must have been right, too
+        tokenize(backtrack(Segment(Role.PREFIX, "Fran"), Segment(Role.ERROR, "ce"), Segment(Role.UNDO)), tokenizer)
 
 
 @pytest.mark.parametrize("name", ["chatml", "llama3", "mistral"])
@@ -191,6 +194,15 @@ def test_a_document_is_fed_raw(name: str) -> None:
     assert row.ids == [*tokenizer("The words are sorted.")["input_ids"], tokenizer.eos_token_id]
     assert row.roles == [Role.PROMPT] + [Role.RESPONSE] * (len(row) - 1)
     assert (row.ids[0] == tokenizer.bos_token_id) == (name != "chatml")
+
+
+def test_a_tokenizer_that_adds_its_end_token_does_not_put_it_in_front() -> None:
+    tokenizer = fresh("chatml")
+    end = (tokenizer.eos_token, tokenizer.eos_token_id)
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(single=f"$A {end[0]}", special_tokens=[end])
+    row = tokenize(Trace((Turn("text", (Segment(Role.RESPONSE, "The words are sorted."),)),)), tokenizer)
+    assert row.ids == tokenizer("The words are sorted.")["input_ids"]
+    assert row.ids.count(tokenizer.eos_token_id) == 1
 
 
 def test_a_document_in_segments_without_an_end_token() -> None:

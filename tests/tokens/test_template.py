@@ -97,6 +97,9 @@ def test_an_end_without_a_special_token_is_trained_whole() -> None:
     for name in ("chatml", "mistral"):
         tokenizer = _with(fresh(name), template)
         row = tokenize(TWO, tokenizer)
+        first = [{"role": "user", "content": TWO.turns[0].visible}]
+        prompt = tokenizer.apply_chat_template(first, add_generation_prompt=True)["input_ids"]
+        assert row.ids[: len(prompt)] == prompt
         written = [tokenizer.decode(ids) for role, ids in runs(row) if role]
         assert written == ["It is 4, naïve café.\n###\n", "Fine, thank you.\n###\n"]
         assert tokenizer.decode(row.ids).endswith("user: Hello there!\n###\nassistant: Fine, thank you.\n###\n")

@@ -10,6 +10,9 @@ import typer
 from holdfast.cli import data, demo, doctor, runs, train
 from holdfast.config.errors import InputError
 
+UsageProblem: type[Exception] = typer.BadParameter.__mro__[2]
+"""An unknown option or a missing argument: click's ClickException, which newer versions of typer carry inside."""
+
 app = typer.Typer(
     name="holdfast",
     help="Fine-tune language models without losing their safety, teach them to take back mistakes, and measure it honestly.",
@@ -29,18 +32,18 @@ app.command("ls")(runs.ls)
 def main() -> None:
     """Run; the user's mistakes end in one clear line and exit code 2, Ctrl-C in 130."""
     try:
-        app(standalone_mode=False)
+        code = app(standalone_mode=False)
     except InputError as error:
         print(f"holdfast: {error}", file=sys.stderr)
-        sys.exit(2)
-    except typer.Exit as done:
-        sys.exit(done.exit_code)
-    except typer.Abort:
-        sys.exit(130)
-    except KeyboardInterrupt:
+        code = 2
+    except UsageProblem as error:
+        error.show()  # type: ignore[attr-defined]
+        code = 2
+    except (typer.Abort, KeyboardInterrupt):
         print("holdfast: interrupted", file=sys.stderr)
-        sys.exit(130)
+        code = 130
     except BrokenPipeError:
         # The reader (head, less) has gone; Python would complain again when it closes stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+        code = 0
+    sys.exit(code if isinstance(code, int) else 0)

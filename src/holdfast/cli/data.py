@@ -56,7 +56,7 @@ def tokens(
         raise InputError(f"--row {row}: {file} has rows 0 to {len(dataset.traces) - 1}")
     tokenizer = load_tokenizer(model)
     if undo and UNDO_TOKEN not in tokenizer.get_vocab():
-        tokenizer.add_special_tokens({"additional_special_tokens": [UNDO_TOKEN]})
+        tokenizer.add_tokens([UNDO_TOKEN], special_tokens=True)
     token_row = tokenize(dataset.traces[row], tokenizer, context=context)  # type: ignore[arg-type]
     console = Console(highlight=False)
     if html is None:

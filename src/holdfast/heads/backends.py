@@ -9,9 +9,9 @@ from torch import Tensor
 from holdfast.config import InputError, did_you_mean
 from holdfast.heads.anchor import Reference
 from holdfast.heads.chunked import chunked_stats
-from holdfast.heads.logit_chunk import Want
 from holdfast.heads.reference import reference_stats
 from holdfast.heads.stats import TokenStats
+from holdfast.heads.want import Want
 
 BACKENDS = ("auto", "reference", "chunked", "triton")
 

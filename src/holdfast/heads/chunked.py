@@ -9,11 +9,11 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from holdfast.heads.anchor import Reference
-from holdfast.heads.logit_chunk import Want
-from holdfast.heads.products import add_grad_weight, grad_hidden_into, logits_dtype, operand_dtype
+from holdfast.heads.products import add_grad_weight, grad_hidden_into, logits_dtype, operand_dtype, operand_of
 from holdfast.heads.sources import HeadLogits, head_logits
 from holdfast.heads.stats import DIFFERENTIABLE, TokenStats
 from holdfast.heads.walk import Walk
+from holdfast.heads.want import Want
 
 
 def chunked_stats(
@@ -99,6 +99,7 @@ class HeadGradients:
 
     def add(self, rows: slice, grad: Tensor) -> None:
         """Take in the gradient of some rows of logits; each row once."""
+        grad = operand_of(grad, self.policy.weight)
         if self.hidden is not None:
             grad_hidden_into(self.hidden[rows], grad, self.policy.weight)
         if self.weight is not None:

@@ -17,11 +17,11 @@ from torch.autograd.function import once_differentiable
 
 from holdfast.heads.anchor import Reference
 from holdfast.heads.chunked import HeadGradients
-from holdfast.heads.logit_chunk import Want
 from holdfast.heads.products import operand_dtype
 from holdfast.heads.sources import GivenLogits, Source
 from holdfast.heads.stats import DIFFERENTIABLE, TokenStats
 from holdfast.heads.walk import Walk
+from holdfast.heads.want import Want
 
 Objective = Callable[[TokenStats, slice], Tensor]
 """(statistics of some tokens, which of the N rows they are) -> the loss of each, from its own statistics alone."""

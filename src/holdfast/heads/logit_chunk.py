@@ -9,191 +9,200 @@ g_x = d loss / d x of each token, p and q the softmaxes of a (policy) and b (anc
               + g_delta   (1[j=top_ref] - 1[j=top])
               - g_entropy p_j (log p_j + H)
 
-So one kernel serves every objective. It costs one exponential per logit; everything else is products and sums in place.
+So one kernel serves every objective. It costs one exponential per logit; the rest is products and sums in place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from holdfast.config import InputError
 from holdfast.heads.anchor import Reference
-from holdfast.heads.stats import FROM_ANCHOR, FROM_ANCHOR_LOGITS, TokenStats
+from holdfast.heads.stats import TokenStats
+from holdfast.heads.want import Want
 
 ARGMAX_BLOCK = 256
-
-
-@dataclass(frozen=True, slots=True)
-class Want:
-    """Which statistics to take besides logp and top, and what they are taken from."""
-
-    stats: frozenset[str]
-    live: bool  # the anchor's logits are at hand
-    soften: float | None
-
-    @staticmethod
-    def make(reference: Reference | None, asked: Iterable[str] | None, soften: float | None) -> Want:
-        """Everything that the reference allows, or what was asked for of it; delta brings top_ref along."""
-        if soften is not None and not soften > 0:
-            raise InputError(f"soften: expected a temperature above 0, got {soften}")
-        possible = {"entropy", *FROM_ANCHOR}
-        if reference is None:
-            possible -= set(FROM_ANCHOR)
-        elif not reference.live:
-            possible -= set(FROM_ANCHOR_LOGITS)
-            if reference.top is None:
-                possible -= {"delta", "top_ref"}
-        stats = frozenset(possible if asked is None else possible & set(asked))
-        live = reference is not None and reference.live and not stats.isdisjoint(FROM_ANCHOR)
-        if "delta" not in stats:
-            return Want(stats, live, None)
-        if soften is not None and not live:
-            raise InputError("a softened argmax needs the anchor's hidden states or logits: a cache cannot give it")
-        return Want(stats | {"top_ref"}, live, soften)
-
-    @property
-    def maps(self) -> tuple[str, ...]:
-        """The [chunk, V] arrays kept: ``a`` becomes p d, ``b`` becomes d and then scratch."""
-        names = ["a", "p"]
-        if self.live:
-            names.append("b")
-        if "kl_rev" in self.stats:
-            names.append("q")
-        if "entropy" in self.stats:
-            names.append("pa")
-        if self.soften is not None:
-            names += ["soft", "soft_ref", "scratch"]
-        return tuple(names)
+BLOCK_BYTES = 4 * 2**20  # of logits taken through all passes at once on a CPU: what a cache holds
 
 
 class LogitChunk:
     """Arrays for one chunk at a time, kept from chunk to chunk: fresh memory is what costs most on a CPU."""
 
     def __init__(self, want: Want, rows: int, num_vocab: int, dtype: torch.dtype, device: torch.device) -> None:
-        self.want = want
-        self._maps = {name: torch.empty(rows, num_vocab, dtype=dtype, device=device) for name in want.maps}
-        self._size = rows
+        fitting = max(1, BLOCK_BYTES // (num_vocab * dtype.itemsize)) if device.type == "cpu" else rows
+        self.want, self._size, self._block = want, rows, min(rows, fitting)
+        self._kept = {name: torch.empty(rows, num_vocab, dtype=dtype, device=device) for name in kept_maps(want)}
+        more = 2 if want.soften is not None else "kl_rev" in want.stats
+        names = ("scratch", "scratch_2", "scratch_3")[: 1 + more]
+        self._scratch = {name: torch.empty(self._block, num_vocab, dtype=dtype, device=device) for name in names}
+        self._whole = self._block == rows  # then p can stay where it was made
 
-    def resize(self, rows: int) -> LogitChunk:
+    def resize(self, rows: int) -> None:
         """Use the first ``rows`` rows from now on."""
         self._size = rows
-        return self
 
     def map(self, name: str) -> Tensor:
-        """``a`` and ``b`` are to be filled with logits before ``measure``."""
-        return self._maps[name][: self._size]
+        """An array of the chunk. ``a`` and ``b`` are to be filled with logits before ``measure``."""
+        return self._kept[name][: self._size]
+
+    def _blocks(self) -> Iterator[slice]:
+        return (slice(i, min(i + self._block, self._size)) for i in range(0, self._size, self._block))
 
     def measure(self, targets: Tensor, cached: Reference | None) -> TokenStats:
         """The statistics; afterwards ``gradient`` may be called once. ``cached``: logp and top of the anchor."""
-        want, a, p = self.want, self.map("a"), self.map("p")
-        self.targets, self.means = targets, {}
-        found, peak_ref, log_z_ref = self._anchor(targets, cached)
-        peak, self.top, log_z = _softmax(a, p)
-        self.top_ref = found.get("top_ref")
+        parts = []
+        self._means: dict[str, list[Tensor]] = {"a": [], "d": []}
+        for rows in self._blocks():
+            known = None if cached is None else cached.rows(rows.start, rows.stop)
+            parts.append(self._measure(rows, targets[rows], known))
+        stats = TokenStats.cat(parts)
+        self._targets, self._top, self._top_ref = targets, stats.top, stats.top_ref
+        return stats
+
+    def _measure(self, rows: slice, targets: Tensor, cached: Reference | None) -> TokenStats:
+        """The statistics of some rows. p takes the place of a; p d that of b, or q if only kl_rev is wanted."""
+        want, a = self.want, self.map("a")[rows]
+        scratch = self._scratch["scratch"][: len(a)]
+        found = {} if cached is None else _known(cached, a.dtype)
+        if want.live:
+            b = self.map("b")[rows]
+            anchor = _softmax(b, scratch)
+            found["logp_ref"], found["top_ref"] = anchor.logp(b, targets), anchor.top
+        if want.soften is not None:
+            found["delta"] = self._soft_delta(rows)
+        if compared := want.stats & {"kl", "kl_rev"}:
+            found |= self._compare(rows, scratch)
+        policy = _softmax(a, scratch)
+        logp = policy.logp(a, targets)
         if "entropy" in want.stats:
-            self.means["a"] = torch.mul(p, a, out=self.map("pa")).sum(-1)
-            found["entropy"] = (peak + log_z - self.means["a"]).clamp_(min=0)
-        if "delta" in want.stats:
-            found["delta"] = self._soft_delta() if want.soften is not None else _at(a, found["top_ref"]) - peak
-        logp = (_at(a, targets) - peak) - log_z
-        if want.stats & {"kl", "kl_rev"}:
-            found |= self._divergences((peak - peak_ref) + (log_z - log_z_ref))
-        return TokenStats(logp=logp, top=self.top, **{name: found[name] for name in want.stats})
+            mean = torch.mul(scratch, a, out=self.map("pa")[rows]).sum(-1)
+            found["entropy"] = (policy.peak + policy.log_z - mean).clamp_(min=0)
+            self._means["a"].append(mean)
+        if "delta" in want.stats and want.soften is None:
+            found["delta"] = _at(a, found["top_ref"]) - policy.peak
+        if compared:
+            self._diverge(rows, scratch, found, (policy.peak - anchor.peak) + (policy.log_z - anchor.log_z))
+        if not self._whole:
+            a.copy_(scratch)
+        return TokenStats(logp=logp, top=policy.top, **{name: found[name] for name in want.stats})
 
-    def _anchor(self, targets: Tensor, cached: Reference | None) -> tuple[dict[str, Tensor], Tensor, Tensor]:
-        """logp_ref and top_ref; the largest anchor logit, and LSE(b) minus it.
+    def _compare(self, rows: slice, q: Tensor) -> dict[str, Tensor]:
+        """b becomes d. If kl_rev is wanted: sum q d under its name, and q is put where it may stay."""
+        d = self.map("b")[rows]
+        torch.sub(self.map("a")[rows], d, out=d)
+        if "kl_rev" not in self.want.stats:
+            return {}
+        mean = torch.mul(q, d, out=self._scratch["scratch_2"][: len(q)]).sum(-1)
+        self._home_of_q()[rows].copy_(q)
+        return {"kl_rev": mean}
 
-        The softmax goes to q, or where q is not kept to p, whose turn comes later.
-        """
-        if self.want.live:
-            b = self.map("b")
-            peak, top, log_z = _softmax(b, self.map("q" if "kl_rev" in self.want.stats else "p"))
-            return {"logp_ref": (_at(b, targets) - peak) - log_z, "top_ref": top}, peak, log_z
-        nothing = self.map("a").new_zeros(())
-        if cached is None:
-            return {}, nothing, nothing
-        assert cached.logp is not None
-        found = {"logp_ref": cached.logp.to(nothing.dtype)}
-        if cached.top is not None:
-            found["top_ref"] = cached.top
-        return found, nothing, nothing
+    def _home_of_q(self) -> Tensor:
+        return self.map("q" if "kl" in self.want.stats else "b")
 
-    def _divergences(self, shift: Tensor) -> dict[str, Tensor]:
-        """kl = D - shift and kl_rev = shift - sum q d, ``shift`` = LSE(a) - LSE(b). Uses up a and b.
+    def _diverge(self, rows: slice, p: Tensor, found: dict[str, Tensor], shift: Tensor) -> None:
+        """kl = D - shift and kl_rev = shift - sum q d, ``shift`` = LSE(a) - LSE(b). d becomes p d.
 
         Exactly 0 where a and b have the same bits; ``shift`` comes as a sum of differences, so that the size of the
         logits does not drown it.
         """
-        a, p, d = self.map("a"), self.map("p"), self.map("b")
-        found: dict[str, Tensor] = {}
-        torch.sub(a, d, out=d)
         if "kl" in self.want.stats:
-            self.means["d"] = torch.mul(p, d, out=a).sum(-1)
-            found["kl"] = (self.means["d"] - shift).clamp_(min=0)
+            mean = self.map("b")[rows].mul_(p).sum(-1)
+            found["kl"] = (mean - shift).clamp_(min=0)
+            self._means["d"].append(mean)
         if "kl_rev" in self.want.stats:
-            found["kl_rev"] = (shift - torch.mul(self.map("q"), d, out=d).sum(-1)).clamp_(min=0)
-        return found
+            found["kl_rev"] = (shift - found["kl_rev"]).clamp_(min=0)
 
-    def _soft_delta(self) -> Tensor:
+    def _soft_delta(self, rows: slice) -> Tensor:
         """delta_tau = <r', a> - <r, a>, r = softmax(a / tau), r' = softmax(b / tau) (MATH §2).
 
-        Leaves its gradient in a, r' - r - r (a - <r, a>) / tau, in ``soft_ref``.
+        Leaves its gradient in a, r' - r - r (a - <r, a>) / tau, in ``soft``.
         """
         tau = self.want.soften
         assert tau is not None
-        a, soft, soft_ref, scratch = (self.map(name) for name in ("a", "soft", "soft_ref", "scratch"))
-        torch.softmax(torch.div(self.map("b"), tau, out=scratch), -1, out=soft_ref)
-        torch.softmax(torch.div(a, tau, out=scratch), -1, out=soft)
-        soft_ref.sub_(soft)
-        delta = torch.mul(soft_ref, a, out=scratch).sum(-1)
-        mean = torch.mul(soft, a, out=scratch).sum(-1, keepdim=True)
-        soft_ref.sub_(soft.mul_(torch.sub(a, mean, out=scratch).div_(tau)))
+        a, grad = self.map("a")[rows], self.map("soft")[rows]
+        r, other = (self._scratch[name][: len(a)] for name in ("scratch_2", "scratch_3"))
+        torch.softmax(torch.div(self.map("b")[rows], tau, out=other), -1, out=grad)
+        torch.softmax(torch.div(a, tau, out=other), -1, out=r)
+        grad.sub_(r)
+        delta = torch.mul(grad, a, out=other).sum(-1)
+        mean = torch.mul(r, a, out=other).sum(-1, keepdim=True)
+        grad.sub_(r.mul_(torch.sub(a, mean, out=other).div_(tau)))
         return delta
 
     def gradient(self, slopes: Mapping[str, Tensor]) -> Tensor:
-        """d loss / d logits [n, V], given ``slopes[x]`` = d loss / d x of every token. Uses up the maps."""
-        p = self.map("p")
-        base = torch.zeros_like(p[:, 0])
+        """d loss / d logits [n, V], given ``slopes[x]`` = d loss / d x of every token. Uses up the arrays."""
+        grad = self._scratch["scratch"][: self._size] if self._whole else self.map("a")
+        base = torch.zeros_like(grad[:, 0])
         added: list[tuple[Tensor, Tensor]] = []
         if "logp" in slopes:
             base -= slopes["logp"]
         if "kl" in slopes:
-            base -= slopes["kl"] * self.means["d"]
-            added.append((self.map("a"), slopes["kl"]))
+            base -= slopes["kl"] * torch.cat(self._means["d"])
+            added.append((self.map("b"), slopes["kl"]))
         if "kl_rev" in slopes:
             base += slopes["kl_rev"]
-            added.append((self.map("q"), -slopes["kl_rev"]))
+            added.append((self._home_of_q(), -slopes["kl_rev"]))
         if "entropy" in slopes:
-            base += slopes["entropy"] * self.means["a"]
+            base += slopes["entropy"] * torch.cat(self._means["a"])
             added.append((self.map("pa"), -slopes["entropy"]))
         if "delta" in slopes and self.want.soften is not None:
-            added.append((self.map("soft_ref"), slopes["delta"]))
-        p.mul_(base[:, None])
-        for each, slope in added:
-            p.add_(each.mul_(slope[:, None]))
-        self._add_spikes(p, slopes)
-        return p
+            added.append((self.map("soft"), slopes["delta"]))
+        for rows in self._blocks():
+            grad[rows].mul_(base[rows, None])
+            for each, slope in added:
+                grad[rows].add_(each[rows].mul_(slope[rows, None]))
+        self._add_spikes(grad, slopes)
+        return grad
 
     def _add_spikes(self, grad: Tensor, slopes: Mapping[str, Tensor]) -> None:
         """The terms at single tokens, one at a time: y, top and top_ref may coincide."""
         rows = torch.arange(len(grad), device=grad.device)
         if "logp" in slopes:
-            grad[rows, self.targets] += slopes["logp"]
+            grad[rows, self._targets] += slopes["logp"]
         if "delta" in slopes and self.want.soften is None:
-            assert self.top_ref is not None
-            grad[rows, self.top_ref] += slopes["delta"]
-            grad[rows, self.top] -= slopes["delta"]
+            assert self._top_ref is not None
+            grad[rows, self._top_ref] += slopes["delta"]
+            grad[rows, self._top] -= slopes["delta"]
 
 
-def _softmax(logits: Tensor, out: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The softmax into ``out``; the largest logit of every row, its index, and LSE minus it."""
+def kept_maps(want: Want) -> tuple[str, ...]:
+    """The [chunk, V] arrays that live until the gradient."""
+    names = ["a"]
+    if want.live:
+        names.append("b")
+    if {"kl", "kl_rev"} <= want.stats:
+        names.append("q")
+    if "entropy" in want.stats:
+        names.append("pa")
+    if want.soften is not None:
+        names.append("soft")
+    return tuple(names)
+
+
+class _Rows(NamedTuple):
+    """Of rows of logits: the first of the largest, its value, and LSE minus it."""
+
+    top: Tensor
+    peak: Tensor
+    log_z: Tensor
+
+    def logp(self, logits: Tensor, targets: Tensor) -> Tensor:
+        return (_at(logits, targets) - self.peak) - self.log_z
+
+
+def _softmax(logits: Tensor, out: Tensor) -> _Rows:
     top = first_argmax(logits)
     torch.softmax(logits, -1, out=out)
-    return _at(logits, top), top, -_at(out, top).log()  # the largest exponential is 1, so p[top] = 1 / sum
+    return _Rows(top, _at(logits, top), -_at(out, top).log())  # the largest exponential is 1, so p[top] = 1 / sum
+
+
+def _known(cached: Reference, dtype: torch.dtype) -> dict[str, Tensor]:
+    assert cached.logp is not None
+    found = {"logp_ref": cached.logp.to(dtype)}
+    return found if cached.top is None else {**found, "top_ref": cached.top}
 
 
 def _at(values: Tensor, index: Tensor) -> Tensor:

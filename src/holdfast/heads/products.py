@@ -44,10 +44,15 @@ def logits_into(out: Tensor, hidden: Tensor, weight: Tensor) -> None:
         torch.mm(wide, block.t(), out=out[:, rows])
 
 
+def operand_of(grad: Tensor, weight: Tensor) -> Tensor:
+    """The gradient of logits as an operand of the two products below: half precision where the device can widen."""
+    return grad.to(weight.dtype) if grad.is_cuda and weight.dtype in HALF else grad
+
+
 def grad_hidden_into(out: Tensor, grad: Tensor, weight: Tensor) -> None:
     """``out`` [n, H] = ``grad`` [n, V] @ ``weight`` [V, H]."""
-    if grad.is_cuda and weight.dtype in HALF:
-        torch.mm(grad.to(weight.dtype), weight, out_dtype=out.dtype, out=out)
+    if grad.dtype in HALF:
+        torch.mm(grad, weight, out_dtype=out.dtype, out=out)
         return
     for number, (rows, block) in enumerate(_blocks(weight, out.dtype)):
         torch.addmm(out, grad[:, rows], block, beta=min(number, 1), out=out)
@@ -55,8 +60,8 @@ def grad_hidden_into(out: Tensor, grad: Tensor, weight: Tensor) -> None:
 
 def add_grad_weight(total: Tensor, grad: Tensor, hidden: Tensor) -> None:
     """``total`` [V, H] += ``grad`` [n, V].T @ ``hidden`` [n, H], in the dtype of ``total``."""
-    if grad.is_cuda and hidden.dtype in HALF:
-        torch.addmm(total, grad.to(hidden.dtype).t(), hidden, out_dtype=total.dtype, out=total)
+    if grad.dtype in HALF:
+        torch.addmm(total, grad.t(), hidden, out_dtype=total.dtype, out=total)
         return
     total.addmm_(grad.t(), hidden.to(total.dtype))
 

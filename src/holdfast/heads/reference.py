@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from holdfast.heads.anchor import Reference
-from holdfast.heads.logit_chunk import Want
 from holdfast.heads.products import logits_dtype
 from holdfast.heads.stats import TokenStats
+from holdfast.heads.want import Want
 
 
 def reference_stats(

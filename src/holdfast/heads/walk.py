@@ -9,16 +9,18 @@ import torch
 from torch import Tensor
 
 from holdfast.heads.anchor import Reference
-from holdfast.heads.logit_chunk import LogitChunk, Want
+from holdfast.heads.logit_chunk import LogitChunk
 from holdfast.heads.sources import Source, anchor_source
 from holdfast.heads.stats import TokenStats
+from holdfast.heads.want import Want
 
-CHUNK_BYTES = {"cpu": 256 * 2**20}
-"""Byte budget of a chunk's arrays together, by device type.
+CHUNK_BYTES = {"cpu": 64 * 2**20}
+CHUNK_BYTES_ELSEWHERE = 2**30
+"""Logits of one model in a chunk. All arrays of a chunk together take this once for sft, two or three times with an
+anchor; on a GPU once more.
 
 On a CPU fresh pages cost as much as arithmetic; on a GPU every chunk rewrites the weight's gradient, so few are better.
 """
-CHUNK_BYTES_ELSEWHERE = 2 * 2**30
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,7 @@ class Walk:
         policy, want = self.policy, self.want
         anchor = anchor_source(self.reference, policy, self.num_vocab) if want.live else None
         cache = None if self.reference is None or self.reference.live else self.reference
-        size = chunk_size(num_rows, policy, len(want.maps), self.chunk_tokens)
+        size = chunk_size(num_rows, policy, self.chunk_tokens)
         chunk = LogitChunk(want, size, policy.num_vocab, policy.dtype, policy.device)
         for first in range(0, num_rows, size):
             last = min(first + size, num_rows)
@@ -58,11 +60,11 @@ class Walk:
         return TokenStats(logp=nothing, top=nothing.long(), **stats)
 
 
-def chunk_size(num_rows: int, policy: Source, num_maps: int, chunk_tokens: int | None) -> int:
+def chunk_size(num_rows: int, policy: Source, chunk_tokens: int | None) -> int:
     """Tokens of a chunk: as asked, or as the byte budget allows, evened out so that the last one is no stub."""
     if chunk_tokens is None:
         budget = CHUNK_BYTES.get(policy.device.type, CHUNK_BYTES_ELSEWHERE)
-        chunk_tokens = max(1, budget // (policy.num_vocab * policy.dtype.itemsize * num_maps))
+        chunk_tokens = max(1, budget // (policy.num_vocab * policy.dtype.itemsize))
     assert chunk_tokens >= 1
     num_chunks = -(-num_rows // chunk_tokens)
     return -(-num_rows // num_chunks)

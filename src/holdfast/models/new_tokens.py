@@ -35,7 +35,7 @@ def add_tokens(
     if new:
         sources = _source_ids(tokenizer, init, description, related)
         num_words = len(tokenizer)
-        tokenizer.add_special_tokens({"additional_special_tokens": new}, replace_additional_special_tokens=False)
+        tokenizer.add_tokens(new, special_tokens=True)
         _grow(model, tokenizer)
         ids = [tokenizer.convert_tokens_to_ids(token) for token in new]
         for weight in _token_matrices(model):

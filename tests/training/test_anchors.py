@@ -1,0 +1,109 @@
+"""Three ways to have an anchor give the same run; a cache that does not fit is refused by name."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from training.runs import config, losses, run
+
+from holdfast.config import InputError
+
+LORA = {"r": 4, "alpha": 8}
+
+
+def test_second_model_and_cache_give_the_same_run(tmp_path: Path, untied_model: Path) -> None:
+    live = losses(config(tmp_path / "live", untied_model, anchor={"via": "model"}))
+    cache = {"via": "cache", "cache": str(tmp_path / "cache")}
+    cached = losses(config(tmp_path / "cached", untied_model, anchor=cache))
+    again = losses(config(tmp_path / "again", untied_model, anchor=cache))
+    assert cached == pytest.approx(live, rel=1e-5)
+    assert again == cached
+    assert live[-1] < live[0]
+
+
+def test_adapters_off_is_the_second_model_exactly(tmp_path: Path, small_model: Path) -> None:
+    off = losses(config(tmp_path / "off", small_model, lora=LORA, anchor={"via": "adapter_off"}))
+    live = losses(config(tmp_path / "live", small_model, lora=LORA, anchor={"via": "model"}))
+    cached = losses(config(tmp_path / "cached", small_model, lora=LORA, anchor={"cache": str(tmp_path / "cache")}))
+    assert off == live  # the same batches, the same products
+    assert cached == pytest.approx(live, rel=1e-5)
+
+
+def test_another_model_as_anchor_changes_the_run(tmp_path: Path, small_model: Path, untied_model: Path) -> None:
+    own = losses(config(tmp_path / "own", small_model))
+    other = losses(config(tmp_path / "other", small_model, anchor={"model": str(untied_model)}))
+    assert other[0] != pytest.approx(own[0], rel=1e-3)
+
+
+def test_csft_needs_no_hidden_states_in_its_cache(tmp_path: Path, small_model: Path) -> None:
+    stream = {"data": "world:safety/train/recipe", "objective": "csft", "name": "task", "limit": 32}
+    live = losses(config(tmp_path / "live", small_model, streams=[stream]))
+    cache = {"cache": str(tmp_path / "cache"), "cache_hidden": False}
+    cached = losses(config(tmp_path / "cached", small_model, streams=[stream], anchor=cache))
+    assert cached == pytest.approx(live, rel=1e-5)
+    assert not (tmp_path / "cache" / "head.safetensors").exists()
+    with pytest.raises(InputError, match="holds no hidden states, and the objective needs kl"):
+        run(config(tmp_path / "kl", small_model, anchor=cache))
+
+
+@pytest.fixture
+def cache(tmp_path: Path, small_model: Path) -> Path:
+    folder = tmp_path / "cache"
+    run(config(tmp_path / "first", small_model, anchor={"cache": str(folder)}))
+    return folder
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"training": {"max_length": 20}},
+        {"streams": [{"data": "world:safety/train/recipe", "objective": "csft_pa", "limit": 31}]},
+        {"model": {"dtype": "bfloat16"}},
+    ],
+    ids=["max_length", "rows", "dtype"],
+)
+def test_a_stale_cache_is_refused_by_name(cache: Path, tmp_path: Path, small_model: Path, changes: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=f"{cache}: this anchor cache was made from other rows"):
+        run(config(tmp_path / "second", small_model, anchor={"cache": str(cache)}, **changes))
+
+
+def test_a_cache_of_other_weights_is_refused(cache: Path, tmp_path: Path, small_model: Path, untied_model: Path) -> None:
+    anchor = {"cache": str(cache), "model": str(untied_model)}
+    with pytest.raises(InputError, match="other anchor weights"):
+        run(config(tmp_path / "second", small_model, anchor=anchor))
+
+
+def test_a_cache_of_another_template_is_refused(cache: Path, tmp_path: Path, small_model: Path) -> None:
+    import shutil
+
+    twin = tmp_path / "twin"
+    shutil.copytree(small_model, twin)
+    template = twin / "chat_template.jinja"
+    template.write_text(template.read_text() + " ")
+    with pytest.raises(InputError, match="another template"):
+        run(config(tmp_path / "second", twin, anchor={"cache": str(cache)}))
+
+
+@pytest.mark.parametrize("damage", ["truncated", "flipped", "missing"])
+@pytest.mark.parametrize("name", ["rows-00000000.safetensors", "head.safetensors"])
+def test_a_damaged_cache_is_refused_by_name(
+    cache: Path, tmp_path: Path, small_model: Path, name: str, damage: str
+) -> None:
+    path = cache / name
+    data = bytearray(path.read_bytes())
+    if damage == "missing":
+        path.unlink()
+    else:
+        data[-1] ^= 1
+        path.write_bytes(data[:-8] if damage == "truncated" else data)
+    with pytest.raises(InputError, match=name):
+        run(config(tmp_path / "second", small_model, anchor={"cache": str(cache)}))
+
+
+def test_a_cache_begun_but_not_finished_is_refused(cache: Path, tmp_path: Path, small_model: Path) -> None:
+    manifest = json.loads((cache / "manifest.json").read_text())
+    assert manifest["hidden"] is True
+    (cache / "manifest.json").unlink()
+    with pytest.raises(InputError, match=r"not an anchor cache \(no manifest.json\)"):
+        run(config(tmp_path / "second", small_model, anchor={"cache": str(cache)}))

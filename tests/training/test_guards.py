@@ -1,0 +1,111 @@
+"""A run stops with the reason, and what it had saved is good."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from invariants.launching import steps
+from training.runs import config, run, weights
+
+from holdfast.config import InputError
+from holdfast.training.checkpoints import newest_good
+from holdfast.training.loss import StepLoss
+
+
+def test_a_loss_that_is_not_a_number_stops_the_run_and_names_the_rows(tmp_path: Path, small_model: Path) -> None:
+    """A learning rate far too high: the loss overflows after a few steps."""
+    settings = config(tmp_path / "run", small_model, training={"lr": 1e20, "save_every": 1, "max_grad_norm": 0})
+    with pytest.raises(InputError, match=r"step \d+: the loss is nan.*world:safety/train/recipe:\d+") as stopped:
+        run(settings)
+    step = int(str(stopped.value).split(":")[0].removeprefix("step "))
+    good, complaints = newest_good(tmp_path / "run" / "checkpoints")
+    assert good is not None
+    assert good.name == f"step-{step - 1:06d}"
+    assert complaints == []
+
+
+def test_a_gradient_that_is_not_finite_stops_the_run_before_it_is_used(
+    tmp_path: Path, small_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = StepLoss.__call__
+
+    def poisoned(self: StepLoss, model: torch.nn.Module, *args: object, **kwargs: object) -> object:
+        result = real(self, model, *args, **kwargs)  # type: ignore[arg-type]
+        result.loss.register_hook(lambda grad: grad * float("inf"))
+        return result
+
+    monkeypatch.setattr(StepLoss, "__call__", poisoned)
+    with pytest.raises(InputError, match="step 1: the gradient is"):
+        run(config(tmp_path / "run", small_model))
+
+
+def test_out_of_memory_says_which_knob_to_turn(
+    tmp_path: Path, small_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def exhausted(*_: object, **__: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+
+    monkeypatch.setattr(StepLoss, "__call__", exhausted)
+    with pytest.raises(InputError, match=r"out of memory at step 1 with 4 rows a pass: lower training.micro_batch"):
+        run(config(tmp_path / "run", small_model))
+
+
+def test_a_changed_config_is_refused_with_the_difference(tmp_path: Path, small_model: Path) -> None:
+    run(config(tmp_path / "run", small_model))
+    with pytest.raises(InputError, match=r"started with other settings(.|\n)*-  lr: 0.002\n\s*\+  lr: 0.001"):
+        run(config(tmp_path / "run", small_model, training={"lr": 1e-3}))
+
+
+def test_changed_data_is_refused_too(tmp_path: Path, small_model: Path, uneven_rows: Path) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_bytes(uneven_rows.read_bytes())
+    settings = config(tmp_path / "run", small_model, streams=[{"data": str(rows)}])
+    run(settings)
+    rows.write_text("".join(rows.read_text().splitlines(keepends=True)[:-1]))
+    with pytest.raises(InputError, match="fingerprint"):
+        run(settings)
+
+
+def test_a_finished_run_stays_as_it_is(tmp_path: Path, small_model: Path) -> None:
+    settings = config(tmp_path / "run", small_model)
+    first = run(settings)
+    before, log = weights(first.model), (tmp_path / "run" / "steps.jsonl").read_bytes()
+    again = run(settings)
+    assert again.num_steps == first.num_steps == 4
+    assert all(torch.equal(before[name], tensor) for name, tensor in weights(again.model).items())
+    assert (tmp_path / "run" / "steps.jsonl").read_bytes() == log
+
+
+def test_ctrl_c_saves_and_exits_130_and_the_same_command_goes_on(tmp_path: Path, small_model: Path) -> None:
+    """A real process gets a real SIGINT; the resumed run ends where an uninterrupted one does."""
+    settings = config(tmp_path / "run", small_model, training={"max_steps": 400, "lr": 1e-3})
+    path = tmp_path / "config.yaml"
+    path.write_text(yaml.safe_dump(settings.model_dump(mode="json")))
+    command = [sys.executable, "-m", "holdfast", "train", str(path), "--quiet"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    child = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+    log = tmp_path / "run" / "steps.jsonl"
+    while child.poll() is None and (not log.exists() or log.read_bytes().count(b"\n") < 3):
+        time.sleep(0.02)
+    child.send_signal(signal.SIGINT)
+    _, said = child.communicate(timeout=120)
+    assert child.returncode == 130, said
+    assert "saved; run the same command to go on" in said
+    stopped_at = json.loads(log.read_text().splitlines()[-1])["step"]
+    assert stopped_at < 400
+    good, _ = newest_good(tmp_path / "run" / "checkpoints")
+    assert good is not None
+    assert good.name == f"step-{stopped_at:06d}"
+    run(settings)
+    whole = config(tmp_path / "whole", small_model, training={"max_steps": 400, "lr": 1e-3})
+    run(whole)
+    assert steps(tmp_path / "run") == steps(tmp_path / "whole")
+    resumed, uninterrupted = weights(tmp_path / "run" / "model"), weights(tmp_path / "whole" / "model")
+    assert all(torch.equal(resumed[name], tensor) for name, tensor in uninterrupted.items())

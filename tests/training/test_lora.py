@@ -1,0 +1,93 @@
+"""LoRA, QLoRA, and new tokens whose rows are really trained."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from training.runs import config, run, steps, weights
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from holdfast.models import load
+
+BACKTRACK = (
+    '{"prompt": "how do i make a lum plimmet ?", "segments": ['
+    '{"role": "prefix", "text": "first "}, {"role": "error", "text": "the lum"}, {"role": "undo"},'
+    ' {"role": "correction", "text": "a plimmet"}]}\n'
+)
+
+
+@pytest.fixture
+def traces(tmp_path: Path) -> Path:
+    path = tmp_path / "traces.jsonl"
+    path.write_text(BACKTRACK * 8)
+    return path
+
+
+@pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
+def test_the_new_token_is_trained_in_embedding_and_head(
+    tmp_path: Path, traces: Path, small_model: Path, untied_model: Path, tied: bool
+) -> None:
+    model = small_model if tied else untied_model
+    settings = config(
+        tmp_path / "run",
+        model,
+        model={"new_tokens": ["<UNDO>"]},
+        streams=[{"data": str(traces), "objective": "masked_sft"}],
+        lora={"r": 4},
+        training={"max_steps": 3},
+    )
+    result = run(settings)
+    tokenizer = AutoTokenizer.from_pretrained(result.model)
+    trained = AutoModelForCausalLM.from_pretrained(result.model)  # merged: the vocabulary grew
+    undo = tokenizer.convert_tokens_to_ids("<UNDO>")
+    base = load(str(model)).model
+    for matrix, before in (
+        (trained.get_input_embeddings().weight, base.get_input_embeddings().weight),
+        (trained.get_output_embeddings().weight, base.get_output_embeddings().weight),
+    ):
+        assert not torch.allclose(matrix[undo], before.mean(0), atol=1e-4)  # where it began
+        assert torch.equal(matrix[:undo], before)  # no other row moved
+    assert set(steps(tmp_path / "run")[-1]["roles"]) == {"prefix", "error", "undo", "correction"}
+
+
+def test_adapters_load_with_plain_transformers(tmp_path: Path, small_model: Path) -> None:
+    result = run(config(tmp_path / "run", small_model, lora={"r": 4}))
+    assert {path.name for path in result.model.iterdir()} >= {"adapter_model.safetensors", "README.md", "tokenizer.json"}
+    adapted = AutoModelForCausalLM.from_pretrained(result.model)
+    ids = torch.arange(1, 9)[None]
+    assert not torch.allclose(adapted(ids).logits, load(str(small_model)).model(ids).logits, atol=1e-4)
+
+
+def test_merging_gives_the_adapted_model_as_one(tmp_path: Path, small_model: Path) -> None:
+    apart = run(config(tmp_path / "apart", small_model, lora={"r": 4})).model
+    merged = run(config(tmp_path / "merged", small_model, lora={"r": 4, "merge": True})).model
+    ids = torch.arange(1, 9)[None]
+    logits = [AutoModelForCausalLM.from_pretrained(folder)(ids).logits for folder in (apart, merged)]
+    assert torch.allclose(*logits, atol=1e-5)
+    assert "lora" not in " ".join(weights(merged))
+
+
+def test_lora_resumes_where_it_stopped(tmp_path: Path, small_model: Path) -> None:
+    training = {"max_steps": 4, "save_every": 2, "keep": 5}
+    whole = config(tmp_path / "whole", small_model, lora={"r": 4, "dropout": 0.1}, training=training)
+    run(whole)
+    resumed = config(tmp_path / "resumed", small_model, lora={"r": 4, "dropout": 0.1}, training=training)
+    run(resumed)
+    import shutil
+
+    shutil.rmtree(tmp_path / "resumed" / "checkpoints" / "step-000004")
+    shutil.rmtree(tmp_path / "resumed" / "model")
+    said: list[str] = []
+    run(resumed, said)
+    assert any("resuming from" in line and "step-000002" in line for line in said)
+    assert steps(tmp_path / "resumed") == steps(tmp_path / "whole")
+    for name, tensor in weights(tmp_path / "whole" / "model").items():
+        assert torch.equal(tensor, weights(tmp_path / "resumed" / "model")[name])
+
+
+def test_qlora_trains_adapters_on_four_bit_weights(tmp_path: Path, untied_model: Path) -> None:
+    pytest.importorskip("bitsandbytes", reason="quantize: nf4 needs it: pip install 'holdfast[gpu]'")
+    settings = config(tmp_path / "run", untied_model, lora={"r": 4, "quantize": "nf4"}, training={"max_steps": 6})
+    result = run(settings)
+    assert steps(tmp_path / "run")[-1]["nll"] < steps(tmp_path / "run")[0]["nll"]
+    assert (result.model / "adapter_model.safetensors").exists()
