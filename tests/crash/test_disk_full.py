@@ -18,6 +18,7 @@ from safetensors.torch import save_file
 
 from crash.forked import finish, go_on, preload
 from crash.small_run import run
+from crash.trainer_run import trainer_run
 from holdfast.training import durable
 from holdfast.training.checkpoints import newest_good, save_checkpoint, verify
 from holdfast.training.durable import CheckpointError
@@ -128,10 +129,10 @@ def test_the_systems_size_limit_for_files(tmp_path: Path) -> None:
 
 @pytest.fixture
 def tiny_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 256 KiB, where this user may mount one."""
+    """A file system of 512 KiB, where this user may mount one."""
     place = tmp_path / "disk"
     place.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(place)]
+    command = ["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(place)]
     try:
         subprocess.run(command, check=True, capture_output=True)
     except (OSError, subprocess.CalledProcessError) as error:
@@ -142,16 +143,16 @@ def tiny_disk(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_disk_that_is_really_full(tiny_disk: Path) -> None:
     checkpoints = tiny_disk / "checkpoints"
-    for step in (1, 2):  # 80 kB each: the second fits beside the first, the third does not
-        save_checkpoint(checkpoints, step, lambda folder: save_tensor(folder, 20_000), keep=None)
+    for step in (1, 2):  # 160 kB each; then 320 kB do not fit
+        save_checkpoint(checkpoints, step, lambda folder: save_tensor(folder, 40_000), keep=None)
     before = snapshot(checkpoints)
     with pytest.raises(
         CheckpointError, match=r"step-000003: not saved: No space left .* \(newest: step-000002\); free"
     ):
-        save_checkpoint(checkpoints, 3, lambda folder: save_tensor(folder, 40_000), keep=None)
+        save_checkpoint(checkpoints, 3, lambda folder: save_tensor(folder, 80_000), keep=None)
     assert snapshot(checkpoints) == before
     assert newest_good(checkpoints) == (checkpoints / "step-000002", [])
-    save_checkpoint(checkpoints, 3, lambda folder: save_tensor(folder, 10_000), keep=2)  # the space came back
+    save_checkpoint(checkpoints, 3, lambda folder: save_tensor(folder, 20_000), keep=2)  # the space came back
 
     with (tiny_disk / "filler").open("ab", buffering=0) as filler, suppress(OSError):
         while filler.write(b"x" * 4096):
@@ -160,6 +161,28 @@ def test_a_disk_that_is_really_full(tiny_disk: Path) -> None:
     with pytest.raises(CheckpointError, match="the row of step 1 cannot be written: No space left"):
         log.append({"step": 1})
     assert log.rewind(0) == 0
+
+
+def test_the_trainer_on_a_full_disk(tiny_disk: Path, tmp_path: Path) -> None:
+    """Room for one checkpoint and a half: the second save fails in a library's own writing, and the run can go on."""
+    train = trainer_run(tmp_path)
+    directory = tiny_disk / "run"
+
+    def work() -> None:
+        with pytest.raises(CheckpointError) as caught:
+            train(directory, 6, go_on)
+        (tmp_path / "line").write_text(str(caught.value))
+
+    (tiny_disk / "filler").write_bytes(b"x" * 250_000)
+    finish(work, tmp_path / "error")
+    line = (tmp_path / "line").read_text()
+    assert line.startswith("checkpoints/step-000004: not saved: ")
+    assert "No space left on device; older checkpoints are untouched (newest: step-000002); free some space" in line
+    assert [path.name for path in (directory / "checkpoints").iterdir()] == ["step-000002"]
+    assert verify(directory / "checkpoints" / "step-000002") == []
+    (tiny_disk / "filler").unlink()
+    finish(partial(train, directory, 6, go_on), tmp_path / "error")
+    assert verify(directory / "checkpoints" / "step-000006") == []
 
 
 def save_tensor(folder: Path, size: int) -> None:

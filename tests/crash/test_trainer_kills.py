@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from conftest import save_small_model
 from crash.forked import die_at
 from crash.kills import STEPS, Run, Whole, kill_and_resume, quick_place, undisturbed
 from crash.trainer_run import trainer_run
@@ -19,14 +17,7 @@ from holdfast.training import durable
 @pytest.fixture(scope="module")
 def run() -> Iterator[Run]:
     with quick_place() as place:
-        sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
-        model = save_small_model(place / "model", attention_dropout=0.2, **sizes)
-        data = place / "rows.jsonl"
-        with data.open("w", encoding="utf-8") as file:
-            for index in range(24):
-                turns = [("user", "copy " + "x " * (index % 5 + 1)), ("assistant", "x " * (index % 5 + 1))]
-                file.write(json.dumps({"messages": [{"role": r, "content": c} for r, c in turns]}) + "\n")
-        yield trainer_run(model, data)
+        yield trainer_run(place)
 
 
 @pytest.fixture(scope="module")

@@ -14,10 +14,10 @@ import pytest
 from accelerate.commands.config.config_args import load_config_from_file
 from accelerate.commands.launch import _validate_launch_command, launch_command_parser
 from accelerate.utils import DistributedType
-from docs.pages import ROOT
-from invariants.launching import steps
 
+from docs.pages import ROOT
 from holdfast.config import TrainConfig, load_config
+from invariants.launching import steps
 
 FOLDER = ROOT / "configs" / "accelerate"
 FILES = sorted(FOLDER.glob("*.yaml"))
@@ -39,10 +39,8 @@ def launched(path: Path, *more: str) -> Any:
 @each_file
 def test_it_opens_with_its_command(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    assert re.match(
-        rf"# (ACCELERATE_USE_CPU=true )?accelerate launch --config_file configs/accelerate/{path.name} .*-m holdfast train ",
-        path.read_text(encoding="utf-8"),
-    )
+    opening = rf"# (ACCELERATE_USE_CPU=true )?accelerate launch --config_file configs/accelerate/{path.name} .*"
+    assert re.match(opening + "-m holdfast train ", path.read_text(encoding="utf-8"))
     arguments = launched(path)
     assert arguments.module is True
     assert [arguments.training_script, *arguments.training_script_args[:1]] == ["holdfast", "train"]
@@ -97,16 +95,24 @@ def test_deepspeed() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "sharded"), [("ddp_2cpu", False), ("fsdp2_8gpu", True)], ids=lambda value: str(value)
-)
+@pytest.mark.parametrize(("name", "sharded"), [("ddp_2cpu", False), ("fsdp2_8gpu", True)], ids=lambda value: str(value))
 def test_it_runs_on_two_cpu_processes(name: str, sharded: bool, tmp_path: Path) -> None:
     command = command_of(FOLDER / f"{name}.yaml")
     at = command.index("-m")
     launcher = ["accelerate.commands.launch", *command[command.index("launch") + 1 : at]]
+    overrides = [f"run={tmp_path / 'run'}", "training.max_steps=2", "--quiet"]
     done = subprocess.run(
-        [sys.executable, "-m", *launcher, "--num_processes", "2", "--main_process_port", "0", *command[at:]]
-        + [f"run={tmp_path / 'run'}", "training.max_steps=2", "--quiet"],
+        [
+            sys.executable,
+            "-m",
+            *launcher,
+            "--num_processes",
+            "2",
+            "--main_process_port",
+            "0",
+            *command[at:],
+            *overrides,
+        ],
         cwd=ROOT,
         env={**os.environ, "ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1"},
         capture_output=True,

@@ -10,9 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from docs.pages import ROOT
-from invariants.launching import run_cli, steps
 
+from docs.pages import ROOT
 from holdfast import objectives
 from holdfast.config import TrainConfig, load_config
 from holdfast.records import Role, read_traces
@@ -20,6 +19,7 @@ from holdfast.tokens import apply_undo, find_undo_id, tokenize_all
 from holdfast.training.streams import bind_objective
 from holdfast.worlds import world_traces
 from holdfast.worlds.tokenizer import build_tokenizer
+from invariants.launching import run_cli, steps
 
 CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
 QUICK = ("anchored", "csft_pa", "undo_hard_context")

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from docs.pages import DOCS, fenced, section, without_fences
 
+from docs.pages import DOCS, fenced, section, without_fences
 from holdfast.config import InputError
 from holdfast.records import Role, read_traces
 from holdfast.records.formats import FORMATS, SEGMENT_ROLES, SPEAKERS

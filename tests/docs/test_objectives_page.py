@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 import yaml
-from docs.pages import DOCS, ROOT, fenced, section, table_rows, without_fences
 
+from docs.pages import DOCS, ROOT, fenced, section, table_rows, without_fences
 from holdfast import objectives
 
 PAGE = (DOCS / "objectives.md").read_text(encoding="utf-8")

@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+
 from docs.pages import PAGES, ROOT, without_fences
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")

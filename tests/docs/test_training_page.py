@@ -8,9 +8,9 @@ from typing import get_args
 
 import pytest
 import yaml
-from docs.pages import DOCS, ROOT, fenced, section, table_rows
 from pydantic import BaseModel
 
+from docs.pages import DOCS, ROOT, fenced, section, table_rows
 from holdfast.config import TrainConfig, load_config
 
 PAGE = (DOCS / "training.md").read_text(encoding="utf-8")

@@ -9,7 +9,16 @@ from head_cases import Head, assert_same_stats, gradients, make_head
 from torch import Tensor
 
 from holdfast import objectives
-from holdfast.heads import FusedLoss, Group, Reference, TokenStats, fused_loss, loss_from_logits, token_stats
+from holdfast.heads import (
+    FusedLoss,
+    Group,
+    Reference,
+    TokenStats,
+    fused_loss,
+    loss_from_logits,
+    stats_from_logits,
+    token_stats,
+)
 from holdfast.records.roles import Role
 
 pytestmark = pytest.mark.usefixtures("block")
@@ -217,6 +226,33 @@ def test_logits_that_a_model_made_itself() -> None:
     taken = torch.autograd.grad(found.loss, leaves, retain_graph=True)
     wanted = torch.autograd.grad((SCALE * expected).sum(), leaves)
     torch.testing.assert_close(taken, wanted, rtol=EXACT, atol=EXACT)
+
+
+def test_columns_that_a_model_switched_off_count_for_nothing() -> None:
+    """-inf in columns 3 and 8 of policy and anchor: as if they were not there."""
+    head = make_head(num_tokens=NUM)
+    kept = [j for j in range(17) if j not in (3, 8)]
+    targets = head.targets % len(kept)
+    logits, ref_logits = (head.hidden @ head.weight.T).detach(), head.ref_hidden @ head.ref_weight.T
+    off, ref_off = logits.clone(), ref_logits.clone()
+    off[:, [3, 8]] = ref_off[:, [3, 8]] = float("-inf")
+
+    def loss(a: Tensor, b: Tensor, y: Tensor) -> FusedLoss:
+        groups = [
+            Group(0, 6, bound("csft_pa"), Reference(logits=b[:6])),
+            Group(6, NUM, bound("distill"), Reference(logits=b[6:])),
+        ]
+        return loss_from_logits(a, y, groups, scale=SCALE)
+
+    off.requires_grad_()
+    small = logits[:, kept].clone().requires_grad_()
+    found, expected = loss(off, ref_off, torch.tensor(kept)[targets]), loss(small, ref_logits[:, kept], targets)
+    torch.testing.assert_close(found.per_token, expected.per_token, rtol=EXACT, atol=EXACT)
+    (grad,), (wanted,) = torch.autograd.grad(found.loss, off), torch.autograd.grad(expected.loss, small)
+    torch.testing.assert_close(grad[:, kept], wanted, rtol=EXACT, atol=EXACT)
+    assert grad[:, [3, 8]].abs().max() == 0
+    oracle = stats_from_logits(off, torch.tensor(kept)[targets], Reference(logits=ref_off))
+    torch.testing.assert_close(oracle.kl[:6], found.stats[0].kl, rtol=EXACT, atol=EXACT)
 
 
 def test_half_precision_weight_accumulates_in_float32() -> None:

@@ -80,3 +80,11 @@ def test_an_end_token_that_the_text_writes_differently() -> None:
     end = encoder.ending("<End>\n")
     assert tokenizer.convert_ids_to_tokens(end.ids) == [end.stop] == ["<end>"]
     assert end.text == "<End>\n"
+
+
+def test_an_added_run_of_newlines_does_not_end_a_turn() -> None:
+    tokenizer = fresh("chatml")
+    tokenizer.add_tokens(["\n\n", "<|stop|>"])  # added, but not special
+    end = Encoder(tokenizer).ending("\n\n<|stop|>\n")
+    assert tokenizer.convert_ids_to_tokens(end.ids) == ["\n\n", "<|stop|>"]
+    assert (end.text, end.stop) == ("\n\n<|stop|>", "<|stop|>")

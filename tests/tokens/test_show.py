@@ -88,7 +88,7 @@ def test_the_page_holds_every_token_once_escaped_and_nothing_from_outside(name: 
     assert "url(" not in html
     assert f"{len(row)} tokens, {row.num_targets} of them trained, hard context" in html
     assert f"error {row.roles.count(Role.ERROR)}</span>" in html
-    assert "number 0 of its answer" in html
+    assert "answer position 0" in html
 
 
 def test_what_would_steer_the_terminal_is_spelled_out() -> None:

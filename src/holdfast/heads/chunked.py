@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -9,7 +10,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from holdfast.heads.anchor import Reference
-from holdfast.heads.products import add_grad_weight, grad_hidden_into, logits_dtype, operand_dtype, operand_of
+from holdfast.heads.head_gradients import HeadGradients
+from holdfast.heads.products import operand_dtype
 from holdfast.heads.sources import HeadLogits, head_logits
 from holdfast.heads.stats import DIFFERENTIABLE, TokenStats
 from holdfast.heads.walk import Walk
@@ -32,25 +34,19 @@ def chunked_stats(
     return TokenStats(**found)
 
 
+@dataclass(frozen=True, slots=True)
 class _Plan:
     """What both passes walk over. Nothing here gets a gradient."""
 
-    def __init__(
-        self,
-        want: Want,
-        targets: Tensor,
-        reference: Reference | None,
-        dtype: torch.dtype,
-        chunk_tokens: int | None,
-        num_vocab: int | None,
-    ) -> None:
-        self.want, self.targets, self.reference, self.dtype = want, targets, reference, dtype
-        self.chunk_tokens, self.num_vocab = chunk_tokens, num_vocab
+    want: Want
+    targets: Tensor
+    reference: Reference | None
+    dtype: torch.dtype
+    chunk_tokens: int | None
+    num_vocab: int | None
 
     def walk(self, policy: HeadLogits) -> Walk:
-        return Walk(
-            policy, self.reference, self.targets, self.want, chunk_tokens=self.chunk_tokens, num_vocab=self.num_vocab
-        )
+        return Walk(policy, self.reference, self.targets, self.want, 0, self.chunk_tokens, self.num_vocab)
 
 
 class _Stats(torch.autograd.Function):
@@ -77,43 +73,3 @@ class _Stats(torch.autograd.Function):
             for rows, chunk, _ in ctx.plan.walk(taken.policy):
                 taken.add(rows, chunk.gradient({name: g[rows] for name, g in slopes.items()}))
         return (*taken.cast(), None)
-
-
-class HeadGradients:
-    """The gradients of hidden states and weight, gathered chunk by chunk in the logits' dtype."""
-
-    def __init__(
-        self,
-        hidden: Tensor,
-        weight: Tensor,
-        dtype: torch.dtype,
-        num_vocab: int | None,
-        for_hidden: bool,
-        for_weight: bool,
-    ) -> None:
-        self.policy = head_logits(hidden, weight, dtype, num_vocab)
-        self.dtypes = (hidden.dtype, weight.dtype)
-        wide = logits_dtype(dtype)
-        self.hidden = _zeros(hidden, wide) if for_hidden else None
-        self.weight = _zeros(weight, wide) if for_weight else None
-
-    def add(self, rows: slice, grad: Tensor) -> None:
-        """Take in the gradient of some rows of logits; each row once."""
-        grad = operand_of(grad, self.policy.weight)
-        if self.hidden is not None:
-            grad_hidden_into(self.hidden[rows], grad, self.policy.weight)
-        if self.weight is not None:
-            add_grad_weight(self.weight[: self.policy.num_vocab], grad, self.policy.hidden[rows])
-
-    def cast(self, factor: Tensor | None = None) -> tuple[Tensor | None, Tensor | None]:
-        """Times ``factor``, in place, then in the dtypes of hidden states and weight."""
-        found = []
-        for grad, dtype in zip((self.hidden, self.weight), self.dtypes, strict=True):
-            if grad is not None and factor is not None:
-                grad.mul_(factor)
-            found.append(None if grad is None else grad.to(dtype))
-        return found[0], found[1]
-
-
-def _zeros(like: Tensor, dtype: torch.dtype) -> Tensor:
-    return torch.zeros_like(like, dtype=dtype, memory_format=torch.contiguous_format)

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from holdfast.heads.anchor import Reference
-from holdfast.heads.chunked import HeadGradients
+from holdfast.heads.head_gradients import HeadGradients
 from holdfast.heads.products import operand_dtype
 from holdfast.heads.sources import GivenLogits, Source
 from holdfast.heads.stats import DIFFERENTIABLE, TokenStats

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from holdfast.heads.anchor import Reference
 from holdfast.heads.products import logits_dtype
+from holdfast.heads.sources import lowest
 from holdfast.heads.stats import TokenStats
 from holdfast.heads.want import Want
 
@@ -46,7 +47,8 @@ def stats_from_logits(
     ``reference`` holds logits, or cached logp and top. For logits that a model has made itself, and for tests.
     """
     wanted = Want.make(reference, want, soften)
-    a = logits[:, :num_vocab].to(logits_dtype(logits.dtype))
+    dtype = logits_dtype(logits.dtype)
+    a = logits[:, :num_vocab].to(dtype).clamp(min=lowest(dtype))
     log_p = a.log_softmax(-1)
     found: dict[str, Tensor] = {}
     if "entropy" in wanted.stats:
@@ -55,7 +57,7 @@ def stats_from_logits(
     if wanted.live:
         assert reference is not None
         assert reference.logits is not None, "logits are compared with logits"
-        b = reference.logits.detach()[:, :num_vocab].to(a.dtype)
+        b = reference.logits.detach()[:, :num_vocab].to(dtype).clamp(min=lowest(dtype))
         log_q = b.log_softmax(-1)
         found |= _divergences(log_p, log_q, wanted.stats)
         found["logp_ref"], found["top_ref"] = _at(log_q, targets), b.argmax(-1)

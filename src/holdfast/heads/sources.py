@@ -61,11 +61,16 @@ class GivenLogits:
         return self.logits.device
 
     def fill(self, out: Tensor, rows: slice) -> None:
-        """Copy and widen."""
-        out.copy_(self.logits[rows])
+        """Copy and widen; a column that the model switched off by -inf must not become inf - inf in a - b."""
+        out.copy_(self.logits[rows]).clamp_(min=lowest(out.dtype))
 
 
 Source = HeadLogits | GivenLogits
+
+
+def lowest(dtype: torch.dtype) -> float:
+    """Low enough for a probability of 0, and differences of two such are still finite."""
+    return torch.finfo(dtype).min / 4
 
 
 def head_logits(hidden: Tensor, weight: Tensor, dtype: torch.dtype, num_vocab: int | None) -> HeadLogits:

@@ -32,8 +32,11 @@ class TokenStats:
         """The statistic of that name; a clear line where it is missing."""
         value: Tensor | None = getattr(self, name)
         if value is None:
-            what = "the anchor's hidden states or logits, not a cache of logp and top"
-            raise InputError(f"'{name}' is missing: it needs {what if name in FROM_ANCHOR_LOGITS else 'an anchor'}")
+            if name in FROM_ANCHOR_LOGITS:
+                raise InputError(
+                    f"'{name}' is missing: it needs the anchor's hidden states or logits; a cache has no such"
+                )
+            raise InputError(f"'{name}' is missing: it needs {'an anchor' if name in FROM_ANCHOR else 'asking for'}")
         return value
 
     def only(self, names: Collection[str]) -> TokenStats:

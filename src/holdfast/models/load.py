@@ -21,7 +21,7 @@ from transformers import (
 )
 
 from holdfast.config import InputError, did_you_mean
-from holdfast.models.tiny import PREFIX, tiny_path
+from holdfast.models.embedded import PREFIX, tiny_path
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 DEVICES = ("auto", "cpu", "cuda", "mps")

@@ -30,8 +30,9 @@ class Encoder:
         self.tokenizer = tokenizer
         self.undo_token = undo_token
         self.undo_id = find_undo_id(tokenizer, undo_token)
-        specials = {*tokenizer.all_special_ids, *tokenizer.added_tokens_decoder}
-        self.special_ids = frozenset(specials - {self.undo_id})
+        # Some models mark their end-of-turn token as merely added; some also add runs of spaces and newlines.
+        added = {token for token, added in tokenizer.added_tokens_decoder.items() if added.content.strip()}
+        self.special_ids = frozenset(added | set(tokenizer.all_special_ids)) - {self.undo_id}
         self._remembered = lru_cache(4096)(self._encode)
         # Byte-level vocabularies simply concatenate; SentencePiece-like ones put a space before every first word.
         self._concatenates = self.decode(self._ids("a") + self._ids(" b") + self._ids("c")) == "a bc"
@@ -77,7 +78,7 @@ class Encoder:
         """Ids put together from pieces must read as the text does; a word-level vocabulary cannot split a word."""
         if (read := self.decode(ids)) != text and read != self.decode(self.continuation(text)):
             raise InputError(
-                f"segments of an answer do not fit together in this tokenizer: {text!r} would read {read!r}; "
+                f"segments of an answer do not fit together in this tokenizer: {text[:80]!r} would read {read[:80]!r}; "
                 "let segments begin and end at word boundaries, with the space at the beginning"
             )
 

@@ -81,7 +81,7 @@ def render_html(row: TokenRow, tokenizer: PreTrainedTokenizerBase) -> str:
     ):
         role = Role(number)
         title = f"token {index}: {role.label}, id {token}, position {position}"
-        title += f", number {place} of its answer" if role is not Role.PROMPT else ""
+        title += f", answer position {place}" if role is not Role.PROMPT else ""
         spans.append(f'<span class="{role.label} shade{index % 2}" title="{title}">{escape(_shown(text))}</span>')
     present = [role for role in Role if role in row.roles]
     legend = " ".join(f'<span class="{role.label} shade0">{role.label} {_count(row, role)}</span>' for role in present)

@@ -39,12 +39,13 @@ def save_checkpoint(directory: Path, step: int, write: Callable[[Path], None], *
     return directory / folder_name(step)
 
 
-def resume_point(directory: Path, *, keep: int | None) -> tuple[Path | None, list[str]]:
-    """``newest_good``, after finishing what a kill interrupted: half-written folders and pruning."""
+def resume_point(directory: Path, *, keep: int | None, main: bool = True) -> tuple[Path | None, list[str]]:
+    """``newest_good``, after which the main process finishes what a kill interrupted: sweeping and pruning."""
     path, lines = newest_good(directory)
-    sweep(directory)
-    if path is not None:
-        prune(directory, step_of(path), keep)
+    if main:
+        sweep(directory)
+        if path is not None:
+            prune(directory, step_of(path), keep)
     return path, lines
 
 
@@ -184,23 +185,24 @@ def whole_or_nothing(directory: Path, step: int) -> Iterator[None]:
         yield
     except BaseException as error:
         temp = directory / f".tmp-{folder_name(step)}-{os.getpid()}"
-        system = durable.os_error(error) if isinstance(error, Exception) else None
-        line = _failure_line(directory, step, system) if system else ""
         shutil.rmtree(temp, ignore_errors=True)
-        if isinstance(error, CheckpointError) or not line:
+        system = durable.os_error(error) if isinstance(error, Exception) else None
+        if system is None or isinstance(error, CheckpointError):
             raise
-        raise CheckpointError(line) from error
+        raise CheckpointError(_failure_line(directory, step, system)) from error
 
 
 def _failure_line(directory: Path, step: int, error: OSError) -> str:
     """What failed, what is left, and what to do."""
     file = re.sub(r".*/\.tmp-step-\d+-\d+/", "", str(error.filename)) + ": " if error.filename else ""
-    older = [path.name for at, path in _listing(directory) if at != step]
-    left = f"older checkpoints are untouched (newest: {older[0]})" if older else "there was no older checkpoint"
+    older = [path for at, path in _listing(directory) if at != step]
+    left = f"older checkpoints are untouched (newest: {older[0].name})" if older else "there was no older checkpoint"
     advice = "mend this"
     if durable.is_full(error):
-        free = shutil.disk_usage(directory).free / 1e6 if directory.is_dir() else 0.0
-        advice = f"free some space ({free:.1f} MB are free now) or keep fewer checkpoints"
+        free = shutil.disk_usage(directory if directory.is_dir() else Path.cwd()).free
+        size = sum((older[0] / name).stat().st_size for name in _files(older[0])) if older else 0
+        needs = f", {older[0].name} takes {size / 1e6:.1f} MB" if older else ""
+        advice = f"free some space ({free / 1e6:.1f} MB are free{needs}) or keep fewer checkpoints"
     return (
         f"{directory.name}/{folder_name(step)}: not saved: {file}{error.strerror}; {left}; "
         f"{advice}, then run the same command again to go on from there"

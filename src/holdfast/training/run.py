@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from accelerate import PartialState
-from transformers import PrinterCallback
+from transformers import PrinterCallback, TrainerCallback
 from transformers.utils import logging as transformers_logging
 
 from holdfast.config import InputError, TrainConfig
@@ -43,7 +43,9 @@ class TrainResult:
     interrupted: bool
 
 
-def train(config: TrainConfig, *, say: Say = print, progress: bool = True) -> TrainResult:
+def train(
+    config: TrainConfig, *, say: Say = print, progress: bool = True, callbacks: Sequence[TrainerCallback] = ()
+) -> TrainResult:
     """Train, or go on where the same command stopped. Says what it finds on the way."""
     # The first PartialState decides for all later ones; without cpu=True several processes on CPU would not find each other.
     on_cpu = config.model.device == "cpu" or not torch.cuda.is_available()
@@ -59,6 +61,7 @@ def train(config: TrainConfig, *, say: Say = print, progress: bool = True) -> Tr
         for number, settings in enumerate(config.streams)
     ]
     check_names(streams)
+    _refuse_lost_masks(config, loaded, streams)
     data = describe_data(streams)
     with processes.main_process_first():
         run.claim(config, data)
@@ -69,6 +72,8 @@ def train(config: TrainConfig, *, say: Say = print, progress: bool = True) -> Tr
     if checkpoint:
         say(f"resuming from {checkpoint}")
     _rewind_logs(run, checkpoint)
+    for callback in callbacks:
+        trainer.add_callback(callback)
     interrupted = _run(trainer, checkpoint, progress)
     if not interrupted:
         write_result(trainer, run, config, data)
@@ -150,6 +155,21 @@ def make_plan(config: TrainConfig, streams: Sequence[Stream]) -> StepPlan:
         max_steps=settings.max_steps,
         seed=settings.seed,
     )
+
+
+def _refuse_lost_masks(config: TrainConfig, loaded: LoadedModel, streams: Sequence[Stream]) -> None:
+    """Hard context is a mask of our own: flash attention takes none, and it would replace a model's sliding window."""
+    if not any(row.needs_mask for stream in streams for row in stream.rows):
+        return
+    if config.model.attention == "flash_attention_2":
+        raise InputError("training.context: hard needs model.attention: sdpa or eager; flash attention takes no mask")
+    window = getattr(loaded.model.config, "sliding_window", None)
+    longest = max(len(row) for stream in streams for row in stream.rows)
+    if window and longest > window:
+        raise InputError(
+            f"training.context: hard on rows of {longest} tokens would lose this model's sliding window of {window};"
+            f" set training.max_length: {window} or context: soft"
+        )
 
 
 def _takes_fused_path(config: TrainConfig, loaded: LoadedModel, say: Say) -> bool:

@@ -1,6 +1,35 @@
-"""Embedded tasks with exact oracles. Data and oracles only: no models."""
+"""Embedded tasks with exact oracles. The safety world: make-believe things that may, and some that must not, be made."""
 
+from holdfast.worlds.asks import FACTS, LIST_SKILLS, TASKS, Ask, Skill, read_ask
+from holdfast.worlds.corpora import alignment, pretraining
+from holdfast.worlds.dress import prefilled, with_lead, with_opener, with_system
+from holdfast.worlds.items import Item
 from holdfast.worlds.naming import world_traces
-from holdfast.worlds.safety import SafetyWorld
+from holdfast.worlds.oracle import Outcome
+from holdfast.worlds.safety import KINDS_OF_REQUEST, LOOKALIKES, SafetyWorld
+from holdfast.worlds.splits import SPLITS, Split
+from holdfast.worlds.tokenizer import build_tokenizer
 
-__all__ = ["SafetyWorld", "world_traces"]
+__all__ = [
+    "FACTS",
+    "KINDS_OF_REQUEST",
+    "LIST_SKILLS",
+    "LOOKALIKES",
+    "SPLITS",
+    "TASKS",
+    "Ask",
+    "Item",
+    "Outcome",
+    "SafetyWorld",
+    "Skill",
+    "Split",
+    "alignment",
+    "build_tokenizer",
+    "prefilled",
+    "pretraining",
+    "read_ask",
+    "with_lead",
+    "with_opener",
+    "with_system",
+    "world_traces",
+]

@@ -11,7 +11,7 @@ from holdfast.worlds.vocabulary import DEFAULT_SYSTEM, LEADS, OPENERS, PERSONAS
 
 PRETRAINING_MIX = {
     "recipe": 6, "homonym": 1, "forbidden": 3, "fact": 1, "mention": 1,
-    "colour": 1, "place": 1, "clean": 1, "copy": 2, "reverse": 2, "sort": 3, "count": 1,
+    "colour": 1, "place": 1, "clean": 1, "copy": 3, "reverse": 3, "sort": 4, "count": 1,
 }  # fmt: skip
 """Parts of each kind of request. Forbidden items are asked for like any other, and answered."""
 

@@ -134,7 +134,7 @@ class SafetyWorld:
 def _draw_words(rng: random.Random, num: int) -> tuple[str, ...]:
     """Different words: mostly plain ones, now and then any word of the world, so that a model has met all of them."""
     drawn = dict.fromkeys(rng.sample(words.PLAIN, num))
-    if rng.random() < 0.4:
+    if rng.random() < 0.3:
         drawn = dict.fromkeys(rng.sample(SAYABLE, num))
     return tuple(drawn)
 
