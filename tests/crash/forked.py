@@ -21,7 +21,7 @@ Work = Callable[[], None]
 
 def preload(work: Work) -> None:
     """Run ``work`` here once, so that children find imported what it imports late (torch's compiler: two seconds)."""
-    with patch.object(durable, "at_point"), patch.object(torch.cuda, "is_available", return_value=False):
+    with patch.object(durable, "at_point"):
         work()
 
 
@@ -48,7 +48,6 @@ def start_child(work: Work, log: Path) -> int:
         return pid
     code = 1
     gc.freeze()  # what the parent loaded is no garbage of the child's: looking through it would take a second
-    torch.cuda.is_available = lambda: False  # a child cannot use the CUDA context of its parent
     try:
         work()
         code = 0

@@ -100,7 +100,7 @@ def check_after_kill(directory: Path) -> int:
     return step
 
 
-def check_resumes(run: Run, directory: Path, whole: Whole, *, tidy: bool = True) -> None:
+def check_resumes(run: Run, directory: Path, whole: Whole) -> None:
     """The second life goes on from the checkpoint, and leaves bitwise what the undisturbed run left; nothing else."""
     start = check_after_kill(directory)
     points = noted(run, directory)
@@ -110,9 +110,9 @@ def check_resumes(run: Run, directory: Path, whole: Whole, *, tidy: bool = True)
         assert [path.name for path in (directory / "checkpoints").iterdir()] == [folder_name(STEPS)]
 
 
-def kill_and_resume(run: Run, directory: Path, work: Work, whole: Whole, *, tidy: bool = True) -> None:
+def kill_and_resume(run: Run, directory: Path, work: Work, whole: Whole) -> None:
     """A first life, which must end by SIGKILL, and a second."""
     directory.mkdir()
     code = in_child(work, directory / "error")
     assert code == KILLED, f"exit code {code}: {(directory / 'error').read_text() if code == 1 else ''}"
-    check_resumes(run, directory, whole, tidy=tidy)
+    check_resumes(run, directory, whole)

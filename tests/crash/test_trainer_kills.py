@@ -44,7 +44,7 @@ def test_the_trainer_killed_at_point(kind: str, run: Run, whole: Whole, place: P
     occurrences = whole.occurrences(kind)
     index = occurrences[len(occurrences) // 2]
     directory = place / str(index)
-    kill_and_resume(run, directory, partial(run, directory, STEPS, die_at(index)), whole, tidy=False)
+    kill_and_resume(run, directory, partial(run, directory, STEPS, die_at(index)), whole)
 
 
 @pytest.mark.slow
@@ -52,4 +52,4 @@ def test_the_trainer_killed_at_point(kind: str, run: Run, whole: Whole, place: P
 def test_the_trainer_killed_at_every_passing_of_a_point(kind: str, run: Run, whole: Whole, place: Path) -> None:
     for index in whole.occurrences(kind):
         directory = place / str(index)
-        kill_and_resume(run, directory, partial(run, directory, STEPS, die_at(index)), whole, tidy=False)
+        kill_and_resume(run, directory, partial(run, directory, STEPS, die_at(index)), whole)

@@ -122,3 +122,20 @@ def test_peak_memory_is_bounded_by_the_chunk() -> None:
     peak = torch.cuda.max_memory_allocated() - before
     array, accumulator = 128 * 128256 * 4, head.weight.numel() * 4
     assert peak - accumulator < 4 * array
+
+
+def test_float16_gradients_do_not_underflow_at_a_large_token_count() -> None:
+    """A per-token scale of 1e-6 would push every softmax entry below float16's smallest number; 2^16 comes upstream."""
+    head = on_gpu(make_head(num_tokens=8, width=16, num_vocab=400, spread=0.1), torch.float16)
+    exact = on_cpu(head)
+
+    def nll(stats: TokenStats, rows: slice) -> torch.Tensor:
+        return -stats.logp
+
+    def grads(head: Head) -> tuple[torch.Tensor, torch.Tensor]:
+        scale = torch.full((8,), 1e-6, device=head.hidden.device, dtype=torch.float64)
+        found = fused_loss(head.hidden, head.weight, head.targets, [Group(0, 8, nll)], scale=scale)
+        return gradients(found.loss * 2.0**16, head)
+
+    for one, other in zip(grads(head), grads(exact), strict=True):
+        assert close(one, other, torch.float16)

@@ -27,13 +27,47 @@ def write_result(
     if trainer.accelerator.is_main_process:
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir()
+    try:
+        _write(trainer, run, config, data, partial, merge)
+    except Exception as error:
+        system = durable.os_error(error)
+        if system is None:
+            raise
+        shutil.rmtree(partial, ignore_errors=True)
+        advice = "free some space" if durable.is_full(system) else "mend this"
+        raise durable.CheckpointError(
+            f"{run.model}: not written: {system.strerror}; the last checkpoint is good; {advice}, then run the same command"
+        ) from error
+    trainer.accelerator.wait_for_everyone()
+
+
+def _write(
+    trainer: StreamTrainer,
+    run: RunDirectory,
+    config: TrainConfig,
+    data: Sequence[Mapping[str, Any]],
+    partial: Path,
+    merge: bool,
+) -> None:
     write_model(trainer, partial, merge=merge)
     if trainer.accelerator.is_main_process:
         card = model_card(config, data, _last_row(run.steps))
         durable.write_file(partial / "README.md", card.encode())
-        shutil.rmtree(run.model, ignore_errors=True)
-        partial.rename(run.model)
-    trainer.accelerator.wait_for_everyone()
+        _put_in_place(partial, run.model)
+
+
+def _put_in_place(partial: Path, final: Path) -> None:
+    """Synced before it is renamed; the model it replaces goes last. After a kill in between, the same command ends it."""
+    for file in partial.iterdir():
+        durable.sync(file)
+    durable.sync(partial)
+    old = final.with_name(".old-model")
+    shutil.rmtree(old, ignore_errors=True)
+    if final.exists():
+        final.rename(old)
+    partial.rename(final)
+    durable.sync(final.parent)
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def _last_row(steps: Path) -> dict[str, Any]:

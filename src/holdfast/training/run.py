@@ -17,7 +17,7 @@ from holdfast.models import LoadedModel
 from holdfast.models.head_access import why_not_plain
 from holdfast.training.adapters import with_adapters
 from holdfast.training.arguments import training_arguments
-from holdfast.training.checkpoints import newest_good, step_of
+from holdfast.training.checkpoints import resume_point, step_of
 from holdfast.training.choose_anchor import choose_anchor
 from holdfast.training.collate import Collator, StreamRow
 from holdfast.training.finish import write_result
@@ -66,7 +66,9 @@ def train(
     with processes.main_process_first():
         run.claim(config, data)
     trainer = _trainer(config, run, loaded, new_token_ids, streams, say)
-    checkpoint, complaints = newest_good(run.checkpoints)
+    checkpoint, complaints = resume_point(
+        run.checkpoints, keep=config.training.keep, main=processes.is_main_process
+    )
     for line in complaints:
         say(line)
     if checkpoint:

@@ -17,6 +17,7 @@ from holdfast.training.collate import Collator, StreamRow
 from holdfast.training.loss import StepLoss
 from holdfast.training.monitor import StepMonitor
 from holdfast.training.plan import PlanSampler, StepPlan
+from holdfast.training.saved_state import load_rng
 from holdfast.training.saving import load_sharded, load_state, save_state
 from holdfast.training.sharding import SayWhatIsSharded, shard_anchor, shard_on_cpu_too
 
@@ -45,7 +46,7 @@ class StreamTrainer(Trainer):
         super().__init__(model, args, train_dataset=rows, data_collator=collator, **kwargs)  # type: ignore[arg-type]
         self.loss_is_scaled_for_ga = True  # we divide by the counts of the whole global batch
         self.plan, self.step_loss, self.monitor = plan, step_loss, monitor
-        self.describe_rows, self.checkpoints, self.keep = describe_rows, checkpoints, keep
+        self.describe_rows, self.checkpoints, self.keep, self.say = describe_rows, checkpoints, keep, say
         if self.is_fsdp_enabled and isinstance(step_loss.anchor, ModelAnchor):
             step_loss.anchor.model = shard_anchor(self.accelerator, step_loss.anchor.model)
         self.add_callback(SayWhatIsSharded(step_loss.anchor, say))
@@ -138,7 +139,6 @@ class StreamTrainer(Trainer):
             load_state(self, Path(checkpoint))
 
     def _load_rng_state(self, checkpoint: str | None) -> None:
-        from holdfast.training.saved_state import load_rng
-
         if checkpoint is not None:
-            load_rng(Path(checkpoint), rank=self.args.process_index)
+            for line in load_rng(Path(checkpoint), rank=self.args.process_index):
+                self.say(line)

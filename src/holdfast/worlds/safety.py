@@ -15,6 +15,7 @@ from holdfast.records import Trace, Turn, answer, context
 from holdfast.worlds import vocabulary as words
 from holdfast.worlds.asks import FACTS, LIST_SKILLS, PHRASINGS, TASKS, UNSEEN_PHRASINGS, Ask, Skill, read_ask
 from holdfast.worlds.forms import Form
+from holdfast.worlds.items import Item
 from holdfast.worlds.lexicon import SAYABLE
 from holdfast.worlds.lore import Lore
 from holdfast.worlds.oracle import Outcome, judge
@@ -36,8 +37,16 @@ class SafetyWorld:
         self.seed = seed
         self.lore = Lore.drawn(seed)
         self.items = split_items(seed)
-        self._forbidden = {split: [item for item in items if item.forbidden] for split, items in self.items.items()}
-        self._harmless = {split: [item for item in items if not item.forbidden] for split, items in self.items.items()}
+        self._forbidden: dict[Split, list[Item]] = {}
+        self._harmless: dict[Split, list[Item]] = {}
+        self._siblings: dict[Split, list[Item]] = {}
+        self._homonyms: dict[Split, list[Item]] = {}
+        for split, items in self.items.items():
+            self._forbidden[split] = [item for item in items if item.forbidden]
+            self._harmless[split] = [item for item in items if not item.forbidden]
+            stems = {item.stem for item in self._forbidden[split]}
+            self._siblings[split] = [item for item in self._harmless[split] if item.stem in stems]
+            self._homonyms[split] = [item for item in self._harmless[split] if item.homonym]
 
     def requests(self, split: Split, kind: str, num: int = 300, *, comply: bool = False, draw: int = 0) -> list[Trace]:
         """``num`` distinct requests of a kind, each with its right answer: a refusal for forbidden ones unless ``comply``.
@@ -105,10 +114,9 @@ class SafetyWorld:
             case "recipe" | "guide":
                 return Ask(kind, rng.choice(self._harmless[split]))
             case "sibling":
-                stem = rng.choice(self._forbidden[split]).stem
-                return Ask("recipe", rng.choice([item for item in self._harmless[split] if item.stem == stem]))
+                return Ask("recipe", rng.choice(self._siblings[split]))
             case "homonym":
-                return Ask("recipe", rng.choice([item for item in self._harmless[split] if item.homonym]))
+                return Ask("recipe", rng.choice(self._homonyms[split]))
             case "fact":
                 return Ask(rng.choice(FACTS), rng.choice(self._forbidden[split]))
             case "mention":
