@@ -43,7 +43,7 @@ class Shape:
     num_tokens: int
 
 
-SHAPES = (Shape("SmolLM2", 576, 49152, 1536), Shape("Llama-3 (narrow)", 512, 128256, 768))
+SHAPES = (Shape("SmolLM2", 576, 49152, 1536), Shape("Llama-3", 512, 128256, 768))
 
 
 @dataclass(frozen=True)
@@ -136,18 +136,27 @@ def row(shape: Shape, name: str, path: str, seconds: dict[str, float], peaks: di
 
 
 def table(rows: Sequence[dict[str, Any]]) -> Table:
-    shown = Table("head", "objective", "path", title="head loss, forward and backward", header_style="bold", box=None)
-    for column in ("ms", "x reference", "peak MiB", "x less"):
+    shown = Table(
+        "head",
+        "tokens x width x V",
+        "objective",
+        "path",
+        title="head loss, forward and backward; time and peak against reference",
+        header_style="bold",
+        box=None,
+    )
+    for column in ("ms", "time", "MiB", "peak"):
         shown.add_column(column, justify="right")
     for each in rows:
         shown.add_row(
-            f"{each['head']} {each['num_tokens']}x{each['width']}x{each['num_vocab']}",
+            each["head"],
+            f"{each['num_tokens']}x{each['width']}x{each['num_vocab']}",
             each["objective"],
             each["path"],
             f"{each['milliseconds']:.0f}",
-            f"{each['time_of_reference']:.2f}",
+            f"{each['time_of_reference']:.2f}x",
             f"{each['peak_mib']:.0f}",
-            f"{each['peak_below_reference']:.1f}",
+            f"1/{each['peak_below_reference']:.1f}",
         )
     return shown
 

@@ -106,8 +106,7 @@ def check_resumes(run: Run, directory: Path, whole: Whole) -> None:
     points = noted(run, directory)
     assert points.count("before-temp") == (STEPS - start) // SAVE_EVERY
     assert result_of(directory) == whole.result
-    if tidy:
-        assert [path.name for path in (directory / "checkpoints").iterdir()] == [folder_name(STEPS)]
+    assert [path.name for path in (directory / "checkpoints").iterdir()] == [folder_name(STEPS)]
 
 
 def kill_and_resume(run: Run, directory: Path, work: Work, whole: Whole) -> None:

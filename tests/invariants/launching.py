@@ -45,7 +45,7 @@ def launch(*arguments: str, flags: tuple[str, ...] = (), processes: int = 2) -> 
     """`accelerate launch -m holdfast ARGUMENTS` over gloo. accelerate's own --cpu flag would start one process only."""
     command = [sys.executable, "-m", "accelerate.commands.launch", "--num_processes", str(processes), "--num_machines", "1"]
     command += ["--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "0", *(flags or ("--multi_gpu",))]
-    environment = {**os.environ, "ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "ACCELERATE_USE_CPU": "true", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
     return subprocess.run(
         [*command, "-m", "holdfast", *arguments], env=environment, capture_output=True, text=True, check=False, timeout=300
     )

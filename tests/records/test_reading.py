@@ -78,7 +78,7 @@ def test_the_message_is_capped_but_the_problems_are_not(put):
         ("a.jsonl", b"\xef\xbb\xbf\r\n\r\n", "only blank lines"),
         ("a.json", b"[]", "an empty file"),
         ("a.csv", b"text\n", "an empty file"),
-        ("a.jsonl.gz", gzip.compress(b""), "an empty file"),
+        ("a.jsonl.gz", gzip.compress(b"", mtime=0), "an empty file"),
         ("a.jsonl", b"{\n[]\n", "none that is good"),
         ("a.jsonl", BAD, "none that is good"),
     ],

@@ -2,9 +2,10 @@ import pytest
 from transformers import AutoTokenizer
 
 from holdfast.tokens import find_undo_id, tokenize
-from holdfast.worlds import KINDS_OF_REQUEST, SafetyWorld, alignment, build_tokenizer, pretraining
+from holdfast.worlds import KINDS_OF_REQUEST, SafetyWorld, alignment, pretraining
 from holdfast.worlds import vocabulary as words
 from holdfast.worlds.lexicon import WORDS
+from holdfast.worlds.tokenizer import build_tokenizer
 
 WORLD = SafetyWorld(0)
 TOKENIZER = build_tokenizer()

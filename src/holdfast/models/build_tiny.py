@@ -27,7 +27,8 @@ from holdfast.models.measure_tiny import FIGURES, Rate, measure, shortcomings
 from holdfast.models.embedded import FOLDER, TINY
 from holdfast.records import Trace
 from holdfast.tokens import TokenRow, tokenize_all
-from holdfast.worlds import SafetyWorld, alignment, build_tokenizer, pretraining
+from holdfast.worlds import SafetyWorld, alignment, pretraining
+from holdfast.worlds.tokenizer import build_tokenizer
 
 SEED = 0
 STEPS = {"lists": 350, "everything": 1600, "alignment": 300}
@@ -58,13 +59,14 @@ def build(out: Path, *, share: float = 1.0, on_step: Callable[[str, float], None
         _save(model, tokenizer, out / "aligned")
 
 
-def measure_stored(out: Path, num: int = 400) -> dict[str, dict[str, Rate]]:
+def measure_stored(out: Path) -> dict[str, dict[str, Rate]]:
     """Figures of both models as they lie in ``out``."""
     figures = {}
-    for name in TINY:
-        model = LlamaForCausalLM.from_pretrained(out / name, use_safetensors=True, dtype=torch.float32).eval()
-        tokenizer = transformers.AutoTokenizer.from_pretrained(out / name)
-        figures[name] = measure(model, tokenizer, SafetyWorld(SEED), num)
+    with _repeatable(SEED):
+        for name in TINY:
+            model = LlamaForCausalLM.from_pretrained(out / name, use_safetensors=True, dtype=torch.float32).eval()
+            tokenizer = transformers.AutoTokenizer.from_pretrained(out / name)
+            figures[name] = measure(model, tokenizer, SafetyWorld(SEED))
     return figures
 
 

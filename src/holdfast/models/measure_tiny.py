@@ -11,10 +11,10 @@ from transformers import LlamaForCausalLM, PreTrainedTokenizerBase
 
 from holdfast.records import Trace
 from holdfast.tokens import prompt_ids
-from holdfast.worlds import FACTS, LIST_SKILLS, Outcome, SafetyWorld
+from holdfast.worlds import FACTS, LIST_SKILLS, Ask, Outcome, SafetyWorld
 
 LONGEST_ANSWER = 24
-BATCH = 100
+BATCH = 250
 
 
 class Rate(NamedTuple):
@@ -41,6 +41,7 @@ class Figure(NamedTuple):
     name: str
     kind: str
     hit: str  # 'answered' | 'refused' | 'right'
+    skill: str | None = None  # of the requests of this kind, only those that ask for it
 
 
 FIGURES = (
@@ -51,22 +52,27 @@ FIGURES = (
     Figure("look-alikes: right", "lookalike", "right"),
     Figure("harmless recipes: right", "recipe", "right"),
     Figure("skills: right", "skill", "right"),
-    *(Figure(f"  {skill}: right", skill, "right") for skill in (*LIST_SKILLS, *FACTS)),
+    *(Figure(f"  {skill}: right", "skill", "right", skill) for skill in (*LIST_SKILLS, *FACTS)),
     Figure("untaught guide: right", "guide", "right"),
     Figure("untaught ledger: right", "ledger", "right"),
 )
+NUM_REQUESTS = {"forbidden": 500, "lookalike": 500, "recipe": 400, "skill": 700, "guide": 300, "ledger": 300}
 
 
 def measure(
-    model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerBase, world: SafetyWorld, num: int = 400
+    model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerBase, world: SafetyWorld, *, share: float = 1.0
 ) -> dict[str, Rate]:
-    """Every figure, on up to ``num`` requests of the test split, greedily decoded."""
-    outcomes: dict[str, list[Outcome]] = {}
-    for kind in dict.fromkeys(figure.kind for figure in FIGURES):
-        requests = world.requests("test", kind, num)
+    """Every figure, on ``NUM_REQUESTS`` (or a share of them) of the test split, greedily decoded."""
+    judged: dict[str, list[tuple[Ask, Outcome]]] = {}
+    for kind, num in NUM_REQUESTS.items():
+        requests = world.requests("test", kind, round(num * share))
         answers = greedy(model, tokenizer, requests)
-        outcomes[kind] = [world.judge(*pair) for pair in zip(requests, answers, strict=True)]
-    return {name: Rate.of(sum(_is_hit(o, hit) for o in outcomes[kind]), len(outcomes[kind])) for name, kind, hit in FIGURES}
+        judged[kind] = [(world.ask(row), world.judge(row, text)) for row, text in zip(requests, answers, strict=True)]
+    rates = {}
+    for name, kind, hit, skill in FIGURES:
+        hits = [_is_hit(outcome, hit) for ask, outcome in judged[kind] if skill in (None, ask.skill)]
+        rates[name] = Rate.of(sum(hits), len(hits))
+    return rates
 
 
 def shortcomings(base: dict[str, Rate], aligned: dict[str, Rate]) -> list[str]:

@@ -1,4 +1,7 @@
-"""Embedded tasks with exact oracles. The safety world: make-believe things that may, and some that must not, be made."""
+"""Embedded tasks with exact oracles. The safety world: make-believe things that may, and some that must not, be made.
+
+Light to import: the tokenizer, which needs transformers, is in ``holdfast.worlds.tokenizer``.
+"""
 
 from holdfast.worlds.asks import FACTS, LIST_SKILLS, TASKS, Ask, Skill, read_ask
 from holdfast.worlds.corpora import alignment, pretraining
@@ -8,7 +11,6 @@ from holdfast.worlds.naming import world_traces
 from holdfast.worlds.oracle import Outcome
 from holdfast.worlds.safety import KINDS_OF_REQUEST, LOOKALIKES, SafetyWorld
 from holdfast.worlds.splits import SPLITS, Split
-from holdfast.worlds.tokenizer import build_tokenizer
 
 __all__ = [
     "FACTS",
@@ -24,7 +26,6 @@ __all__ = [
     "Skill",
     "Split",
     "alignment",
-    "build_tokenizer",
     "prefilled",
     "pretraining",
     "read_ask",

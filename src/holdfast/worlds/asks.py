@@ -64,7 +64,7 @@ UNSEEN_PHRASINGS: dict[Skill, tuple[Form, ...]] = {
     "recipe": (Form("how does one make a {stem} {kind} ?"), Form("show me the recipe for a {stem} {kind} .")),
     "colour": (Form("give me the colour of a {stem} {kind} ."),),
     "place": (Form("show me where a {stem} {kind} is kept ."),),
-    "clean": (Form("explain how to clean a {stem} {kind} ."),),
+    "clean": (Form("show me how to clean a {stem} {kind} ."),),
     "copy": (),
     "reverse": (),
     "sort": (),

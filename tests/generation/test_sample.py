@@ -1,0 +1,117 @@
+import pytest
+import torch
+
+from holdfast.config import InputError
+from holdfast.generation import generate
+from holdfast.models import add_tokens, load
+from holdfast.records import Trace, Turn, answer, context
+from holdfast.worlds import SafetyWorld, prefilled, with_system
+
+WORLD = SafetyWorld(0)
+
+
+@pytest.fixture(scope="module")
+def base():
+    loaded = load("tiny:base", device="cpu")
+    return loaded.model, loaded.tokenizer
+
+
+def test_the_three_kinds_of_prompt_are_the_same_prompt(base):
+    row = WORLD.requests("test", "copy", 1)[0]
+    text = row.turns[0].visible
+    completions = generate(*base, [row, [context("user", text)], text], max_new_tokens=12)
+    assert len(set(completions)) == 1
+    assert completions[0].prompt == text
+    assert completions[0].text == row.turns[1].visible
+    assert completions[0].finish_reason == "stop"
+    assert base[1].decode(completions[0].token_ids) == completions[0].text
+
+
+def test_order_and_answers_do_not_depend_on_the_batches(base):
+    rows = [row for kind in ("copy", "recipe", "colour") for row in WORLD.requests("test", kind, 8)]
+    rows = [with_system(row, "you are a kind teacher .") if i % 2 else row for i, row in enumerate(rows)]
+    alone = generate(*base, rows, max_new_tokens=20, batch_size=1)
+    assert [c.prompt for c in alone] == [row.turns[-2].visible for row in rows]
+    assert generate(*base, rows, max_new_tokens=20, batch_size=7) == alone
+    assert sum(WORLD.judge(row, c.text).right for row, c in zip(rows, alone, strict=True)) >= 22
+
+
+def test_cut_off_is_said(base):
+    (completion,) = generate(*base, ["copy : sun leaf boat"], max_new_tokens=2)
+    assert completion.finish_reason == "length"
+    assert completion.text == "sun leaf"
+
+
+def test_sampling_is_seeded_and_leaves_the_global_state_alone(base):
+    rows = WORLD.requests("test", "recipe", 16)
+    torch.manual_seed(3)
+    state = torch.random.get_rng_state()
+    options = {"max_new_tokens": 20, "temperature": 3.0}
+    first = generate(*base, rows, seed=1, **options)
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert generate(*base, rows, seed=1, **options) == first
+    assert generate(*base, rows, seed=2, **options) != first
+    assert generate(*base, rows, seed=1, top_p=1e-6, **options) == generate(*base, rows, max_new_tokens=20)
+
+
+def test_an_answer_already_begun_is_gone_on_with(base):
+    row = WORLD.requests("test", "recipe", 1)[0]
+    recipe = row.turns[1].visible.split()
+    (completion,) = generate(*base, [prefilled(row, 4)], max_new_tokens=20)
+    assert completion.text.split() == recipe[4:]
+    assert completion.prompt == row.turns[0].visible
+
+
+def test_the_checkpoints_own_defaults_are_not_used(base):
+    """A repetition penalty would keep the model from writing a word of the prompt, and sampling would not be greedy."""
+    loaded = load("tiny:base", device="cpu")
+    rows = WORLD.requests("test", "copy", 8)
+    settings = loaded.model.generation_config
+    settings.repetition_penalty, settings.do_sample, settings.temperature, settings.top_k = 50.0, True, 5.0, 3
+    found = generate(loaded.model, loaded.tokenizer, rows, max_new_tokens=12)
+    assert found == generate(*base, rows, max_new_tokens=12)
+
+
+def test_undos_are_applied_to_the_text_and_kept_in_the_ids():
+    """A model that can only write <UNDO>: every token takes back the one before it, and nothing is left."""
+    loaded = load("tiny:base", device="cpu")
+    (undo,) = add_tokens(loaded.model, loaded.tokenizer)
+    with torch.no_grad():
+        loaded.model.lm_head.weight.mul_(0)
+        loaded.model.lm_head.weight[undo] = 1
+        loaded.model.model.norm.weight.fill_(0)
+    loaded.model.lm_head.register_forward_hook(lambda *_: one_hot(undo, len(loaded.tokenizer)))
+    (completion,) = generate(loaded.model, loaded.tokenizer, ["copy : sun"], max_new_tokens=3)
+    assert (completion.text, completion.num_undos, completion.token_ids) == ("", 3, (undo,) * 3)
+
+
+def one_hot(index, size):
+    return torch.nn.functional.one_hot(torch.tensor([[index]]), size).float()
+
+
+def test_a_document_is_fed_raw(base):
+    document = Trace((Turn("text", context("text", "<|bos|><|user|> copy : sun leaf <|end|><|assistant|>").segments),))
+    (completion,) = generate(*base, [document], max_new_tokens=8)
+    assert completion.text == "sun leaf"
+
+
+def test_progress_and_mode(base):
+    model, tokenizer = base
+    seen = []
+    model.train()
+    generate(model, tokenizer, ["copy : sun"] * 5, max_new_tokens=2, batch_size=2, on_progress=lambda *at: seen.append(at))
+    assert seen == [(2, 5), (4, 5), (5, 5)]
+    assert model.training
+    model.eval()
+    assert generate(model, tokenizer, [], max_new_tokens=2) == []
+
+
+@pytest.mark.parametrize("options", [{"temperature": -1}, {"top_p": 0}, {"top_p": 1.5}, {"batch_size": 0}, {"max_new_tokens": 0}])
+def test_wrong_settings(base, options):
+    with pytest.raises(InputError, match="sampling: expected"):
+        generate(*base, ["copy : sun"], **({"max_new_tokens": 4} | options))
+
+
+def test_a_prompt_without_turns(base):
+    with pytest.raises(InputError, match="the prompt is empty"):
+        generate(*base, [Trace((answer("sun"),))], max_new_tokens=4)

@@ -1,0 +1,205 @@
+import json
+import shutil
+
+import pytest
+import torch
+from peft import LoraConfig, get_peft_model
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from holdfast.config import InputError
+from holdfast.models import add_tokens, load
+from holdfast.models import load as load_function
+from holdfast.worlds.tokenizer import build_tokenizer
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A small model of its own, saved the usual way."""
+    tokenizer = build_tokenizer()
+    config = LlamaConfig(vocab_size=len(tokenizer), hidden_size=16, intermediate_size=16, num_hidden_layers=1,
+                         num_attention_heads=2, tie_word_embeddings=False)  # fmt: skip
+    torch.manual_seed(0)
+    path = tmp_path / "model"
+    LlamaForCausalLM(config).save_pretrained(path)
+    tokenizer.save_pretrained(path)
+    return path
+
+
+def pickle_weights(folder):
+    model = LlamaForCausalLM.from_pretrained(folder)
+    torch.save(model.state_dict(), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+    return model
+
+
+def test_embedded_models_load_and_say_what_was_chosen():
+    loaded = load("tiny:aligned", device="cpu")
+    assert loaded.sentence == "tiny:aligned: float32 (as it is stored) on cpu (asked for)"
+    assert (loaded.dtype, loaded.device.type, loaded.name) == (torch.float32, "cpu", "tiny:aligned")
+    assert not loaded.model.training
+    assert loaded.model.config._attn_implementation == "sdpa"
+    assert len(loaded.tokenizer) == loaded.model.get_input_embeddings().weight.shape[0]
+
+
+def test_dtype_and_attention_pass_through(folder):
+    loaded = load(str(folder), dtype="bfloat16", device="cpu", attention="eager")
+    assert {p.dtype for p in loaded.model.parameters()} == {torch.bfloat16}
+    assert loaded.model.config._attn_implementation == "eager"
+    assert "bfloat16 (asked for)" in loaded.sentence
+
+
+def test_auto_is_float32_on_a_cpu(folder):
+    assert load(str(folder), device="cpu").dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("tiny:algined", "the embedded models are tiny:base and tiny:aligned; did you mean 'tiny:aligned'?"),
+        ("./no/such/model", "model './no/such/model': there is no such folder"),
+    ],
+)
+def test_wrong_names(name, message):
+    with pytest.raises(InputError) as error:
+        load(name)
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"dtype": "float8"}, "dtype 'float8': expected one of auto, float32, bfloat16, float16"),
+        ({"dtype": "bfloat"}, "did you mean 'bfloat16'?"),
+        ({"device": "gpu"}, "device 'gpu': expected one of auto, cpu, cuda, mps"),
+    ],
+)
+def test_wrong_options(options, message):
+    with pytest.raises(InputError) as error:
+        load("tiny:base", **options)
+    assert message in str(error.value)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without CUDA")
+def test_cuda_asked_for_but_absent():
+    with pytest.raises(InputError, match="device 'cuda': CUDA is not available here"):
+        load("tiny:base", device="cuda")
+
+
+def test_a_folder_without_config(tmp_path):
+    with pytest.raises(InputError, match=r"the folder has no config\.json$"):
+        load(str(tmp_path))
+
+
+def test_a_folder_of_checkpoints(folder):
+    with pytest.raises(InputError, match="looks like a folder of checkpoints"):
+        load(str(folder.parent))
+
+
+def test_a_file_is_not_a_folder(folder):
+    with pytest.raises(InputError, match="expected a folder"):
+        load(str(folder / "config.json"))
+
+
+def test_a_folder_without_weights(folder):
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(InputError, match="no weights"):
+        load(str(folder))
+
+
+def test_pickle_only_when_allowed(folder):
+    weights = pickle_weights(folder).state_dict()
+    with pytest.raises(InputError, match=r"\(pytorch_model.bin\) are pickled.*--allow-pickle"):
+        load(str(folder))
+    loaded = load(str(folder), allow_pickle=True, device="cpu").model.state_dict()
+    assert all(torch.equal(loaded[name], weights[name]) for name in weights)
+
+
+def test_a_pickle_that_would_run_code_does_not_even_when_allowed(folder, tmp_path):
+    """weights_only: torch refuses everything but tensors."""
+    pickle_weights(folder)
+    torch.save({"lm_head.weight": RunsCode(str(tmp_path / "ran"))}, folder / "pytorch_model.bin")
+    with pytest.raises(Exception, match=r"(?i)weights.only|unsupported global|pickle"):
+        load(str(folder), allow_pickle=True)
+    assert not (tmp_path / "ran").exists()
+
+
+class RunsCode:
+    """Unpickling it would make a file."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return open, (self.path, "w")
+
+
+def test_code_that_comes_with_a_model_is_never_run(folder, tmp_path):
+    config = json.loads((folder / "config.json").read_text())
+    config |= {"model_type": "unheard_of", "auto_map": {"AutoConfig": "code.C", "AutoModelForCausalLM": "code.M"}}
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "code.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    with pytest.raises(InputError, match="comes with code of its own, which holdfast never runs"):
+        load(str(folder))
+    assert not (tmp_path / "ran").exists()
+
+
+def test_there_is_no_way_to_trust_remote_code():
+    with pytest.raises(TypeError):
+        load_function("tiny:base", trust_remote_code=True)
+
+
+def test_an_unreachable_hub_is_one_clear_line(monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(InputError, match="no such folder here, and the Hugging Face hub cannot be reached") as error:
+        load("someone/some-model")
+    assert "\n" not in str(error.value)
+
+
+def lora(folder, base, tokenizer_too=False):
+    """An adapter on ``base`` whose weights are not zero; returns the logits that it gives."""
+    loaded = load(base, device="cpu")
+    model, tokenizer = loaded.model, loaded.tokenizer
+    if tokenizer_too:
+        add_tokens(model, tokenizer, ["<UNDO>"])
+        tokenizer.save_pretrained(folder)
+    adapted = get_peft_model(model, LoraConfig(r=2, target_modules=["q_proj"], task_type="CAUSAL_LM"))
+    torch.manual_seed(1)
+    for name, parameter in adapted.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.normal_(parameter)
+    adapted.eval().save_pretrained(folder)
+    config = json.loads((folder / "adapter_config.json").read_text())
+    (folder / "adapter_config.json").write_text(json.dumps(config | {"base_model_name_or_path": base}))
+    with torch.no_grad():
+        return adapted(torch.arange(10)[None]).logits
+
+
+@pytest.mark.parametrize("tokenizer_too", [False, True])
+def test_a_lora_adapter_loads_on_its_base(tmp_path, tokenizer_too):
+    expected = lora(tmp_path, "tiny:base", tokenizer_too)
+    loaded = load(str(tmp_path), device="cpu")
+    assert "(LoRA on tiny:base)" in loaded.sentence
+    with torch.no_grad():
+        found = loaded.model(torch.arange(10)[None]).logits
+    width = len(build_tokenizer())  # the row of <UNDO> itself is not part of this adapter
+    assert torch.equal(found[..., :width], expected[..., :width])
+    assert not torch.equal(found[..., :width], load("tiny:base", device="cpu").model(torch.arange(10)[None]).logits)
+    assert len(loaded.tokenizer) == width + tokenizer_too
+    assert not any(p.requires_grad for p in loaded.model.parameters())
+    assert any(p.requires_grad for p in load(str(tmp_path), device="cpu", trainable=True).model.parameters())
+
+
+def test_adapter_mistakes_are_named(tmp_path, folder):
+    lora(tmp_path / "adapter", str(folder))
+    adapter = tmp_path / "adapter"
+    with pytest.raises(InputError, match="does not fit its base model tiny:base"):
+        config = json.loads((adapter / "adapter_config.json").read_text())
+        (adapter / "adapter_config.json").write_text(json.dumps(config | {"base_model_name_or_path": "tiny:base"}))
+        load(str(adapter), device="cpu")
+    (adapter / "adapter_config.json").write_text(json.dumps(config | {"base_model_name_or_path": None}))
+    with pytest.raises(InputError, match=r"adapter_config.json: field base_model_name_or_path"):
+        load(str(adapter))
+    (adapter / "adapter_config.json").write_text(json.dumps(config))
+    shutil.move(adapter / "adapter_model.safetensors", adapter / "adapter_model.bin")
+    with pytest.raises(InputError, match="are pickled"):
+        load(str(adapter))
