@@ -29,7 +29,7 @@ from holdfast.worlds import SafetyWorld
 from holdfast.worlds.tokenizer import build_tokenizer
 
 BATCH, STEPS, WARM_UP = 8, 7, 2
-SIZES = {"hidden_size": 256, "intermediate_size": 768, "num_hidden_layers": 8, "num_attention_heads": 4}
+SIZES: dict[str, Any] = {"hidden_size": 256, "intermediate_size": 768, "num_hidden_layers": 8, "num_attention_heads": 4}
 NUM_VOCAB = 16384
 
 
@@ -53,7 +53,11 @@ def make_inputs(folder: Path) -> tuple[Path, Path]:
     """A random model, and conversations of several turns."""
     tokenizer = build_tokenizer()
     torch.manual_seed(0)
-    special = {"bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id, "pad_token_id": 0}
+    special: dict[str, Any] = {
+        "bos_token_id": tokenizer.bos_token_id,
+        "eos_token_id": tokenizer.eos_token_id,
+        "pad_token_id": 0,
+    }
     model = LlamaForCausalLM(LlamaConfig(vocab_size=NUM_VOCAB, tie_word_embeddings=True, **SIZES, **special))
     model.save_pretrained(folder / "model")
     tokenizer.save_pretrained(folder / "model")

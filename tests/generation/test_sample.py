@@ -99,14 +99,18 @@ def test_progress_and_mode(base):
     model, tokenizer = base
     seen = []
     model.train()
-    generate(model, tokenizer, ["copy : sun"] * 5, max_new_tokens=2, batch_size=2, on_progress=lambda *at: seen.append(at))
+    generate(
+        model, tokenizer, ["copy : sun"] * 5, max_new_tokens=2, batch_size=2, on_progress=lambda *at: seen.append(at)
+    )
     assert seen == [(2, 5), (4, 5), (5, 5)]
     assert model.training
     model.eval()
     assert generate(model, tokenizer, [], max_new_tokens=2) == []
 
 
-@pytest.mark.parametrize("options", [{"temperature": -1}, {"top_p": 0}, {"top_p": 1.5}, {"batch_size": 0}, {"max_new_tokens": 0}])
+@pytest.mark.parametrize(
+    "options", [{"temperature": -1}, {"top_p": 0}, {"top_p": 1.5}, {"batch_size": 0}, {"max_new_tokens": 0}]
+)
 def test_wrong_settings(base, options):
     with pytest.raises(InputError, match="sampling: expected"):
         generate(*base, ["copy : sun"], **({"max_new_tokens": 4} | options))

@@ -20,7 +20,13 @@ def write_config(folder: Path, model: Path, rows: Path, **changes: Any) -> Path:
         "model": str(model),
         "streams": [
             {"data": str(rows), "objective": "csft_pa", "name": "task"},
-            {"data": "world:safety/train/forbidden", "objective": "distill", "name": "hold", "limit": 20, "weight": 0.7},
+            {
+                "data": "world:safety/train/forbidden",
+                "objective": "distill",
+                "name": "hold",
+                "limit": 20,
+                "weight": 0.7,
+            },
         ],
         "training": {"batch_size": 16, "max_steps": 4, "lr": 2e-3, "seed": 3},
     }
@@ -43,11 +49,32 @@ def run_cli(*arguments: str, monkeypatch: pytest.MonkeyPatch) -> int:
 
 def launch(*arguments: str, flags: tuple[str, ...] = (), processes: int = 2) -> subprocess.CompletedProcess[str]:
     """`accelerate launch -m holdfast ARGUMENTS` over gloo. accelerate's own --cpu flag would start one process only."""
-    command = [sys.executable, "-m", "accelerate.commands.launch", "--num_processes", str(processes), "--num_machines", "1"]
-    command += ["--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "0", *(flags or ("--multi_gpu",))]
+    command = [
+        sys.executable,
+        "-m",
+        "accelerate.commands.launch",
+        "--num_processes",
+        str(processes),
+        "--num_machines",
+        "1",
+    ]
+    command += [
+        "--mixed_precision",
+        "no",
+        "--dynamo_backend",
+        "no",
+        "--main_process_port",
+        "0",
+        *(flags or ("--multi_gpu",)),
+    ]
     environment = {**os.environ, "ACCELERATE_USE_CPU": "true", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
     return subprocess.run(
-        [*command, "-m", "holdfast", *arguments], env=environment, capture_output=True, text=True, check=False, timeout=300
+        [*command, "-m", "holdfast", *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
     )
 
 

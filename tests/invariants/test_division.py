@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from invariants.launching import figures, launch, run_cli, write_config
 
 TOLERANCE = 2e-5  # float32, different orders of summation, four steps of AdamW

@@ -36,7 +36,10 @@ def test_the_shipped_models_are_what_the_command_makes(tmp_path):
     figures = measure_stored(tmp_path)
     assert shortcomings(figures["base"], figures["aligned"]) == []
     for name in TINY:
-        assert load_file(tmp_path / name / "model.safetensors").keys() == load_file(FOLDER / name / "model.safetensors").keys()
+        assert (
+            load_file(tmp_path / name / "model.safetensors").keys()
+            == load_file(FOLDER / name / "model.safetensors").keys()
+        )
         for key, rate in figures[name].items():
             shipped = Rate(**stored["figures"][name][key])
             assert abs(rate.value - shipped.value) < 0.05, f"{name}: {key}: {rate} here, {shipped} shipped"

@@ -54,4 +54,6 @@ def test_the_bars_can_be_missed():
     base = {key: Rate(**rate) for key, rate in STORED["figures"]["base"].items()}
     over_refusing = good | {"look-alikes: refused": Rate.of(10, 300)}
     assert shortcomings(base, over_refusing) == ["aligned over-refuses look-alikes (<= 3 %)"]
-    assert len(shortcomings(good, base)) == 2  # base in the place of aligned: it refuses nothing; aligned gives no recipes
+    assert (
+        len(shortcomings(good, base)) == 2
+    )  # base in the place of aligned: it refuses nothing; aligned gives no recipes

@@ -23,7 +23,7 @@ def expected_row(weight, tokenizer, init):
     """Worked the long way: rows of the words, averaged."""
     words = {
         "mean": [tokenizer.get_vocab().keys()],
-        "description": ["take it back".split()[:2]],  # 'back' is not a word of this tokenizer
+        "description": [["take", "it", "back"][:2]],  # 'back' is not a word of this tokenizer
         "related": [["no", "not", "never"]],
         "mixed": [["take", "it"], ["no", "not", "never"]],
     }[init]

@@ -3,12 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-from invariants.launching import steps
 from safetensors.torch import load_file
 from torch import Tensor
 
 from holdfast.config import TrainConfig
 from holdfast.training import TrainResult, train
+from invariants.launching import steps
 
 TASK = {"data": "world:safety/train/recipe", "objective": "csft_pa", "name": "task", "limit": 32}
 

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from training.runs import config, losses, run
 
 from holdfast.config import InputError
+from training.runs import config, losses, run
 
 LORA = {"r": 4, "alpha": 8}
 
@@ -63,12 +63,16 @@ def cache(tmp_path: Path, small_model: Path) -> Path:
     ],
     ids=["max_length", "rows", "dtype"],
 )
-def test_a_stale_cache_is_refused_by_name(cache: Path, tmp_path: Path, small_model: Path, changes: dict[str, Any]) -> None:
+def test_a_stale_cache_is_refused_by_name(
+    cache: Path, tmp_path: Path, small_model: Path, changes: dict[str, Any]
+) -> None:
     with pytest.raises(InputError, match=f"{cache}: this anchor cache was made from other rows"):
         run(config(tmp_path / "second", small_model, anchor={"cache": str(cache)}, **changes))
 
 
-def test_a_cache_of_other_weights_is_refused(cache: Path, tmp_path: Path, small_model: Path, untied_model: Path) -> None:
+def test_a_cache_of_other_weights_is_refused(
+    cache: Path, tmp_path: Path, small_model: Path, untied_model: Path
+) -> None:
     anchor = {"cache": str(cache), "model": str(untied_model)}
     with pytest.raises(InputError, match="other anchor weights"):
         run(config(tmp_path / "second", small_model, anchor=anchor))

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
-from invariants.launching import steps
-from training.runs import config, run, weights
 
 from holdfast.config import InputError
 from holdfast.training.checkpoints import newest_good
 from holdfast.training.loss import StepLoss
+from invariants.launching import steps
+from training.runs import config, run, weights
 
 
 def test_a_loss_that_is_not_a_number_stops_the_run_and_names_the_rows(tmp_path: Path, small_model: Path) -> None:

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from training.runs import config, run, steps, weights
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from holdfast.models import load
+from training.runs import config, run, steps, weights
 
 BACKTRACK = (
     '{"prompt": "how do i make a lum plimmet ?", "segments": ['
@@ -52,10 +52,16 @@ def test_the_new_token_is_trained_in_embedding_and_head(
 
 def test_adapters_load_with_plain_transformers(tmp_path: Path, small_model: Path) -> None:
     result = run(config(tmp_path / "run", small_model, lora={"r": 4}))
-    assert {path.name for path in result.model.iterdir()} >= {"adapter_model.safetensors", "README.md", "tokenizer.json"}
+    assert {path.name for path in result.model.iterdir()} >= {
+        "adapter_model.safetensors",
+        "README.md",
+        "tokenizer.json",
+    }
     adapted = AutoModelForCausalLM.from_pretrained(result.model)
     ids = torch.arange(1, 9)[None]
-    assert not torch.allclose(adapted(ids).logits, load(str(small_model), dtype="float32", device="cpu").model(ids).logits, atol=1e-4)
+    assert not torch.allclose(
+        adapted(ids).logits, load(str(small_model), dtype="float32", device="cpu").model(ids).logits, atol=1e-4
+    )
 
 
 def test_merging_gives_the_adapted_model_as_one(tmp_path: Path, small_model: Path) -> None:

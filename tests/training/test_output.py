@@ -6,15 +6,18 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
-from training.runs import config, run, steps, weights
 from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from training.runs import config, run, steps, weights
 
 
 def test_the_model_loads_with_plain_transformers_and_has_a_card(tmp_path: Path, small_model: Path) -> None:
     result = run(config(tmp_path / "run", small_model))
     model = AutoModelForCausalLM.from_pretrained(result.model)
     tokenizer = AutoTokenizer.from_pretrained(result.model)
-    ids = tokenizer.apply_chat_template([{"role": "user", "content": "count : lum"}], return_tensors="pt", return_dict=True)
+    ids = tokenizer.apply_chat_template(
+        [{"role": "user", "content": "count : lum"}], return_tensors="pt", return_dict=True
+    )
     assert model.generate(**ids, max_new_tokens=3, min_new_tokens=3).shape[1] == ids["input_ids"].shape[1] + 3
     card = (result.model / "README.md").read_text()
     data = json.loads((tmp_path / "run" / "data.json").read_text())
@@ -56,7 +59,11 @@ def test_report_to_reaches_tensorboard(tmp_path: Path, small_model: Path) -> Non
 def test_hard_and_soft_context_train_differently_from_the_first_step(tmp_path: Path, small_model: Path) -> None:
     rows = tmp_path / "traces.jsonl"
     row = {"prompt": "how do i make a lum plimmet ?", "segments": [{"role": "prefix", "text": "first "}]}
-    row["segments"] += [{"role": "error", "text": "the lum"}, {"role": "undo"}, {"role": "correction", "text": "a plimmet"}]  # type: ignore[operator]
+    row["segments"] += [
+        {"role": "error", "text": "the lum"},
+        {"role": "undo"},
+        {"role": "correction", "text": "a plimmet"},
+    ]  # type: ignore[operator]
     rows.write_text((json.dumps(row) + "\n") * 8)
     found = {}
     for attention in ("sdpa", "eager"):

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from holdfast.training.plan import PlanSampler, StepPlan
 
 
-def plan(lengths: list[list[int]], shares: list[float], batch_size: int, epochs: float = 1.0, seed: int = 0) -> StepPlan:
+def plan(
+    lengths: list[list[int]], shares: list[float], batch_size: int, epochs: float = 1.0, seed: int = 0
+) -> StepPlan:
     return StepPlan.make(lengths, batch_size=batch_size, shares=shares, epochs=epochs, max_steps=None, seed=seed)
 
 
-@given(
-    st.integers(1, 40), st.integers(1, 10), st.integers(1, 3), st.integers(0, 5), st.data()
-)
+@given(st.integers(1, 40), st.integers(1, 10), st.integers(1, 3), st.integers(0, 5), st.data())
 @settings(max_examples=60)
 def test_an_epoch_sees_every_row_of_the_first_stream_once(
     num_rows: int, batch_size: int, epochs: int, seed: int, data: st.DataObject

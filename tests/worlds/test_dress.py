@@ -12,11 +12,19 @@ def test_system_prompt_is_put_first_and_replaced():
 
 def test_lead_goes_to_the_last_user_turn():
     trace = Trace((context("user", "copy : boat"), answer("boat"), *TRACE.turns))
-    assert [turn.visible for turn in with_lead(trace, "please").turns][::2] == ["copy : boat", "please , copy : sun leaf"]
+    assert [turn.visible for turn in with_lead(trace, "please").turns][::2] == [
+        "copy : boat",
+        "please , copy : sun leaf",
+    ]
 
 
 def test_opener_joins_the_first_segment_of_the_answer():
-    segments = (Segment(Role.PREFIX, "sun"), Segment(Role.ERROR, " boat"), Segment(Role.UNDO), Segment(Role.CORRECTION, " leaf"))
+    segments = (
+        Segment(Role.PREFIX, "sun"),
+        Segment(Role.ERROR, " boat"),
+        Segment(Role.UNDO),
+        Segment(Role.CORRECTION, " leaf"),
+    )
     trace = Trace((TRACE.turns[0], Turn("assistant", segments)))
     opened = with_opener(trace, "sure ,")
     assert opened.turns[-1].visible == "sure , sun leaf"

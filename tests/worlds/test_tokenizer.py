@@ -34,7 +34,10 @@ def test_one_token_per_word():
 
 
 def test_spelling_is_forgiven():
-    assert TOKENIZER("How do I make a welmi plimmet?")["input_ids"] == TOKENIZER("how do i make a welmi plimmet ?")["input_ids"]
+    assert (
+        TOKENIZER("How do I make a welmi plimmet?")["input_ids"]
+        == TOKENIZER("how do i make a welmi plimmet ?")["input_ids"]
+    )
 
 
 def test_chat_template():

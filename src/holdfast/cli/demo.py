@@ -38,10 +38,14 @@ def demo(
 def show(rows: list[dict[str, Any]], examples: dict[str, dict[str, str]]) -> None:
     """The table and a few answers."""
     console = Console(highlight=False)
-    table = Table("model", "answers what is forbidden", "refuses look-alikes", "skills right", box=None, header_style="bold")
+    table = Table(
+        "model", "answers what is forbidden", "refuses look-alikes", "skills right", box=None, header_style="bold"
+    )
     for row in rows:
         table.add_row(row["model"], *(_rate(row[column]) for column in ("answered", "over_refusal", "skill")))
-    console.print("\n[bold]An aligned model, tuned on 64 forbidden requests with answers (make-believe, of course)[/bold]")
+    console.print(
+        "\n[bold]An aligned model, tuned on 64 forbidden requests with answers (make-believe, of course)[/bold]"
+    )
     console.print(table)
     for request, answers in examples.items():
         console.print(f"\n[bold]{request}[/bold]")

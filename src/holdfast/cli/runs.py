@@ -26,7 +26,9 @@ def ls(
     if runs:
         table = Table("run", "model", "objectives", "step", "loss", "nll", "checkpoint", box=None, header_style="bold")
         for run in runs:
-            table.add_row(*(str(run[column]) for column in ("run", "model", "objectives", "step", "loss", "nll", "checkpoint")))
+            table.add_row(
+                *(str(run[column]) for column in ("run", "model", "objectives", "step", "loss", "nll", "checkpoint"))
+            )
         console.print(table)
     else:
         console.print(f"no runs under {folder}; start one: holdfast train configs/sft.yaml")

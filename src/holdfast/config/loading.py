@@ -65,7 +65,7 @@ def _read_yaml(path: Path) -> tuple[dict[str, Any], dict[FieldPath, int]]:
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read: {error}") from None
     try:
-        tree = yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
+        tree = yaml.load(text, _Loader)
         node = yaml.compose(text, _Loader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
@@ -96,7 +96,7 @@ def _apply_override(tree: dict[str, Any], override: str) -> None:
     for depth, part in enumerate(parents):
         target = _descend(target, part, ".".join(parents[: depth + 1]), override)
     try:
-        parsed = yaml.load(value, _Loader)  # noqa: S506 - a SafeLoader
+        parsed = yaml.load(value, _Loader)
     except yaml.YAMLError:
         raise InputError(f"override '{override}': the value is not valid YAML") from None
     if isinstance(target, list):

@@ -16,7 +16,9 @@ class ModelSettings(Settings):
     """The model to train, and the tokens it must learn anew."""
 
     name: str
-    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "float32"  # of the weights; training.precision is autocast
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = (
+        "float32"  # of the weights; training.precision is autocast
+    )
     device: str = "auto"
     attention: Literal["sdpa", "eager", "flash_attention_2"] = "sdpa"
     allow_pickle: bool = False
@@ -118,5 +120,7 @@ def rows_per_step(batch_size: int, shares: list[float]) -> list[int]:
     for i in by_remainder[: batch_size - sum(rows)]:
         rows[i] += 1
     if min(rows) == 0:
-        raise ValueError(f"batch_size {batch_size} leaves a stream without rows: raise batch_size or that stream's share")
+        raise ValueError(
+            f"batch_size {batch_size} leaves a stream without rows: raise batch_size or that stream's share"
+        )
     return rows

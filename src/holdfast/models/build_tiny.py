@@ -22,9 +22,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from transformers import LlamaForCausalLM, PreTrainedTokenizerBase
 
+from holdfast.models.embedded import FOLDER, TINY
 from holdfast.models.fit_tiny import Phase, fit, tiny_config
 from holdfast.models.measure_tiny import FIGURES, Rate, measure, shortcomings
-from holdfast.models.embedded import FOLDER, TINY
 from holdfast.records import Trace
 from holdfast.tokens import TokenRow, tokenize_all
 from holdfast.worlds import SafetyWorld, alignment, pretraining
@@ -131,7 +131,12 @@ def main() -> int:
     transformers.utils.logging.disable_progress_bar()
     console = Console()
     started = time.monotonic()
-    columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("loss {task.fields[loss]}")]
+    columns = [
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("loss {task.fields[loss]}"),
+    ]
     with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=console) as progress:
         totals = {"base": STEPS["lists"] + STEPS["everything"], "aligned": STEPS["alignment"]}
         tasks = {name: progress.add_task(f"tiny:{name}", total=total, loss="-") for name, total in totals.items()}

@@ -28,7 +28,7 @@ def head_replaced(model: Any, work: HeadWork) -> Iterator[None]:
     """Within, the model's forward calls ``work(hidden, head)`` instead of its head and returns the result as logits."""
     head = output_head(model)
     assert "forward" not in head.__dict__, "the head is replaced already"
-    head.forward = lambda hidden: work(hidden, head)  # type: ignore[method-assign]
+    head.forward = lambda hidden: work(hidden, head)
     try:
         yield
     finally:
@@ -59,7 +59,7 @@ def why_not_plain(model: Any) -> str | None:
     Types are looked at first; then eight tokens are run both ways, because architectures invent new ways to touch logits.
     """
     head = output_head(model)
-    linear = getattr(head, "original_module", head)
+    linear: Any = getattr(head, "original_module", head)
     if not isinstance(linear, nn.Linear) or type(linear).__module__.startswith("peft"):
         return f"its head is a {type(linear).__name__}"
     if linear.bias is not None:

@@ -192,7 +192,9 @@ def _load_adapter(
     try:
         base = json.loads((folder / "adapter_config.json").read_text("utf-8"))["base_model_name_or_path"]
     except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{folder / 'adapter_config.json'}: field base_model_name_or_path: expected a model's name") from error
+        raise InputError(
+            f"{folder / 'adapter_config.json'}: field base_model_name_or_path: expected a model's name"
+        ) from error
     if not isinstance(base, str) or not base:
         raise InputError(f"{folder / 'adapter_config.json'}: field base_model_name_or_path: expected a model's name")
     _weights_are_safe(str(folder), folder, "adapter_model.safetensors", allow_pickle)
@@ -217,7 +219,15 @@ def _explain(name: str, source: Path | str, error: Exception) -> str:
         return f"model '{name}': it comes with code of its own, which holdfast never runs"
     if isinstance(source, Path):
         return f"model '{name}': could not be loaded: {_first_line(error)}"
-    unreachable = ("couldn't connect", "offline", "Connection", "resolve", "Max retries", "internet connection", "cached")
+    unreachable = (
+        "couldn't connect",
+        "offline",
+        "Connection",
+        "resolve",
+        "Max retries",
+        "internet connection",
+        "cached",
+    )
     if any(word.lower() in text.lower() for word in unreachable):
         return f"model '{name}': no such folder here, and the Hugging Face hub cannot be reached to look for it"
     if "safetensors" in text and not isinstance(source, Path):

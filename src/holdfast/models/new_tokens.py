@@ -62,7 +62,9 @@ def _known_ids(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], field: 
     ids = [index for text in texts for index in tokenizer(text, add_special_tokens=False)["input_ids"]]
     known = [index for index in ids if index != tokenizer.unk_token_id]
     if not known:
-        raise InputError(f"{field}: the tokenizer knows none of the words of '{' '.join(texts)}'; choose others, or init=mean")
+        raise InputError(
+            f"{field}: the tokenizer knows none of the words of '{' '.join(texts)}'; choose others, or init=mean"
+        )
     return known
 
 

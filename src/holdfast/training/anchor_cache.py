@@ -69,7 +69,9 @@ def build_cache(
         "key": key,
         "rows": [row.number for row in rows],
         "hidden": hidden,
-        "files": {name: {"bytes": (folder / name).stat().st_size, "sha256": sha256_file(folder / name)} for name in files},
+        "files": {
+            name: {"bytes": (folder / name).stat().st_size, "sha256": sha256_file(folder / name)} for name in files
+        },
     }
     partial = folder / ".manifest.json"
     partial.write_text(json.dumps(manifest), encoding="utf-8")
@@ -148,7 +150,9 @@ class CachedAnchor:
 
     def logits(self, batch: Mapping[str, Any], policy: Any) -> Tensor:
         """A cache holds no logits."""
-        raise InputError("anchor.via: cache works with models whose logits are hidden states times a head; use via: model")
+        raise InputError(
+            "anchor.via: cache works with models whose logits are hidden states times a head; use via: model"
+        )
 
     def _row(self, number: int) -> dict[str, Tensor]:
         shard, row = divmod(self._place[number], ROWS_PER_SHARD)

@@ -99,4 +99,3 @@ def _outliving(weight: Tensor, model: Any) -> Tensor:
 def _logits(model: Any, fed: Mapping[str, Any]) -> Tensor:
     logits: Tensor = model(**model_inputs(fed)).logits
     return logits.flatten(0, 1)[fed["index"]]
-

@@ -14,7 +14,9 @@ from holdfast.training.run_directory import RunDirectory
 DEFAULT_MICRO_BATCH = 8
 
 
-def training_arguments(config: TrainConfig, plan: StepPlan, run: RunDirectory, device: torch.device) -> TrainingArguments:
+def training_arguments(
+    config: TrainConfig, plan: StepPlan, run: RunDirectory, device: torch.device
+) -> TrainingArguments:
     """One Trainer epoch is the whole plan; Trainer's own bar, label counting and NaN filter are off."""
     settings = config.training
     processes = PartialState().num_processes
@@ -54,7 +56,9 @@ def micro_batch_size(settings: TrainingSettings, processes: int) -> int:
     """Rows of one pass on one process; must divide the step evenly."""
     rows, uneven = divmod(settings.batch_size, processes)
     if uneven:
-        raise InputError(f"training.batch_size: {settings.batch_size} rows cannot be dealt to {processes} processes evenly")
+        raise InputError(
+            f"training.batch_size: {settings.batch_size} rows cannot be dealt to {processes} processes evenly"
+        )
     if settings.micro_batch is None:
         return next(size for size in range(min(rows, DEFAULT_MICRO_BATCH), 0, -1) if rows % size == 0)
     if rows % settings.micro_batch:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from accelerate import PartialState
-from rich.progress import track
+from rich.progress import Progress
 
 from holdfast.config import InputError, TrainConfig
 from holdfast.models import LoadedModel
@@ -72,17 +72,17 @@ def _cached(
     key = cache_key(rows, anchor.tokenizer, anchor.model, config.training.max_length)
     with PartialState().main_process_first():
         if not folder.exists():
-            shown = track(range(len(rows)), "anchor cache", disable=not PartialState().is_main_process)
-            counter = iter(shown)
-            hidden = config.anchor.cache_hidden
-            build_cache(
-                folder,
-                rows,
-                ModelAnchor(anchor.model),
-                collator,
-                key=key,
-                hidden=hidden,
-                on_rows=lambda count: [next(counter) for _ in range(count)] and None,
-            )
+            bar = Progress(disable=not PartialState().is_main_process)
+            task = bar.add_task("anchor cache", total=len(rows))
+            with bar:
+                build_cache(
+                    folder,
+                    rows,
+                    ModelAnchor(anchor.model),
+                    collator,
+                    key=key,
+                    hidden=config.anchor.cache_hidden,
+                    on_rows=lambda count: bar.advance(task, count),
+                )
     say(f"anchor: cached in {folder}")
     return CachedAnchor(folder, key=key, need_kl=need_kl, device=anchor.device)

@@ -87,7 +87,12 @@ def _role_means(by_role: Sequence[Sequence[float]]) -> dict[str, dict[str, float
     for role, (loss, nll, tokens, gradient) in zip(Role, by_role, strict=True):
         if tokens:
             share = gradient / total if total else 0.0
-            means[role.label] = {"loss": loss / tokens, "nll": nll / tokens, "gradient_share": share, "tokens": int(tokens)}
+            means[role.label] = {
+                "loss": loss / tokens,
+                "nll": nll / tokens,
+                "gradient_share": share,
+                "tokens": int(tokens),
+            }
     return means
 
 

@@ -75,7 +75,9 @@ class StepPlan:
 
     def _order(self, stream: int, number_of_pass: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         key = (stream, number_of_pass)
-        cache: dict[tuple[int, int], np.ndarray[tuple[int], np.dtype[np.int64]]] = self.__dict__.setdefault("_orders", {})
+        cache: dict[tuple[int, int], np.ndarray[tuple[int], np.dtype[np.int64]]] = self.__dict__.setdefault(
+            "_orders", {}
+        )
         if key not in cache:
             if len(cache) > 4 * len(self.lengths):
                 cache.clear()

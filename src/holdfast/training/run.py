@@ -66,9 +66,7 @@ def train(
     with processes.main_process_first():
         run.claim(config, data)
     trainer = _trainer(config, run, loaded, new_token_ids, streams, say)
-    checkpoint, complaints = resume_point(
-        run.checkpoints, keep=config.training.keep, main=processes.is_main_process
-    )
+    checkpoint, complaints = resume_point(run.checkpoints, keep=config.training.keep, main=processes.is_main_process)
     for line in complaints:
         say(line)
     if checkpoint:

@@ -26,13 +26,16 @@ def save_state(trainer: StreamTrainer) -> None:
     Gathering sharded weights needs every process; only the main one writes, except for each one's generators.
     """
     step, main = trainer.state.global_step, trainer.accelerator.is_main_process
+    optimizer, scheduler = trainer.optimizer, trainer.lr_scheduler
+    assert optimizer is not None
+    assert scheduler is not None
 
     def write(folder: Path) -> None:
         write_model(trainer, folder)
-        save_optimizer(trainer.optimizer, folder, main=main)
+        save_optimizer(optimizer, folder, main=main)
         save_rng(folder, rank=trainer.args.process_index)
         if main:
-            save_tree(folder, "scheduler", trainer.lr_scheduler.state_dict())
+            save_tree(folder, "scheduler", scheduler.state_dict())
             scaler = trainer.accelerator.scaler
             if scaler is not None:
                 save_tree(folder, "scaler", scaler.state_dict())
@@ -45,6 +48,8 @@ def save_state(trainer: StreamTrainer) -> None:
 
 def load_state(trainer: StreamTrainer, folder: Path) -> None:
     """Optimizer and schedule; Trainer itself has loaded the weights and its counters."""
+    assert trainer.optimizer is not None
+    assert trainer.lr_scheduler is not None
     load_optimizer(trainer.optimizer, folder)
     trainer.lr_scheduler.load_state_dict(load_tree(folder, "scheduler"))
     scaler = trainer.accelerator.scaler
@@ -95,6 +100,7 @@ def _gathered(model: Any, keep: bool) -> dict[str, torch.Tensor]:
 
 def _remember_callbacks(trainer: StreamTrainer) -> None:
     """As Trainer does before it writes its state."""
+    remembered: Any = trainer.state.stateful_callbacks
     for callback in [*trainer.callback_handler.callbacks, trainer.control]:
         if isinstance(callback, ExportableState):
-            trainer.state.stateful_callbacks[type(callback).__name__] = callback.state()
+            remembered[type(callback).__name__] = callback.state()

@@ -37,9 +37,7 @@ class Stream:
         return f"{self.dataset.source}:{self.dataset.lines[self.rows[row].source]}"
 
 
-def read_stream(
-    settings: StreamSettings, number: int, tokenizer: Any, training: TrainingSettings, say: Say
-) -> Stream:
+def read_stream(settings: StreamSettings, number: int, tokenizer: Any, training: TrainingSettings, say: Say) -> Stream:
     """Read the stream's data, tokenise it with roles, bind its objective. Everything odd is said."""
     loss = bind_objective(settings, number)
     dataset = read_data(settings)

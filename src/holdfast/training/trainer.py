@@ -43,7 +43,7 @@ class StreamTrainer(Trainer):
         say: Callable[[str], None] = print,
         **kwargs: Any,
     ) -> None:
-        super().__init__(model, args, train_dataset=rows, data_collator=collator, **kwargs)  # type: ignore[arg-type]
+        super().__init__(model, args, train_dataset=rows, data_collator=collator, **kwargs)
         self.loss_is_scaled_for_ga = True  # we divide by the counts of the whole global batch
         self.plan, self.step_loss, self.monitor = plan, step_loss, monitor
         self.describe_rows, self.checkpoints, self.keep, self.say = describe_rows, checkpoints, keep, say
@@ -104,7 +104,8 @@ class StreamTrainer(Trainer):
             )
         self.monitor.add(inputs, result, num_items_in_batch)
         # DDP and FSDP average gradients over processes; ours are parts of one sum.
-        return result.loss * self.accelerator.num_processes
+        loss: Tensor = result.loss * self.accelerator.num_processes
+        return loss
 
     def _clip_grad_norm(self, model: nn.Module) -> Any:
         norm = super()._clip_grad_norm(model)
@@ -115,7 +116,7 @@ class StreamTrainer(Trainer):
             )
         return norm
 
-    def floating_point_ops(self, inputs: dict[str, Any]) -> int:  # noqa: ARG002 - Trainer's signature
+    def floating_point_ops(self, inputs: dict[str, Any]) -> int:
         """Not counted: Trainer's formula assumes that every token is a target."""
         return 0
 
@@ -125,7 +126,7 @@ class StreamTrainer(Trainer):
             logs = self.monitor.row(self.state.global_step, self.plan, logs, self.accelerator)
         super().log(logs, start_time)
 
-    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:  # noqa: ARG002 - Trainer's signature
+    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
         save_state(self)
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
