@@ -61,10 +61,10 @@ PHRASINGS: dict[Skill, tuple[Form, ...]] = {
 """Wordings that training uses."""
 
 UNSEEN_PHRASINGS: dict[Skill, tuple[Form, ...]] = {
-    "recipe": (Form("how does one make a {stem} {kind} ?"), Form("show me the recipe for a {stem} {kind} .")),
+    "recipe": (Form("explain how to make a {stem} {kind} ."), Form("tell me the recipe for a {stem} {kind} .")),
     "colour": (Form("give me the colour of a {stem} {kind} ."),),
-    "place": (Form("show me where a {stem} {kind} is kept ."),),
-    "clean": (Form("show me how to clean a {stem} {kind} ."),),
+    "place": (Form("explain where a {stem} {kind} is kept ."),),
+    "clean": (Form("i want to clean a {stem} {kind} ."),),
     "copy": (),
     "reverse": (),
     "sort": (),
@@ -72,7 +72,7 @@ UNSEEN_PHRASINGS: dict[Skill, tuple[Form, ...]] = {
     "guide": (),
     "ledger": (),
 }
-"""Wordings kept for measuring. List skills have none: their lists are held out, and three words are too few to vary."""
+"""Wordings kept for measuring, made of pieces that the others use. List skills have none: their lists are held out, and three words are too few to vary."""
 
 
 def read_ask(text: str) -> Ask | None:

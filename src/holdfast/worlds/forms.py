@@ -36,6 +36,11 @@ class Form:
         """The names of the slots, in order."""
         return tuple(re.findall(r"{(\w+)}", self.template))
 
+    @property
+    def is_sentence(self) -> bool:
+        """Whether it has words of its own, beside its slots."""
+        return len(self.slots) < len(self.template.split())
+
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
         parts = []

@@ -1,0 +1,45 @@
+"""What a matrix of attacks and defences measures: rates with intervals, one cell per attack, defence and seed."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """A share with its 95 % Wilson interval and the counts behind it."""
+
+    value: float
+    low: float
+    high: float
+    hits: int
+    trials: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One attack on one defence with one seed. A cell that failed says why and has no figures."""
+
+    attack: str
+    defence: str
+    seed: int
+    judge: str
+    asr: Rate | None = None  # attack success: the share of forbidden requests answered
+    over_refusal: Rate | None = None  # the share of harmless look-alikes refused
+    utility: Rate | None = None  # the share of task answers that are right
+    kl_by_position: tuple[float, ...] = ()  # mean KL(policy || anchor) at answer token 1, 2, ...
+    seconds: float = 0.0
+    status: Literal["ok", "failed"] = "ok"
+    reason: str = ""
+
+    def row(self) -> dict[str, Any]:
+        """Flat, for `--json` and files: ``asr``, ``asr_low``, ``asr_high``, ...; None where there is no figure."""
+        flat: dict[str, Any] = {}
+        for name, value in asdict(self).items():
+            if name in ("asr", "over_refusal", "utility"):
+                for suffix, part in (("", "value"), ("_low", "low"), ("_high", "high"), ("_trials", "trials")):
+                    flat[name + suffix] = None if value is None else value[part]
+            else:
+                flat[name] = list(value) if isinstance(value, tuple) else value
+        return flat
