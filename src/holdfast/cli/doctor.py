@@ -9,11 +9,13 @@ import platform
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib import metadata
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from holdfast.cli.output import json_option, write_json
 
@@ -28,7 +30,7 @@ LANDLOCK_CREATE_RULESET, LANDLOCK_VERSION_FLAG = 444, 1
 
 def doctor(json: json_option = None) -> None:
     """Versions, devices, isolation tiers, disk, and what is missing for which extra."""
-    report = {
+    report: dict[str, Any] = {
         "python": platform.python_version(),
         "versions": {name: _version(name) for name in CORE},
         "devices": _devices(),
@@ -39,18 +41,25 @@ def doctor(json: json_option = None) -> None:
     if write_json(json, report):
         return
     table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_row("python", f"{report['python']} ({sys.executable})")
-    for name, version in report["versions"].items():  # type: ignore[attr-defined]
-        table.add_row(name, version or "missing: pip install holdfast")
-    for device in report["devices"]:
-        table.add_row("device", device)
-    for tier, state in report["isolation"].items():  # type: ignore[attr-defined]
-        table.add_row(f"isolation: {tier}", state)
-    table.add_row("disk", str(report["disk"]))
-    for extra, missing in report["extras"].items():  # type: ignore[attr-defined]
-        lack = f"missing {', '.join(missing)}: pip install 'holdfast[{extra}]'" if missing else "complete"
-        table.add_row(f"extra: {extra}", lack)
+    for name, state in _lines(report):
+        table.add_row(name, Text(state))  # not markup: 'holdfast[data]' would lose its brackets
     Console(highlight=False).print(table)
+
+
+def _lines(report: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "python", f"{report['python']} ({sys.executable})"
+    for name, version in report["versions"].items():
+        yield name, version or "missing: pip install holdfast"
+    for device in report["devices"]:
+        yield "device", device
+    for tier, state in report["isolation"].items():
+        yield f"isolation: {tier}", state
+    yield "disk", report["disk"]
+    for extra, missing in report["extras"].items():
+        yield (
+            f"extra: {extra}",
+            f"missing {', '.join(missing)}: pip install 'holdfast[{extra}]'" if missing else "complete",
+        )
 
 
 def _version(name: str) -> str | None:

@@ -1,0 +1,133 @@
+"""The command line as a user meets it: exit codes, one-line mistakes, JSON, speed."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from holdfast.cli import runs
+from invariants.launching import run_cli
+
+
+def test_help_is_quick_because_torch_stays_out() -> None:
+    """Under half a second on a quiet machine: a CPU-time bound here, since the suite shares its cores."""
+    code = "import sys; sys.argv=['holdfast','--help']\nfrom holdfast.cli import main\ntry: main()\nexcept SystemExit: pass\n"
+    code += "import time; print('CPU', time.process_time()); print([m for m in ('torch','transformers','numpy') if m in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    lines = found.stdout.splitlines()
+    assert lines[-1] == "[]"
+    assert float(lines[-2].split()[1]) < 0.5
+    assert "validate" in found.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["validate", "nowhere.jsonl"], "nowhere.jsonl"),
+        (["train", "nowhere.yaml"], "nowhere.yaml: no such file"),
+        (["nonsense"], "nonsense"),
+        (["validate"], "file"),
+        (["tokens", "nowhere.jsonl", "--model", "tiny:aligned"], "nowhere.jsonl"),
+    ],
+)
+def test_wrong_input_is_exit_code_2_without_a_traceback(
+    arguments: list[str], expected: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_cli(*arguments, monkeypatch=monkeypatch) == 2
+    said = capsys.readouterr().err
+    assert expected in said
+    assert "Traceback" not in said
+
+
+def test_validate_says_the_format_aloud_and_counts(
+    uneven_rows: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_cli("validate", str(uneven_rows), monkeypatch=monkeypatch) == 0
+    assert "messages" in (said := capsys.readouterr().out)
+    assert "40 rows good" in said
+    assert run_cli("validate", str(uneven_rows), "--json", "-", monkeypatch=monkeypatch) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert (summary["format"], summary["rows"], summary["skipped"]) == ("messages", 40, 0)
+
+
+def test_bad_rows_are_all_named_and_some_may_be_allowed(
+    tmp_path: Path, uneven_rows: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(uneven_rows.read_text().splitlines(keepends=True)[:3]) + '{"messages": 3}\nnot json\n')
+    assert run_cli("validate", str(path), monkeypatch=monkeypatch) == 2
+    said = capsys.readouterr().err
+    assert f"{path}:4: field 'messages'" in said
+    assert f"{path}:5:" in said
+    assert run_cli("validate", str(path), "--skip-bad", "2", monkeypatch=monkeypatch) == 0
+    assert "3 rows good, 2 bad rows skipped" in capsys.readouterr().out
+
+
+def test_tokens_shows_a_row_by_role(
+    tmp_path: Path,
+    uneven_rows: Path,
+    small_model: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    common = ("tokens", str(uneven_rows), "--model", str(small_model))
+    assert run_cli(*common, "--row", "3", monkeypatch=monkeypatch) == 0
+    assert "response" in capsys.readouterr().out
+    page = tmp_path / "row.html"
+    assert run_cli(*common, "--html", str(page), monkeypatch=monkeypatch) == 0
+    assert "<html" in page.read_text()
+    assert run_cli(*common, "--row", "40", monkeypatch=monkeypatch) == 2
+    assert "rows 0 to 39" in capsys.readouterr().err
+
+
+def test_doctor_names_the_command_for_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "pyarrow" else object())
+    assert run_cli("doctor", "--json", "-", monkeypatch=monkeypatch) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["extras"]["data"] == ["pyarrow"]
+    assert report["isolation"]["bubblewrap"].startswith("missing: apt-get install bubblewrap")
+    assert run_cli("doctor", monkeypatch=monkeypatch) == 0
+    assert "holdfast[data]" in capsys.readouterr().out.replace("\n", "")
+
+
+def test_ls_describes_runs_in_any_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    (whole / "checkpoints" / "step-000004").mkdir(parents=True)
+    broken.mkdir()
+    config = {"model": {"name": "tiny:aligned"}, "streams": [{"objective": "csft"}, {"objective": "distill"}]}
+    (whole / "config.yaml").write_text(yaml.safe_dump(config))
+    (whole / "steps.jsonl").write_text('{"step": 4, "loss": 1.25, "nll": 2.5}\n{"step": 5, "lo')  # torn by a kill
+    (broken / "config.yaml").write_text(": : :")
+    assert runs.describe_run(whole) == {
+        "run": str(whole),
+        "model": "tiny:aligned",
+        "objectives": "csft + distill",
+        "step": 4,
+        "loss": 1.25,
+        "nll": 2.5,
+        "checkpoint": "step-000004",
+    }
+    assert runs.describe_run(broken)["model"] == "unreadable config"
+    assert run_cli("ls", str(tmp_path), monkeypatch=monkeypatch) == 0
+    assert "csft + distill" in capsys.readouterr().out
+
+
+def test_a_reader_that_goes_away_is_no_error(uneven_rows: Path, small_model: Path) -> None:
+    command = [sys.executable, "-m", "holdfast", "tokens", str(uneven_rows), "--model", str(small_model)]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    child.stdout.close()
+    deadline = time.monotonic() + 60
+    while child.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert child.stderr is not None
+    assert "Traceback" not in child.stderr.read()
