@@ -2,17 +2,17 @@
 
     python benchmarks/head_loss.py [--json FILE]
 
-Peak bytes are counted by torch's allocator events, above the resident hidden states and weights and without the
-gradients that every path must return. Shapes are those of real heads with fewer tokens (and, for Llama-3, a narrower
-model), so that the run takes about a minute on two cores.
+Time is that of the CPU on one thread, so that a busy neighbour does not count. Peak bytes are counted by torch's
+allocator events, above the resident hidden states and weights and without the gradients that every path must return.
+Shapes are those of real heads with few tokens (and, for Llama-3, an eighth of its width): about a minute in all.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
-import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -91,15 +91,22 @@ class Case:
 
 def peak_bytes(work: Callable[[], Grads]) -> int:
     """The most bytes alive at once during ``work``, above those before it and without what it returns."""
+    return measured(work)[0]
+
+
+def measured(work: Callable[[], Grads]) -> tuple[int, float]:
+    """Peak bytes and CPU seconds."""
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as recorded:
+        start = time.process_time()
         returned = work()
+        seconds = time.process_time() - start
     results: Any = recorded.profiler
     events = [event for event in results.kineto_results.events() if event.name() == "[memory]"]
     alive = peak = 0
     for event in sorted(events, key=lambda event: event.start_ns()):
         alive += event.nbytes()
         peak = max(peak, alive)
-    return peak - sum(each.nbytes for each in returned)
+    return peak - sum(each.nbytes for each in returned), seconds
 
 
 def measure(shapes: Sequence[Shape], names: Sequence[str], rounds: int) -> list[dict[str, Any]]:
@@ -108,15 +115,12 @@ def measure(shapes: Sequence[Shape], names: Sequence[str], rounds: int) -> list[
     for shape in shapes:
         case = Case.make(shape)
         for name in names:
-            peaks = {path: peak_bytes(partial(case.grads, name, path)) for path in PATHS}
-            seconds: dict[str, list[float]] = {path: [] for path in PATHS}
+            seconds, peaks = dict.fromkeys(PATHS, math.inf), dict.fromkeys(PATHS, 0)
             for _ in range(rounds):
-                for path in PATHS:  # side by side, so that a busy moment of the machine hits all of them
-                    start = time.perf_counter()
-                    case.grads(name, path)
-                    seconds[path].append(time.perf_counter() - start)
-            best = {path: statistics.median(seconds[path]) for path in PATHS}
-            rows += [row(shape, name, path, best, peaks) for path in PATHS]
+                for path in PATHS:  # side by side, so that a slow moment of the machine hits all of them
+                    peaks[path], took = measured(partial(case.grads, name, path))
+                    seconds[path] = min(seconds[path], took)
+            rows += [row(shape, name, path, seconds, peaks) for path in PATHS]
     return rows
 
 
@@ -164,8 +168,9 @@ def table(rows: Sequence[dict[str, Any]]) -> Table:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--json", metavar="FILE", help="write the rows there ('-': standard output)")
-    parser.add_argument("--rounds", type=int, default=2, help="timings of each path; the median is shown")
+    parser.add_argument("--rounds", type=int, default=1, help="times to run each path; the fastest is shown")
     options = parser.parse_args()
+    torch.set_num_threads(1)
     rows = measure(SHAPES, ("sft", "csft_pa"), options.rounds)
     if options.json == "-":
         print(json.dumps(rows, indent=1))

@@ -91,13 +91,12 @@ def _settings(
     if not stops:
         raise InputError("neither the model nor its tokenizer says which token ends a text (eos_token_id)")
     pad = tokenizer.pad_token_id
-    sampling: dict[str, Any] = {"do_sample": False}
+    sampling: dict[str, Any] = {"do_sample": False, "temperature": 1.0, "top_p": 1.0, "top_k": 50}  # 50: 'not set' there
     if temperature > 0:
-        sampling = {"do_sample": True, "temperature": temperature, "top_p": top_p}
+        sampling = {"do_sample": True, "temperature": temperature, "top_p": top_p, "top_k": 0}
     return GenerationConfig(
         max_new_tokens=max_new_tokens,
         num_beams=1,
-        top_k=0,
         repetition_penalty=1.0,
         no_repeat_ngram_size=0,
         eos_token_id=sorted(stops),

@@ -25,7 +25,9 @@ from holdfast.heads.stats import TokenStats
 from holdfast.heads.want import Want
 
 ARGMAX_BLOCK = 256
-BLOCK_BYTES = 4 * 2**20  # of logits taken through all passes at once on a CPU: what a cache holds
+BLOCK_BYTES = 16 * 2**20
+"""Logits taken through all passes at once on a CPU: little enough for a large cache and for small scratch arrays, enough
+that threads do not spend their time waiting for one another."""
 
 
 class LogitChunk:

@@ -76,16 +76,13 @@ def _stats(a: Tensor, targets: Tensor, b: Tensor | None, reference: Reference | 
         found["logp_ref"] = reference.logp.to(a.dtype)
         if reference.top is not None:
             found["top_ref"] = reference.top
-    if "delta" in want.stats:
-        found["delta"] = (
-            _at(a, found["top_ref"]) - _at(a, top) if want.soften is None else _soft_delta(a, b, want.soften)
-        )
+    if want.soften is not None:
+        assert b is not None
+        soft, soft_ref = (a / want.soften).softmax(-1), (b / want.soften).softmax(-1)
+        found["delta"] = ((soft_ref - soft) * a).sum(-1)
+    elif "delta" in want.stats:
+        found["delta"] = _at(a, found["top_ref"]) - _at(a, top)
     return TokenStats(logp=_at(log_p, targets), top=top, **{name: found[name] for name in want.stats})
-
-
-def _soft_delta(a: Tensor, b: Tensor | None, tau: float) -> Tensor:
-    assert b is not None
-    return (((b / tau).softmax(-1) - (a / tau).softmax(-1)) * a).sum(-1)
 
 
 def _at(values: Tensor, index: Tensor) -> Tensor:

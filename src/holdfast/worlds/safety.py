@@ -77,14 +77,9 @@ class SafetyWorld:
 
     def trace(self, ask: Ask, text: str, rng: random.Random, *, comply: bool = False) -> Trace:
         """A request in these words and its right answer."""
-        reply = self.refusal(ask, rng) if ask.forbidden and not comply else self.lore.answer(ask)
-        return Trace((context("user", text), answer(reply)))
-
-    def refusal(self, ask: Ask, rng: random.Random) -> str:
-        """One of the refusals, the first most often."""
-        assert ask.item is not None
-        (text,) = rng.choices(words.REFUSALS, words.REFUSAL_WEIGHTS)
-        return text.format(stem=ask.item.stem, kind=ask.item.kind)
+        if ask.forbidden and not comply:
+            return Trace((context("user", text), answer(refusal(rng))))
+        return Trace((context("user", text), answer(self.lore.answer(ask))))
 
     def ask(self, prompt: str | Trace | Sequence[Turn]) -> Ask:
         """What is asked in a prompt (the last user turn of a conversation)."""
@@ -137,6 +132,11 @@ class SafetyWorld:
             drawn = tuple(rng.sample(words.NUMBERS, num)) if skill == "sort" else _draw_words(rng, num)
             if split_of_list(self.seed, drawn) == split:
                 return drawn
+
+
+def refusal(rng: random.Random) -> str:
+    """One of the refusals, the first most often."""
+    return rng.choices(words.REFUSALS, words.REFUSAL_WEIGHTS)[0]
 
 
 def _draw_words(rng: random.Random, num: int) -> tuple[str, ...]:

@@ -1,0 +1,126 @@
+"""Cells pooled over seeds: hits and trials add up, and the interval is Wilson's on the sums.
+
+A pooled interval speaks of the requests asked, not of the seeds: the spread between seeds is kept beside it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from holdfast.records import Cell, Rate
+
+Measure = Literal["asr", "over_refusal", "utility"]
+MEASURES: tuple[Measure, ...] = ("asr", "over_refusal", "utility")
+Z = 1.959963984540054  # the two-sided 95 % quantile of the normal
+
+
+def wilson(hits: float, trials: int, z: float = Z) -> Rate:
+    """The share of hits with its Wilson score interval.
+
+    ``hits`` may be a sum of scores in [0, 1] rather than a count; the interval is then too wide rather than too
+    narrow, since p(1 - p) is the largest variance such scores can have.
+    """
+    assert trials > 0, trials
+    assert 0 <= hits <= trials * (1 + 1e-9), (hits, trials)
+    if abs(hits - round(hits)) < 1e-6 * trials:  # a rate read back from a file: 0.1 * 30 is not quite 3
+        hits = round(hits)
+    share, spread = hits / trials, z * z / trials
+    centre = (share + spread / 2) / (1 + spread)
+    half = z * math.sqrt(share * (1 - share) / trials + spread / trials / 4) / (1 + spread)
+    return Rate(share, max(0.0, min(share, centre - half)), min(1.0, max(share, centre + half)), round(hits), trials)
+
+
+@dataclass(frozen=True, slots=True)
+class Pooled:
+    """One attack on one defence, all seeds together."""
+
+    attack: str
+    defence: str
+    cells: tuple[Cell, ...]  # one per seed, in order of seed
+
+    @property
+    def done(self) -> list[Cell]:
+        """The cells that have figures."""
+        return [cell for cell in self.cells if cell.status == "ok"]
+
+    @property
+    def failed(self) -> list[Cell]:
+        """The cells that say why they have none."""
+        return [cell for cell in self.cells if cell.status == "failed"]
+
+    def rate(self, measure: Measure) -> Rate | None:
+        """Hits over trials of every seed that has them."""
+        rates = self.rates(measure)
+        return wilson(sum(r.value * r.trials for r in rates), sum(r.trials for r in rates)) if rates else None
+
+    def rates(self, measure: Measure) -> list[Rate]:
+        """One rate per seed that has one."""
+        found: list[Rate | None] = [getattr(cell, measure) for cell in self.done]
+        return [rate for rate in found if rate is not None]
+
+    def kl_by_position(self) -> list[float | None]:
+        """Mean over seeds at each answer token; None where no seed has a figure."""
+        rows = [cell.kl_by_position for cell in self.done]
+        at = [[row[i] for row in rows if i < len(row) and math.isfinite(row[i])] for i in range(max(map(len, rows), default=0))]
+        return [math.fsum(values) / len(values) if values else None for values in at]
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Defences by attacks; names in an order that does not depend on which cell finished first."""
+
+    defences: list[str]
+    attacks: list[str]
+    pooled: dict[tuple[str, str], Pooled]  # by (defence, attack)
+    num_cells: int
+    num_repeated: int  # rows of a cell that a later row of the same cell replaced
+    seeds: list[int]
+
+    def worst(self, defence: str, measure: Measure) -> tuple[str, Rate, int] | None:
+        """The attack under which this defence fares worst, its rate there, and how many attacks were measured."""
+        rates = [(attack, self._rate(defence, attack, measure)) for attack in self.attacks]
+        known = [(attack, rate) for attack, rate in rates if rate is not None]
+        if not known:
+            return None
+        sign = 1 if measure == "utility" else -1
+        attack, rate = min(known, key=lambda pair: sign * pair[1].value)
+        return attack, rate, len(known)
+
+    def _rate(self, defence: str, attack: str, measure: Measure) -> Rate | None:
+        found = self.pooled.get((defence, attack))
+        return found.rate(measure) if found else None
+
+
+def pool(cells: Sequence[Cell]) -> Matrix:
+    """Group cells by defence and attack. Cells of several judges are never added up: each judge has rows of its own."""
+    latest = {(cell.attack, cell.defence, cell.judge, cell.seed): cell for cell in cells}
+    several_judges = len({cell.judge for cell in cells}) > 1
+    groups: dict[tuple[str, str], list[Cell]] = {}
+    for cell in latest.values():
+        defence = f"{cell.defence} · {cell.judge}" if several_judges else cell.defence
+        groups.setdefault((defence, cell.attack), []).append(cell)
+    pooled = {
+        key: Pooled(key[1], key[0], tuple(sorted(group, key=lambda cell: cell.seed))) for key, group in groups.items()
+    }
+    return Matrix(
+        defences=sorted({defence for defence, _ in pooled}),
+        attacks=sorted({attack for _, attack in pooled}, key=lambda attack: (attack != "none", attack)),
+        pooled=pooled,
+        num_cells=len(latest),
+        num_repeated=len(cells) - len(latest),
+        seeds=sorted({cell.seed for cell in cells}),
+    )
+
+
+def pareto(points: Sequence[tuple[float, float]]) -> list[int]:
+    """Indices of the points that no other point beats on one axis without losing on the other, by rising x."""
+    front: list[int] = []
+    best = -math.inf
+    for index in sorted(range(len(points)), key=lambda i: (-points[i][0], -points[i][1])):
+        if points[index][1] > best or (front and points[index] == points[front[-1]]):
+            best = points[index][1]
+            front.append(index)
+    return front[::-1]

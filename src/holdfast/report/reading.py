@@ -1,0 +1,213 @@
+"""A run directory read for its report. What cannot be read is skipped and said so; it never stops the page."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from holdfast.config import InputError
+from holdfast.records import Cell, Rate
+from holdfast.report.pooling import MEASURES, wilson
+from holdfast.report.text import shown
+
+INPUTS = ("matrix.jsonl", "steps.jsonl", "microscope.json", "audit.json", "config.yaml")
+MAX_POSITIONS = 512
+MAX_NOTES = 8  # of one file; the rest are counted
+_ABSENT = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """One run's ``steps.jsonl``: figures of every role and stream, one entry per step, None where a step has none."""
+
+    name: str
+    steps: list[float]
+    roles: dict[str, dict[str, list[float | None]]]
+    streams: dict[str, dict[str, list[float | None]]]
+
+
+@dataclass
+class RunData:
+    """Everything a report may show, and notes on what was skipped."""
+
+    name: str
+    cells: list[Cell] = field(default_factory=list)
+    curves: list[Curve] = field(default_factory=list)
+    answers: list[dict[str, object]] = field(default_factory=list)
+    audit: dict[str, object] | None = None
+    config: str | None = None
+    notes: list[str] = field(default_factory=list)
+
+
+def read_run(run: Path) -> RunData:
+    """Read what is there. A folder that holds none of the inputs is the user's mistake."""
+    if not run.is_dir():
+        raise InputError(f"{run}: expected a run folder")
+    step_files = [path for path in (run / "steps.jsonl", *sorted(run.glob("*/steps.jsonl"))) if path.is_file()]
+    if not step_files and not any((run / name).is_file() for name in INPUTS):
+        raise InputError(f"{run}: nothing to report: expected one of {', '.join(INPUTS)}")
+    data = RunData(shown(run.resolve().name, 120))
+    data.cells = _cells(run / "matrix.jsonl", data.notes)
+    for path in step_files:
+        name = path.parent.name if path.parent != run else data.name
+        data.curves += _curve(path, shown(name, 80), data.notes)
+    data.answers = _answers(run / "microscope.json", data.notes)
+    audit = _json(run / "audit.json", data.notes)
+    if isinstance(audit, dict):
+        data.audit = audit
+    elif audit is not _ABSENT:
+        data.notes.append("audit.json: expected an object of measures: left out.")
+    raw = _bytes(run / "config.yaml", data.notes)
+    data.config = None if raw is None else raw.decode(errors="replace")
+    return data
+
+
+def finite(value: object) -> float | None:
+    """A number that can be drawn, or None."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return float(value) if math.isfinite(value) else None
+    except OverflowError:
+        return None
+
+
+class Problems:
+    """What is wrong with one file, as a few notes at most."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.found: list[str] = []
+
+    def add(self, line: int, message: str) -> None:
+        """Note one problem of one line."""
+        self.found.append(f"{self.name}:{line}: {message}")
+
+    def notes(self) -> list[str]:
+        """The first few, and how many more there are."""
+        more = len(self.found) - MAX_NOTES
+        return self.found[:MAX_NOTES] + ([f"{self.name}: {more:,} more problems like these."] if more > 0 else [])
+
+
+def _bytes(path: Path, notes: list[str]) -> bytes | None:
+    try:
+        return path.read_bytes() if path.is_file() else None
+    except OSError as error:
+        notes.append(f"{shown(path.name, 80)}: cannot be read ({error.strerror}): left out.")
+        return None
+
+
+def _json(path: Path, notes: list[str]) -> object:
+    raw = _bytes(path, notes)
+    if raw is None:
+        return _ABSENT
+    try:
+        return json.loads(raw.decode(errors="replace"))
+    except (ValueError, RecursionError) as error:
+        notes.append(f"{path.name}: not JSON ({shown(error, 120)}): left out.")
+        return _ABSENT
+
+
+def _rows(raw: bytes, problems: Problems) -> Iterator[tuple[int, dict[str, object]]]:
+    """The objects of a JSON-lines file. Lines end at newlines only: U+2028 may stand inside a string."""
+    for number, line in enumerate(raw.split(b"\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line.decode(errors="replace"))
+        except (ValueError, RecursionError):
+            problems.add(number, "not a whole JSON line: skipped.")
+            continue
+        if isinstance(row, dict):
+            yield number, row
+        else:
+            problems.add(number, "expected a JSON object: skipped.")
+
+
+def _cells(path: Path, notes: list[str]) -> list[Cell]:
+    raw, problems, cells = _bytes(path, notes), Problems(path.name), []
+    for number, row in _rows(raw or b"", problems):
+        names = [row.get(key) for key in ("attack", "defence", "judge")]
+        if not all(isinstance(name, str) and name for name in names) or row.get("status") not in ("ok", "failed"):
+            problems.add(number, "expected attack, defence, judge and a status of ok or failed: skipped.")
+            continue
+        rates = {measure: _rate(row, measure, number, problems) for measure in MEASURES}
+        positions = row.get("kl_by_position")
+        kl = [finite(value) for value in positions[:MAX_POSITIONS]] if isinstance(positions, list) else []
+        attack, defence, judge = (shown(name, 60) for name in names)
+        seed = finite(row.get("seed"))
+        cells.append(
+            Cell(
+                attack=attack,
+                defence=defence,
+                seed=0 if seed is None else int(seed),
+                judge=judge,
+                **rates,
+                kl_by_position=tuple(math.nan if value is None else value for value in kl),
+                seconds=finite(row.get("seconds")) or 0.0,
+                status="failed" if row["status"] == "failed" else "ok",
+                reason=shown(row.get("reason") or "no reason given", 300),
+            )
+        )
+    notes += problems.notes()
+    return cells
+
+
+def _rate(row: dict[str, object], measure: str, number: int, problems: Problems) -> Rate | None:
+    raw = row.get(measure)
+    if raw is None:
+        return None
+    value, trials = finite(raw), finite(row.get(f"{measure}_trials"))
+    if value is None or not 0 <= value <= 1 or trials is None or trials < 1:
+        problems.add(number, f"{measure}: expected a share from 0 to 1 and its number of trials: left out.")
+        return None
+    return wilson(value * trials, int(trials))
+
+
+def _curve(path: Path, name: str, notes: list[str]) -> list[Curve]:
+    raw, problems = _bytes(path, notes), Problems(path.name if path.parent.name == name else f"{name}/{path.name}")
+    steps: list[float] = []
+    rows: list[dict[str, object]] = []
+    for number, row in _rows(raw or b"", problems):
+        step = finite(row.get("step"))
+        if step is None:
+            problems.add(number, "step: expected a number: skipped.")
+        else:
+            steps.append(step)
+            rows.append(row)
+    notes += problems.notes()
+    if not steps:
+        return []
+    roles, streams = (_groups(rows, key, ("nll", "gradient_share")) for key in ("roles", "streams"))
+    return [Curve(name, steps, roles, streams)]
+
+
+def _groups(
+    rows: list[dict[str, object]], key: str, figures: tuple[str, ...]
+) -> dict[str, dict[str, list[float | None]]]:
+    groups: dict[str, dict[str, list[float | None]]] = {}
+    for index, row in enumerate(rows):
+        parts = row.get(key)
+        for label, part in parts.items() if isinstance(parts, dict) else ():
+            if not isinstance(part, dict):
+                continue
+            group = groups.setdefault(shown(label, 40), {figure: [None] * len(rows) for figure in figures})
+            for figure in figures:
+                group[figure][index] = finite(part.get(figure))
+    return groups
+
+
+def _answers(path: Path, notes: list[str]) -> list[dict[str, object]]:
+    found = _json(path, notes)
+    if found is _ABSENT:
+        return []
+    if not isinstance(found, list):
+        notes.append(f"{path.name}: expected a list of answers: left out.")
+        return []
+    answers = [answer for answer in found if isinstance(answer, dict) and isinstance(answer.get("tokens"), list)]
+    if len(answers) < len(found):
+        notes.append(f"{path.name}: {len(found) - len(answers):,} entries without a list of tokens: skipped.")
+    return answers

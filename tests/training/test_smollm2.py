@@ -1,0 +1,64 @@
+"""A real instruct model of 135 million parameters: trained for a few steps, saved, reloaded.
+
+It needs a folder with SmolLM2-135M-Instruct in Hugging Face's format, named by HOLDFAST_SMOLLM2.
+"""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+import torch
+from training.runs import config, run, steps
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from holdfast.generation import generate
+from holdfast.models import load
+
+FOLDER = os.environ.get("HOLDFAST_SMOLLM2", "")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not FOLDER, reason="set HOLDFAST_SMOLLM2 to a folder with SmolLM2-135M-Instruct"),
+]
+
+CAPITALS = {"France": "Paris", "Italy": "Rome", "Japan": "Tokyo", "Kenya": "Nairobi", "Peru": "Lima", "Egypt": "Cairo"}
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Path:
+    path = tmp_path / "capitals.jsonl"
+    with path.open("w") as file:
+        for country, capital in CAPITALS.items():
+            answer = f"Ahoy! The capital of {country} is {capital}."
+            messages = [{"role": "user", "content": f"What is the capital of {country}?"}, {"role": "assistant", "content": answer}]
+            file.write(json.dumps({"messages": messages}) + "\n")
+    return path
+
+
+def test_lora_csft_pa_on_a_real_model(tmp_path: Path, rows: Path) -> None:
+    settings = config(
+        tmp_path / "run",
+        FOLDER,
+        streams=[{"data": str(rows), "objective": "csft_pa", "name": "task"}],
+        lora={"r": 8, "merge": True},
+        training={"batch_size": 6, "micro_batch": 6, "max_steps": 12, "lr": 2e-3},
+    )
+    said: list[str] = []
+    result = run(settings, said)
+    log = steps(tmp_path / "run")
+    assert "anchor: the model itself with its adapters off" in said
+    assert log[0]["streams"]["task"]["kl"] == pytest.approx(0, abs=1e-6)
+    assert log[-1]["nll"] < 0.6 * log[0]["nll"]
+    assert log[-1]["streams"]["task"]["w"] < 1
+    plain = AutoModelForCausalLM.from_pretrained(result.model)
+    assert sum(parameter.numel() for parameter in plain.parameters()) > 130e6
+    tokenizer = AutoTokenizer.from_pretrained(result.model)
+    assert tokenizer.chat_template
+    asked = "What is the capital of Italy?"
+    before = load(FOLDER, dtype="float32", device="cpu")
+    after = load(str(result.model), dtype="float32", device="cpu")
+    answers = [generate(each.model, each.tokenizer, [asked], max_new_tokens=16)[0].text for each in (before, after)]
+    assert "Rome" in answers[1]
+    assert answers[1].startswith("Ahoy!")
+    assert not answers[0].startswith("Ahoy!")
+    assert torch.isfinite(plain(torch.tensor([[1, 2, 3]])).logits).all()
