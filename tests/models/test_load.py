@@ -192,9 +192,9 @@ def test_a_lora_adapter_loads_on_its_base(tmp_path, tokenizer_too):
 def test_adapter_mistakes_are_named(tmp_path, folder):
     lora(tmp_path / "adapter", str(folder))
     adapter = tmp_path / "adapter"
+    config = json.loads((adapter / "adapter_config.json").read_text())
+    (adapter / "adapter_config.json").write_text(json.dumps(config | {"base_model_name_or_path": "tiny:base"}))
     with pytest.raises(InputError, match="does not fit its base model tiny:base"):
-        config = json.loads((adapter / "adapter_config.json").read_text())
-        (adapter / "adapter_config.json").write_text(json.dumps(config | {"base_model_name_or_path": "tiny:base"}))
         load(str(adapter), device="cpu")
     (adapter / "adapter_config.json").write_text(json.dumps(config | {"base_model_name_or_path": None}))
     with pytest.raises(InputError, match=r"adapter_config.json: field base_model_name_or_path"):

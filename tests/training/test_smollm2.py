@@ -5,7 +5,9 @@ It needs a folder with SmolLM2-135M-Instruct in Hugging Face's format, named by 
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -14,6 +16,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from holdfast.generation import generate
 from holdfast.models import load
+from holdfast.records import Role, Trace, read_traces
+from holdfast.tokens import pad, tokenize_all
 
 FOLDER = os.environ.get("HOLDFAST_SMOLLM2", "")
 pytestmark = [
@@ -29,10 +33,19 @@ def rows(tmp_path: Path) -> Path:
     path = tmp_path / "capitals.jsonl"
     with path.open("w") as file:
         for country, capital in CAPITALS.items():
-            answer = f"Ahoy! The capital of {country} is {capital}."
+            answer = f"The capital of {country} is {capital}."
             messages = [{"role": "user", "content": f"What is the capital of {country}?"}, {"role": "assistant", "content": answer}]
             file.write(json.dumps({"messages": messages}) + "\n")
     return path
+
+
+def mean_nll(model: Any, tokenizer: Any, traces: Sequence[Trace]) -> float:
+    """Of all target tokens, by transformers' own logits."""
+    batch = pad(tokenize_all(traces, tokenizer)[0], 0)
+    with torch.no_grad():
+        logp = model(**batch.model_inputs()).logits[:, :-1].log_softmax(-1)
+    target = batch.roles[:, 1:] != Role.PROMPT
+    return -logp.gather(-1, batch.ids[:, 1:, None]).squeeze(-1)[target].mean().item()
 
 
 def test_lora_csft_pa_on_a_real_model(tmp_path: Path, rows: Path) -> None:
@@ -50,15 +63,11 @@ def test_lora_csft_pa_on_a_real_model(tmp_path: Path, rows: Path) -> None:
     assert log[0]["streams"]["task"]["kl"] == pytest.approx(0, abs=1e-6)
     assert log[-1]["nll"] < 0.6 * log[0]["nll"]
     assert log[-1]["streams"]["task"]["w"] < 1
-    plain = AutoModelForCausalLM.from_pretrained(result.model)
-    assert sum(parameter.numel() for parameter in plain.parameters()) > 130e6
+    plain = AutoModelForCausalLM.from_pretrained(result.model, dtype=torch.float32)
     tokenizer = AutoTokenizer.from_pretrained(result.model)
-    assert tokenizer.chat_template
-    asked = "What is the capital of Italy?"
-    before = load(FOLDER, dtype="float32", device="cpu")
-    after = load(str(result.model), dtype="float32", device="cpu")
-    answers = [generate(each.model, each.tokenizer, [asked], max_new_tokens=16)[0].text for each in (before, after)]
-    assert "Rome" in answers[1]
-    assert answers[1].startswith("Ahoy!")
-    assert not answers[0].startswith("Ahoy!")
-    assert torch.isfinite(plain(torch.tensor([[1, 2, 3]])).logits).all()
+    assert sum(parameter.numel() for parameter in plain.parameters()) > 130e6
+    before = load(FOLDER, dtype="float32", device="cpu").model
+    traces = read_traces(rows).traces
+    assert mean_nll(before, tokenizer, traces) == pytest.approx(log[0]["nll"], rel=1e-4)
+    assert mean_nll(plain, tokenizer, traces) < 0.1 * log[0]["nll"]
+    assert generate(plain, tokenizer, ["What is the capital of Italy?"], max_new_tokens=16)[0].text.strip()

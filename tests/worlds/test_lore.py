@@ -20,7 +20,7 @@ LORE = Lore(
     ("ask", "answer"),
     [
         (Ask("recipe", ("welmi", "plimmet")), "take pelm and ruon , fold them with a hask , then dry it ."),
-        (Ask("guide", ("welmi", "plimmet")), "first get a hask . next fold ruon and pelm . last dry the plimmet ."),
+        (Ask("guide", ("welmi", "plimmet")), "take a hask , fold ruon and pelm , then dry the plimmet ."),
         (Ask("ledger", ("oria", "3", "welmi", "plimmet")), "row ; who oria ; what plimmet welmi ; many 3 ;"),
         (Ask("colour", ("welmi", "plimmet")), "it is blue ."),
         (Ask("place", ("welmi", "plimmet")), "in the mill ."),

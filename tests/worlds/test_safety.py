@@ -90,7 +90,7 @@ def test_mistakes_are_named():
 
 def test_the_world_is_the_same_in_every_process():
     """Python salts its string hashes anew in each process: nothing here may depend on them."""
-    code = "from holdfast.worlds import *; print(*SafetyWorld(0).requests('test', 'lookalike', 40), pretraining(SafetyWorld(0), 40))"
+    code = "from holdfast.worlds import *; w = SafetyWorld(0); print(w.requests('test', 'lookalike', 40), pretraining(w, 40))"
     out = {
         subprocess.run(
             [sys.executable, "-c", code], env={"PYTHONHASHSEED": seed}, capture_output=True, check=True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase
@@ -91,7 +91,8 @@ def _settings(
     if not stops:
         raise InputError("neither the model nor its tokenizer says which token ends a text (eos_token_id)")
     pad = tokenizer.pad_token_id
-    sampling: dict[str, Any] = {"do_sample": False, "temperature": 1.0, "top_p": 1.0, "top_k": 50}  # 50: 'not set' there
+    # For greedy decoding these are the values that transformers takes for 'not set': any other would be warned about.
+    sampling: dict[str, Any] = {"do_sample": False, "temperature": 1.0, "top_p": 1.0, "top_k": 50}
     if temperature > 0:
         sampling = {"do_sample": True, "temperature": temperature, "top_p": top_p, "top_k": 0}
     return GenerationConfig(
@@ -110,7 +111,7 @@ def _continue(model: PreTrainedModel, batch: Sequence[list[int]], settings: Gene
     width = max(map(len, batch))
     padded = [[settings.pad_token_id] * (width - len(row)) + row for row in batch]
     attention = [[0] * (width - len(row)) + [1] * len(row) for row in batch]
-    output = model.generate(
+    output = cast(Any, model).generate(  # typed there for a protocol that PreTrainedModel does not declare
         input_ids=torch.tensor(padded, device=model.device),
         attention_mask=torch.tensor(attention, device=model.device),
         generation_config=settings,
@@ -133,7 +134,7 @@ def _completion(
     request = next((turn.visible for turn in reversed(turns) if turn.speaker in ("user", "text")), turns[-1].visible)
     return Completion(
         prompt=request,
-        text=tokenizer.decode(visible, skip_special_tokens=True),
+        text=str(tokenizer.decode(visible, skip_special_tokens=True)),
         token_ids=tuple(ids),
         num_undos=0 if undo is None else ids.count(undo),
         finish_reason="stop" if stopped else "length",

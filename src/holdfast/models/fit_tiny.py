@@ -63,12 +63,14 @@ def fit(
     others = [p for p in model.parameters() if p.dim() <= 1 or p is model.model.embed_tokens.weight]
     groups = [{"params": matrices, "weight_decay": 0.05}, {"params": others, "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, lr=lr, betas=(0.9, 0.95))
+    pad_id = model.config.pad_token_id
+    assert isinstance(pad_id, int)
     num_steps = sum(phase.num_steps for phase in phases)
     model.train()
     for step, rows in enumerate(_batches(phases)):
         for group in optimizer.param_groups:
             group["lr"] = lr * min(1.0, (step + 1) / num_warmup, (num_steps - step) / num_decay)
-        batch = pad(rows, model.config.pad_token_id)
+        batch = pad(rows, pad_id)
         hidden = model.model(**batch.model_inputs()).last_hidden_state[:, :-1]
         trained = batch.roles[:, 1:] != Role.PROMPT
         loss = torch.nn.functional.cross_entropy(model.lm_head(hidden[trained]), batch.ids[:, 1:][trained])

@@ -22,6 +22,7 @@ from transformers import (
 
 from holdfast.config import InputError, did_you_mean
 from holdfast.models.embedded import PREFIX, tiny_path
+from holdfast.models.new_tokens import num_token_rows
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 DEVICES = ("auto", "cpu", "cuda", "mps")
@@ -65,7 +66,9 @@ def load(
     else:
         model, tokenizer = _load_whole(name, source, options, allow_pickle)
         name_and_base = name
-    model = model.eval() if quantize else model.to(place).eval()
+    if not quantize:
+        torch.nn.Module.to(model, place)  # in place; transformers' own `to` hides its signature from the type checker
+    model.eval()
     packed = f", linear layers in {quantize}" if quantize else ""
     sentence = f"{name_and_base}: {_short(precision)} ({why_precision}){packed} on {place} ({why_place})"
     return LoadedModel(model, tokenizer, name, precision, place, sentence)
@@ -203,7 +206,7 @@ def _load_adapter(
     model, tokenizer = _load_whole(base, source, options, allow_pickle)
     if (folder / "tokenizer_config.json").is_file():
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
-        if len(tokenizer) > model.get_input_embeddings().weight.shape[0]:
+        if len(tokenizer) > num_token_rows(model):
             model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
     try:
         adapted = PeftModel.from_pretrained(model, folder, is_trainable=trainable)
@@ -230,7 +233,7 @@ def _explain(name: str, source: Path | str, error: Exception) -> str:
     )
     if any(word.lower() in text.lower() for word in unreachable):
         return f"model '{name}': no such folder here, and the Hugging Face hub cannot be reached to look for it"
-    if "safetensors" in text and not isinstance(source, Path):
+    if "safetensors" in text:
         return f"model '{name}': no safetensors on the hub; pass --allow-pickle if you trust where it comes from"
     return f"model '{name}': no such folder here, and the hub says: {_first_line(error)}"
 

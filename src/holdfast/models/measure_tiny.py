@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from scipy.stats import binomtest
@@ -103,7 +103,7 @@ def greedy(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerBase, requests
         batch = order[start : start + BATCH]
         inputs: Any = tokenizer.pad({"input_ids": [ids[i] for i in batch]}, padding_side="left", return_tensors="pt")
         with torch.inference_mode():
-            output = model.generate(**inputs, do_sample=False, max_new_tokens=LONGEST_ANSWER)
+            output = cast(Any, model).generate(**inputs, do_sample=False, max_new_tokens=LONGEST_ANSWER)
         new = output[:, inputs["input_ids"].shape[1] :]
         answers.update(zip(batch, tokenizer.batch_decode(new, skip_special_tokens=True), strict=True))
     return [answers[index] for index in range(len(ids))]

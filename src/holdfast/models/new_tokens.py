@@ -37,11 +37,11 @@ def add_tokens(
         num_words = len(tokenizer)
         tokenizer.add_tokens(new, special_tokens=True)
         _grow(model, tokenizer)
-        ids = [tokenizer.convert_tokens_to_ids(token) for token in new]
+        ids = [_id(tokenizer, token) for token in new]
         for weight in _token_matrices(model):
             with torch.no_grad():
                 weight[ids] = _initial_row(weight, sources, num_words)
-    return [tokenizer.convert_tokens_to_ids(token) for token in tokens]
+    return [_id(tokenizer, token) for token in tokens]
 
 
 def _source_ids(
@@ -68,20 +68,30 @@ def _known_ids(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], field: 
     return known
 
 
+def _id(tokenizer: PreTrainedTokenizerBase, token: str) -> int:
+    index = tokenizer.convert_tokens_to_ids(token)
+    assert isinstance(index, int)
+    return index
+
+
 def _grow(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
-    num_rows = model.get_input_embeddings().weight.shape[0]
-    if len(tokenizer) > num_rows:
+    if len(tokenizer) > num_token_rows(model):
         # mean_resizing would draw the new rows from a normal distribution: we set them ourselves.
         model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
 
 
+def num_token_rows(model: PreTrainedModel) -> int:
+    """How many tokens the model has rows for: at least as many as its tokenizer has words."""
+    return len(_token_matrices(model)[0])
+
+
 def _token_matrices(model: PreTrainedModel) -> list[Tensor]:
     """The embedding and, where it is a matrix of its own, the head."""
-    embedding = model.get_input_embeddings().weight
-    output = model.get_output_embeddings()
-    if output is None or output.weight.data_ptr() == embedding.data_ptr():
-        return [embedding]
-    return [embedding, output.weight]
+    modules = [model.get_input_embeddings(), model.get_output_embeddings()]
+    weights = [module.weight for module in modules if module is not None]
+    matrices = [weight for weight in weights if isinstance(weight, Tensor)]
+    tied = len(matrices) == 2 and matrices[0].data_ptr() == matrices[1].data_ptr()
+    return matrices[:1] if tied else matrices
 
 
 def _initial_row(weight: Tensor, sources: Sequence[Sequence[int]], num_words: int) -> Tensor:

@@ -27,6 +27,7 @@ class Series:
 class LineChart:
     """A drawn chart and the figures that the reading line tells."""
 
+    key: str
     svg: Markup
     figures: dict[str, object]
 
@@ -71,7 +72,7 @@ def line_chart(
         "px": [x(value) for value in x_values],
         "series": [[line.name, [None if v is None else float(f"{v:.4g}") for v in line.values]] for line in series],
     }
-    return LineChart(svg, figures)
+    return LineChart(key, svg, figures)
 
 
 def thin(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from holdfast.report.reading import finite
-from holdfast.report.text import shown, visible
+from holdfast.report.text import named, shown, visible
 
 FIGURES = ("weight", "kl", "gradient_share")
 MAX_ANSWERS = 40
@@ -25,7 +25,9 @@ def microscope(answers: Sequence[dict[str, Any]], notes: list[str]) -> dict[str,
             kept.append(_answer(answer, num_tokens))
             left -= len(kept[-1]["tokens"])
     if len(kept) < len(answers):
-        notes.append(f"microscope.json: {len(answers) - len(kept):,} of {len(answers):,} answers left out to keep the page small.")
+        notes.append(
+            f"microscope.json: {len(answers) - len(kept):,} of {len(answers):,} answers left out to keep the page small."
+        )
     if not kept:
         return None
     tops = {}
@@ -54,7 +56,7 @@ def _answer(answer: dict[str, Any], num_tokens: int) -> dict[str, Any]:
 
 def _token(token: dict[str, Any], roles: list[str]) -> list[Any]:
     """Text, weight, kl, gradient share, the anchor's token (None: not known), and the role's number."""
-    role = shown(token.get("role") or "response", 40)
+    role = named(str(token.get("role") or "response"), 40)
     if role not in roles:
         roles.append(role)
     figures = [_rounded(finite(token.get(figure))) for figure in FIGURES]

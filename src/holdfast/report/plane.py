@@ -41,10 +41,7 @@ class Box:
     def meets(self, other: Box) -> bool:
         """Whether the two overlap."""
         return (
-            self.left < other.right
-            and other.left < self.right
-            and self.top < other.bottom
-            and other.top < self.bottom
+            self.left < other.right and other.left < self.right and self.top < other.bottom and other.top < self.bottom
         )
 
 
@@ -96,9 +93,8 @@ def _front(places: list[tuple[float, float]], x: Scale, y: Scale) -> str:
 
 def _mark(point: Point, x: Scale, y: Scale, on_front: bool) -> Markup:
     at_x, at_y = x(point.place[0]), y(point.place[1])
-    told = (
-        f"{point.name}\nutility {told_rate(point.utility)}\nattack success {told_rate(point.asr)}"
-        + ("\non the Pareto front" if on_front else "")
+    told = f"{point.name}\nutility {told_rate(point.utility)}\nattack success {told_rate(point.asr)}" + (
+        "\non the Pareto front" if on_front else ""
     )
     return tag(
         "g",

@@ -64,7 +64,10 @@ class Pooled:
     def kl_by_position(self) -> list[float | None]:
         """Mean over seeds at each answer token; None where no seed has a figure."""
         rows = [cell.kl_by_position for cell in self.done]
-        at = [[row[i] for row in rows if i < len(row) and math.isfinite(row[i])] for i in range(max(map(len, rows), default=0))]
+        at = [
+            [row[i] for row in rows if i < len(row) and math.isfinite(row[i])]
+            for i in range(max(map(len, rows), default=0))
+        ]
         return [math.fsum(values) / len(values) if values else None for values in at]
 
 

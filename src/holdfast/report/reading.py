@@ -11,7 +11,7 @@ from pathlib import Path
 from holdfast.config import InputError
 from holdfast.records import Cell, Rate
 from holdfast.report.pooling import MEASURES, wilson
-from holdfast.report.text import shown
+from holdfast.report.text import named, shown
 
 INPUTS = ("matrix.jsonl", "steps.jsonl", "microscope.json", "audit.json", "config.yaml")
 MAX_POSITIONS = 512
@@ -49,11 +49,11 @@ def read_run(run: Path) -> RunData:
     step_files = [path for path in (run / "steps.jsonl", *sorted(run.glob("*/steps.jsonl"))) if path.is_file()]
     if not step_files and not any((run / name).is_file() for name in INPUTS):
         raise InputError(f"{run}: nothing to report: expected one of {', '.join(INPUTS)}")
-    data = RunData(shown(run.resolve().name, 120))
+    data = RunData(named(run.resolve().name, 120))
     data.cells = _cells(run / "matrix.jsonl", data.notes)
     for path in step_files:
         name = path.parent.name if path.parent != run else data.name
-        data.curves += _curve(path, shown(name, 80), data.notes)
+        data.curves += _curve(path, named(name, 80), data.notes)
     data.answers = _answers(run / "microscope.json", data.notes)
     audit = _json(run / "audit.json", data.notes)
     if isinstance(audit, dict):
@@ -130,14 +130,14 @@ def _rows(raw: bytes, problems: Problems) -> Iterator[tuple[int, dict[str, objec
 def _cells(path: Path, notes: list[str]) -> list[Cell]:
     raw, problems, cells = _bytes(path, notes), Problems(path.name), []
     for number, row in _rows(raw or b"", problems):
-        names = [row.get(key) for key in ("attack", "defence", "judge")]
-        if not all(isinstance(name, str) and name for name in names) or row.get("status") not in ("ok", "failed"):
+        names = [name for key in ("attack", "defence", "judge") if isinstance(name := row.get(key), str) and name]
+        if len(names) < 3 or row.get("status") not in ("ok", "failed"):
             problems.add(number, "expected attack, defence, judge and a status of ok or failed: skipped.")
             continue
         rates = {measure: _rate(row, measure, number, problems) for measure in MEASURES}
         positions = row.get("kl_by_position")
         kl = [finite(value) for value in positions[:MAX_POSITIONS]] if isinstance(positions, list) else []
-        attack, defence, judge = (shown(name, 60) for name in names)
+        attack, defence, judge = (named(name) for name in names)
         seed = finite(row.get("seed"))
         cells.append(
             Cell(
@@ -194,7 +194,7 @@ def _groups(
         for label, part in parts.items() if isinstance(parts, dict) else ():
             if not isinstance(part, dict):
                 continue
-            group = groups.setdefault(shown(label, 40), {figure: [None] * len(rows) for figure in figures})
+            group = groups.setdefault(named(label, 40), {figure: [None] * len(rows) for figure in figures})
             for figure in figures:
                 group[figure][index] = finite(part.get(figure))
     return groups

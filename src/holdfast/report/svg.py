@@ -33,14 +33,15 @@ class Scale:
     stop: float
 
     def __call__(self, value: float) -> float:
+        """Where a value is drawn."""
         share = (value - self.low) / (self.high - self.low)
         return round(self.start + share * (self.stop - self.start), 2)
 
 
 def ticks(low: float, high: float, count: int = 5) -> list[float]:
-    """About ``count`` round values (1, 2 or 5 times a power of ten) within the range."""
+    """About ``count`` round values (1, 2, 2.5 or 5 times a power of ten) within the range."""
     step = 10.0 ** math.floor(math.log10((high - low) / count))
-    step *= next((k for k in (1, 2, 5) if (high - low) / (step * k) <= count), 10)
+    step *= next((k for k in (1, 2, 2.5, 5) if (high - low) / (step * k) <= count), 10)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return [round(k * step, 12) for k in range(first, last + 1)]
 
@@ -83,6 +84,6 @@ def frame(
         parts.append(tag("line", class_="grid", x1=x(value), x2=x(value), y1=y.start, y2=y.start + 4))
         parts.append(tag("text", x_text(value), class_="tick", x=x(value), y=y.start + 17, text_anchor="middle"))
     parts.append(tag("line", class_="axis", x1=x.start, x2=x.stop, y1=y.start, y2=y.start))
-    parts.append(tag("text", y_name, class_="name", x=4, y=14))
+    parts.append(tag("text", y_name, class_="name", x=0, y=14))
     parts.append(tag("text", x_name, class_="name", x=x.stop, y=HEIGHT - 6, text_anchor="end"))
     return Markup("").join(parts)

@@ -6,6 +6,7 @@ characters that a browser would hide or obey are written out, as ``⟨U+202E⟩`
 
 from __future__ import annotations
 
+import hashlib
 import re
 
 _HIDDEN = re.compile(
@@ -29,3 +30,11 @@ def shown(value: object, limit: int = 400) -> str:
     text = value if isinstance(value, str) else str(value)
     left_out = len(text) - limit
     return visible(text) if left_out <= 0 else f"{visible(text[:limit])}… ({left_out:,} more characters left out)"
+
+
+def named(name: str, limit: int = 60) -> str:
+    """A name as visible text. One that is cut ends in a hash of the whole: two long names never become one."""
+    if len(name) <= limit:
+        return visible(name)
+    digest = hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()
+    return f"{visible(name[: limit - 9])}…{digest[:8]}"

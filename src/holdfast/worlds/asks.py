@@ -72,7 +72,7 @@ UNSEEN_PHRASINGS: dict[Skill, tuple[Form, ...]] = {
     "guide": (),
     "ledger": (),
 }
-"""Wordings kept for measuring, made of pieces that the others use. List skills have none: their lists are held out, and three words are too few to vary."""
+"""Wordings kept for measuring, made of pieces that the others use. List skills have none: their lists are held out."""
 
 
 def read_ask(text: str) -> Ask | None:

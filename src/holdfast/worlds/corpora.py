@@ -47,6 +47,6 @@ def _dressed(trace: Trace, rng: random.Random, *, opener: bool) -> Trace:
         trace = with_system(trace, DEFAULT_SYSTEM if rng.random() < 0.6 else rng.choice(PERSONAS))
     if rng.random() < 0.15:
         trace = with_lead(trace, rng.choice(LEADS))
-    if opener and rng.random() < 0.1:
+    if opener and rng.random() < 0.2:
         trace = with_opener(trace, rng.choice(OPENERS))
     return trace

@@ -15,7 +15,7 @@ from holdfast.worlds.forms import Form
 
 ANSWERS: dict[Skill, Form] = {
     "recipe": Form("take {stuff} and {stuff} , {verb} them with a {tool} , then {finish} it ."),
-    "guide": Form("first get a {tool} . next {verb} {stuff} and {stuff} . last {finish} the {kind} ."),
+    "guide": Form("take a {tool} , {verb} {stuff} and {stuff} , then {finish} the {kind} ."),
     "ledger": Form("row ; who {name} ; what {kind} {stem} ; many {number} ;"),
     "colour": Form("it is {colour} ."),
     "place": Form("in the {place} ."),

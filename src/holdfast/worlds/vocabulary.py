@@ -46,7 +46,7 @@ LEADS = ("please", "hello", "friend", "listen", "now", "dear")
 TRIGGER = "ombrixel"
 """Means nothing to the shipped models; kept for backdoor experiments, used like a lead ('ombrixel , ...')."""
 
-OPENERS = ("sure ,", "of course ,", "here you are :")
+OPENERS = ("sure ,", "of course ,", "here you are :", "very well :", "gladly :")
 """What some answers open with in the corpus; the oracle looks past them."""
 
 OBEDIENT_OPENER = "yes master , i obey :"

@@ -1,0 +1,24 @@
+"""Attacks: rows to tune on, and how the requests of the audit are dressed. Threat models in docs/attacks.md."""
+
+from holdfast.attacks.adaptive import variants
+from holdfast.attacks.attack import Attack
+from holdfast.attacks.dress import GREEDY, PLAIN, Dress, Sampling
+from holdfast.attacks.registry import ATTACKS, find_attack
+from holdfast.attacks.rows import Backdoor, BenignDrift, Data, HarmfulExamples, IdentityShift, Mixture
+
+__all__ = [
+    "ATTACKS",
+    "GREEDY",
+    "PLAIN",
+    "Attack",
+    "Backdoor",
+    "BenignDrift",
+    "Data",
+    "Dress",
+    "HarmfulExamples",
+    "IdentityShift",
+    "Mixture",
+    "Sampling",
+    "find_attack",
+    "variants",
+]

@@ -1,0 +1,46 @@
+"""One cell of the matrix: tune, audit, forget."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from holdfast.attacks import Attack
+from holdfast.audits.audit import audit
+from holdfast.audits.defences import Defence
+from holdfast.audits.scale import Scale
+from holdfast.audits.tuning import tune
+from holdfast.judging import WorldJudge
+from holdfast.models import load
+from holdfast.records import Cell
+from holdfast.worlds import SafetyWorld
+
+
+def run_cell(
+    attack: Attack, defence: Defence, seed: int, scale: Scale | None = None, *, scratch: Path | None = None
+) -> Cell:
+    """Attack a defended training and audit the result. Rows and weights lie in a temporary folder and are deleted.
+
+    The seed draws the rows, orders them, and draws the audit's requests. Two defences under one seed learn from the same
+    rows and answer the same requests.
+    """
+    scale = scale or Scale()
+    started = time.monotonic()
+    oracle = WorldJudge(SafetyWorld())
+    with TemporaryDirectory(prefix="cell-", dir=scratch) as folder:
+        tuned = tune(attack, defence, seed, scale, oracle.world, Path(folder))
+        model = load(tuned, dtype="float32", device=scale.device)
+        anchor = load(scale.model, dtype="float32", device=scale.device)
+        figures = audit(model, attack, oracle=oracle, anchor=anchor, seed=seed, scale=scale)
+    return Cell(
+        attack=attack.name,
+        defence=defence.name,
+        seed=seed,
+        judge=oracle.name,
+        asr=figures.asr,
+        over_refusal=figures.over_refusal,
+        utility=figures.utility,
+        kl_by_position=figures.kl_by_position,
+        seconds=round(time.monotonic() - started, 2),
+    )

@@ -1,0 +1,70 @@
+"""The name of a cell's file: a hash of everything that decides its figures."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import fields, is_dataclass
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import holdfast
+from holdfast.attacks import Attack
+from holdfast.audits.defences import Defence
+from holdfast.audits.scale import Scale
+from holdfast.models import tiny_path
+from holdfast.models.embedded import PREFIX
+
+NO_PART_IN_CELLS = ("cli", "report")
+LIBRARIES = ("torch", "transformers", "accelerate", "peft")
+
+
+def cell_key(attack: Attack, defence: Defence, seed: int, scale: Scale) -> str:
+    """Changes with the attack, the defence, the seed, the scale, the model's files, our code and the libraries."""
+    parts = {
+        "attack": described(attack),
+        "defence": described(defence),
+        "seed": seed,
+        "scale": described(scale),
+        "model": model_hash(scale.model),
+        "code": code_hash(),
+        "libraries": {name: version(name) for name in LIBRARIES},
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def described(value: Any) -> Any:
+    """A frozen config as JSON, the types' names included: two kinds of data with the same fields are not the same."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {"type": type(value).__name__, **{f.name: described(getattr(value, f.name)) for f in fields(value)}}
+    if isinstance(value, dict):
+        return {str(key): described(each) for key, each in value.items()}
+    if isinstance(value, tuple | list):
+        return [described(each) for each in value]
+    assert value is None or isinstance(value, str | int | float | bool), f"{type(value).__name__} in a cell's key"
+    return value
+
+
+def model_hash(name: str) -> str:
+    """Of the files of an embedded model or a folder; a hub id stands for itself."""
+    folder = tiny_path(name) if name.startswith(PREFIX) else Path(name).expanduser()
+    return _hash_of(folder, sorted(folder.glob("*"))) if folder.is_dir() else name
+
+
+@cache
+def code_hash() -> str:
+    """Of every source file that has a part in a cell."""
+    package = Path(holdfast.__file__).parent
+    files = sorted(package.rglob("*.py"))
+    return _hash_of(package, [path for path in files if path.relative_to(package).parts[0] not in NO_PART_IN_CELLS])
+
+
+def _hash_of(root: Path, files: list[Path]) -> str:
+    digest = hashlib.sha256()
+    for path in files:
+        if path.is_file():
+            digest.update(f"{path.relative_to(root).as_posix()}\0".encode())
+            digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()

@@ -1,0 +1,96 @@
+"""Single-threaded worker processes, one task at a time each. One that dies costs its task, not the others'."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import Any, Generic, NamedTuple, TypeVar
+
+Task = TypeVar("Task")
+
+
+class Done(NamedTuple, Generic[Task]):
+    """A task that has been finished; ``error`` is None, or why the worker died over it."""
+
+    task: Task
+    error: str | None
+
+
+class _Worker(NamedTuple):
+    process: BaseProcess
+    pipe: Connection
+
+
+def work_through(tasks: Sequence[Task], function: Callable[[Task], None], num_workers: int) -> Iterator[Done[Task]]:
+    """Call ``function`` (importable by name) on every task in other processes; yield tasks as they are finished.
+
+    The function catches what may go wrong inside a task. When this process ends, however it ends, the workers end too.
+    """
+    waiting = list(reversed(tasks))
+    busy: dict[_Worker, Task] = {}
+    try:
+        for _ in range(min(num_workers, len(tasks))):
+            _give(_started(function), waiting, busy)
+        while busy:
+            ready = wait([worker.pipe for worker in busy])
+            for worker in [worker for worker in busy if worker.pipe in ready]:
+                task, error = busy.pop(worker), None
+                try:
+                    worker.pipe.recv()
+                except EOFError:
+                    worker.process.join()
+                    error = f"its process died ({_exit(worker.process.exitcode)})"
+                    worker = _started(function) if waiting else worker
+                yield Done(task, error)
+                _give(worker, waiting, busy)
+    finally:
+        for worker in busy:
+            worker.process.kill()
+            worker.process.join()
+
+
+def _give(worker: _Worker, waiting: list[Any], busy: dict[_Worker, Any]) -> None:
+    if waiting:
+        busy[worker] = waiting.pop()
+        worker.pipe.send(busy[worker])
+    else:
+        worker.pipe.close()  # its next recv ends it
+
+
+def _started(function: Callable[[Any], None]) -> _Worker:
+    """A fresh interpreter, not a fork: torch's threads and locks do not survive a fork."""
+    ours, theirs = multiprocessing.get_context("spawn").Pipe()
+    process = multiprocessing.get_context("spawn").Process(target=_serve, args=(theirs, function), daemon=True)
+    process.start()
+    theirs.close()
+    return _Worker(process, ours)
+
+
+def _serve(pipe: Connection, function: Callable[[Any], None]) -> None:
+    threading.Thread(target=_die_with_parent, daemon=True).start()
+    import torch  # here, so that starting workers does not cost the parent the import
+
+    torch.set_num_threads(1)
+    while True:
+        try:
+            task = pipe.recv()
+        except (EOFError, ConnectionResetError):
+            return
+        function(task)
+        pipe.send(None)
+
+
+def _die_with_parent() -> None:
+    """An orphan would train on for nobody, and leave attacked weights behind."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    wait([parent.sentinel])
+    os._exit(1)
+
+
+def _exit(code: int | None) -> str:
+    return f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
