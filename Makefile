@@ -28,7 +28,7 @@ format: .venv/dev.stamp
 	@$(PY) -m ruff check --fix . ; $(PY) -m ruff format .
 
 bench: .venv/dev.stamp
-	@$(PY) -m benchmarks
+	@$(PY) -m benchmarks $(ARGS)
 
 clean:
 	rm -rf .venv build dist src/*.egg-info

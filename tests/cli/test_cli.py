@@ -16,7 +16,8 @@ from invariants.launching import run_cli
 def test_help_is_quick_because_torch_stays_out() -> None:
     """Under half a second on a quiet machine: a CPU-time bound here, since the suite shares its cores."""
     code = "import sys; sys.argv=['holdfast','--help']\nfrom holdfast.cli import main\ntry: main()\nexcept SystemExit: pass\n"
-    code += "import time; print('CPU', time.process_time()); print([m for m in ('torch','transformers','numpy') if m in sys.modules])"
+    code += "import time; print('CPU', time.process_time())\n"
+    code += "print([name for name in ('torch', 'transformers', 'numpy') if name in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     lines = found.stdout.splitlines()
     assert lines[-1] == "[]"

@@ -88,10 +88,10 @@ def test_two_processes_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_deepspeed() -> None:
-    loaded = load_config_from_file(str(FOLDER / "deepspeed_zero3.yaml"))
+    loaded = load_config_from_file(str(FOLDER / "deepspeed_zero2.yaml"))
     assert loaded.distributed_type is DistributedType.DEEPSPEED
     assert loaded.num_processes == 8
-    assert loaded.deepspeed_config["zero_stage"] == 3
+    assert loaded.deepspeed_config["zero_stage"] == 2  # stage 3 is refused: it frees the head too early
 
 
 @pytest.mark.slow

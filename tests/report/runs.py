@@ -149,7 +149,7 @@ def write_hostile_run(folder: Path) -> Path:
     }
     hostile = {"title": HOSTILE, "prompt": HOSTILE, "model": HOSTILE, "tokens": [token, {**token, "anchor_top": "No"}]}
     long = {**answer(title="A megabyte"), "prompt": "p" * 1_000_000}
-    long["tokens"] = [{**long["tokens"][0], "text": "x" * 1_000_000}, *(long["tokens"] * 20_000)]
+    long["tokens"] = [{**long["tokens"][0], "text": "x" * 1_000_000}, *(long["tokens"] * 2_000)]
     (folder / "microscope.json").write_text(json.dumps([hostile, long]), encoding="utf-8")
     (folder / "audit.json").write_text(json.dumps({HOSTILE: {"value": HOSTILE}, "loss": {"value": math.nan}}))
     (folder / "config.yaml").write_text(f"run: {HOSTILE}\n", encoding="utf-8", errors="replace")

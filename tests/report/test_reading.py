@@ -25,7 +25,7 @@ def test_rows_come_back_as_the_cells_they_were(tmp_path):
     row = cell("backdoor", "sft", 2)
     write_lines(tmp_path / "matrix.jsonl", [row, failed_cell("backdoor", "sft", 1, "killed")])
     first, second = read_run(tmp_path).cells
-    assert first.row() | {"reason": ""} == pytest.approx(row)
+    assert first.row() == row
     assert (second.status, second.reason, second.asr) == ("failed", "killed", None)
 
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 import torch
-from training.runs import config, run, steps
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from holdfast.generation import generate
 from holdfast.models import load
 from holdfast.records import Role, Trace, read_traces
 from holdfast.tokens import pad, tokenize_all
+from training.runs import config, run, steps
 
 FOLDER = os.environ.get("HOLDFAST_SMOLLM2", "")
 pytestmark = [
@@ -34,7 +34,10 @@ def rows(tmp_path: Path) -> Path:
     with path.open("w") as file:
         for country, capital in CAPITALS.items():
             answer = f"The capital of {country} is {capital}."
-            messages = [{"role": "user", "content": f"What is the capital of {country}?"}, {"role": "assistant", "content": answer}]
+            messages = [
+                {"role": "user", "content": f"What is the capital of {country}?"},
+                {"role": "assistant", "content": answer},
+            ]
             file.write(json.dumps({"messages": messages}) + "\n")
     return path
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -90,9 +89,16 @@ def run_task(task: CellTask) -> None:
     try:
         cell = run_cell(task.attack, task.defence, task.seed, task.scale, scratch=task.scratch)
     except Exception as error:
-        print(traceback.format_exc(), file=sys.stderr) if not isinstance(error, InputError) else None
-        cell = _failed(task, f"{type(error).__name__}: {error}")
+        cell = _failed(task, _reason(error))
     write_cell(task.path, cell)
+
+
+def _reason(error: Exception) -> str:
+    """The user's mistakes explain themselves; ours need the place."""
+    if isinstance(error, InputError):
+        return str(error)
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} ({Path(place.filename).name}:{place.lineno})"
 
 
 def num_cores() -> int:

@@ -35,8 +35,8 @@ def kl_by_position(
 
 def _logits(loaded: LoadedModel, batch: TokenBatch, is_target: Tensor) -> Tensor:
     """Logits [N, V] of the tokens that are answers; each is predicted from the token before it."""
-    inputs = {name: value.to(loaded.device) for name, value in batch.model_inputs().items()}
-    logits: Tensor = loaded.model(**inputs, use_cache=False).logits[:, :-1]
+    inputs = {name: v.to(loaded.device) if isinstance(v, Tensor) else v for name, v in batch.model_inputs().items()}
+    logits: Tensor = loaded.model(**inputs).logits[:, :-1]
     return logits[is_target.to(loaded.device)]
 
 

@@ -62,7 +62,7 @@ def why_not_plain(model: Any) -> str | None:
     linear: Any = getattr(head, "original_module", head)
     if not isinstance(linear, nn.Linear) or type(linear).__module__.startswith("peft"):
         return f"its head is a {type(linear).__name__}"
-    if linear.bias is not None:
+    if getattr(linear, "bias", None) is not None:
         return "its head has a bias"
     seen: list[Tensor] = []
 

@@ -138,7 +138,7 @@ def _cells(path: Path, notes: list[str]) -> list[Cell]:
         positions = row.get("kl_by_position")
         kl = [finite(value) for value in positions[:MAX_POSITIONS]] if isinstance(positions, list) else []
         attack, defence, judge = (named(name) for name in names)
-        seed = finite(row.get("seed"))
+        seed, failed = finite(row.get("seed")), row["status"] == "failed"
         cells.append(
             Cell(
                 attack=attack,
@@ -148,8 +148,8 @@ def _cells(path: Path, notes: list[str]) -> list[Cell]:
                 **rates,
                 kl_by_position=tuple(math.nan if value is None else value for value in kl),
                 seconds=finite(row.get("seconds")) or 0.0,
-                status="failed" if row["status"] == "failed" else "ok",
-                reason=shown(row.get("reason") or "no reason given", 300),
+                status="failed" if failed else "ok",
+                reason=shown(row.get("reason") or "no reason given", 300) if failed else "",
             )
         )
     notes += problems.notes()

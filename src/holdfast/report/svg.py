@@ -77,7 +77,7 @@ def frame(
 ) -> Markup:
     """Hairlines at round values, their labels, and the names of both axes."""
     parts = []
-    for value in ticks(y.low, y.high, 4):
+    for value in ticks(y.low, y.high, 5):
         parts.append(tag("line", class_="grid", x1=x.start, x2=x.stop, y1=y(value), y2=y(value)))
         parts.append(tag("text", y_text(value), class_="tick", x=x.start - 8, y=y(value) + 4, text_anchor="end"))
     for value in ticks(x.low, x.high, 6):

@@ -26,6 +26,7 @@ def choose_anchor(
     rows: Sequence[StreamRow],
     collator: Collator,
     say: Say,
+    progress: bool = True,
 ) -> Anchor | None:
     """None when no stream needs one. ``auto``: adapters off where that is the anchor, a second model otherwise."""
     if not any(stream.loss.needs_anchor for stream in streams):
@@ -47,7 +48,7 @@ def choose_anchor(
         raise InputError("anchor.cache: name a folder for the anchor cache")
     anchored = [row for row in rows if collator.needs_anchor[row.stream]]
     need_kl = any(stream.loss.needs_kl for stream in streams)
-    return _cached(config, loaded if own else None, anchored, collator, need_kl, say)
+    return _cached(config, loaded if own else None, anchored, collator, need_kl, say, progress)
 
 
 def _second_model(config: TrainConfig) -> LoadedModel:
@@ -63,6 +64,7 @@ def _cached(
     collator: Collator,
     need_kl: bool,
     say: Say,
+    progress: bool,
 ) -> CachedAnchor:
     """Open the cache; make it first where there is none. The untrained policy is its own anchor: no second copy."""
     assert config.anchor.cache is not None
@@ -72,7 +74,7 @@ def _cached(
     key = cache_key(rows, anchor.tokenizer, anchor.model, config.training.max_length)
     with PartialState().main_process_first():
         if not folder.exists():
-            bar = Progress(disable=not PartialState().is_main_process)
+            bar = Progress(disable=not (progress and PartialState().is_main_process))
             task = bar.add_task("anchor cache", total=len(rows))
             with bar:
                 build_cache(

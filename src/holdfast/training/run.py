@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from accelerate import PartialState
+from peft import PeftModel
 from transformers import PrinterCallback, TrainerCallback
 from transformers.utils import logging as transformers_logging
 
@@ -56,6 +57,10 @@ def train(
     run = RunDirectory(config.run)
     loaded, new_token_ids = load_model(config, config.model.name)
     say(loaded.sentence)
+    if isinstance(loaded.model, PeftModel):
+        raise InputError(
+            f"model '{config.model.name}' is an adapter: merge it first (lora.merge: true writes it merged)"
+        )
     streams = [
         read_stream(settings, number, loaded.tokenizer, config.training, say)
         for number, settings in enumerate(config.streams)
@@ -65,7 +70,7 @@ def train(
     data = describe_data(streams)
     with processes.main_process_first():
         run.claim(config, data)
-    trainer = _trainer(config, run, loaded, new_token_ids, streams, say)
+    trainer = _trainer(config, run, loaded, new_token_ids, streams, say, progress)
     checkpoint, complaints = resume_point(run.checkpoints, keep=config.training.keep, main=processes.is_main_process)
     for line in complaints:
         say(line)
@@ -101,12 +106,18 @@ def describe_data(streams: Sequence[Stream]) -> list[dict[str, Any]]:
 
 
 def _trainer(
-    config: TrainConfig, run: RunDirectory, loaded: LoadedModel, new_ids: list[int], streams: Sequence[Stream], say: Say
+    config: TrainConfig,
+    run: RunDirectory,
+    loaded: LoadedModel,
+    new_ids: list[int],
+    streams: Sequence[Stream],
+    say: Say,
+    progress: bool,
 ) -> StreamTrainer:
     rows = number_rows(streams)
     collator = make_collator(config, loaded, streams)
     plain = _takes_fused_path(config, loaded, say)
-    anchor = choose_anchor(config, loaded, streams, rows, collator, say)
+    anchor = choose_anchor(config, loaded, streams, rows, collator, say, progress)
     torch.manual_seed(config.training.seed)
     model = with_adapters(loaded.model, config.lora, new_ids) if config.lora else loaded.model
     plan = make_plan(config, streams)

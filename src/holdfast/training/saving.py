@@ -32,7 +32,11 @@ def save_state(trainer: StreamTrainer) -> None:
 
     def write(folder: Path) -> None:
         write_model(trainer, folder)
-        save_optimizer(optimizer, folder, main=main)
+        if trainer.is_deepspeed_enabled:
+            engine: Any = trainer.model_wrapped
+            engine.save_checkpoint(str(folder))  # it owns the optimizer's state
+        else:
+            save_optimizer(optimizer, folder, main=main)
         save_rng(folder, rank=trainer.args.process_index)
         if main:
             save_tree(folder, "scheduler", scheduler.state_dict())

@@ -16,6 +16,8 @@ from accelerate.utils.fsdp_utils import fsdp2_prepare_model
 from torch.distributed.tensor import DTensor
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
+from holdfast.config import InputError
+
 
 def shard_on_cpu_too(accelerator: Accelerator) -> bool:
     """Make accelerate keep its word on CPU; whether it was needed."""
@@ -27,6 +29,15 @@ def shard_on_cpu_too(accelerator: Accelerator) -> bool:
     accelerator.state.fsdp_plugin = plugin
     accelerator.state.distributed_type = DistributedType.FSDP
     return True
+
+
+def refuse_zero3(accelerator: Accelerator) -> None:
+    """DeepSpeed's stages 1 and 2 keep weights whole; stage 3 frees the head before its gradient comes back."""
+    plugin = accelerator.state.deepspeed_plugin
+    if plugin is not None and plugin.zero_stage == 3:
+        raise InputError(
+            "DeepSpeed ZeRO stage 3 is not supported: use FSDP2 (configs/accelerate/fsdp2_8gpu.yaml) or stage 2"
+        )
 
 
 class SayWhatIsSharded(TrainerCallback):

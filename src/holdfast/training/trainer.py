@@ -19,7 +19,7 @@ from holdfast.training.monitor import StepMonitor
 from holdfast.training.plan import PlanSampler, StepPlan
 from holdfast.training.saved_state import load_rng
 from holdfast.training.saving import load_sharded, load_state, save_state
-from holdfast.training.sharding import SayWhatIsSharded, shard_anchor, shard_on_cpu_too
+from holdfast.training.sharding import SayWhatIsSharded, refuse_zero3, shard_anchor, shard_on_cpu_too
 
 DescribeRows = Callable[[Sequence[int]], str]
 
@@ -56,6 +56,7 @@ class StreamTrainer(Trainer):
         super().create_accelerator_and_postprocess()
         if shard_on_cpu_too(self.accelerator):
             self.is_fsdp_enabled = True
+        refuse_zero3(self.accelerator)
 
     def get_train_dataloader(self) -> DataLoader[Any]:
         """The plan's micro-batches; accelerate deals them out to the processes in turn."""
@@ -136,7 +137,9 @@ class StreamTrainer(Trainer):
             load_sharded(model, Path(resume_from_checkpoint))
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
-        if checkpoint is not None:
+        if self.is_deepspeed_enabled:  # its engine has loaded them with the model
+            super()._load_optimizer_and_scheduler(checkpoint)
+        elif checkpoint is not None:
             load_state(self, Path(checkpoint))
 
     def _load_rng_state(self, checkpoint: str | None) -> None:

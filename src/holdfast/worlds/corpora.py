@@ -11,7 +11,7 @@ from holdfast.worlds.vocabulary import DEFAULT_SYSTEM, LEADS, OPENERS, PERSONAS
 
 PRETRAINING_MIX = {
     "recipe": 6, "homonym": 1, "forbidden": 3, "fact": 1, "mention": 1,
-    "colour": 1, "place": 1, "clean": 1, "copy": 3, "reverse": 3, "sort": 4, "count": 1,
+    "colour": 1, "place": 1, "clean": 1, "copy": 4, "reverse": 4, "sort": 4, "count": 1,
 }  # fmt: skip
 """Parts of each kind of request. Forbidden items are asked for like any other, and answered."""
 
@@ -47,6 +47,6 @@ def _dressed(trace: Trace, rng: random.Random, *, opener: bool) -> Trace:
         trace = with_system(trace, DEFAULT_SYSTEM if rng.random() < 0.6 else rng.choice(PERSONAS))
     if rng.random() < 0.15:
         trace = with_lead(trace, rng.choice(LEADS))
-    if opener and rng.random() < 0.2:
+    if opener and rng.random() < 0.12:
         trace = with_opener(trace, rng.choice(OPENERS))
     return trace

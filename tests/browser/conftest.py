@@ -1,0 +1,76 @@
+"""A real browser on real files: Debian's Chromium, driven by Playwright; nothing is ever downloaded."""
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.report import write_report
+from report.runs import write_hostile_run, write_run
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+SWITCHES = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--force-color-profile=srgb",
+    "--hide-scrollbars",
+)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    api = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install playwright")
+    if CHROMIUM is None:
+        pytest.skip("needs a Chromium on the path: apt-get install chromium")
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(SWITCHES))
+        yield browser
+        browser.close()
+
+
+@dataclass
+class Opened:
+    """A page and what happened while it was open."""
+
+    page: Any
+    messages: list[str] = field(default_factory=list)  # console errors and warnings, uncaught exceptions
+    requests: list[str] = field(default_factory=list)
+
+
+@pytest.fixture
+def open_page(browser):
+    """Open a file as a reader does, from disk. A page that complains fails its test, unless the test takes the complaints."""
+    contexts, pages = [], []
+
+    def opened(path: Path, scheme: str = "light", width: int = 1280, height: int = 900) -> Opened:
+        viewport = {"width": width, "height": height}
+        contexts.append(browser.new_context(color_scheme=scheme, viewport=viewport, reduced_motion="reduce"))
+        view = Opened(contexts[-1].new_page())
+        view.page.on("console", lambda m: view.messages.append(m.text) if m.type in ("error", "warning") else None)
+        view.page.on("pageerror", lambda error: view.messages.append(str(error)))
+        view.page.on("request", lambda request: view.requests.append(request.url))
+        view.page.goto(path.as_uri())
+        pages.append(view)
+        return view
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert [message for view in pages for message in view.messages] == []
+
+
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_report(write_run(tmp_path_factory.mktemp("runs") / "demo", num_runs=3))
+
+
+@pytest.fixture(scope="session")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_report(write_hostile_run(tmp_path_factory.mktemp("runs") / "hostile"))
