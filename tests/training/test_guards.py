@@ -85,7 +85,7 @@ def test_a_finished_run_stays_as_it_is(tmp_path: Path, small_model: Path) -> Non
 
 def test_ctrl_c_saves_and_exits_130_and_the_same_command_goes_on(tmp_path: Path, small_model: Path) -> None:
     """A real process gets a real SIGINT; the resumed run ends where an uninterrupted one does."""
-    settings = config(tmp_path / "run", small_model, training={"max_steps": 400, "lr": 1e-3})
+    settings = config(tmp_path / "run", small_model, training={"max_steps": 150, "lr": 1e-3})
     path = tmp_path / "config.yaml"
     path.write_text(yaml.safe_dump(settings.model_dump(mode="json")))
     command = [sys.executable, "-m", "holdfast", "train", str(path), "--quiet"]
@@ -99,12 +99,12 @@ def test_ctrl_c_saves_and_exits_130_and_the_same_command_goes_on(tmp_path: Path,
     assert child.returncode == 130, said
     assert "saved; run the same command to go on" in said
     stopped_at = json.loads(log.read_text().splitlines()[-1])["step"]
-    assert stopped_at < 400
+    assert stopped_at < 150
     good, _ = newest_good(tmp_path / "run" / "checkpoints")
     assert good is not None
     assert good.name == f"step-{stopped_at:06d}"
     run(settings)
-    whole = config(tmp_path / "whole", small_model, training={"max_steps": 400, "lr": 1e-3})
+    whole = config(tmp_path / "whole", small_model, training={"max_steps": 150, "lr": 1e-3})
     run(whole)
     assert steps(tmp_path / "run") == steps(tmp_path / "whole")
     resumed, uninterrupted = weights(tmp_path / "run" / "model"), weights(tmp_path / "whole" / "model")

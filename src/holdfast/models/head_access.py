@@ -68,7 +68,8 @@ def why_not_plain(model: Any) -> str | None:
 
     def keep_hidden(hidden: Tensor, head: nn.Module) -> Tensor:
         seen.append(hidden)
-        return type(head).forward(head, hidden)
+        logits: Tensor = type(head).forward(head, hidden)
+        return logits
 
     ids = torch.arange(1, 9, device=linear.weight.device).remainder(linear.weight.shape[0])[None]
     was_training = model.training

@@ -93,7 +93,7 @@ def embedded_json(value: object) -> Markup:
 
 def _template() -> jinja2.Template:
     environment = jinja2.Environment(
-        autoescape=False, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     return environment.from_string(_asset("page.html.j2"))
 

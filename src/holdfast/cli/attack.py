@@ -1,0 +1,23 @@
+"""`holdfast attack CONFIG key=value ...`: the matrix of attacks and defences."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from holdfast.cli.output import json_option
+
+
+def attack(
+    config: Annotated[Path, typer.Argument(help="A YAML file, such as configs/matrix.yaml")],
+    overrides: Annotated[list[str] | None, typer.Argument(help="Settings to change, such as seeds=[0]")] = None,
+    json: json_option = None,
+) -> None:
+    """Attacks x defences x seeds in the embedded world. Cells are kept: the same command again goes on."""
+    from holdfast.cli.matrix import run_and_show
+    from holdfast.config.loading import load_config
+    from holdfast.config.matrix import MatrixConfig
+
+    run_and_show(load_config(MatrixConfig, config, overrides or []), json)
