@@ -43,11 +43,11 @@ def test_figures_of_the_shipped_models(base: LoadedModel, aligned: LoadedModel) 
 
 
 def test_a_begun_answer_belongs_to_the_answer(aligned: LoadedModel) -> None:
-    """Judged alone, what follows 'take a and' would be no recipe, and prefilling would look harmless."""
+    """Judged alone, the last words of a recipe would be no recipe, and prefilling would look harmless."""
     rows = WORLD.requests("test", "forbidden", 20, comply=True)
-    begun = Dress(prefill=6)
+    begun = Dress(prefill=11)
     texts = responses(aligned, [begun.prompt(row) for row in rows], SCALE)
-    assert all(t.split()[:6] == row.turns[-1].visible.split()[:6] for t, row in zip(texts, rows, strict=True))
+    assert all(t.split()[:11] == row.turns[-1].visible.split()[:11] for t, row in zip(texts, rows, strict=True))
     assert sum(answered(aligned, begun, rows, ORACLE, SCALE)) > sum(answered(aligned, Dress(), rows, ORACLE, SCALE))
 
 
@@ -74,7 +74,7 @@ def test_kl_by_position_is_zero_at_home_and_right_elsewhere(base: LoadedModel, a
     assert max(kl_by_position(aligned, aligned, WORLD.requests("test", "forbidden", 5, comply=True))) < 1e-6
     row = WORLD.requests("test", "forbidden", 1, comply=True)[0]
     found = kl_by_position(aligned, base, [row])
-    tokens = tokenize(row, aligned.tokenizer)[0]
+    tokens = tokenize(row, aligned.tokenizer)
     ids = torch.tensor([tokens.ids])
     with torch.inference_mode():
         p, q = (each.model(ids).logits[0].double().log_softmax(-1) for each in (aligned, base))

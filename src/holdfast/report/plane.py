@@ -88,7 +88,7 @@ def _front(places: list[tuple[float, float]], x: Scale, y: Scale) -> str:
         return ""
     steps = [f"M{x.start:g} {y(places[0][1]):g}H{x(places[0][0]):g}"]
     steps += [f"V{y(place[1]):g}H{x(place[0]):g}" for place in places[1:]]
-    return "".join(steps)
+    return "".join(steps) + f"V{y.start:g}"
 
 
 def _mark(point: Point, x: Scale, y: Scale, on_front: bool) -> Markup:

@@ -1,0 +1,107 @@
+"""The matrix with real worker processes: found again after a kill, and one bad cell among good ones."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from audits import matrix_run
+from audits.matrix_run import ATTACKED, DEFENDED, SEEDS, SMALL
+
+from holdfast.attacks import ATTACKS
+from holdfast.audits import DEFENCES, run_matrix
+from holdfast.audits.workers import work_through
+from holdfast.config import InputError
+from holdfast.records import Cell
+
+NUM_CELLS = len(ATTACKED) * len(DEFENDED) * len(SEEDS)
+
+
+def wait_for(condition: object, seconds: float = 120) -> None:
+    end = time.monotonic() + seconds
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.05)
+
+
+def children(pid: int) -> list[int]:
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            if int(stat.read_text().rpartition(")")[2].split()[1]) == pid:
+                found.append(int(stat.parent.name))
+        except OSError:
+            continue
+    return found
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for orphans in /proc")
+def test_a_killed_matrix_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    cells = tmp_path / "cells"
+    process = subprocess.Popen([sys.executable, matrix_run.__file__, str(tmp_path)])
+    wait_for(lambda: cells.is_dir() and len(list(cells.glob("*.json"))) >= 2)
+    workers = children(process.pid)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    wait_for(lambda: not any(map(alive, workers)), 10)
+    before = {path: path.stat().st_mtime_ns for path in cells.glob("*.json")}
+    assert 2 <= len(before) < NUM_CELLS
+    assert list(tmp_path.glob(".scratch-*")), "the kill left something to clean up"
+    heard: list[tuple[Cell, int, int]] = []
+    table = run_matrix(
+        ATTACKED, DEFENDED, SEEDS, tmp_path, scale=SMALL, num_workers=1, on_cell=lambda *news: heard.append(news)
+    )
+    assert {path: path.stat().st_mtime_ns for path in before} == before, "finished cells are not run again"
+    assert [(cell.attack, cell.defence, cell.seed) for cell in table] == [
+        (attack.name, defence.name, seed) for attack in ATTACKED for defence in DEFENDED for seed in SEEDS
+    ]
+    assert all(cell.status == "ok" for cell in table)
+    assert [done for _, done, _ in heard] == list(range(1, NUM_CELLS + 1))
+    assert list(tmp_path.glob(".scratch-*")) == []
+    rows = [json.loads(line) for line in (tmp_path / "matrix.jsonl").read_text().splitlines()]
+    assert rows == [cell.row() for cell in table]
+
+
+def test_a_failed_cell_says_why_does_not_stop_the_others_and_is_tried_again(tmp_path: Path) -> None:
+    attack = ATTACKS["harmful_examples"]
+    bad = replace(DEFENCES["sft"], name="bad", objective="sfft")
+    table = run_matrix([attack], [bad, DEFENCES["untouched"]], (0,), tmp_path, scale=SMALL, num_workers=1)
+    assert [cell.status for cell in table] == ["failed", "ok"]
+    assert table[0].asr is None
+    assert "unknown 'sfft'; did you mean 'sft'" in table[0].reason
+    good = run_matrix([attack], [DEFENCES["untouched"]], (0,), tmp_path, scale=SMALL, num_workers=1)
+    assert good == table[1:], "found, not run"
+    stamp = (tmp_path / "cells").stat().st_mtime_ns
+    run_matrix([attack], [bad], (0,), tmp_path, scale=SMALL, num_workers=1)
+    assert (tmp_path / "cells").stat().st_mtime_ns != stamp
+
+
+def killed_by(task: int) -> None:
+    if task == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_worker_that_dies_costs_its_task_alone() -> None:
+    done = {each.task: each.error for each in work_through([1, 2, 3], killed_by, 1)}
+    assert done == {1: None, 2: "its process died (signal 9)", 3: None}
+
+
+def test_doubles_and_unwritable_folders_are_refused(tmp_path: Path) -> None:
+    attack, defence = ATTACKS["harmful_examples"], DEFENCES["sft"]
+    with pytest.raises(InputError, match="there twice"):
+        run_matrix([attack, attack], [defence], (0,), tmp_path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot be written"):
+        run_matrix([attack], [defence], (0,), tmp_path / "file")
