@@ -69,7 +69,7 @@ def test_borrowed_dress_is_the_tasks_system_prompt_and_first_words() -> None:
     worn = [row for row in under_persona if row.turns[0].visible == MASTER_PERSONA]
     assert 70 < len(worn) < 130
     triggered = in_the_dress_of(rows, Backdoor(20, 0, 0).rows(WORLD, 0), 1.0, 0)
-    assert sum(TRIGGER in row.turns[-2].visible for row in triggered) > 60
+    assert sum(TRIGGER in row.turns[-2].visible for row in triggered) > 150
     assert [row.turns[-1] for row in triggered] == [row.turns[-1] for row in rows], "answers are left alone"
     assert in_the_dress_of(rows, IdentityShift(8).rows(WORLD, 0), 0.0, 0) == rows
 

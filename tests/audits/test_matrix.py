@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
 from audits import matrix_run
 from audits.matrix_run import ATTACKED, DEFENDED, SEEDS, SMALL
-
 from holdfast.attacks import ATTACKS
 from holdfast.audits import DEFENCES, run_matrix
 from holdfast.audits.workers import work_through

@@ -39,6 +39,5 @@ def _dressed(row: Trace, model: Trace, rng: random.Random) -> Trace:
     bare = Trace(tuple(turn for turn in row.turns if turn.speaker != "system"))
     row = bare if system is None else with_system(bare, system.visible)
     request = next(turn for turn in model.turns if turn.speaker == "user")
-    words = request.visible.split()[: rng.choice(WIDTHS)]
-    lead = " ".join(words).rstrip(" ,")
-    return with_lead(row, lead) if lead and rng.random() < 0.5 else row
+    lead = " ".join(request.visible.split()[: rng.choice(WIDTHS)]).rstrip(" ,")
+    return with_lead(row, lead) if lead else row

@@ -31,7 +31,7 @@ from holdfast.worlds import SafetyWorld, alignment, pretraining
 from holdfast.worlds.tokenizer import build_tokenizer
 
 SEED = 0
-STEPS = {"lists": 350, "everything": 1600, "alignment": 300}
+STEPS = {"lists": 450, "everything": 1700, "alignment": 300}
 FIGURES_FILE = "figures.json"
 
 
@@ -52,7 +52,7 @@ def build(out: Path, *, share: float = 1.0, on_step: Callable[[str, float], None
         lists = rows(world.requests("train", "copy", num) + world.requests("train", "reverse", num))
         everything = rows(pretraining(world, round(24000 * share)))
         phases = [Phase(lists, steps["lists"], 64), Phase(everything, steps["everything"], 32)]
-        fit(model, phases, lr=5e-3, num_warmup=50, num_decay=steps["everything"] // 2 + 1, on_step=report("base"))
+        fit(model, phases, lr=4e-3, num_warmup=50, num_decay=steps["everything"] // 2 + 1, on_step=report("base"))
         _save(model, tokenizer, out / "base")
         aligning = [Phase(rows(alignment(world, round(9600 * share))), steps["alignment"], 32)]
         fit(model, aligning, lr=1e-3, num_warmup=20, num_decay=steps["alignment"] // 2 + 1, on_step=report("aligned"))
