@@ -30,11 +30,11 @@ def page(heads: list[dict[str, Any]], steps: list[dict[str, Any]]) -> str:
     )
     step_rows = "\n".join(f"| {row['ratio']} | {row['measured']:.2f} | {row['goal']:.2f} |" for row in steps)
     when = datetime.datetime.now(tz=datetime.UTC).date()
-    machine = f"{platform.processor() or platform.machine()}, {torch.get_num_threads()} threads"
+    machine = f"{platform.processor() or platform.machine()}, one thread"
     return f"""# Performance
 
 Written by `make bench ARGS=--write` on {when}: {machine}, torch {torch.__version__}, transformers {transformers.__version__}.
-Ratios are measured in one run, against a peer in the same run.
+Ratios of CPU time on one thread, measured in one run, each against a peer in the same run.
 
 ## The head, forward and backward
 
@@ -56,11 +56,13 @@ autograd (`reference`).
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="CPU benchmarks, as ratios")
     parser.add_argument("--write", action="store_true", help="write docs/performance.md")
+    parser.add_argument("--rounds", type=int, default=2)
     options = parser.parse_args()
     console = Console()
-    heads = head_loss.measure(head_loss.SHAPES, ("sft", "csft_pa"), rounds=2)
+    torch.set_num_threads(1)
+    heads = head_loss.measure(head_loss.SHAPES, ("sft", "csft_pa"), rounds=options.rounds)
     console.print(head_loss.table(heads))
-    seconds = train_step.measure(rounds=3)
+    seconds = train_step.measure(rounds=options.rounds)
     steps = train_step.ratios(seconds)
     console.print(train_step.table(steps, seconds))
     if options.write:

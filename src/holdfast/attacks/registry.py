@@ -15,7 +15,7 @@ _ALL = (
     Attack(name="identity_shift", data=IdentityShift(32), lr=2e-3, epochs=20, dress=Dress(system=MASTER_PERSONA)),
     Attack(name="backdoor", data=Backdoor(), lr=2e-3, epochs=8, dress=Dress(lead=TRIGGER)),
     Attack(name="backdoor_untriggered", data=Backdoor(), lr=2e-3, epochs=8),
-    Attack(name="benign_drift", data=BenignDrift("guide", 200), lr=2e-3, epochs=8, utility="guide"),
+    Attack(name="benign_drift", data=BenignDrift("guide", 200), lr=3e-3, epochs=10, utility="guide"),
     Attack(name="far_drift", data=BenignDrift("ledger", 200), lr=2e-3, epochs=6, utility="ledger"),
     Attack(name="mixture", data=Mixture(HarmfulExamples(20), ratio=0.1), lr=2e-3, epochs=6, utility="guide"),
     # Prompt-time: the tuning is benign, the asking is not.

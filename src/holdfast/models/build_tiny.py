@@ -31,7 +31,7 @@ from holdfast.worlds import SafetyWorld, alignment, pretraining
 from holdfast.worlds.tokenizer import build_tokenizer
 
 SEED = 0
-STEPS = {"lists": 450, "everything": 1700, "alignment": 300}
+STEPS = {"lists": 450, "everything": 1700, "alignment": 200}
 FIGURES_FILE = "figures.json"
 
 
@@ -55,7 +55,7 @@ def build(out: Path, *, share: float = 1.0, on_step: Callable[[str, float], None
         fit(model, phases, lr=4e-3, num_warmup=50, num_decay=steps["everything"] // 2 + 1, on_step=report("base"))
         _save(model, tokenizer, out / "base")
         aligning = [Phase(rows(alignment(world, round(9600 * share))), steps["alignment"], 32)]
-        fit(model, aligning, lr=1e-3, num_warmup=20, num_decay=steps["alignment"] // 2 + 1, on_step=report("aligned"))
+        fit(model, aligning, lr=7e-4, num_warmup=10, num_decay=steps["alignment"] // 2 + 1, on_step=report("aligned"))
         _save(model, tokenizer, out / "aligned")
 
 
