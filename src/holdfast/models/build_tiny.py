@@ -70,12 +70,11 @@ def measure_stored(out: Path) -> dict[str, dict[str, Rate]]:
     return figures
 
 
-def write_figures(out: Path, figures: dict[str, dict[str, Rate]], seconds: float) -> None:
+def write_figures(out: Path, figures: dict[str, dict[str, Rate]]) -> None:
     """The figures and the hashes of the weights they belong to."""
     content = {
         "command": "python -m holdfast.models.build_tiny",
         "decoding": "greedy; requests held out from training; 95 % Wilson intervals",
-        "seconds": round(seconds),
         "torch": torch.__version__,
         "transformers": transformers.__version__,
         "cpu": torch.backends.cpu.get_cpu_capability(),
@@ -91,9 +90,9 @@ def weights_hash(folder: Path) -> str:
 
 
 def _save(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
-    model.generation_config.max_new_tokens = None
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+    (folder / "model.safetensors").chmod(0o644)  # written as 0600, which an installed package must not be
 
 
 @contextmanager
@@ -143,7 +142,7 @@ def main() -> int:
         build(out, on_step=lambda name, loss: progress.update(tasks[name], advance=1, loss=f"{loss:.3f}"))
     figures = measure_stored(out)
     seconds = time.monotonic() - started
-    write_figures(out, figures, seconds)
+    write_figures(out, figures)
     console.print(_table(figures))
     size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
     console.print(f"{out}: {size / 1e6:.2f} MB, {seconds:.0f} s")
