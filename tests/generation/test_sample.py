@@ -73,16 +73,16 @@ def test_the_checkpoints_own_defaults_are_not_used(base):
 
 
 def test_undos_are_applied_to_the_text_and_kept_in_the_ids():
-    """A model that can only write <UNDO>: every token takes back the one before it, and nothing is left."""
+    """The head is scripted: sun leaf <UNDO> boat <end>."""
     loaded = load("tiny:base", device="cpu")
     (undo,) = add_tokens(loaded.model, loaded.tokenizer)
-    with torch.no_grad():
-        loaded.model.lm_head.weight.mul_(0)
-        loaded.model.lm_head.weight[undo] = 1
-        loaded.model.model.norm.weight.fill_(0)
-    loaded.model.lm_head.register_forward_hook(lambda *_: one_hot(undo, len(loaded.tokenizer)))
-    (completion,) = generate(loaded.model, loaded.tokenizer, ["copy : sun"], max_new_tokens=3)
-    assert (completion.text, completion.num_undos, completion.token_ids) == ("", 3, (undo,) * 3)
+    script = loaded.tokenizer("sun leaf <UNDO> boat <|end|>")["input_ids"]
+    words = iter(script)
+    loaded.model.lm_head.register_forward_hook(lambda *_: one_hot(next(words), len(loaded.tokenizer)))
+    (completion,) = generate(loaded.model, loaded.tokenizer, ["copy : sun"], max_new_tokens=9)
+    assert (completion.text, completion.num_undos) == ("sun boat", 1)
+    assert completion.token_ids == tuple(script[:-1])
+    assert undo in completion.token_ids
 
 
 def one_hot(index, size):

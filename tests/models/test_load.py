@@ -4,6 +4,7 @@ import shutil
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
+from safetensors.torch import load_file, save_file
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from holdfast.config import InputError
@@ -118,7 +119,7 @@ def test_a_pickle_that_would_run_code_does_not_even_when_allowed(folder, tmp_pat
     """weights_only: torch refuses everything but tensors."""
     pickle_weights(folder)
     torch.save({"lm_head.weight": RunsCode(str(tmp_path / "ran"))}, folder / "pytorch_model.bin")
-    with pytest.raises(Exception, match=r"(?i)weights.only|unsupported global|pickle"):
+    with pytest.raises(InputError, match="hold more than tensors"):
         load(str(folder), allow_pickle=True)
     assert not (tmp_path / "ran").exists()
 
@@ -141,6 +142,23 @@ def test_code_that_comes_with_a_model_is_never_run(folder, tmp_path):
     with pytest.raises(InputError, match="comes with code of its own, which holdfast never runs"):
         load(str(folder))
     assert not (tmp_path / "ran").exists()
+
+
+def test_missing_tensors_are_not_made_up(folder):
+    weights = load_file(folder / "model.safetensors")
+    del weights["lm_head.weight"], weights["model.norm.weight"]
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(InputError, match=r"its weights lack 2 tensors, lm_head.weight among them"):
+        load(str(folder))
+
+
+@pytest.mark.parametrize("damage", [lambda raw: raw[: len(raw) // 2], lambda raw: b"{}" + raw, lambda raw: b""])
+def test_damaged_weights_are_one_clear_line(folder, damage):
+    weights = folder / "model.safetensors"
+    weights.write_bytes(damage(weights.read_bytes()))
+    with pytest.raises(InputError, match="could not be loaded") as error:
+        load(str(folder))
+    assert "\n" not in str(error.value)
 
 
 def test_there_is_no_way_to_trust_remote_code():

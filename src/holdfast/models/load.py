@@ -9,9 +9,11 @@ import importlib.util
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any, Literal
 
 import torch
+from safetensors import SafetensorError
 from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
@@ -155,12 +157,19 @@ def _load_whole(
         use_safetensors = None if allow_pickle else True
     try:
         # weights_only=True is transformers' default for pickled weights; said aloud because it is what --allow-pickle promises.
-        model = AutoModelForCausalLM.from_pretrained(
-            source, trust_remote_code=False, use_safetensors=use_safetensors, weights_only=True, **options
+        model, info = AutoModelForCausalLM.from_pretrained(
+            source,
+            trust_remote_code=False,
+            use_safetensors=use_safetensors,
+            weights_only=True,
+            output_loading_info=True,
+            **options,
         )
         tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
-    except (OSError, ValueError, ImportError, KeyError) as error:
+    except (OSError, ValueError, ImportError, KeyError, RuntimeError, UnpicklingError, SafetensorError) as error:
         raise InputError(_explain(name, source, error)) from error
+    if missing := sorted(info["missing_keys"]):  # transformers would go on with random numbers in their place
+        raise InputError(f"model '{name}': its weights lack {len(missing)} tensors, {missing[0]} among them")
     return model, tokenizer
 
 
@@ -220,6 +229,8 @@ def _explain(name: str, source: Path | str, error: Exception) -> str:
     text = str(error)
     if "trust_remote_code" in text or "custom code" in text:
         return f"model '{name}': it comes with code of its own, which holdfast never runs"
+    if isinstance(error, UnpicklingError):
+        return f"model '{name}': its pickled weights hold more than tensors, or are damaged: not loaded"
     if isinstance(source, Path):
         return f"model '{name}': could not be loaded: {_first_line(error)}"
     unreachable = (
