@@ -152,7 +152,7 @@ def test_missing_tensors_are_not_made_up(folder):
         load(str(folder))
 
 
-@pytest.mark.parametrize("damage", [lambda raw: raw[: len(raw) // 2], lambda raw: b"{}" + raw, lambda raw: b""])
+@pytest.mark.parametrize("damage", [lambda raw: raw[: len(raw) // 2], lambda raw: b"{}" + raw, lambda _: b""])
 def test_damaged_weights_are_one_clear_line(folder, damage):
     weights = folder / "model.safetensors"
     weights.write_bytes(damage(weights.read_bytes()))

@@ -43,8 +43,8 @@ class Defence:
     repair: Repair | None = None
 
 
-SAFETY = OwnStream(rows="safety", weight=40.0, batch_size=8, borrow=0.6)
-KEEP = OwnStream(rows="keep", weight=2.0, batch_size=8, borrow=0.3)
+SAFETY = OwnStream(rows="safety", weight=20.0, batch_size=8, borrow=0.6)
+KEEP = OwnStream(rows="keep", weight=1.0, batch_size=8, borrow=0.3)
 
 _ALL = (
     Defence(name="untouched", tune=False),

@@ -11,7 +11,7 @@ from holdfast.cli.output import json_option
 
 
 def attack(
-    config: Annotated[Path, typer.Argument(help="A YAML file, such as configs/matrix.yaml")],
+    config: Annotated[Path, typer.Argument(help="A YAML file, such as configs/attack/matrix.yaml")],
     overrides: Annotated[list[str] | None, typer.Argument(help="Settings to change, such as seeds=[0]")] = None,
     json: json_option = None,
 ) -> None:

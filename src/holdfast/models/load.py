@@ -157,7 +157,7 @@ def _load_whole(
         use_safetensors = None if allow_pickle else True
     try:
         # weights_only=True is transformers' default for pickled weights; said aloud because it is what --allow-pickle promises.
-        model, info = AutoModelForCausalLM.from_pretrained(
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
             source,
             trust_remote_code=False,
             use_safetensors=use_safetensors,
@@ -168,6 +168,7 @@ def _load_whole(
         tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
     except (OSError, ValueError, ImportError, KeyError, RuntimeError, UnpicklingError, SafetensorError) as error:
         raise InputError(_explain(name, source, error)) from error
+    model, info = loaded
     if missing := sorted(info["missing_keys"]):  # transformers would go on with random numbers in their place
         raise InputError(f"model '{name}': its weights lack {len(missing)} tensors, {missing[0]} among them")
     return model, tokenizer
