@@ -11,7 +11,13 @@ from invariants.launching import run_cli
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
     path = tmp_path / "matrix.yaml"
-    settings = {"attacks": ["harmful_examples"], "defences": ["untouched"], "seeds": [0], "num_requests": 12, "workers": 1}
+    settings = {
+        "attacks": ["harmful_examples"],
+        "defences": ["untouched"],
+        "seeds": [0],
+        "num_requests": 12,
+        "workers": 1,
+    }
     path.write_text(yaml.safe_dump({"run": str(tmp_path / "run"), **settings}))
     return path
 
@@ -39,6 +45,8 @@ def test_names_that_do_not_exist_are_told(
     assert "did you mean 'anchored'?" in capsys.readouterr().err
 
 
-def test_report_of_nothing_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_report_of_nothing_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run_cli("report", str(tmp_path / "nowhere"), monkeypatch=monkeypatch) == 2
     assert "no such run directory" in capsys.readouterr().err
