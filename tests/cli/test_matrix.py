@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+
 from invariants.launching import run_cli
 
 
