@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from head_cases import make_head
 
+from heads.head_cases import make_head
 from holdfast import objectives
 from holdfast.heads import Group, Reference, fused_loss, token_stats
 

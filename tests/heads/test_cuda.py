@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from head_cases import SMOOTH, Head, gradients, make_head, mixed
 
+from heads.head_cases import SMOOTH, Head, gradients, make_head, mixed
 from holdfast import objectives
 from holdfast.heads import FusedLoss, Group, Reference, TokenStats, fused_loss
 

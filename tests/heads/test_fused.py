@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from head_cases import Head, assert_same_stats, gradients, make_head
 from torch import Tensor
 
+from heads.head_cases import Head, assert_same_stats, gradients, make_head
 from holdfast import objectives
 from holdfast.heads import (
     FusedLoss,

@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from head_cases import SMOOTH, assert_same_stats, gradients, make_head, mixed
 
+from heads.head_cases import SMOOTH, assert_same_stats, gradients, make_head, mixed
 from holdfast.config import InputError
 from holdfast.heads import Reference, stats_from_logits, token_stats
 

@@ -5,12 +5,12 @@ from math import log
 
 import pytest
 import torch
-from objective_cases import POSITION, by_hand, random_stats
 from torch.nn.functional import logsigmoid
 
 from holdfast import objectives
 from holdfast.config import InputError
 from holdfast.objectives import QI_2024, BetaSchedule
+from objectives.objective_cases import POSITION, by_hand, random_stats
 
 
 def test_by_hand() -> None:

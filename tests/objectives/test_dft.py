@@ -4,10 +4,10 @@ from math import log
 
 import pytest
 import torch
-from objective_cases import by_hand, random_stats
 
 from holdfast import objectives
 from holdfast.heads import TokenStats
+from objectives.objective_cases import by_hand, random_stats
 
 
 def test_by_hand() -> None:

@@ -5,11 +5,11 @@ from dataclasses import fields, replace
 
 import pytest
 import torch
-from objective_cases import NUM, POSITION, ROLE, bound, random_head, random_stats
 
 from holdfast import objectives
 from holdfast.config import InputError
 from holdfast.heads import TokenStats, token_stats
+from objectives.objective_cases import NUM, POSITION, ROLE, bound, random_head, random_stats
 
 pytestmark = pytest.mark.parametrize("name", objectives.REGISTRY)
 

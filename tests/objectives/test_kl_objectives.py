@@ -4,10 +4,10 @@ from math import log
 
 import pytest
 import torch
-from objective_cases import by_hand, random_head, random_stats
 
 from holdfast import objectives
 from holdfast.heads import token_stats
+from objectives.objective_cases import by_hand, random_head, random_stats
 
 
 def test_kl_sft_by_hand() -> None:

@@ -5,11 +5,11 @@ from math import log, sqrt
 
 import pytest
 import torch
-from objective_cases import POSITION, by_hand, random_head, random_stats
 
 from holdfast import objectives
 from holdfast.config import InputError
 from holdfast.heads import token_stats
+from objectives.objective_cases import POSITION, by_hand, random_head, random_stats
 
 
 def test_by_hand() -> None:

@@ -3,10 +3,10 @@
 from math import log
 
 import torch
-from objective_cases import POSITION, ROLE, by_hand, random_stats
 
 from holdfast import objectives
 from holdfast.records.roles import Role
+from objectives.objective_cases import POSITION, ROLE, by_hand, random_stats
 
 
 def test_sft_by_hand() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import threading
@@ -41,7 +42,7 @@ def work_through(tasks: Sequence[Task], function: Callable[[Task], None], num_wo
                 task, error = busy.pop(worker), None
                 try:
                     worker.pipe.recv()
-                except EOFError:
+                except (EOFError, OSError):  # a killed peer ends the pipe, or resets it
                     worker.process.join()
                     error = f"its process died ({_exit(worker.process.exitcode)})"
                     worker = _started(function) if waiting else worker
@@ -56,7 +57,8 @@ def work_through(tasks: Sequence[Task], function: Callable[[Task], None], num_wo
 def _give(worker: _Worker, waiting: list[Any], busy: dict[_Worker, Any]) -> None:
     if waiting:
         busy[worker] = waiting.pop()
-        worker.pipe.send(busy[worker])
+        with contextlib.suppress(BrokenPipeError):  # dead already: the next wait on its pipe finds that out
+            worker.pipe.send(busy[worker])
     else:
         worker.pipe.close()  # its next recv ends it
 
