@@ -1,6 +1,7 @@
 """What a run leaves behind works without holdfast: transformers, lm-eval, TensorBoard."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import torch
 import yaml
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from holdfast.config import InputError
 from training.runs import config, run, steps, weights
 
 
@@ -82,7 +84,7 @@ def test_hard_and_soft_context_train_differently_from_the_first_step(tmp_path: P
     assert found["sdpa", "hard"][0] != pytest.approx(found["sdpa", "soft"][0], rel=1e-4)
 
 
-@pytest.mark.parametrize("precision", ["bf16"])
+@pytest.mark.parametrize("precision", ["bf16", pytest.param("fp16", marks=pytest.mark.gpu)])
 def test_mixed_precision_stays_near_float32(tmp_path: Path, small_model: Path, precision: str) -> None:
     run(config(tmp_path / "full", small_model))
     run(config(tmp_path / "mixed", small_model, training={"precision": precision}))
@@ -90,6 +92,26 @@ def test_mixed_precision_stays_near_float32(tmp_path: Path, small_model: Path, p
     assert mixed == pytest.approx(full, rel=2e-3)
     assert mixed != full
     assert next(iter(weights(tmp_path / "mixed" / "model").values())).dtype == torch.float32  # master weights
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is there: fp16 works")
+def test_fp16_without_a_gpu_is_refused(tmp_path: Path, small_model: Path) -> None:
+    with pytest.raises(InputError, match="fp16 needs a GPU; on the CPU use bf16 or fp32"):
+        run(config(tmp_path / "run", small_model, training={"precision": "fp16"}))
+
+
+@pytest.mark.gpu
+def test_fp16_resumes_with_its_loss_scale(tmp_path: Path, small_model: Path) -> None:
+    """The scale doubles and halves as training goes: a resumed run that began at 65,536 again would skip steps."""
+    fp16 = {"precision": "fp16", "save_every": 2}
+    run(config(tmp_path / "whole", small_model, training=fp16))
+    run(config(tmp_path / "resumed", small_model, training=fp16))
+    shutil.rmtree(tmp_path / "resumed" / "checkpoints" / "step-000004")
+    (tmp_path / "resumed" / "checkpoints" / "step-000002" / "scaler.json").stat()
+    run(config(tmp_path / "resumed", small_model, training=fp16))
+    whole, resumed = (weights(tmp_path / name / "model") for name in ("whole", "resumed"))
+    assert all(torch.equal(whole[name], resumed[name]) for name in whole)
+    assert steps(tmp_path / "whole") == steps(tmp_path / "resumed")
 
 
 def test_lm_eval_runs_the_result_unchanged(tmp_path: Path, small_model: Path) -> None:

@@ -19,6 +19,8 @@ def training_arguments(
 ) -> TrainingArguments:
     """One Trainer epoch is the whole plan; Trainer's own bar, label counting and NaN filter are off."""
     settings = config.training
+    if settings.precision == "fp16" and device.type == "cpu":  # accelerate would train in float32 and say nothing
+        raise InputError("training.precision: fp16 needs a GPU; on the CPU use bf16 or fp32")
     processes = PartialState().num_processes
     micro_batch = micro_batch_size(settings, processes)
     return TrainingArguments(

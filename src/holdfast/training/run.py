@@ -24,6 +24,7 @@ from holdfast.training.collate import Collator, StreamRow
 from holdfast.training.finish import write_result
 from holdfast.training.loading import load_model
 from holdfast.training.loss import StepLoss
+from holdfast.training.microscope import prepare_microscope, write_microscope
 from holdfast.training.monitor import StepMonitor
 from holdfast.training.plan import StepPlan
 from holdfast.training.progress import ProgressBar, SaveOnInterrupt
@@ -79,9 +80,12 @@ def train(
     _rewind_logs(run, checkpoint)
     for callback in callbacks:
         trainer.add_callback(callback)
+    microscope = prepare_microscope(config, trainer, streams)
     interrupted = _run(trainer, checkpoint, progress)
     if not interrupted:
         write_result(trainer, run, config, data)
+        if microscope:
+            write_microscope(microscope, config, trainer, run)
         say(f"trained model: {run.model}")
     return TrainResult(run.model, trainer.state.global_step, interrupted)
 

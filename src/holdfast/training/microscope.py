@@ -1,0 +1,203 @@
+"""The token microscope: rows of the training data, each token with what the objective does to it and what the anchor says.
+
+The anchor's logits are taken before training, when the model still is its own anchor, so that a run needs no second model
+for this. Only the tokens shown are kept, within a budget of bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from accelerate.utils import send_to_device
+from torch import Tensor, nn
+
+from holdfast.config import TrainConfig
+from holdfast.heads import Reference, TokenStats, stats_from_logits
+from holdfast.models.head_access import head_replaced
+from holdfast.records import Role, atomic_text
+from holdfast.tokens import TokenRow
+from holdfast.tokens.show import token_texts
+from holdfast.training.anchor_cache import CachedAnchor
+from holdfast.training.anchors import ModelAnchor, model_inputs
+from holdfast.training.collate import Collator, StreamRow
+from holdfast.training.run_directory import RunDirectory
+from holdfast.training.streams import Stream
+from holdfast.training.trainer import StreamTrainer
+
+MAX_ANSWERS = 6  # shown token by token
+MAX_ROWS = 16  # of a stream: the divergence by position is a mean over them
+MAX_TOKENS = 96  # of one answer
+MAX_BYTES = 2**28  # of the anchor's logits, kept while the run trains
+MAX_PROMPT = 2_000
+
+
+@dataclass(frozen=True)
+class Slide:
+    """One row under the microscope: the anchor's logits [N, V] at its target tokens, and how far off the start was."""
+
+    row: StreamRow
+    anchor: Tensor
+    kl_before: Tensor
+
+
+class Microscope:
+    """Made before training, used after it. Every process of a run takes part; a sharded model needs them all."""
+
+    def __init__(self, streams: Sequence[Stream], tokenizer: Any, collator: Collator, device: torch.device) -> None:
+        self.streams, self.tokenizer, self.device = streams, tokenizer, device
+        self.collator = replace(collator, needs_anchor=(False,) * len(streams), packing=False)
+        self.slides: list[Slide] = []
+
+    def prepare(self, start: Any, anchor: Any, rows: Sequence[StreamRow]) -> None:
+        """Look at the rows with the anchor, and with the model that training starts from."""
+        left = MAX_BYTES // (4 * start.get_output_embeddings().weight.shape[0])
+        for row in chosen_rows(rows, len(self.streams)):
+            left -= row.row.num_targets
+            if left < 0:
+                return
+            batch = self._batch(row)
+            reference = _logits(anchor, batch)
+            kl = torch.zeros(len(reference))
+            if anchor is not start:
+                kl = _stats(_logits(start, batch), batch, reference, None).need("kl").float().cpu()
+            self.slides.append(Slide(row, reference.float().cpu(), kl))
+
+    def look(self, policy: Any) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """``microscope.json``: a few answers token by token; ``depth.json``: KL to the anchor by position, by stream."""
+        answers = []
+        kl: dict[int, list[tuple[Tensor, Tensor, Tensor]]] = {}
+        for slide in self.slides:
+            batch = self._batch(slide.row)
+            columns = self._columns(policy, slide, batch)
+            kl.setdefault(slide.row.stream, []).append((batch["targets"]["position"], slide.kl_before, columns["kl"]))
+            if len(answers) < MAX_ANSWERS:
+                answers.append(self._answer(slide.row, columns))
+        return answers, [self._depth(number, rows) for number, rows in sorted(kl.items())]
+
+    def _batch(self, row: StreamRow) -> dict[str, Any]:
+        moved: dict[str, Any] = send_to_device(self.collator([row]), self.device)
+        return moved
+
+    def _columns(self, policy: Any, slide: Slide, batch: Mapping[str, Any]) -> dict[str, Tensor]:
+        """What is told of every target token."""
+        stream, targets = self.streams[slide.row.stream].loss, batch["targets"]
+        logits = _logits(policy, batch).float().requires_grad_()
+        with torch.enable_grad():
+            stats = _stats(logits, batch, slide.anchor.to(logits.device), stream.soften)
+            loss = stream.loss(stats, targets["role"], targets["position"], 1.0)
+            slope, gradient = torch.autograd.grad(loss.sum(), [stats.logp, logits], allow_unused=True)
+        norm = torch.linalg.vector_norm(gradient, dim=-1)  # as training/monitor.py has it: at the logits
+        columns = {
+            "kl": stats.need("kl").detach(),
+            "gradient_share": norm / norm.sum().clamp(min=torch.finfo(norm.dtype).tiny),
+            "anchor_top": stats.need("top_ref"),
+            "policy_top": stats.top,
+        }
+        if slope is not None:  # the objective reads log p: w_t is what it multiplies the likelihood's gradient by
+            columns["weight"] = -slope
+        return {name: column.cpu() for name, column in columns.items()}
+
+    def _answer(self, row: StreamRow, columns: Mapping[str, Tensor]) -> dict[str, Any]:
+        stream = self.streams[row.stream]
+        ids, roles = row.row.ids, row.row.roles
+        texts = token_texts(ids, self.tokenizer)
+        places = [place for place in range(1, len(ids)) if roles[place] != Role.PROMPT]
+        tokens = []
+        for index, place in enumerate(places):
+            told: dict[str, Any] = {"text": texts[place], "role": Role(roles[place]).label}
+            for name, column in columns.items():
+                value = column[index].item()
+                told[name] = (
+                    self._token(ids, place, int(value), texts) if name.endswith("_top") else float(f"{value:.4g}")
+                )
+            tokens.append(told)
+        prompt = "\n".join(turn.visible for turn in stream.dataset.traces[row.row.source].prompt)
+        return {
+            "title": f"{stream.loss.name}, row {row.place + 1}",
+            "stream": stream.loss.name,
+            "objective": stream.settings.objective,
+            "prompt": prompt[:MAX_PROMPT],
+            "tokens": tokens,
+            "num_left_out": stream.rows[row.place].num_targets - len(tokens),
+        }
+
+    def _token(self, ids: Sequence[int], place: int, token: int, texts: Sequence[str]) -> str:
+        """A token's text at this place: what stands before it settles its spaces."""
+        if token == ids[place]:
+            return texts[place]
+        return token_texts([*ids[max(0, place - 4) : place], token], self.tokenizer)[-1]
+
+    def _depth(self, number: int, rows: Sequence[tuple[Tensor, Tensor, Tensor]]) -> dict[str, Any]:
+        position = torch.cat([row[0].cpu() for row in rows])
+        count = torch.bincount(position).double()
+        before, after = (
+            (torch.bincount(position, torch.cat([row[column] for row in rows]).double()) / count.clamp(min=1)).tolist()
+            for column in (1, 2)
+        )
+        name = self.streams[number].loss.name
+        return {"group": "", "name": name, "before": before, "after": after, "num_answers": len(rows)}
+
+
+def chosen_rows(rows: Sequence[StreamRow], num_streams: int) -> list[StreamRow]:
+    """Rows spread over every stream, the streams taking turns; long answers lose their end."""
+    by_stream = [[row for row in rows if row.stream == number and row.row.num_targets] for number in range(num_streams)]
+    spread = [[own[len(own) * i // MAX_ROWS] for i in range(min(MAX_ROWS, len(own)))] for own in by_stream]
+    turns = [own[turn] for turn in range(MAX_ROWS) for own in spread if turn < len(own)]
+    return [replace(row, row=_cut(row.row)) for row in turns]
+
+
+def prepare_microscope(config: TrainConfig, trainer: StreamTrainer, streams: Sequence[Stream]) -> Microscope | None:
+    """Before training: look with the anchor. None where the anchor is another model of which only a cache is at hand."""
+    anchor, start = trainer.step_loss.anchor, trainer.model
+    if isinstance(anchor, CachedAnchor) and config.anchor.model not in (None, config.model.name):
+        return None
+    assert isinstance(trainer.data_collator, Collator)
+    made = Microscope(streams, trainer.processing_class, trainer.data_collator, trainer.accelerator.device)
+    made.prepare(start, anchor.model if isinstance(anchor, ModelAnchor) else start, trainer.train_dataset)
+    return made
+
+
+def write_microscope(made: Microscope, config: TrainConfig, trainer: StreamTrainer, run: RunDirectory) -> None:
+    """After training: ``microscope.json`` and ``depth.json``, for the report."""
+    answers, lines = made.look(trainer.model)
+    if not trainer.accelerator.is_main_process:
+        return
+    depth = {"to": config.anchor.model or config.model.name, "lines": lines}
+    for name, content in (("microscope.json", answers), ("depth.json", depth)):
+        with atomic_text(run.path / name) as file:
+            json.dump(content, file, ensure_ascii=False, separators=(",", ":"))
+
+
+def _cut(row: TokenRow) -> TokenRow:
+    targets = [place for place, role in enumerate(row.roles) if role != Role.PROMPT]
+    if len(targets) <= MAX_TOKENS:
+        return row
+    stop = targets[MAX_TOKENS]
+    return replace(row, ids=row.ids[:stop], roles=row.roles[:stop], positions=row.positions[:stop])
+
+
+@torch.no_grad()
+def _logits(model: Any, batch: Mapping[str, Any]) -> Tensor:
+    """Logits [N, V] at the target tokens, made by the model's own head within its own forward; no dropout."""
+
+    def select(hidden: Tensor, head: nn.Module) -> Tensor:
+        chosen = hidden.flatten(0, 1)[batch["targets"]["index"]]
+        logits: Tensor = type(head).forward(head, chosen[None])
+        return logits
+
+    was_training = model.training
+    model.eval()
+    try:
+        with head_replaced(model, select):
+            logits: Tensor = model(**model_inputs(batch)).logits[0]
+    finally:
+        model.train(was_training)
+    return logits
+
+
+def _stats(logits: Tensor, batch: Mapping[str, Any], anchor: Tensor, soften: float | None) -> TokenStats:
+    return stats_from_logits(logits, batch["targets"]["ids"], Reference(logits=anchor), soften=soften)
