@@ -1,0 +1,108 @@
+"""`holdfast traces make`: right answers become answers with mistakes that are taken back."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from holdfast.cli.output import json_option, write_json
+from holdfast.cli.progress import progress_bar
+from holdfast.config.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.records import Trace
+    from holdfast.traces import Builder
+
+app = typer.Typer(no_args_is_help=True, help="Backtrack traces: prefix, error, <UNDO>, correction.")
+
+
+class BuilderName(StrEnum):
+    """Where the errors come from."""
+
+    align = "align"
+    perturb = "perturb"
+    random = "random"
+    refusal = "refusal"
+
+
+@app.callback()
+def group() -> None:
+    """Backtrack traces: prefix, error, <UNDO>, correction."""
+
+
+@app.command()
+def make(
+    data: Annotated[
+        str, typer.Argument(help="Right answers: a dataset, world:..., sql:FILE, gsm8k:FILE, arithmetic:train")
+    ],
+    out: Annotated[Path, typer.Argument(help="A .jsonl file to write")],
+    builder: Annotated[BuilderName, typer.Option(help="Where the errors come from")] = BuilderName.perturb,
+    model: Annotated[str | None, typer.Option(help="align samples from it; random draws from its vocabulary")] = None,
+    errors: Annotated[str, typer.Option(help="Errors per answer, MIN-MAX")] = "1-2",
+    length: Annotated[str, typer.Option(help="Words per error, MIN-MAX")] = "1-3",
+    clean: Annotated[float, typer.Option(help="Share of answers left without an error")] = 0.2,
+    starts: Annotated[str | None, typer.Option(help="refusal: a dataset whose answers are the wrong starts")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first rows")] = None,
+    temperature: Annotated[float, typer.Option(help="align: of its samples")] = 1.0,
+    seed: Annotated[int, typer.Option(help="Decides everything that is drawn")] = 0,
+    json: json_option = None,
+) -> None:
+    """Write errors into right answers and take them back. Undone, every trace is its reference exactly: checked."""
+    from holdfast.traces import Budget, make_traces, read_references, write_made
+
+    budget = Budget(_range("--errors", errors), _range("--length", length))
+    rows = read_references(data, limit=limit)
+    made = make_traces(
+        rows, _builder(builder, rows, model, starts, temperature, seed), budget=budget, clean=clean, seed=seed
+    )
+    write_made(out, made)
+    figures = {
+        "traces": len(made.traces),
+        "errors": made.num_errors,
+        "clean": made.num_kept_clean,
+        "without_place": made.num_without_place,
+        "file": str(out),
+    }
+    if not write_json(json, figures):
+        Console(highlight=False).print(f"{made.sentence}\nwrote {out}", markup=False)
+
+
+def _builder(
+    name: BuilderName, rows: Sequence[Trace], model: str | None, starts: str | None, temperature: float, seed: int
+) -> Builder:
+    from holdfast.traces import BENIGN_STARTS, Perturb, Reference, Uniform, WrongStart, read_references
+
+    if name in (BuilderName.align, BuilderName.random) and model is None:
+        raise InputError(f"--builder {name}: needs --model")
+    references = [Reference(row) for row in rows]
+    match name:
+        case BuilderName.perturb:
+            return Perturb(references)
+        case BuilderName.random:
+            from holdfast.models import load_tokenizer
+
+            return Uniform(load_tokenizer(str(model)))
+        case BuilderName.refusal:
+            return WrongStart([Reference(row).text for row in read_references(starts)] if starts else BENIGN_STARTS)
+        case BuilderName.align:
+            from holdfast.models import load
+            from holdfast.traces import Align
+
+            with progress_bar("sampling") as on_progress:
+                return Align.sampled(
+                    load(str(model)), references, temperature=temperature, seed=seed, on_progress=on_progress
+                )
+
+
+def _range(option: str, text: str) -> tuple[int, int]:
+    low, dash, high = text.partition("-")
+    try:
+        return int(low), int(high) if dash else int(low)
+    except ValueError:
+        raise InputError(f"{option}: expected MIN-MAX such as 1-3, or one number; not '{text}'") from None

@@ -1,0 +1,83 @@
+"""Plausible wrong spans: a number, an operator, a name or a template's value changed; the words after it as they were."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from holdfast.traces.errors import PUNCTUATION, Budget, Error, Reference
+
+NUMBER = re.compile(r"\d+")
+EXCHANGEABLE = (
+    ("+", "-", "*", "/"), ("<", ">", "<=", ">="), ("=", "!="), ("AND", "OR"), ("ASC", "DESC"),
+    ("MIN", "MAX", "AVG", "SUM", "COUNT"), ("more", "fewer", "less"), ("before", "after"), ("first", "last"),
+)  # fmt: skip
+OPERATORS = {word: tuple(other for other in group if other != word) for group in EXCHANGEABLE for word in group}
+FUNCTION = re.compile(r"(\w+)(\(.*)", re.DOTALL)
+MAX_ALTERNATIVES = 64
+
+
+class Perturb:
+    """Knows what else could stand in a place: from the place itself, the request, and the other answers of the data."""
+
+    def __init__(self, references: Sequence[Reference]) -> None:
+        slots: dict[tuple[str, str], set[str]] = defaultdict(set)
+        for reference in references:
+            for before, word, after in _neighbours(reference.words):
+                slots[before, after].add(word)
+        self._slots = {place: sorted(found)[:MAX_ALTERNATIVES] for place, found in slots.items() if len(found) > 1}
+
+    def __call__(self, reference: Reference, budget: Budget, rng: random.Random) -> list[Error]:
+        """Errors at places where something plausible but wrong is known."""
+        wrong = {at: options for at in range(len(reference.words)) if (options := self.alternatives(reference, at))}
+        errors = []
+        for at in budget.places(list(wrong), rng):
+            followed_by = reference.words[at + 1 : at + budget.num_words(rng)]
+            errors.append(Error(at, (rng.choice(wrong[at]), *followed_by)))
+        return errors
+
+    def alternatives(self, reference: Reference, at: int) -> list[str]:
+        """What could stand here instead of the right word, without repetition."""
+        words, word = reference.words, reference.words[at]
+        place = (words[at - 1] if at else "", words[at + 1] if at + 1 < len(words) else "")
+        found = [*_numbers(word), *_operators(word), *_names(word, reference), *self._slots.get(place, ())]
+        return [other for other in dict.fromkeys(found) if other != word]
+
+
+def _neighbours(words: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    yield from zip(["", *words[:-1]], words, [*words[1:], ""], strict=True)
+
+
+def _numbers(word: str) -> Iterator[str]:
+    """Each number of the word off by one, off by ten, or with two digits swapped."""
+    for found in NUMBER.finditer(word):
+        value, digits = int(found[0]), found[0]
+        others = {str(value + change) for change in (-10, -1, 1, 10) if value + change >= 0}
+        others |= {digits[:-2] + digits[-1] + digits[-2]} if len(digits) > 1 and digits[-2] != "0" else set()
+        for other in sorted(others - {digits}):
+            yield word[: found.start()] + other + word[found.end() :]
+
+
+def _operators(word: str) -> Iterator[str]:
+    yield from OPERATORS.get(word, ())
+    if (called := FUNCTION.fullmatch(word)) is not None:
+        for other in OPERATORS.get(called[1], ()):
+            yield other + called[2]
+
+
+def _names(word: str, reference: Reference) -> Iterator[str]:
+    """A word taken from the request may be mixed up with another one that the answer takes from it, or a like one."""
+    bare = reference.asked
+    if word.strip(PUNCTUATION) not in bare:
+        return
+    shape = _shape(word)
+    yield from (other for other in dict.fromkeys(reference.words) if other in bare and _shape(other) == shape)
+    if shape != "a":
+        yield from (other for other in bare if _shape(other) == shape)
+
+
+def _shape(word: str) -> str:
+    """``Player_ID`` -> ``Aa_A``, ``clips`` -> ``a``."""
+    return re.sub(r"(.)\1+", r"\1", re.sub(r"\d", "0", re.sub(r"[^\W\d_A-Z]", "a", re.sub(r"[A-Z]", "A", word))))

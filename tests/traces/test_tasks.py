@@ -1,0 +1,45 @@
+"""Rows of the tasks, and the part of an answer that counts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from holdfast.config import InputError
+from holdfast.traces import TASKS, read_references
+
+
+def test_two_digit_arithmetic_is_right_and_split() -> None:
+    train, test = (read_references(f"arithmetic:{split}") for split in ("train", "test"))
+    asked = [row.turns[0].visible for row in (*train, *test)]
+    assert len(asked) == len(set(asked)) == 2 * 90 * 90
+    assert len(test) == len(asked) // 5
+    for row in test[:50]:
+        left, _, right = row.turns[-1].visible.partition("=")
+        assert eval(left) == int(right)
+
+
+def test_sql_and_gsm8k_rows(tmp_path: Path) -> None:
+    (tmp_path / "sql.json").write_text(json.dumps([{"question": "how many?", "context": "T", "answer": "SELECT 1"}]))
+    (row,) = read_references(f"sql:{tmp_path / 'sql.json'}")
+    assert row.turns[0].visible == "T\n\nWrite one SQL query. how many?"
+    (tmp_path / "g.jsonl").write_text(json.dumps({"question": "q", "answer": "2+3 = <<2+3=5>>5\n#### 5"}) + "\n")
+    (row,) = read_references(f"gsm8k:{tmp_path / 'g.jsonl'}")
+    assert row.turns[-1].visible == "2+3 = 5\n#### 5"
+
+
+def test_the_part_that_counts() -> None:
+    assert TASKS["gsm8k"].final("so 3 + 4\n#### 1,234") == "1234"
+    assert TASKS["gsm8k"].final("none") is None
+    assert TASKS["sql"].final(" SELECT  a ;") == "SELECT a"
+    assert TASKS["arithmetic"].final("20 - 30 = -10") == "-10"
+
+
+def test_a_bad_row_is_named(tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text('[{"question": "q", "answer": 3}]')
+    with pytest.raises(InputError, match=r"x\.json: row 1: field 'answer'"):
+        read_references(f"gsm8k:{tmp_path / 'x.json'}")
+    with pytest.raises(InputError, match="arithmetic:validation"):
+        read_references("arithmetic:validation")
