@@ -145,7 +145,8 @@ class Microscope:
 def chosen_rows(rows: Sequence[StreamRow], num_streams: int) -> list[StreamRow]:
     """Rows spread over every stream, the streams taking turns; long answers lose their end."""
     by_stream = [[row for row in rows if row.stream == number and row.row.num_targets] for number in range(num_streams)]
-    spread = [[own[len(own) * i // MAX_ROWS] for i in range(min(MAX_ROWS, len(own)))] for own in by_stream]
+    nums = [min(MAX_ROWS, len(own)) for own in by_stream]
+    spread = [[own[len(own) * i // num] for i in range(num)] for own, num in zip(by_stream, nums, strict=True)]
     turns = [own[turn] for turn in range(MAX_ROWS) for own in spread if turn < len(own)]
     return [replace(row, row=_cut(row.row)) for row in turns]
 
