@@ -1,7 +1,9 @@
 """Judges: a request and a response in, a verdict out."""
 
+from holdfast.judging.code import check_code
+from holdfast.judging.code_stdio import Case, check_output
 from holdfast.judging.judge import Judge, Request
 from holdfast.judging.refusal_phrases import RefusalPhrases
 from holdfast.judging.world import WorldJudge
 
-__all__ = ["Judge", "RefusalPhrases", "Request", "WorldJudge"]
+__all__ = ["Case", "Judge", "RefusalPhrases", "Request", "WorldJudge", "check_code", "check_output"]

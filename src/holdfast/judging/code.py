@@ -1,0 +1,158 @@
+"""Does a program pass its tests? The trusted test runs here; the candidate runs behind walls and answers calls with literals.
+
+What the candidate cannot do, as long as the kernel's isolation holds: see an expected value (none is ever sent), hand over an
+object of its own (only plain literals cross), or decide the outcome (the comparison is made in this process).
+"""
+
+from __future__ import annotations
+
+import builtins
+import dis
+import signal
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from holdfast.judging.sandbox import Candidate, Limits, Report, Sandboxes, Stopped, shared_sandboxes
+from holdfast.judging.sandbox.inside.literals import NotLiteral
+from holdfast.records import Verdict
+
+DEFAULT_LIMITS = Limits()
+
+
+class CandidateError(Exception):
+    """The candidate raised something that is no built-in exception."""
+
+
+def check_code(
+    candidate: str,
+    test: str,
+    entry_point: str,
+    *,
+    trusted: str = "",
+    limits: Limits = DEFAULT_LIMITS,
+    sandboxes: Sandboxes | None = None,
+) -> Verdict:
+    """Run HumanEval's ``test`` (a ``check(candidate)``, or assertions on ``entry_point``) against a whole program.
+
+    ``score`` is 1 where the test passes and 0 where not; ``safe`` is False where the candidate was stopped for reaching out or
+    for going over a limit. ``judge`` names the tier that held it. ``trusted``: text whose other names the test may use
+    (HumanEval's prompt); names that neither has are asked of the candidate, and the reason says so.
+    """
+    sandboxes = sandboxes or shared_sandboxes()
+    judge = f"tests in {sandboxes.tier}"
+    namespace: dict[str, Any] = {"__name__": "trusted_test"}
+    code = compile(test, "<trusted test>", "exec", dont_inherit=True, optimize=0)  # -O must not remove the assertions
+    if trusted:
+        exec(compile(trusted, "<trusted text>", "exec", dont_inherit=True, optimize=0), namespace)
+    with sandboxes.lease() as sandbox, sandbox.candidate(limits) as process:
+        session = _Session(process)
+        borrowed = [name for name in _free_names(code) if name not in namespace and name != entry_point]
+        namespace.update({name: session.function(name) for name in (*borrowed, entry_point)})
+        failure = _failure_of(lambda: _pass_test(session, candidate, code, namespace, entry_point))
+    assert process.report is not None
+    reason = session.broken or failure
+    if reason is not None:
+        return Verdict(not session.broken, 0.0, explained(reason, process.report), judge)
+    if not session.num_calls:
+        return Verdict(None, 0.0, "the test never called the candidate", judge)
+    note = f"; the test took {', '.join(borrowed)} from the candidate: give trusted=" if borrowed else ""
+    return Verdict(True, 1.0, f"passed, {session.num_calls} calls{note}", judge)
+
+
+class _Session:
+    """Calls into the candidate's process. Once it is broken it stays broken, whatever the test catches."""
+
+    def __init__(self, process: Candidate) -> None:
+        self._process = process
+        self.num_calls = 0
+        self.broken: str | None = None
+
+    def load(self, program: str) -> None:
+        self._exchange(program)
+
+    def function(self, name: str) -> Callable[..., Any]:
+        def proxy(*arguments: Any, **keywords: Any) -> Any:
+            self.num_calls += 1
+            return self._exchange([name, list(arguments), keywords])
+
+        return proxy
+
+    def _exchange(self, message: Any) -> Any:
+        try:
+            if self.broken:
+                raise Stopped(self.broken)
+            self._process.send(message)
+            reply = self._process.receive()
+            if not isinstance(reply, dict) or not reply.keys() & {"value", "error"}:
+                raise Stopped("a reply that is none")
+        except Stopped as error:
+            self.broken = str(error)
+            raise
+        except NotLiteral as error:
+            raise TypeError(f"the test passed what is no literal: {error}") from error
+        if "error" in reply:
+            raise _exception(reply)
+        return reply["value"]
+
+
+def _pass_test(
+    session: _Session, program: str, code: types.CodeType, namespace: dict[str, Any], entry_point: str
+) -> None:
+    session.load(program)
+    exec(code, namespace)
+    if "check" in namespace:
+        namespace["check"](session.function(entry_point))
+
+
+def _failure_of(action: Callable[[], None]) -> str | None:
+    try:
+        action()
+    except AssertionError as error:
+        return f"wrong: {error}" if str(error) else "wrong: an assertion of the test failed"
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"[:300]
+    return None
+
+
+def _exception(reply: dict[str, Any]) -> Exception:
+    """A built-in exception of the same name, so that a test can expect it; never one that would end this process."""
+    kind = getattr(builtins, str(reply["error"]), None)
+    text = str(reply.get("text", ""))[:300]
+    if isinstance(kind, type) and issubclass(kind, Exception):
+        try:
+            return kind(text)
+        except TypeError:  # UnicodeDecodeError and its like want more arguments
+            return ValueError(text)
+    return CandidateError(f"{reply['error']}: {text}")
+
+
+def explained(reason: str, report: Report) -> str:
+    """The process's end says more than a silent channel."""
+    if report.signal == signal.SIGSYS:
+        return "stopped: it tried a forbidden system call (a process, the network, another process)"
+    if report.signal == signal.SIGXCPU:
+        return "stopped: CPU time used up"
+    if report.signal and not (report.stopped and report.signal == signal.SIGKILL):
+        return f"its process died of {signal.Signals(report.signal).name}"
+    return reason
+
+
+def _free_names(code: types.CodeType) -> list[str]:
+    """Names that the test reads and does not define: globals of any of its functions that are no built-ins."""
+    read: dict[str, None] = {}
+    written = set()
+    for part in _nested(code):
+        for step in dis.get_instructions(part):
+            if step.opname in ("LOAD_NAME", "LOAD_GLOBAL"):
+                read[step.argval] = None
+            elif step.opname in ("STORE_NAME", "STORE_GLOBAL"):
+                written.add(step.argval)
+    return [name for name in read if name not in written and not hasattr(builtins, name) and name != "__name__"]
+
+
+def _nested(code: types.CodeType) -> Iterator[types.CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _nested(constant)
