@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from holdfast.cli import attack, data, demo, doctor, report, runs, traces, train
+from holdfast.cli import attack, data, demo, diagnose, doctor, report, runs, traces, train
 from holdfast.config.errors import InputError
 
 UsageProblem: type[Exception] = typer.BadParameter.__mro__[2]
@@ -25,6 +25,7 @@ app.command("demo")(demo.demo)
 app.command("train")(train.train)
 app.command("attack")(attack.attack)
 app.command("report")(report.report)
+app.add_typer(diagnose.app, name="diagnose")
 app.add_typer(traces.app, name="traces")
 app.command("tokens")(data.tokens)
 app.command("validate")(data.validate)

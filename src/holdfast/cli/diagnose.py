@@ -1,0 +1,15 @@
+"""`holdfast diagnose ...`: what a model's answers and gradients say about how it came to them."""
+
+from __future__ import annotations
+
+import typer
+
+from holdfast.cli import diagnose_calibration
+
+app = typer.Typer(no_args_is_help=True, help="Calibration of decisions, gradients by role, and more.")
+app.command("calibration")(diagnose_calibration.calibration)
+
+
+@app.callback()
+def group() -> None:
+    """Calibration of decisions, gradients by role, and more."""

@@ -1,0 +1,166 @@
+"""`holdfast diagnose calibration FILE [FILE2]`: does the model know when it is wrong?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from holdfast.cli.output import json_option, write_json
+from holdfast.config.errors import InputError
+
+if TYPE_CHECKING:
+    from holdfast.diagnostics.attempts import Splitter
+    from holdfast.diagnostics.calibration import Calibration
+    from holdfast.diagnostics.decomposition import Decomposition
+    from holdfast.diagnostics.extractors import Extractor
+
+LINES = {
+    "p_s": "p_s, first attempt right",
+    "p_s_pooled": "p_s pooled over all attempts",
+    "p_dC": "p_dC, stops when right",
+    "p_dW": "p_dW, tries again when wrong",
+    "gain": "p_dC + p_dW - 1 (above 0: reflection pays)",
+    "observed": "accuracy observed (cut off = wrong)",
+    "observed_stopped": "accuracy of those that stopped",
+    "held_out": "accuracy predicted, problems held out",
+    "predicted": "accuracy predicted, same problems",
+    "wrong_to_right": "F -> T, last right | first wrong",
+    "right_to_wrong": "T -> F, last wrong | first right",
+    "echo": "echo, same answer again | tried again",
+    "cut_off": "cut off",
+    "attempts": "attempts per response",
+}
+IDENTITY = (
+    "With p_s pooled over all attempts the formula is an identity: it returns the accuracy of any process whatever, so only "
+    "the held-out line, with p_s of first attempts, tests it."
+)
+
+
+def calibration(
+    file: Annotated[Path, typer.Argument(help="Responses with reference answers: JSONL, TRL, verl, lm-eval, inspect")],
+    other: Annotated[Path | None, typer.Argument(help="A second model on the same problems, to compare with")] = None,
+    extract: Annotated[str, typer.Option(help="What an answer is: number, boxed, choice, code, product")] = "number",
+    markers: Annotated[Path | None, typer.Option(help="File of phrases (regular expressions), one a line")] = None,
+    base: Annotated[int, typer.Option(help="With --extract product: the base it counts in", min=2)] = 5,
+    resample: Annotated[str | None, typer.Option(help="Split exactly, at this token, instead of at phrases")] = None,
+    stop: Annotated[str | None, typer.Option(help="With --resample: the token that ends a response")] = None,
+    response: Annotated[str | None, typer.Option(help="Column of the response")] = None,
+    reference: Annotated[str | None, typer.Option(help="Column of the reference answer")] = None,
+    problem: Annotated[str | None, typer.Option(help="Column that names the problem")] = None,
+    by: Annotated[str | None, typer.Option(help="One table per value of this column")] = None,
+    max_attempts: Annotated[int | None, typer.Option(help="Predict for at most so many attempts", min=1)] = None,
+    draws: Annotated[int, typer.Option(help="Bootstrap draws", min=100)] = 1000,
+    seed: Annotated[int, typer.Option(help="Of the bootstrap")] = 0,
+    json: json_option = None,
+) -> None:
+    """p_s, p_dC, p_dW with intervals, predicted against observed accuracy, and what two models differ by."""
+    from holdfast.diagnostics.decomposition import decompose
+    from holdfast.diagnostics.from_transcripts import by_group, judge
+    from holdfast.diagnostics.transcripts import Columns, read_transcripts
+
+    split, extractor = _how(extract, base, markers, resample, stop)
+    columns = Columns(response, reference, problem, by)
+    rows: list[dict[str, Any]] = []
+    judged = {}
+    for path in [path for path in (file, other) if path is not None]:
+        found = read_transcripts(path, columns)
+        typer.echo(found.sentence, err=True)
+        for group, transcripts in by_group(found.transcripts).items():
+            judged[path, group] = judge(transcripts, split, extractor)
+            figures = judged[path, group].calibrate(max_attempts=max_attempts, draws=draws, seed=seed)
+            rows.append({"file": str(path), "group": group, "figures": figures})
+    differences = [
+        {"group": group, "parts": decompose(judged[file, group].counts, each.counts, draws=draws, seed=seed)}
+        for (path, group), each in judged.items()
+        if path == other and (file, group) in judged
+    ]
+    shown = [{**row, "figures": row["figures"].row()} for row in rows]
+    parts = [{**row, "parts": row["parts"].row()} for row in differences]
+    if not write_json(json, {"calibration": shown, "decomposition": parts}):
+        _print(rows, differences)
+
+
+def _how(
+    extract: str, base: int, markers: Path | None, resample: str | None, stop: str | None
+) -> tuple[Splitter, Extractor]:
+    from holdfast.diagnostics.attempts import MARKERS, lexical_splitter, token_splitter
+    from holdfast.diagnostics.extractors import find_extractor
+
+    if extract == "product":
+        from holdfast.diagnostics.arithmetic import product_splitter, products
+
+        return product_splitter(base), products
+    extractor = find_extractor(extract)
+    if resample is not None:
+        if markers is not None:
+            raise InputError("--markers and --resample: choose one way of splitting")
+        return token_splitter(extractor, resample=resample, stop=stop), extractor
+    if stop is not None:
+        raise InputError("--stop goes with --resample")
+    if markers is None:
+        return lexical_splitter(extractor, MARKERS), extractor
+    try:
+        phrases = [line.strip() for line in markers.read_text(encoding="utf-8").splitlines() if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{markers}: cannot be read: {error}") from None
+    if not phrases:
+        raise InputError(f"{markers}: expected one phrase a line, got none")
+    return lexical_splitter(extractor, phrases), extractor
+
+
+def _print(rows: list[dict[str, Any]], differences: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    for row in rows:
+        name = row["file"] + (f", {row['group']}" if row["group"] else "")
+        console.print(_table(row["figures"], name))
+        console.print(_verdict(row["figures"]), markup=False)
+        console.print()
+    for row in differences:
+        console.print(_parts_table(row["parts"], row["group"]))
+        console.print()
+    console.print(IDENTITY, markup=False)
+
+
+def _table(figures: Calibration, name: str) -> Any:
+    from rich.table import Table
+
+    table = Table("", "value", "95 % (bootstrap)", "95 % (normal)", "of", title=name, title_justify="left", box=None)
+    for field, line in LINES.items():
+        figure = getattr(figures, field)
+        if figure.value is None:
+            table.add_row(line, "-", figure.why)
+            continue
+        interval = "" if figure.low is None else f"{figure.low:.3f} to {figure.high:.3f}"
+        normal = "" if figure.normal is None else f"{figure.normal[0]:.3f} to {figure.normal[1]:.3f}"
+        table.add_row(
+            line, f"{figure.value:.3f}", interval, normal, "" if figure.trials is None else str(figure.trials)
+        )
+    return table
+
+
+def _verdict(figures: Calibration) -> str:
+    pays = {True: "reflection pays", False: "reflection does not pay: stopping after the first attempt is as good"}
+    gain = figures.gain
+    if gain.value is None:
+        verdict = f"whether reflection pays is unknown ({gain.why})"
+    else:
+        sure = gain.low is not None and gain.high is not None and (gain.low > 0 or gain.high < 0)
+        verdict = pays[gain.value > 0] + ("" if sure else " (the interval includes 0)")
+    error = figures.held_out_error
+    return verdict if error is None else f"{verdict}; held-out prediction minus observed: {error:+.3f}"
+
+
+def _parts_table(parts: Decomposition, group: str) -> Any:
+    from rich.table import Table
+
+    title = "second minus first" + (f", {group}" if group else "")
+    table = Table("", "sampling", "decision", title=title, title_justify="left", box=None)
+    table.add_row("sampling exchanged first", str(parts.sampling_first), str(parts.decision_second))
+    table.add_row("decision exchanged first", str(parts.sampling_second), str(parts.decision_first))
+    table.add_row("mean of the two (Shapley)", str(parts.sampling), str(parts.decision))
+    table.add_row(f"in all {parts.total}; observed {parts.observed}")
+    return table

@@ -1,0 +1,78 @@
+"""Two models' accuracy difference, split into what better attempts and what better decisions explain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from holdfast.diagnostics.calibration import why_unknown
+from holdfast.diagnostics.counts import decision_rates, ratio
+from holdfast.diagnostics.estimates import Bootstrap, Estimate, Floats
+from holdfast.diagnostics.two_stage import accuracy
+
+PARTS = ("sampling_first", "decision_second", "decision_first", "sampling_second", "sampling", "decision", "total")
+
+
+@dataclass(frozen=True)
+class Decomposition:
+    """B minus A. Each part depends on which is exchanged first; ``sampling`` and ``decision`` are the Shapley means.
+
+    ``total`` is the difference of the two predictions; ``observed`` that of the accuracies: what the formula leaves over
+    is the gap between them.
+    """
+
+    sampling_first: Estimate  # B's p_s under A's decisions
+    decision_second: Estimate  # then B's decisions too
+    decision_first: Estimate  # B's decisions on A's attempts
+    sampling_second: Estimate
+    sampling: Estimate
+    decision: Estimate
+    total: Estimate
+    observed: Estimate
+
+    def row(self) -> dict[str, Any]:
+        """For `--json`."""
+        return {name: value.row() for name, value in vars(self).items()}
+
+
+def decompose(a: Floats, b: Floats, *, draws: int = 1000, seed: int = 0) -> Decomposition:
+    """From the counts of two models (``counts.count``). Responses are drawn independently for the two."""
+    drawn_a = Bootstrap.of(a, None, draws=draws, seed=seed)
+    drawn_b = Bootstrap.of(b, None, draws=draws, seed=seed + 1)
+    values = _parts(drawn_a.whole, drawn_b.whole)
+    drawn = _parts(drawn_a.sums, drawn_b.sums)
+    why = next((why_unknown(each.whole) for each in (drawn_a, drawn_b) if not np.isfinite(_accuracy(each.whole))), "")
+    why = why or "unidentified: one model never had to decide about such an attempt"
+    return Decomposition(**{name: _estimate(values[name], drawn[name], why) for name in (*PARTS, "observed")})
+
+
+def _parts(a: Floats, b: Floats) -> dict[str, Floats]:
+    sample_a, sample_b = (ratio(each, "first_right", "answered") for each in (a, b))
+    decide_a, decide_b = decision_rates(a), decision_rates(b)
+    low, high = accuracy(sample_a, *decide_a), accuracy(sample_b, *decide_b)
+    better_sampling, better_decision = accuracy(sample_b, *decide_a), accuracy(sample_a, *decide_b)
+    parts = {
+        "sampling_first": better_sampling - low,
+        "decision_second": high - better_sampling,
+        "decision_first": better_decision - low,
+        "sampling_second": high - better_decision,
+        "total": high - low,
+        "observed": ratio(b, "final_right", "responses") - ratio(a, "final_right", "responses"),
+    }
+    parts["sampling"] = (parts["sampling_first"] + parts["sampling_second"]) / 2
+    parts["decision"] = (parts["decision_first"] + parts["decision_second"]) / 2
+    return parts
+
+
+def _accuracy(sums: Floats) -> Floats:
+    return accuracy(ratio(sums, "first_right", "answered"), *decision_rates(sums))
+
+
+def _estimate(value: Floats, drawn: Floats, why: str) -> Estimate:
+    if not np.isfinite(value):
+        return Estimate(None, why=why)
+    known = drawn[np.isfinite(drawn)]
+    low, high = np.quantile(known, [0.025, 0.975]) if len(known) else (value, value)
+    return Estimate(float(value), float(low), float(high))

@@ -1,0 +1,63 @@
+"""Transcripts to a calibration: split, compare with the reference, count; by group where asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from holdfast.diagnostics.attempts import Splitter
+from holdfast.diagnostics.calibration import Calibration, calibrate
+from holdfast.diagnostics.counts import count
+from holdfast.diagnostics.estimates import Floats
+from holdfast.diagnostics.extractors import Extractor, reference_answer
+from holdfast.diagnostics.transcripts import Transcript
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Responses taken apart and compared: what ``calibrate`` takes."""
+
+    right: tuple[tuple[bool, ...], ...]
+    stopped: tuple[bool, ...]
+    answers: tuple[tuple[str, ...], ...]
+    problems: tuple[str, ...]
+
+    @property
+    def counts(self) -> Floats:
+        """One row per response."""
+        return count(self.right, self.stopped, self.answers)
+
+    def calibrate(self, *, max_attempts: int | None = None, draws: int = 1000, seed: int = 0) -> Calibration:
+        """All figures."""
+        return calibrate(
+            self.right,
+            self.stopped,
+            answers=self.answers,
+            problems=self.problems,
+            max_attempts=max_attempts,
+            draws=draws,
+            seed=seed,
+        )
+
+
+def judge(transcripts: Sequence[Transcript], split: Splitter, extract: Extractor) -> Judged:
+    """Every attempt of every response against the reference."""
+    parts = [split(each.response, each.ended is not False) for each in transcripts]
+    references = [reference_answer(each.reference, extract) for each in transcripts]
+    return Judged(
+        right=tuple(
+            tuple(answer == reference for answer in part.answers)
+            for part, reference in zip(parts, references, strict=True)
+        ),
+        stopped=tuple(part.stopped for part in parts),
+        answers=tuple(part.answers for part in parts),
+        problems=tuple(each.problem for each in transcripts),
+    )
+
+
+def by_group(transcripts: Sequence[Transcript]) -> dict[str, list[Transcript]]:
+    """Transcripts of each group, in the order they first appear."""
+    groups: dict[str, list[Transcript]] = {}
+    for each in transcripts:
+        groups.setdefault(each.group, []).append(each)
+    return groups

@@ -1,0 +1,215 @@
+"""Responses with their reference answers, from the logs people have: plain JSONL, TRL, verl, lm-eval, inspect."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from holdfast.config import InputError, did_you_mean
+from holdfast.records import DataError, Problem
+from holdfast.records.rows import Row, file_rows
+
+RESPONSES = ("response", "completion", "output", "generation", "text")
+REFERENCES = ("reference", "answer", "target", "ground_truth", "gts", "solution", "label")
+PROMPTS = ("prompt", "question", "input", "problem", "query")
+CUT_OFF = ("length", "max_tokens", "model_length")
+Fields = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """One response. ``ended`` is None where the log does not say whether it was cut off."""
+
+    problem: str
+    response: str
+    reference: str
+    ended: bool | None = None
+    group: str = ""
+
+
+class Transcripts(NamedTuple):
+    """What a file holds, and a sentence about how it was understood."""
+
+    transcripts: tuple[Transcript, ...]
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns to read; None: the first of the usual names that is there."""
+
+    response: str | None = None
+    reference: str | None = None
+    problem: str | None = None
+    group: str | None = None
+
+
+def read_transcripts(path: str | Path, columns: Columns | None = None) -> Transcripts:
+    """Every response of a file; rows that lack a response or a reference are all named."""
+    path, columns = Path(path), columns or Columns()
+    if not path.exists():
+        raise InputError(f"{path}: no such file")
+    kind, rows = _rows(path)
+    convert = _SHAPES[kind]
+    found: list[Transcript] = []
+    problems: list[Problem] = []
+    for number, fields in rows:
+        try:
+            found.append(convert(fields, columns))
+        except _Missing as missing:
+            problems.append(Problem(str(path), number, missing.field, missing.message))
+    if problems:
+        raise DataError(problems)
+    if not found:
+        raise InputError(f"{path}: no responses in it")
+    unknown = sum(each.ended is None for each in found)
+    note = f"; {unknown} do not say whether they were cut off: taken as ended" if unknown else ""
+    return Transcripts(tuple(found), f"{path}: {len(found)} responses ({kind}){note}")
+
+
+class _Missing(Exception):  # noqa: N818  (it never leaves this module: it becomes a Problem)
+    def __init__(self, field: str, message: str) -> None:
+        self.field, self.message = field, message
+
+
+def _rows(path: Path) -> tuple[str, list[tuple[int, Fields]]]:
+    inspect = _inspect_samples(path)
+    if inspect is not None:
+        return "inspect log", list(enumerate(inspect, 1))
+    rows: list[tuple[int, Fields]] = []
+    problems: list[Problem] = []
+    for item in file_rows(path):
+        if isinstance(item, Problem):
+            problems.append(item)
+        elif isinstance(item, Row) and item.fields is not None:
+            rows.append((item.line, item.fields))
+    if problems:
+        raise DataError(problems)
+    first = rows[0][1] if rows else {}
+    if "resps" in first and "doc" in first:
+        return "lm-eval samples", _one_filter(rows)
+    if "gts" in first and "output" in first:
+        return "verl rollouts", rows
+    if "completion" in first and ("advantage" in first or isinstance(first.get("completion"), list)):
+        return "TRL completions", rows
+    return "plain rows", rows
+
+
+def _inspect_samples(path: Path) -> list[Fields] | None:
+    """The samples of an inspect log: a zip named .eval, or one JSON object that holds them."""
+    try:
+        if path.suffix == ".eval":
+            with zipfile.ZipFile(path) as archive:
+                names = sorted(name for name in archive.namelist() if name.startswith("samples/"))
+                return [json.loads(archive.read(name)) for name in names]
+        if path.suffix == ".json":
+            whole = json.loads(path.read_bytes())
+            if isinstance(whole, dict) and "samples" in whole and "eval" in whole:
+                return list(whole["samples"] or [])
+    except (ValueError, zipfile.BadZipFile, NotImplementedError) as error:
+        if path.suffix == ".eval":
+            raise InputError(f"{path}: not an inspect log that can be read: {error}") from None
+    return None
+
+
+def _one_filter(rows: list[tuple[int, Fields]]) -> list[tuple[int, Fields]]:
+    """lm-eval writes a response once per filter (strict-match, flexible-extract): it is one response all the same."""
+    first = rows[0][1].get("filter")
+    return [row for row in rows if row[1].get("filter") == first]
+
+
+# --- rows to transcripts --------------------------------------------------------------------------------------------
+
+
+def _plain(fields: Fields, columns: Columns) -> Transcript:
+    response = _text(_find(fields, columns.response, RESPONSES, "response"))
+    reference = _text(_find(fields, columns.reference, REFERENCES, "reference"))
+    return _transcript(fields, columns, response, reference, _ended(fields))
+
+
+def _lm_eval(fields: Fields, columns: Columns) -> Transcript:
+    response = fields["resps"]
+    while isinstance(response, list) and response:
+        response = response[0]
+    reference = fields.get(columns.reference or "target")
+    if reference is None:
+        reference = _find(fields["doc"], columns.reference, REFERENCES, "reference")
+    problem = str(fields.get("doc_id", ""))
+    return Transcript(problem, _text(response), _text(reference), None, _group(fields, columns))
+
+
+def _inspect(fields: Fields, columns: Columns) -> Transcript:
+    choices = (fields.get("output") or {}).get("choices") or [{}]
+    message = choices[0].get("message", {}).get("content", "")
+    reason = choices[0].get("stop_reason")
+    return Transcript(
+        str(fields.get("id", "")),
+        _text(message),
+        _text(_find(fields, columns.reference, ("target",), "reference")),
+        None if reason in (None, "unknown") else reason not in CUT_OFF,
+        _group({**fields, **(fields.get("metadata") or {})}, columns),
+    )
+
+
+_SHAPES: dict[str, Callable[[Fields, Columns], Transcript]] = {
+    "plain rows": _plain,
+    "TRL completions": _plain,
+    "verl rollouts": _plain,
+    "lm-eval samples": _lm_eval,
+    "inspect log": _inspect,
+}
+
+
+def _transcript(fields: Fields, columns: Columns, response: str, reference: str, ended: bool | None) -> Transcript:
+    named = columns.problem or next((name for name in PROMPTS if fields.get(name) is not None), None)
+    problem = _text(fields[named]) if named and named in fields else f"{reference}/{response[:40]}"
+    return Transcript(problem, response, reference, ended, _group(fields, columns))
+
+
+def _group(fields: Fields, columns: Columns) -> str:
+    if columns.group is None:
+        return ""
+    if columns.group not in fields:
+        raise _Missing(columns.group, f"no such column{did_you_mean(columns.group, fields)}")
+    return str(fields[columns.group])
+
+
+def _find(fields: Fields, asked: str | None, usual: tuple[str, ...], what: str) -> Any:
+    names = (asked,) if asked else usual
+    value = next((fields[name] for name in names if fields.get(name) is not None), None)
+    if value is None:
+        near = did_you_mean(asked, fields) if asked else f"; name its column with --{what}"
+        raise _Missing(what, f"expected a column {' or '.join(names)}, got {', '.join(map(str, fields))}{near}")
+    return value
+
+
+def _ended(fields: Fields) -> bool | None:
+    if isinstance(fields.get("stopped"), bool):
+        return bool(fields["stopped"])
+    if isinstance(fields.get("truncated"), bool):
+        return not fields["truncated"]
+    reason = fields.get("finish_reason") or fields.get("stop_reason")
+    return None if reason is None else reason not in CUT_OFF
+
+
+def _text(value: Any) -> str:
+    """Text out of a string, a number, a list of messages (the last one's content), or a list of content parts."""
+    return "".join(_pieces(value))
+
+
+def _pieces(value: Any) -> Iterator[str]:
+    if isinstance(value, list):
+        if value and isinstance(value[-1], dict) and "role" in value[-1]:
+            yield from _pieces(value[-1].get("content"))
+        elif value and isinstance(value[0], dict):
+            yield from (str(part.get("text", "")) for part in value)
+        elif value:
+            yield from _pieces(value[0])
+    elif isinstance(value, dict):
+        yield from _pieces(value.get("ground_truth", value.get("content", "")))
+    elif value is not None:
+        yield str(value)

@@ -1,0 +1,152 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.config import InputError
+from holdfast.diagnostics import calibrate
+from holdfast.diagnostics.counts import count
+from holdfast.diagnostics.decomposition import decompose
+
+RESPONSES = st.lists(st.tuples(st.lists(st.booleans(), max_size=5), st.booleans()), min_size=1, max_size=25)
+
+
+def two_stage_process(rng, num, p_s, p_dc, p_dw):
+    """Responses of a process that is exactly the model."""
+    rows = []
+    for _ in range(num):
+        row = []
+        while True:
+            row.append(bool(rng.random() < p_s))
+            if rng.random() < (p_dc if row[-1] else 1 - p_dw):
+                break
+        rows.append(row)
+    return rows
+
+
+def test_by_hand():
+    """[W C] [C] [W] [C W C], all stopped.
+
+    First right 2 of 4. Right attempts 4: stopped on 3, so p_dC = 3/4. Wrong attempts 3: resampled 2, p_dW = 2/3.
+    Predicted = .5*.75 / (.5*.75 + .5/3) = 9/13. Observed 3/4. Pooled p_s 4/7: the formula gives 3/4, an identity.
+    """
+    found = calibrate([[False, True], [True], [False], [True, False, True]], draws=100)
+    assert found.p_s.value == 0.5
+    assert found.p_s_pooled.value == pytest.approx(4 / 7)
+    assert found.p_dC.value == 0.75
+    assert found.p_dW.value == pytest.approx(2 / 3)
+    assert found.predicted.value == pytest.approx(9 / 13)
+    assert found.observed.value == 0.75
+    assert found.wrong_to_right.value == 0.5
+    assert found.right_to_wrong.value == 0.0
+    assert found.attempts.value == 7 / 4
+    assert found.reflection_pays is True
+    assert found.identity_gap == pytest.approx(0, abs=1e-12)
+
+
+@given(RESPONSES)
+@settings(deadline=None, max_examples=150)
+def test_pooled_formula_is_an_identity_on_any_process(rows):
+    """MATH §5: whatever produced the responses, with p_s pooled the formula returns their accuracy."""
+    attempts, stopped = [row for row, _ in rows], [ended and bool(row) for row, ended in rows]
+    found = calibrate(attempts, stopped, draws=100)
+    if found.identity_gap is not None:
+        assert found.identity_gap == pytest.approx(0, abs=1e-12)
+
+
+@given(RESPONSES)
+@settings(deadline=None, max_examples=100)
+def test_never_nan_and_always_a_reason(rows):
+    found = calibrate([row for row, _ in rows], [ended for _, ended in rows], draws=100)
+    for name, figure in found.row().items():
+        if isinstance(figure, dict) and name != "counts":
+            assert figure["value"] is None or np.isfinite(figure["value"]), name
+            assert figure["value"] is not None or figure["why"], name
+            if figure["value"] is not None and "low" in figure:
+                assert figure["low"] <= figure["high"]
+
+
+def test_recovers_the_rates_of_a_true_process_and_predicts_held_out():
+    rng = np.random.default_rng(1)
+    found = calibrate(two_stage_process(rng, 4000, 0.4, 0.9, 0.7), draws=200)
+    for figure, truth in ((found.p_s, 0.4), (found.p_dC, 0.9), (found.p_dW, 0.7)):
+        assert figure.low - 0.01 <= truth <= figure.high + 0.01
+    assert abs(found.held_out_error) < 0.02
+
+
+def test_first_attempts_unlike_later_ones_show_in_the_held_out_prediction():
+    """Attempts after the first are always right: the two-stage model is false, and only the held-out line can say so."""
+    rows = [[True] if i % 2 else [False, True] for i in range(400)]
+    found = calibrate(rows, draws=100)
+    assert found.identity_gap == pytest.approx(0, abs=1e-12)
+    assert found.observed.value == 1.0
+    rows = [[True] if i % 4 == 0 else [False, i % 4 != 1] for i in range(400)]
+    assert abs(calibrate(rows, draws=100).held_out_error) > 0.03
+
+
+def test_cut_off_is_no_decision():
+    found = calibrate([[False, False], [True]], [False, True], draws=100)
+    assert found.counts["decided_wrong"] == 1
+    assert found.p_dW.value == 1.0
+    assert found.cut_off.value == 0.5
+    assert found.observed.value == 0.5
+    assert found.observed_stopped.value == 1.0
+
+
+def test_unidentified_is_said():
+    assert "no wrong attempt" in calibrate([[True], [True]]).p_dW.why
+    assert "no right attempt" in calibrate([[False], [False]]).p_dC.why
+    assert calibrate([[False], [False]]).predicted.value == 0.0
+    assert calibrate([[True], [True]]).predicted.value == 1.0
+    assert "never stops" in calibrate([[False, False], [False, False]], [False, False]).predicted.why
+    assert "no response has an attempt" in calibrate([[]]).p_s.why
+    assert calibrate([[True], [True]]).reflection_pays is None
+
+
+def test_echo_needs_answers():
+    assert calibrate([[False, False, True]]).echo.value is None
+    found = calibrate([[False, False, True]], answers=[["7", "7", "8"]])
+    assert found.echo.value == 0.5
+
+
+def test_all_or_none_still_has_an_interval():
+    found = calibrate([[True]] * 20)
+    assert found.p_s.low < 0.9
+    assert found.p_s.normal == (1.0, 1.0)
+
+
+def test_normal_approximation_leaves_the_unit_interval():
+    found = calibrate([[True]] + [[False]] * 99)
+    assert found.observed.normal[0] < 0 < found.observed.low + 1e-9
+
+
+def test_responses_to_one_problem_are_drawn_together():
+    rows = [[True]] * 50 + [[False]] * 50
+    alone = calibrate(rows, draws=400).p_s
+    together = calibrate(rows, problems=[i // 25 for i in range(100)], draws=400).p_s
+    assert together.high - together.low > 1.5 * (alone.high - alone.low)
+
+
+def test_wrong_lengths_are_the_users():
+    with pytest.raises(InputError, match="'stopped' has 1 entries for 2"):
+        calibrate([[True], [False]], [True])
+    with pytest.raises(InputError, match="no responses"):
+        calibrate([])
+
+
+def test_decomposition_adds_up_in_both_orders():
+    rng = np.random.default_rng(2)
+    weak, strong = two_stage_process(rng, 500, 0.4, 0.95, 0.2), two_stage_process(rng, 500, 0.5, 0.9, 0.8)
+    parts = decompose(count(weak, None), count(strong, None), draws=200)
+    total = parts.total.value
+    assert parts.sampling_first.value + parts.decision_second.value == pytest.approx(total)
+    assert parts.decision_first.value + parts.sampling_second.value == pytest.approx(total)
+    assert parts.sampling.value + parts.decision.value == pytest.approx(total)
+    assert parts.decision.value > parts.sampling.value > 0
+    assert parts.decision.low > 0
+
+
+def test_decomposition_of_a_model_that_never_erred_says_why():
+    parts = decompose(count([[True]] * 5, None), count([[False], [True]], None), draws=100)
+    assert "never had to decide" in parts.sampling_first.why  # B's wrong attempts under A's decisions, which has none
+    assert parts.observed.value == -0.5
