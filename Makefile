@@ -10,7 +10,7 @@ demo: .venv/core.stamp
 	@$(PY) -m holdfast demo
 
 test: .venv/dev.stamp
-	@$(PY) -m pytest -n auto --dist worksteal $(ARGS)
+	@$(PY) -m pytest -n auto --dist worksteal -rfEs $(ARGS)
 
 test-slow: .venv/dev.stamp
 	@$(PY) -m pytest -m slow $(ARGS)
