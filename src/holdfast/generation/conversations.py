@@ -1,0 +1,85 @@
+"""What every sampler does with a conversation before it is answered and after."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from holdfast.config import InputError
+from holdfast.records import Completion, Trace, Turn, context
+from holdfast.tokens import apply_undo, find_undo_id, prompt_ids
+from holdfast.tokens.encoding import Encoder
+
+Prompt = Trace | Sequence[Turn] | str
+"""A trace (its answer is not shown to the model), the turns of a conversation, or the text of one user turn."""
+
+
+def check_sampling(temperature: float, top_p: float, max_new_tokens: int, batch_size: int = 1) -> None:
+    """The user's mistakes, in one line."""
+    if temperature < 0 or not 0 < top_p <= 1 or max_new_tokens < 1 or batch_size < 1:
+        raise InputError(
+            f"sampling: expected temperature >= 0, 0 < top_p <= 1, max_new_tokens >= 1 and batch_size >= 1, not "
+            f"{temperature}, {top_p}, {max_new_tokens} and {batch_size}"
+        )
+
+
+def turns_of(prompt: Prompt) -> tuple[Turn, ...]:
+    """The turns that the model is shown."""
+    if isinstance(prompt, str):
+        return (context("user", prompt),)
+    turns = prompt.prompt if isinstance(prompt, Trace) else tuple(prompt)
+    if not turns:
+        raise InputError("the prompt is empty: there is no turn before the answer")
+    return turns
+
+
+def ids_to_continue(turns: tuple[Turn, ...], tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    """Generation prompt included; after an answer already begun there is none, and its end-of-turn is left off.
+
+    An ``<UNDO>`` that somebody typed is spelled out: in a prompt it is text.
+    """
+    if turns[-1].speaker == "text":
+        bos = [token for token in tokenizer("")["input_ids"][:1] if token == tokenizer.bos_token_id]
+        return bos + Encoder(tokenizer).whole(turns[-1].visible)
+    if turns[-1].speaker != "assistant":
+        return prompt_ids(turns, tokenizer)
+    messages = [{"role": turn.speaker, "content": turn.visible} for turn in turns]
+    try:
+        text = tokenizer.apply_chat_template(messages, tokenize=False, continue_final_message=True)
+    except ValueError as error:
+        raise InputError(f"the chat template cannot go on from an answer already begun: {error}") from error
+    assert isinstance(text, str)
+    return Encoder(tokenizer).whole(text)
+
+
+def stop_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    """The tokens that end a text."""
+    ends = getattr(model.generation_config, "eos_token_id", None)
+    stops = {*(ends if isinstance(ends, list) else [ends]), tokenizer.eos_token_id} - {None}
+    if not stops:
+        raise InputError("neither the model nor its tokenizer says which token ends a text (eos_token_id)")
+    return sorted(stops)
+
+
+def pad_id(tokenizer: PreTrainedTokenizerBase, stops: Sequence[int]) -> int:
+    """Any token will do: nothing looks at it."""
+    return min(stops) if tokenizer.pad_token_id is None else tokenizer.pad_token_id
+
+
+def completion(
+    turns: tuple[Turn, ...], written: Sequence[int], stops: Sequence[int], tokenizer: PreTrainedTokenizerBase
+) -> Completion:
+    """Of the ids written, the one that ends the text included; every undo is applied."""
+    stopped = bool(written) and written[-1] in stops
+    ids = list(written[:-1] if stopped else written)
+    undo = find_undo_id(tokenizer)
+    visible = ids if undo is None else apply_undo(ids, undo)
+    request = next((turn.visible for turn in reversed(turns) if turn.speaker in ("user", "text")), turns[-1].visible)
+    return Completion(
+        prompt=request,
+        text=str(tokenizer.decode(visible, skip_special_tokens=True)),
+        token_ids=tuple(ids),
+        num_undos=0 if undo is None else ids.count(undo),
+        finish_reason="stop" if stopped else "length",
+    )

@@ -1,0 +1,163 @@
+"""The key/value cache of a batch whose rows take back different amounts: append-only slots, dead ones masked.
+
+Every step appends one slot to all rows, whatever each of them does. In hard context (MATH §4) an undo kills the slot of the
+token it takes back, sees what is left plus itself, and is then dead too; positions are stack depths. Cropping the cache
+instead would be possible for whole batches only, and differs between versions of transformers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from transformers import DynamicCache, StaticCache
+
+from holdfast.config import InputError
+from holdfast.tokens import Context, additive_mask
+
+CacheKind = Literal["dynamic", "static"]
+WASTE = 64  # a dynamic cache is compacted when more slots than this, and than are alive, are dead in every row
+
+
+class SlotCache:
+    """``start`` reads the prompts, ``feed`` one token per row; both return the logits of the next token, [B, V]."""
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        context: Context = "soft",
+        kind: CacheKind = "dynamic",
+        num_slots: int | None = None,
+    ) -> None:
+        assert kind == "dynamic" or num_slots is not None, "a static cache has a size"
+        self.model, self.hard, self.num_slots = model, context == "hard", num_slots
+        self.float_mask = model.config._attn_implementation == "eager"  # it reads boolean masks wrongly
+        self.cache = (
+            StaticCache(config=model.config, max_cache_len=num_slots)
+            if kind == "static"
+            else DynamicCache(config=model.config)
+        )
+        self.static = kind == "static"
+        self.used = 0
+
+    @property
+    def full(self) -> bool:
+        """Whether there is no slot left, not even after compaction."""
+        return self.num_slots is not None and self.used == self.num_slots and max(self._num_alive()) == self.num_slots
+
+    @torch.inference_mode()
+    def start(self, prompts: Sequence[Sequence[int]], pad_id: int) -> Tensor:
+        """Read the prompts, padded on the left. Nothing of them can be taken back."""
+        width = max(map(len, prompts))
+        if self.num_slots is not None and width > self.num_slots:
+            raise InputError(f"the prompt takes {width} slots of a cache of {self.num_slots}")
+        device = self.model.device
+        ids = torch.tensor([[pad_id] * (width - len(row)) + list(row) for row in prompts], device=device)
+        given = torch.tensor([[False] * (width - len(row)) + [True] * len(row) for row in prompts], device=device)
+        self.padded = not bool(given.all())
+        self.alive = torch.zeros(len(prompts), self.num_slots or 2 * width + 256, dtype=torch.bool, device=device)
+        self.alive[:, :width] = given
+        self.lengths = [len(row) for row in prompts]
+        self.next_position = list(self.lengths)
+        self.stacks: list[list[int]] = [[] for _ in prompts]  # slots of the answer's visible tokens
+        self.used = width
+        positions = (given.long().cumsum(1) - 1).clamp(min=0)
+        return self._forward(ids, given.long(), positions)
+
+    @torch.inference_mode()
+    def feed(self, tokens: Sequence[int], undo: Sequence[bool], done: Sequence[bool]) -> Tensor:
+        """One token per row. ``undo``: the token takes back the one before it; ``done``: the row has ended, it is padding."""
+        self._make_room()
+        slot, rows = self.used, range(len(tokens))
+        self.used += 1
+        self.alive[:, slot] = True
+        positions = list(self.next_position)
+        leaving = [row for row in rows if done[row]]
+        if self.hard:
+            undone = [row for row in rows if undo[row] and not done[row]]
+            popped = [(row, self.stacks[row].pop()) for row in undone if self.stacks[row]]
+            if popped:
+                self.alive[[row for row, _ in popped], [slot for _, slot in popped]] = False
+            for row, _ in popped:
+                positions[row] -= 1
+            leaving += undone
+        gone = set(leaving)
+        for row in rows:
+            if row not in gone:
+                self.stacks[row].append(slot)
+            self.next_position[row] = positions[row] + (row not in gone)
+        ids = torch.tensor(tokens, device=self.alive.device)[:, None]
+        logits = self._forward(ids, self._mask(), torch.tensor(positions, device=self.alive.device)[:, None])
+        if leaving:
+            self.alive[leaving, slot] = False
+        return logits
+
+    def _forward(self, ids: Tensor, mask: Tensor | None, positions: Tensor) -> Tensor:
+        output = self.model(
+            input_ids=ids,
+            attention_mask=mask,
+            position_ids=positions,
+            past_key_values=self.cache,
+            use_cache=True,
+            logits_to_keep=1,
+        )
+        logits: Tensor = output.logits[:, -1]
+        return logits
+
+    def _mask(self) -> Tensor | None:
+        """Soft context: transformers' own 2-D mask, or none; it knows more kinds of attention. Hard: our 4-D mask."""
+        if not self.hard:
+            return self.alive[:, : self.used].long() if self.padded else None
+        width = self.num_slots if self.static else self.used
+        mask = self.alive[:, None, None, :width]
+        return additive_mask(mask) if self.float_mask else mask
+
+    def _make_room(self) -> None:
+        most = max(self._num_alive())
+        if self.num_slots is not None:
+            if self.used == self.num_slots:
+                self._compact(most)
+            assert self.used < self.num_slots, "ask `full` before feeding"
+            return
+        if self.used - most > max(WASTE, most):
+            self._compact(most)
+        if self.used == self.alive.shape[1]:
+            self.alive = torch.cat([self.alive, torch.zeros_like(self.alive)], dim=1)
+
+    def _num_alive(self) -> list[int]:
+        return [length + len(stack) for length, stack in zip(self.lengths, self.stacks, strict=True)]
+
+    def _compact(self, most: int) -> None:
+        """Move every row's living slots to the front, in order. Keys carry their positions, so nothing is computed anew."""
+        alive = self.alive[:, : self.used]
+        index = torch.argsort((~alive).long(), dim=1, stable=True)[:, :most]
+        for layer in self.cache.layers:
+            where = index[:, None, :, None]
+            keys = layer.keys.gather(2, where.expand(-1, layer.keys.shape[1], -1, layer.keys.shape[3]))
+            values = layer.values.gather(2, where.expand(-1, layer.values.shape[1], -1, layer.values.shape[3]))
+            if self.static:
+                layer.keys[:, :, :most], layer.values[:, :, :most] = keys, values
+                layer.cumulative_length.fill_(most)
+            else:
+                layer.keys, layer.values = keys, values
+        ranks = (alive.long().cumsum(1) - 1).tolist()
+        self.stacks = [[rank[slot] for slot in stack] for rank, stack in zip(ranks, self.stacks, strict=True)]
+        self.alive[:] = False
+        for row, num in enumerate(self._num_alive()):
+            self.alive[row, :num] = True
+        self.used, self.padded = most, True
+
+
+def check_context(model: Any, context: Context, longest: int) -> None:
+    """Hard context is a mask of our own: flash attention takes none, and it would replace a model's sliding window."""
+    if context == "soft":
+        return
+    attention = model.config._attn_implementation
+    if attention not in ("sdpa", "eager"):
+        raise InputError(f"context: hard needs attention sdpa or eager; {attention} takes no mask of ours")
+    window = getattr(model.config, "sliding_window", None)
+    if window and longest > window:
+        raise InputError(f"context: hard on {longest} tokens would lose this model's sliding window of {window}")
