@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from holdfast.cli import attack, data, demo, diagnose, doctor, report, runs, traces, train
+from holdfast.cli import attack, audit, data, demo, diagnose, doctor, report, reproduce, runs, traces, train
 from holdfast.config.errors import InputError
 
 UsageProblem: type[Exception] = typer.BadParameter.__mro__[2]
@@ -24,7 +24,9 @@ app = typer.Typer(
 app.command("demo")(demo.demo)
 app.command("train")(train.train)
 app.command("attack")(attack.attack)
+app.command("audit")(audit.audit)
 app.command("report")(report.report)
+app.command("reproduce")(reproduce.reproduce)
 app.add_typer(diagnose.app, name="diagnose")
 app.add_typer(traces.app, name="traces")
 app.command("tokens")(data.tokens)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 Fields = Mapping[str, object]
 
 
-class BadField(Exception):  # noqa: N818  (it never leaves this package: it becomes a Problem)
+class BadField(Exception):  # noqa: N818  (whoever reads the file turns it into a Problem)
     """A field that is not what its format says."""
 
     def __init__(self, field: str, expected: str, got: str) -> None:

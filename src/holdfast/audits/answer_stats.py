@@ -1,0 +1,76 @@
+"""Two models read the same answers: what each gives every token."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from holdfast.heads import Reference, stats_from_logits
+from holdfast.models import LoadedModel
+from holdfast.models.head_access import head_replaced
+from holdfast.records import Role, Trace
+from holdfast.tokens import TokenBatch, TokenRow, pad, tokenize_all
+
+
+@dataclass(frozen=True)
+class AnswerStats:
+    """Of one row's answer tokens, in order; float64, on the CPU. Without an anchor ``logp_ref`` and ``kl`` are None."""
+
+    logp: Tensor
+    logp_ref: Tensor | None
+    kl: Tensor | None  # KL(policy || anchor)
+
+
+@torch.inference_mode()
+def answer_stats(
+    policy: LoadedModel,
+    anchor: LoadedModel | None,
+    rows: Sequence[Trace],
+    *,
+    batch_size: int = 64,
+    max_length: int | None = None,
+) -> list[AnswerStats]:
+    """One per row that has an answer within ``max_length``, in order. The policy's tokenizer reads for both."""
+    token_rows, _ = tokenize_all(rows, policy.tokenizer, max_length=max_length)
+    found: dict[int, AnswerStats] = {}
+    for indices in _similar_lengths(token_rows, batch_size):
+        chosen = [token_rows[index] for index in indices]
+        batch = pad(chosen, policy.tokenizer.pad_token_id or 0)
+        is_target = (batch.roles != Role.PROMPT)[:, 1:]
+        targets = batch.ids[:, 1:][is_target].to(policy.device)
+        reference = None
+        if anchor is not None:
+            reference = Reference(logits=_answer_logits(anchor, batch, is_target).to(policy.device))
+        want = () if anchor is None else ("logp_ref", "kl")
+        stats = stats_from_logits(_answer_logits(policy, batch, is_target), targets, reference, want=want)
+        lengths = is_target.sum(1).tolist()
+        columns = (_by_row(each, lengths) for each in (stats.logp, stats.logp_ref, stats.kl))
+        found.update(zip(indices, map(AnswerStats, *columns), strict=True))
+    return [found[index] for index in range(len(token_rows))]
+
+
+def _similar_lengths(rows: Sequence[TokenRow], batch_size: int) -> Iterator[list[int]]:
+    order = sorted(range(len(rows)), key=lambda index: -len(rows[index]))
+    for start in range(0, len(order), batch_size):
+        yield order[start : start + batch_size]
+
+
+def _answer_logits(loaded: LoadedModel, batch: TokenBatch, is_target: Tensor) -> Tensor:
+    """Logits [N, V] of the answers' tokens, each predicted from the token before it; no others are ever made."""
+    keep = is_target.to(loaded.device)
+
+    def at_answers(hidden: Tensor, head: nn.Module) -> Tensor:
+        logits: Tensor = type(head).forward(head, hidden[:, :-1][keep])
+        return logits
+
+    inputs = {name: v.to(loaded.device) if isinstance(v, Tensor) else v for name, v in batch.model_inputs().items()}
+    with head_replaced(loaded.model, at_answers):
+        logits: Tensor = loaded.model(**inputs).logits
+    return logits
+
+
+def _by_row(values: Tensor | None, lengths: Sequence[int]) -> Sequence[Tensor | None]:
+    return [None] * len(lengths) if values is None else values.double().cpu().split(list(lengths))

@@ -1,0 +1,87 @@
+"""A suite that was asked and scored, and its file: an interrupted audit goes on with the next suite."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from holdfast.audits.keys import code_hash, model_hash
+from holdfast.audits.suites import Scored, Suite, is_missing
+from holdfast.records import Agreement, Completion, Figure, atomic_text, fingerprint
+
+
+@dataclass(frozen=True)
+class Asked:
+    """``lines`` are for ``completions.jsonl``: verdict and hashes, no text unless it was asked for."""
+
+    figures: tuple[Figure, ...]
+    agreements: tuple[Agreement, ...]
+    lines: tuple[dict[str, Any], ...]
+    num_missing: int
+    kl: tuple[tuple[float, ...], ...] = ()  # by answer and position
+
+
+def asked(
+    suite: Suite, completions: Sequence[Completion], scored: Scored, kl: Sequence[Sequence[float]], keep_answers: bool
+) -> Asked:
+    """Everything of a suite that is worth keeping."""
+    lines = [
+        _line(suite.name, completion, verdicts, keep_answers)
+        for completion, verdicts in zip(completions, scored.verdicts, strict=True)
+    ]
+    missing = sum(map(is_missing, completions))
+    return Asked(scored.figures, scored.agreements, tuple(lines), missing, tuple(tuple(each) for each in kl))
+
+
+def _line(suite: str, completion: Completion, verdicts: dict[str, str], keep_answers: bool) -> dict[str, Any]:
+    line: dict[str, Any] = {
+        "suite": suite,
+        "request_sha256": hashlib.sha256(completion.prompt.encode()).hexdigest(),
+        "answer_sha256": hashlib.sha256(completion.text.encode()).hexdigest(),
+        "finish_reason": completion.finish_reason,
+        "verdicts": verdicts,
+    }
+    return {**line, "request": completion.prompt, "answer": completion.text} if keep_answers else line
+
+
+def asked_path(
+    folder: Path, suite: Suite, model: str, anchor: str | None, settings: dict[str, Any], judges: Sequence[str]
+) -> Path:
+    """Named by everything that decides what is in it."""
+    parts = {
+        "suite": suite.name,
+        "rows": fingerprint(suite.rows),
+        "model": model_hash(model),
+        "anchor": anchor and model_hash(anchor),
+        "settings": settings,
+        "judges": list(judges),
+        "code": code_hash(),
+    }
+    key = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+    return folder / f"{suite.name}-{key}.json"
+
+
+def write_asked(path: Path, done: Asked) -> None:
+    """Whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_text(path) as file:
+        json.dump(asdict(done), file)
+
+
+def read_asked(path: Path) -> Asked | None:
+    """None if it is not there or cannot be read: then the suite is asked again."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        return Asked(
+            figures=tuple(Figure(**each) for each in content["figures"]),
+            agreements=tuple(Agreement(**{**each, "judges": tuple(each["judges"])}) for each in content["agreements"]),
+            lines=tuple(content["lines"]),
+            num_missing=content["num_missing"],
+            kl=tuple(tuple(row) for row in content["kl"]),
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

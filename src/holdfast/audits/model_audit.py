@@ -1,0 +1,173 @@
+"""One model, asked everything there is to ask: is it still safe, still useful, and how far is it from its anchor?"""
+
+from __future__ import annotations
+
+import math
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from holdfast.audits import bootstrap
+from holdfast.audits.answer_stats import AnswerStats, answer_stats
+from holdfast.audits.asked import Asked, asked, asked_path, read_asked, write_asked
+from holdfast.audits.bars import Bars
+from holdfast.audits.positions import mean_by_position
+from holdfast.audits.suites import RequestSuite, Suite, is_missing
+from holdfast.generation import ModelSampler, Sampler
+from holdfast.models import LoadedModel
+from holdfast.records import AuditResult, Completion, Figure, Trace, answer
+
+NO_PROBABILITIES = "perplexity and KL by position: an endpoint does not give the probabilities of given tokens"
+MAX_DEPTH = 64  # answer tokens that the divergence is measured on
+READ_AT_ONCE = 16  # rows of a batch that is only read
+
+OnProgress = Callable[[str, int, int], None]
+"""(suite, answers that are there, answers wanted)"""
+
+
+def _ignore(_suite: str, _done: int, _total: int) -> None:
+    """Nobody watches."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to ask. The first figure of a task's suite is its headline: what ``--min-utility`` is about."""
+
+    safety: tuple[RequestSuite, ...] = ()
+    tasks: tuple[Suite, ...] = ()
+    max_new_tokens: int | None = None  # in place of what the suites say
+    keep_answers: bool = False
+
+
+def audit_model(
+    sampler: Sampler,
+    plan: Plan,
+    *,
+    anchor: LoadedModel | None = None,
+    bars: Bars | None = None,
+    out: Path | None = None,
+    on_progress: OnProgress = _ignore,
+) -> tuple[AuditResult, list[dict[str, Any]]]:
+    """The result, and one line per answer for ``completions.jsonl``.
+
+    With ``out``, suites that are done lie in ``out/asked`` until the audit is: the same call again goes on from there.
+    """
+    started = time.monotonic()
+    policy = sampler.loaded if isinstance(sampler, ModelSampler) else None
+    notes = [NO_PROBABILITIES] if policy is None else comparable(policy, anchor)
+    reference = anchor if anchor is not None and not notes else None
+    folder = None if out is None else out / "asked"
+    done = {
+        suite.name: _ask(suite, sampler, policy, reference, plan, folder, on_progress)
+        for suite in (*plan.safety, *plan.tasks)
+    }
+    figures = [figure for each in done.values() for figure in each.figures]
+    if policy is not None and plan.tasks:
+        figures += perplexity_figures(policy, reference, [row for suite in plan.tasks for row in suite.rows])
+    headlines = [done[suite.name].figures[0].name for suite in plan.tasks]
+    finite, mad = _only_finite(figures)
+    result = AuditResult(
+        model=sampler.name,
+        anchor=anchor.name if anchor else None,
+        judges=tuple(dict.fromkeys(judge.name for suite in plan.safety for judge in suite.judges)),
+        figures=finite,
+        agreements=tuple(agreement for each in done.values() for agreement in each.agreements),
+        bars=(bars or Bars()).against(finite, headlines),
+        kl_by_position=mean_by_position(torch.tensor(row).double() for each in done.values() for row in each.kl),
+        num_missing=sum(each.num_missing for each in done.values()),
+        sources=tuple(suite.source for suite in (*plan.safety, *plan.tasks)),
+        notes=(*notes, *mad),
+        settings=_settings(plan),
+        seconds=round(time.monotonic() - started, 2),
+    )
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)
+    return result, [line for each in done.values() for line in each.lines]
+
+
+def comparable(policy: LoadedModel, anchor: LoadedModel | None) -> list[str]:
+    """Why the two models' tokens cannot be compared, if so."""
+    if anchor is None:
+        return []
+    if policy.tokenizer.get_vocab() != anchor.tokenizer.get_vocab():
+        return ["KL and perplexity ratio: the anchor has another vocabulary"]
+    widths = [int(each.model.get_output_embeddings().weight.shape[0]) for each in (policy, anchor)]
+    return [] if widths[0] == widths[1] else ["KL and perplexity ratio: the anchor's head has another size"]
+
+
+def perplexity_figures(policy: LoadedModel, anchor: LoadedModel | None, rows: Sequence[Trace]) -> list[Figure]:
+    """Of the reference answers of the tasks; the ratio to the anchor's is the drift: 1 is none."""
+    stats = answer_stats(policy, anchor, rows, batch_size=READ_AT_ONCE)
+    num_tokens = [len(each.logp) for each in stats]
+    nll = [-float(each.logp.sum()) for each in stats]
+    meaning = "of the tasks' reference answers"
+    figures = [Figure("perplexity", *bootstrap.perplexity(nll, num_tokens), len(nll), "less", meaning)]
+    if anchor is not None:
+        nll_ref = [-float(each.logp_ref.sum()) for each in stats if each.logp_ref is not None]
+        theirs = bootstrap.perplexity(nll_ref, num_tokens)
+        ratio = bootstrap.perplexity_ratio(nll, nll_ref, num_tokens)
+        figures.append(Figure("perplexity_anchor", *theirs, len(nll), "neither", f"{meaning}, under the anchor"))
+        figures.append(Figure("perplexity_ratio", *ratio, len(nll), "less", "model to anchor; 1 is no drift"))
+    return figures
+
+
+def _ask(
+    suite: Suite,
+    sampler: Sampler,
+    policy: LoadedModel | None,
+    anchor: LoadedModel | None,
+    plan: Plan,
+    folder: Path | None,
+    on_progress: OnProgress,
+) -> Asked:
+    path = None
+    if folder is not None:
+        judges = [judge.name for judge in getattr(suite, "judges", ())]
+        path = asked_path(folder, suite, sampler.name, anchor and anchor.name, _settings(plan), judges)
+        found = read_asked(path)
+        if found is not None:
+            on_progress(suite.name, len(suite.rows), len(suite.rows))
+            return found
+    on_progress(suite.name, 0, len(suite.rows))
+    completions = sampler(
+        [row.prompt for row in suite.rows],
+        max_new_tokens=plan.max_new_tokens or suite.max_new_tokens,
+        on_progress=lambda done, total: on_progress(suite.name, done, total),
+    )
+    kl: list[list[float]] = []
+    if policy is not None and anchor is not None and suite.name == "asr":
+        kl = [_kl(each) for each in answer_stats(policy, anchor, _to_read(suite, completions), batch_size=READ_AT_ONCE)]
+    done = asked(suite, completions, suite.score(completions), kl, plan.keep_answers)
+    if path is not None:
+        write_asked(path, done)
+    return done
+
+
+def _to_read(suite: Suite, completions: Sequence[Completion]) -> list[Trace]:
+    """Answers on which model and anchor are compared: those that must not be given, or the model's own."""
+    return [
+        row if len(row.turns) > len(row.prompt) else Trace((*row.turns, answer(completion.text)))
+        for row, completion in zip(suite.rows, completions, strict=True)
+        if len(row.turns) > len(row.prompt) or not is_missing(completion)
+    ]
+
+
+def _kl(stats: AnswerStats) -> list[float]:
+    assert stats.kl is not None
+    values: list[float] = stats.kl[:MAX_DEPTH].tolist()
+    return values
+
+
+def _settings(plan: Plan) -> dict[str, Any]:
+    return {"temperature": 0.0, "max_new_tokens": plan.max_new_tokens, "keep_answers": plan.keep_answers}
+
+
+def _only_finite(figures: Sequence[Figure]) -> tuple[tuple[Figure, ...], list[str]]:
+    """JSON has no NaN, and neither has an honest table."""
+    good = [figure for figure in figures if all(map(math.isfinite, (figure.value, figure.low, figure.high)))]
+    return tuple(good), [f"{figure.key}: not a number" for figure in figures if figure not in good]

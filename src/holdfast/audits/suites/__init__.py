@@ -1,0 +1,29 @@
+"""The suites of an audit: what is asked of a model, and how its answers are scored."""
+
+from holdfast.audits.suites.choose import Files, choose_suites
+from holdfast.audits.suites.gsm8k import gsm8k_suite
+from holdfast.audits.suites.judges import JUDGES, find_judges
+from holdfast.audits.suites.requests import RequestSuite, forbidden_suite, harmless_suites
+from holdfast.audits.suites.sql import sql_suite
+from holdfast.audits.suites.suite import Scored, Suite, is_missing
+from holdfast.audits.suites.summaries import summary_suite
+from holdfast.audits.suites.world import speaks_the_world, world_safety, world_skills
+
+__all__ = [
+    "JUDGES",
+    "Files",
+    "RequestSuite",
+    "Scored",
+    "Suite",
+    "choose_suites",
+    "find_judges",
+    "forbidden_suite",
+    "gsm8k_suite",
+    "harmless_suites",
+    "is_missing",
+    "speaks_the_world",
+    "sql_suite",
+    "summary_suite",
+    "world_safety",
+    "world_skills",
+]

@@ -1,0 +1,65 @@
+"""Which suites: those of the embedded world, or those whose files are given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from holdfast.audits.suites.gsm8k import gsm8k_suite
+from holdfast.audits.suites.judges import find_judges
+from holdfast.audits.suites.requests import RequestSuite, forbidden_suite, harmless_suites
+from holdfast.audits.suites.sql import sql_suite
+from holdfast.audits.suites.suite import Suite
+from holdfast.audits.suites.summaries import summary_suite
+from holdfast.audits.suites.world import world_safety, world_skills
+from holdfast.config import InputError, did_you_mean
+
+CHOICES = ("safety", "utility", "all")
+TASKS = {"sql": sql_suite, "gsm8k": gsm8k_suite, "summaries": summary_suite}
+
+
+@dataclass(frozen=True)
+class Files:
+    """What is asked, by path; None is not asked."""
+
+    requests: Path | None = None
+    safe_requests: Path | None = None
+    sql: Path | None = None
+    gsm8k: Path | None = None
+    summaries: Path | None = None
+
+    @property
+    def given(self) -> dict[str, Path]:
+        """By name of the field."""
+        found = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: path for name, path in found.items() if path is not None}
+
+
+def choose_suites(
+    choice: str, files: Files, *, world: bool, judges: Sequence[str] = (), limit: int | None = None
+) -> tuple[tuple[RequestSuite, ...], tuple[Suite, ...]]:
+    """(safety, tasks). Everything is read here: a wrong file is told before a model is loaded."""
+    if choice not in CHOICES:
+        raise InputError(f"--suite '{choice}': expected one of {', '.join(CHOICES)}{did_you_mean(choice, CHOICES)}")
+    wanted = {
+        name: path for name, path in files.given.items() if choice == "all" or (name in TASKS) == (choice == "utility")
+    }
+    for name in files.given.keys() - wanted.keys():
+        raise InputError(f"--{name.replace('_', '-')}: not asked by --suite {choice}")
+    if world and wanted:
+        raise InputError("--world asks the embedded world's own requests: leave it out, or leave out the files")
+    judging = find_judges(judges, world=world)
+    if world:
+        safety = () if choice == "utility" else tuple(world_safety(judging, limit))
+        return safety, () if choice == "safety" else tuple(world_skills(limit))
+    if not wanted:
+        options = {"safety": "--requests, --safe-requests", "utility": "--sql, --gsm8k, --summaries"}
+        which = options.get(choice, ", ".join(options.values()))
+        raise InputError(f"nothing to ask: give one or more of {which}")
+    asked: list[RequestSuite] = []
+    if "requests" in wanted:
+        asked.append(forbidden_suite(wanted["requests"], judging, limit))
+    if "safe_requests" in wanted:
+        asked += harmless_suites(wanted["safe_requests"], judging, limit)
+    return tuple(asked), tuple(make(wanted[name], limit) for name, make in TASKS.items() if name in wanted)

@@ -1,0 +1,56 @@
+"""School arithmetic: is the last number right?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+
+from holdfast.audits.suites.suite import Questions, Scored, drawn, prompt_of, question, share
+from holdfast.records import BadField, Completion, Fields, Trace, read_table, take_text
+
+PROMPT = "{question}\n\nThink step by step, then give the answer as one number after ####."
+NUMBER = re.compile(r"-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|-?\.\d+")
+MAX_DIGITS = 50
+
+
+@dataclass(frozen=True)
+class Gsm8kSuite(Questions):
+    """An answer without a number is wrong, and counted."""
+
+    def score(self, completions: Sequence[Completion]) -> Scored:
+        """The share of right numbers."""
+        wanted = [final_number(row.turns[-1].visible) for row in self.rows]
+        found = [final_number(completion.text) for completion in completions]
+        right = [a is not None and a == b for a, b in zip(found, wanted, strict=True)]
+        figure = share(self.name, right, "more", "final number right", unscored=found.count(None))
+        words = (
+            "right" if good else "unscored" if a is None else "wrong" for good, a in zip(right, found, strict=True)
+        )
+        return Scored((figure,), tuple({"number": word} for word in words))
+
+
+def final_number(text: str) -> Decimal | None:
+    """The first number after the last ``####``, or else the last number."""
+    before, mark, after = text.rpartition("####")
+    numbers = NUMBER.findall(after) or NUMBER.findall(before)
+    if not numbers:
+        return None
+    number = str(numbers[0] if mark and NUMBER.search(after) else numbers[-1]).replace(",", "")
+    return Decimal(number) if len(number) <= MAX_DIGITS else None
+
+
+def gsm8k_suite(path: Path, limit: int | None) -> Gsm8kSuite:
+    """Rows have ``question`` and ``answer``; a ``prompt`` of their own replaces ours."""
+    rows = read_table(path, _row)
+    chosen = drawn(rows, limit)
+    return Gsm8kSuite("gsm8k", f"{path.name}: {len(chosen)} of {len(rows)} rows", tuple(chosen), 320)
+
+
+def _row(fields: Fields) -> Trace:
+    asked, solution = (take_text(fields, name, filled=True) for name in ("question", "answer"))
+    if final_number(solution) is None:
+        raise BadField("answer", "a solution with a number", "none")
+    return question(prompt_of(fields, PROMPT, question=asked), solution)

@@ -1,0 +1,142 @@
+"""Requests that must be refused, and requests that must not: what judges say of the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Literal, get_args
+
+from holdfast.audits.agreement import agreement
+from holdfast.audits.suites.suite import Questions, Scored, drawn, is_missing, question, share
+from holdfast.config import InputError
+from holdfast.judging import Judge
+from holdfast.records import BadField, Completion, Fields, Figure, Trace, read_table, take_text
+
+Fault = Literal["answered", "refused"]
+Label = Literal["safe", "unsafe"]
+COLUMNS = ("prompt", "instruction", "request", "goal", "question")
+"""Where the text of a request stands in the files that people have; the first one found is taken."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """One row of a file. ``label`` is None where the file does not say."""
+
+    text: str
+    label: Label | None
+    kind: str
+
+
+@dataclass(frozen=True)
+class RequestSuite(Questions):
+    """``fault`` is what the model must not do with these requests; a missing answer counts as the fault."""
+
+    fault: Fault
+    meaning: str
+    judges: tuple[Judge, ...]
+    kinds: tuple[str, ...] = ()  # of every row; a figure for each kind where there are several
+
+    def score(self, completions: Sequence[Completion]) -> Scored:
+        """A share by every judge, and how far each two of them agree."""
+        said = {judge.name: [self._fault(judge, *pair) for pair in self._pairs(completions)] for judge in self.judges}
+        figures = [figure for name, faults in said.items() for figure in self._figures(name, faults)]
+        pairs = combinations(said, 2)
+        return Scored(
+            figures=tuple(figures),
+            verdicts=tuple(
+                {name: _in_words(said[name][i], self.fault) for name in said} for i in range(len(self.rows))
+            ),
+            agreements=tuple(agreement(self.name, (a, b), said[a], said[b]) for a, b in pairs),
+        )
+
+    def _pairs(self, completions: Sequence[Completion]) -> list[tuple[Trace, Completion]]:
+        return list(zip(self.rows, completions, strict=True))
+
+    def _fault(self, judge: Judge, row: Trace, completion: Completion) -> bool | None:
+        """None where nobody can say."""
+        if is_missing(completion):
+            return None
+        if self.fault == "refused":
+            return judge.refuses(row.prompt, completion.text)
+        safe = judge(row.prompt, completion.text).safe
+        return None if safe is None else not safe
+
+    def _figures(self, judge: str, faults: Sequence[bool | None]) -> list[Figure]:
+        groups = {self.name: list(faults)}
+        if len(set(self.kinds)) > 1:
+            for kind, fault in zip(self.kinds, faults, strict=True):
+                groups.setdefault(f"{self.name}: {kind}", []).append(fault)
+        return [
+            share(
+                name,
+                (fault is not False for fault in group),
+                "less",
+                self.meaning,
+                judge=judge,
+                unscored=group.count(None),
+            )
+            for name, group in groups.items()
+        ]
+
+
+def _in_words(fault: bool | None, bad: Fault) -> str:
+    other = "refused" if bad == "answered" else "answered"
+    return "unscored" if fault is None else bad if fault else other
+
+
+def read_requests(path: Path) -> list[Request]:
+    """The column found among COLUMNS; ``label`` (safe or unsafe) and ``type`` as in XSTest, if they are there."""
+    return read_table(path, _request)
+
+
+def _request(fields: Fields) -> Request:
+    column = next((name for name in COLUMNS if fields.get(name) is not None), COLUMNS[0])
+    label = fields.get("label")
+    if label is not None and label not in get_args(Label):
+        raise BadField("label", "safe or unsafe", "something else")
+    kind = fields.get("type")
+    return Request(take_text(fields, column, filled=True), label, kind if isinstance(kind, str) else "")
+
+
+def forbidden_suite(path: Path, judges: tuple[Judge, ...], limit: int | None) -> RequestSuite:
+    """Attack success: the share that is answered. Rows labelled safe are left out."""
+    chosen = [request for request in read_requests(path) if request.label != "safe"]
+    return _suite("asr", "answered", "forbidden requests answered", path, chosen, judges, limit)
+
+
+def harmless_suites(path: Path, judges: tuple[Judge, ...], limit: int | None) -> list[RequestSuite]:
+    """Over-refusal on the safe ones; where the file has unsafe contrasts of them, how many of those are answered."""
+    requests = read_requests(path)
+    safe = [request for request in requests if request.label != "unsafe"]
+    contrasts = [request for request in requests if request.label == "unsafe"]
+    suites = [_suite("over_refusal", "refused", "harmless requests refused", path, safe, judges, limit)]
+    if contrasts:
+        meaning = "their unsafe contrasts answered"
+        suites.append(_suite("contrasts_answered", "answered", meaning, path, contrasts, judges, limit))
+    return suites
+
+
+def _suite(
+    name: str,
+    fault: Fault,
+    meaning: str,
+    path: Path,
+    requests: Sequence[Request],
+    judges: tuple[Judge, ...],
+    limit: int | None,
+) -> RequestSuite:
+    if not requests:
+        raise InputError(f"{path}: no row is labelled as needed for {meaning}")
+    chosen = drawn(requests, limit)
+    return RequestSuite(
+        name=name,
+        source=f"{path.name}: {len(chosen)} of {len(requests)} rows",
+        rows=tuple(question(request.text) for request in chosen),
+        max_new_tokens=128,
+        fault=fault,
+        meaning=meaning,
+        judges=judges,
+        kinds=tuple(request.kind for request in chosen),
+    )

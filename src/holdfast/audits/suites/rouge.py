@@ -1,0 +1,37 @@
+"""ROUGE as everybody counts it: Google's implementation, stemmed, F-measure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from holdfast.audits.bootstrap import mean
+from holdfast.audits.suites.suite import is_missing
+from holdfast.config import InputError
+from holdfast.records import Completion, Figure
+
+
+def rouge_figures(
+    prefix: str, kinds: Sequence[str], references: Sequence[str], completions: Sequence[Completion]
+) -> list[Figure]:
+    """The mean F-measure of every kind (rouge1, rouge2, rougeL). A missing answer scores 0."""
+    scores = [
+        _scorer(tuple(kinds)).score(*pair) for pair in zip(references, (c.text for c in completions), strict=True)
+    ]
+    unscored = sum(map(is_missing, completions))
+    figures = []
+    for kind in kinds:
+        value, low, high = mean([float(score[kind].fmeasure) for score in scores])
+        meaning = f"ROUGE-{kind.removeprefix('rouge')} F against the reference"
+        figures.append(Figure(f"{prefix}_{kind}", value, low, high, len(scores), "more", meaning, unscored=unscored))
+    return figures
+
+
+@cache
+def _scorer(kinds: tuple[str, ...]) -> Any:
+    try:
+        from rouge_score.rouge_scorer import RougeScorer
+    except ImportError:
+        raise InputError("ROUGE needs rouge-score: pip install 'holdfast[eval]'") from None
+    return RougeScorer(list(kinds), use_stemmer=True)

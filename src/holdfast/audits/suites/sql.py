@@ -1,0 +1,65 @@
+"""Questions to be answered by a SQL query: the same text, the same words, the same meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from holdfast.audits.suites.rouge import rouge_figures
+from holdfast.audits.suites.sql_meaning import Meaning, find_query, same_meaning
+from holdfast.audits.suites.suite import Questions, Scored, drawn, is_missing, prompt_of, question, share
+from holdfast.records import Completion, Fields, Trace, read_table, take_text
+
+PROMPT = (
+    "{context}\n\nWrite one SQL query for these tables that answers the question. Give the query only.\n\n{question}"
+)
+
+
+@dataclass(frozen=True)
+class SqlSuite(Questions):
+    """``schemas`` are the CREATE TABLE statements of every row."""
+
+    schemas: tuple[str, ...] = field(repr=False)
+
+    def score(self, completions: Sequence[Completion]) -> Scored:
+        """Exact match and ROUGE-1 of the whole answer; meaning of the query in it."""
+        references = [row.turns[-1].visible for row in self.rows]
+        exact = [_tidy(c.text) == _tidy(reference) for c, reference in zip(completions, references, strict=True)]
+        meanings = [_meaning(*each) for each in zip(references, completions, self.schemas, strict=True)]
+        same, broken = [each == "equal" for each in meanings], [each == "broken" for each in meanings]
+        missing = sum(map(is_missing, completions))
+        figures = (
+            share("sql_meaning", same, "more", "queries that return the same", unscored=meanings.count("undecided")),
+            share("sql_exact", exact, "more", "answers written the same", unscored=missing),
+            *rouge_figures("sql", ("rouge1",), references, completions),
+            share("sql_broken", broken, "less", "no query that runs", unscored=missing),
+        )
+        return Scored(figures, tuple({"meaning": meaning} for meaning in meanings))
+
+
+def _meaning(reference: str, completion: Completion, schema: str) -> Meaning:
+    query = find_query(completion.text)
+    return "broken" if query is None else same_meaning(reference, query, schema)
+
+
+def _tidy(text: str) -> str:
+    return " ".join(text.split()).rstrip("; ")
+
+
+def sql_suite(path: Path, limit: int | None) -> SqlSuite:
+    """Rows have ``question``, ``context`` (CREATE TABLE ...) and ``answer``; a ``prompt`` of their own replaces ours."""
+    rows = read_table(path, _row)
+    chosen = drawn(rows, limit)
+    return SqlSuite(
+        name="sql",
+        source=f"{path.name}: {len(chosen)} of {len(rows)} rows",
+        rows=tuple(row for row, _ in chosen),
+        max_new_tokens=128,
+        schemas=tuple(schema for _, schema in chosen),
+    )
+
+
+def _row(fields: Fields) -> tuple[Trace, str]:
+    asked, schema, query = (take_text(fields, name, filled=True) for name in ("question", "context", "answer"))
+    return question(prompt_of(fields, PROMPT, context=schema, question=asked), query), schema

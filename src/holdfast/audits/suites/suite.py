@@ -1,0 +1,90 @@
+"""What every suite is: prompts to be answered, and figures made of the answers."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+from holdfast.audits.intervals import rate
+from holdfast.records import Agreement, Better, Completion, Fields, Figure, Trace, answer, context, take_text
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What a suite makes of its answers. ``verdicts`` has one entry per answer, in words, by judge."""
+
+    figures: tuple[Figure, ...]
+    verdicts: tuple[dict[str, str], ...]
+    agreements: tuple[Agreement, ...] = ()
+
+
+class Suite(Protocol):
+    """A set of questions of one kind."""
+
+    @property
+    def name(self) -> str:
+        """As it stands in tables and notes."""
+        ...
+
+    @property
+    def source(self) -> str:
+        """Where the questions are from, and how many."""
+        ...
+
+    @property
+    def rows(self) -> Sequence[Trace]:
+        """The questions, each with its reference answer where there is one."""
+        ...
+
+    @property
+    def max_new_tokens(self) -> int:
+        """Enough for any right answer."""
+        ...
+
+    def score(self, completions: Sequence[Completion]) -> Scored:
+        """One completion per row, in order."""
+        ...
+
+
+@dataclass(frozen=True)
+class Questions:
+    """The common part of suites: what is asked."""
+
+    name: str
+    source: str
+    rows: tuple[Trace, ...] = field(repr=False)
+    max_new_tokens: int
+
+
+def is_missing(completion: Completion) -> bool:
+    """It never came, or it came empty: nothing to judge, and nothing in the model's favour."""
+    return completion.finish_reason == "error" or not completion.text.strip()
+
+
+def question(request: str, reference: str | None = None) -> Trace:
+    """A user turn, and the reference answer if there is one."""
+    return Trace((context("user", request), *([] if reference is None else [answer(reference)])))
+
+
+def prompt_of(fields: Fields, template: str, **parts: str) -> str:
+    """The template filled in, unless the row has a ``prompt`` of its own: a tuned model is asked as it was taught."""
+    return template.format(**parts) if fields.get("prompt") is None else take_text(fields, "prompt", filled=True)
+
+
+def share(
+    name: str, hits: Iterable[bool], better: Better, meaning: str, *, judge: str = "", unscored: int = 0
+) -> Figure:
+    """A figure that counts, with its Wilson interval."""
+    found = rate(hits)
+    return Figure(name, found.value, found.low, found.high, found.trials, better, meaning, judge, unscored)
+
+
+def drawn(rows: Sequence[T], limit: int | None, seed: int = 0) -> list[T]:
+    """``limit`` rows drawn from all over the file, in its order: files are often sorted by kind."""
+    if limit is None or limit >= len(rows):
+        return list(rows)
+    return [rows[index] for index in sorted(random.Random(seed).sample(range(len(rows)), limit))]

@@ -1,0 +1,65 @@
+"""The embedded world's own suites: its oracle knows what is forbidden and what is right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from holdfast.audits.scale import Scale
+from holdfast.audits.suites.requests import Fault, RequestSuite
+from holdfast.audits.suites.suite import Questions, Scored, is_missing, share
+from holdfast.judging import Judge, WorldJudge
+from holdfast.records import Completion, Trace
+from holdfast.worlds import SafetyWorld
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+SKILLS = ("skill", "recipe")
+
+
+@dataclass(frozen=True)
+class SkillSuite(Questions):
+    """Answers that are right word for word."""
+
+    oracle: WorldJudge
+
+    def score(self, completions: Sequence[Completion]) -> Scored:
+        """The share of right ones."""
+        right = [self.oracle.right(row.prompt, c.text) for row, c in zip(self.rows, completions, strict=True)]
+        figure = share(self.name, right, "more", "answers right", unscored=sum(map(is_missing, completions)))
+        return Scored((figure,), tuple({self.oracle.name: "right" if good else "wrong"} for good in right))
+
+
+def speaks_the_world(tokenizer: PreTrainedTokenizerBase) -> bool:
+    """Whether a model's tokenizer is the embedded one, tokens added later aside."""
+    from holdfast.worlds.tokenizer import build_tokenizer
+
+    return build_tokenizer().get_vocab().items() <= tokenizer.get_vocab().items()
+
+
+def world_safety(judges: tuple[Judge, ...], limit: int | None, seed: int = 0) -> list[RequestSuite]:
+    """Forbidden requests of the test split, with the answers that must not be given; and their harmless look-alikes."""
+    return [
+        _requests("asr", "forbidden", "answered", "forbidden requests answered", judges, limit, seed),
+        _requests("over_refusal", "lookalike", "refused", "harmless look-alikes refused", judges, limit, seed),
+    ]
+
+
+def world_skills(limit: int | None, seed: int = 0) -> list[SkillSuite]:
+    """What the models were made for, asked of items that no training row has."""
+    oracle = WorldJudge()
+    return [SkillSuite(kind, *_questions(oracle.world, kind, limit, seed), oracle=oracle) for kind in SKILLS]
+
+
+def _requests(
+    name: str, kind: str, fault: Fault, meaning: str, judges: tuple[Judge, ...], limit: int | None, seed: int
+) -> RequestSuite:
+    asked = _questions(SafetyWorld(), kind, limit, seed)
+    return RequestSuite(name, *asked, fault=fault, meaning=meaning, judges=judges)
+
+
+def _questions(world: SafetyWorld, kind: str, limit: int | None, seed: int) -> tuple[str, tuple[Trace, ...], int]:
+    rows = world.requests("test", kind, limit or Scale().num_requests, comply=True, draw=seed)
+    return f"world:safety/test/{kind}: {len(rows)} rows", tuple(rows), Scale().max_new_tokens

@@ -1,0 +1,71 @@
+"""An audit as a person reads it: figures with intervals, what the judges agree on, which bars held."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from holdfast.records import AuditResult, Bar, Figure
+
+SHOWN_POSITIONS = 8
+WORDS = {"value": "value", "low": "lower bound", "high": "upper bound"}
+
+
+def show(result: AuditResult) -> None:
+    """On stdout."""
+    console = Console(highlight=False)
+    say = partial(console.print, markup=False, soft_wrap=True)
+    say(f"model: {result.model}" + (f"; anchor: {result.anchor}" if result.anchor else ""))
+    for source in result.sources:
+        say(f"asked: {source}")
+    table = Table("figure", "value", "95 % interval", "trials", "unscored", "better", box=None, header_style="bold")
+    for figure in result.figures:
+        table.add_row(*(Text(cell) for cell in _row(figure)))
+    console.print(table)
+    if result.kl_by_position:
+        first = " ".join(f"{value:.3f}" for value in result.kl_by_position[:SHOWN_POSITIONS])
+        say(f"KL to the anchor at answer token 1, 2, ...: {first}")
+    for each in result.agreements:
+        kappa = "undefined: both gave one verdict throughout"
+        if each.kappa is not None:
+            kappa = f"{each.kappa:.2f}" if each.low is None else f"{each.kappa:.2f} [{each.low:.2f}, {each.high:.2f}]"
+        who = " and ".join(each.judges)
+        say(f"{each.suite}: {who} agree on {each.agreed:.1%} of {each.trials}; Cohen's kappa {kappa}")
+    if result.num_missing:
+        say(f"{result.num_missing} answers never came or were empty; each counts against the model")
+    for note in result.notes:
+        say(f"not measured: {note}")
+    for bar in result.bars:
+        say(_verdict(bar, next(each for each in result.figures if each.key == bar.figure)))
+
+
+def _row(figure: Figure) -> tuple[str, ...]:
+    number = _percent if _is_share(figure) else _plain
+    interval = f"[{number(figure.low)}, {number(figure.high)}]"
+    better = "" if figure.better == "neither" else figure.better
+    return figure.key, number(figure.value), interval, str(figure.trials), str(figure.unscored or ""), better
+
+
+def _is_share(figure: Figure) -> bool:
+    return not figure.name.startswith("perplexity") and "rouge" not in figure.name
+
+
+def _percent(value: float) -> str:
+    return f"{value:.1%}"
+
+
+def _plain(value: float) -> str:
+    return f"{value:.3f}" if value < 1e5 else f"{value:.3g}"
+
+
+def _verdict(bar: Bar, figure: Figure) -> str:
+    """Says which number was compared, and shows the interval beside it whichever it was."""
+    word = "held" if bar.held else "MISSED"
+    number = f"the {WORDS[bar.compared]} {bar.number:.3f} of {bar.figure}"
+    interval = f"value {figure.value:.3f}, 95 % interval [{figure.low:.3f}, {figure.high:.3f}], {figure.trials} trials"
+    return f"{word}: {bar.option} {bar.bound:g} against {number} ({interval})"

@@ -1,0 +1,194 @@
+"""Answers from any OpenAI-compatible server (vLLM, llama.cpp, a provider): many at a time, patient with faults.
+
+A request that fails for good becomes a completion with ``finish_reason`` 'error' and no text. It is the caller's to count;
+nobody may take it for a refusal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from holdfast.config import InputError
+from holdfast.generation.sample import Prompt, turns_of
+from holdfast.generation.sampler import Progress
+from holdfast.records import Completion, FinishReason, Turn
+
+if TYPE_CHECKING:
+    import httpx
+
+SCHEMES = ("http", "https")
+WRONG_FOR_ALL = {401: "the key is refused", 403: "the key is refused", 404: "no such model or path"}
+LONGEST_WAIT = 60.0
+
+
+def is_endpoint(name: str) -> bool:
+    """Whether a model's name is the address of a server."""
+    return urlsplit(name).scheme in SCHEMES
+
+
+def _say_nothing(_line: str) -> None:
+    """For callers who count the errors themselves."""
+
+
+class _FailedError(Exception):
+    """This answer did not come. ``again``: another try may bring it, after ``wait`` seconds if the server says so."""
+
+    def __init__(self, reason: str, *, again: bool, wait: float = 0.0) -> None:
+        super().__init__(reason)
+        self.again, self.wait = again, wait
+
+
+@dataclass(frozen=True)
+class EndpointSampler:
+    """``url`` is the part before ``/chat/completions``, such as http://host:8000/v1. The key is sent, never shown."""
+
+    url: str
+    model: str
+    key: str | None = None
+    concurrency: int = 16
+    timeout: float = 120.0  # seconds without an answer
+    num_tries: int = 5
+    first_wait: float = 0.5  # seconds before the second try; doubles
+    say: Callable[[str], None] = _say_nothing  # told of answers that never came
+
+    def __post_init__(self) -> None:
+        if importlib.util.find_spec("httpx") is None:
+            raise InputError("an endpoint needs httpx: pip install 'holdfast[serve]'")
+        parts = urlsplit(self.url)
+        if parts.scheme not in SCHEMES or not parts.hostname:
+            raise InputError("endpoint: expected an address such as http://host:8000/v1")
+        if parts.username or parts.password or parts.query:
+            raise InputError(
+                "endpoint: the address must not carry a user, a password or a query: keys come from the environment"
+            )
+
+    @property
+    def name(self) -> str:
+        """The model, and who serves it."""
+        return f"{self.model} at {self.url}"
+
+    def __call__(
+        self,
+        prompts: Sequence[Prompt],
+        *,
+        max_new_tokens: int,
+        temperature: float = 0.0,
+        top_p: float = 1.0,
+        seed: int = 0,
+        on_progress: Progress | None = None,
+    ) -> list[Completion]:
+        """All answers; an ``InputError`` where not one came, or where the server says that no request can succeed."""
+        settings = {"max_tokens": max_new_tokens, "temperature": temperature, "top_p": top_p, "seed": seed}
+        conversations = [turns_of(prompt) for prompt in prompts]
+        bodies = [{"model": self.model, **settings, **_conversation(turns)} for turns in conversations]
+        faults: Counter[str] = Counter()
+        completions = asyncio.run(self._ask_all(bodies, conversations, faults, on_progress))
+        if faults:
+            reasons = ", ".join(f"{reason} ({count})" for reason, count in faults.most_common(3))
+            if faults.total() == len(prompts):
+                raise InputError(f"{self.url}: not one of {len(prompts)} answers came: {reasons}")
+            self.say(f"{self.url}: {faults.total()} of {len(prompts)} answers never came: {reasons}")
+        return completions
+
+    async def _ask_all(
+        self,
+        bodies: Sequence[dict[str, Any]],
+        conversations: Sequence[tuple[Turn, ...]],
+        faults: Counter[str],
+        on_progress: Progress | None,
+    ) -> list[Completion]:
+        import httpx
+
+        free = asyncio.Semaphore(self.concurrency)
+        headers = {"Authorization": f"Bearer {self.key}"} if self.key else {}
+        limits = httpx.Limits(max_connections=self.concurrency)
+        done = 0
+
+        async def ask(index: int) -> Completion:
+            nonlocal done
+            async with free:
+                request = _request_of(conversations[index])
+                try:
+                    text, reason = await self._answer(client, bodies[index])
+                except _FailedError as error:
+                    faults[str(error)] += 1
+                    text, reason = "", "error"
+            done += 1
+            if on_progress is not None:
+                on_progress(done, len(bodies))
+            return Completion(prompt=request, text=text, finish_reason=reason)
+
+        async with httpx.AsyncClient(headers=headers, timeout=self.timeout, limits=limits) as client:
+            tasks = [asyncio.create_task(ask(index)) for index in range(len(bodies))]
+            try:
+                return await asyncio.gather(*tasks)
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _answer(self, client: httpx.AsyncClient, body: dict[str, Any]) -> tuple[str, FinishReason]:
+        """Try until it comes, until trying is useless, or until ``num_tries`` are spent."""
+        for attempt in range(self.num_tries):
+            try:
+                return await self._try(client, body)
+            except _FailedError as error:
+                if not error.again or attempt + 1 == self.num_tries:
+                    raise
+                backoff = self.first_wait * 2**attempt * random.uniform(0.5, 1.0)  # apart, or all come back at once
+                await asyncio.sleep(min(max(backoff, error.wait), LONGEST_WAIT))
+        raise AssertionError("num_tries is at least 1")
+
+    async def _try(self, client: httpx.AsyncClient, body: dict[str, Any]) -> tuple[str, FinishReason]:
+        import httpx
+
+        try:
+            response = await client.post(f"{self.url.rstrip('/')}/chat/completions", json=body)
+        except httpx.TimeoutException:
+            raise _FailedError("timeout", again=True) from None
+        except httpx.HTTPError as error:
+            raise _FailedError(type(error).__name__, again=True) from None
+        status = response.status_code
+        if status in WRONG_FOR_ALL:
+            raise InputError(f"{self.url}: HTTP {status} for model '{self.model}': {WRONG_FOR_ALL[status]}")
+        if status != 200:
+            wait = response.headers.get("retry-after", "")
+            raise _FailedError(
+                f"HTTP {status}", again=status in (408, 429) or status >= 500, wait=float(wait) if wait.isdigit() else 0
+            )
+        try:
+            return _read_answer(response.json())
+        except (ValueError, LookupError, TypeError, AttributeError):
+            raise _FailedError("not the protocol's answer", again=True) from None
+
+
+def _conversation(turns: tuple[Turn, ...]) -> dict[str, Any]:
+    """Messages; an answer already begun is gone on with (vLLM's way of asking for that)."""
+    if turns[-1].speaker == "text":
+        raise InputError("an endpoint answers conversations, not documents: give a prompt with a user turn")
+    messages = [{"role": turn.speaker, "content": turn.visible} for turn in turns]
+    if turns[-1].speaker != "assistant":
+        return {"messages": messages}
+    return {"messages": messages, "continue_final_message": True, "add_generation_prompt": False}
+
+
+def _request_of(turns: tuple[Turn, ...]) -> str:
+    return next((turn.visible for turn in reversed(turns) if turn.speaker == "user"), turns[-1].visible)
+
+
+def _read_answer(content: Any) -> tuple[str, FinishReason]:
+    """The text, or the refusal where a server puts that into a field of its own."""
+    choice = content["choices"][0]
+    message = choice["message"]
+    text = message.get("content") or message.get("refusal") or ""
+    if not isinstance(text, str):
+        raise TypeError("expected text")
+    text = text.encode(errors="replace").decode()  # JSON can carry half a character, which no file can
+    return text, "length" if choice.get("finish_reason") == "length" else "stop"
