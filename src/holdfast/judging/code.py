@@ -13,8 +13,8 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from holdfast.judging.sandbox import Candidate, Limits, Report, Sandboxes, Stopped, shared_sandboxes
-from holdfast.judging.sandbox.inside.literals import NotLiteral
+from holdfast.judging.sandbox import Candidate, Limits, Report, Sandboxes, StoppedError, shared_sandboxes
+from holdfast.judging.sandbox.inside.literals import NotLiteralError
 from holdfast.records import Verdict
 
 DEFAULT_LIMITS = Limits()
@@ -81,15 +81,15 @@ class _Session:
     def _exchange(self, message: Any) -> Any:
         try:
             if self.broken:
-                raise Stopped(self.broken)
+                raise StoppedError(self.broken)
             self._process.send(message)
             reply = self._process.receive()
             if not isinstance(reply, dict) or not reply.keys() & {"value", "error"}:
-                raise Stopped("a reply that is none")
-        except Stopped as error:
+                raise StoppedError("a reply that is none")
+        except StoppedError as error:
             self.broken = str(error)
             raise
-        except NotLiteral as error:
+        except NotLiteralError as error:
             raise TypeError(f"the test passed what is no literal: {error}") from error
         if "error" in reply:
             raise _exception(reply)

@@ -9,7 +9,15 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from holdfast.judging.code import DEFAULT_LIMITS, explained
-from holdfast.judging.sandbox import Candidate, Ended, Limits, Sandboxes, Stopped, WarmSandbox, shared_sandboxes
+from holdfast.judging.sandbox import (
+    Candidate,
+    EndedError,
+    Limits,
+    Sandboxes,
+    StoppedError,
+    WarmSandbox,
+    shared_sandboxes,
+)
 from holdfast.records import Verdict
 
 
@@ -32,7 +40,7 @@ def check_output(
         for number, case in enumerate(cases, 1):
             try:
                 output = _output_of(sandbox, candidate, case.stdin, limits)
-            except Stopped as error:
+            except StoppedError as error:
                 return Verdict(False, 0.0, f"case {number}: {error}", judge)
             if isinstance(output, _Failed):
                 return Verdict(True, 0.0, f"case {number}: {output.reason}", judge)
@@ -63,7 +71,7 @@ def _output_of(sandbox: WarmSandbox, program: str, stdin: str, limits: Limits) -
                 os.close(descriptor)
     assert process.report is not None
     if process.report.signal:
-        raise Stopped(explained("it let go of its channel and went on", process.report))
+        raise StoppedError(explained("it let go of its channel and went on", process.report))
     if process.report.code:
         return _Failed(told or f"exit code {process.report.code}")
     return data.decode(errors="replace")
@@ -79,8 +87,8 @@ def _read_all(descriptor: int, limits: Limits, deadline: float) -> bytes:
             return bytes(data)
         data += part
         if len(data) > limits.output_bytes:
-            raise Stopped(f"more than {limits.output_bytes} bytes of output")
-    raise Stopped(f"time limit of {limits.seconds:g} s")
+            raise StoppedError(f"more than {limits.output_bytes} bytes of output")
+    raise StoppedError(f"time limit of {limits.seconds:g} s")
 
 
 def _last_words(process: Candidate) -> str | None:
@@ -89,7 +97,7 @@ def _last_words(process: Candidate) -> str | None:
     try:
         while True:
             told = process.receive()
-    except Ended:
+    except EndedError:
         return f"{told['error']}: {told.get('text', '')}" if isinstance(told, dict) and "error" in told else None
 
 

@@ -3,17 +3,17 @@
 from holdfast.judging.sandbox.limits import Limits
 from holdfast.judging.sandbox.pool import Sandboxes, shared_sandboxes
 from holdfast.judging.sandbox.tiers import CONFINED, Tier, find_tier, missing
-from holdfast.judging.sandbox.warm import Candidate, Ended, NoIsolation, Report, Stopped, WarmSandbox
+from holdfast.judging.sandbox.warm import Candidate, EndedError, NoIsolationError, Report, StoppedError, WarmSandbox
 
 __all__ = [
     "CONFINED",
     "Candidate",
-    "Ended",
+    "EndedError",
     "Limits",
-    "NoIsolation",
+    "NoIsolationError",
     "Report",
     "Sandboxes",
-    "Stopped",
+    "StoppedError",
     "Tier",
     "WarmSandbox",
     "find_tier",

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from holdfast.config import InputError
 from holdfast.judging.sandbox.tiers import CONFINED, Tier
-from holdfast.judging.sandbox.warm import NoIsolation, WarmSandbox
+from holdfast.judging.sandbox.warm import NoIsolationError, WarmSandbox
 
 
 class Sandboxes:
@@ -52,7 +52,7 @@ def _strongest(tiers: Sequence[Tier]) -> tuple[Tier, WarmSandbox]:
     for tier in tiers:
         try:
             return tier, WarmSandbox(tier)
-        except NoIsolation as error:
+        except NoIsolationError as error:
             reasons.append(str(error))
     raise InputError(f"untrusted code cannot be confined here, so it is not run: {'; '.join(reasons)}")
 

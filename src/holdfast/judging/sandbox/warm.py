@@ -25,15 +25,15 @@ _user_numbers = itertools.count()
 KNOWN_VARIABLES = {"LC_CTYPE", "PWD"}  # set by Python and bubblewrap themselves
 
 
-class NoIsolation(Exception):
+class NoIsolationError(Exception):
     """A tier that does not work here, and why."""
 
 
-class Stopped(Exception):
+class StoppedError(Exception):
     """A candidate that went over a limit, died, or sent what is no literal."""
 
 
-class Ended(Stopped):
+class EndedError(StoppedError):
     """Its process has let go of the channel."""
 
     def __init__(self) -> None:
@@ -66,19 +66,19 @@ class Candidate:
         try:
             self.channel.sendall(HEADER.pack(len(data)) + data)
         except TimeoutError:
-            raise Stopped(f"time limit of {self.limits.seconds:g} s") from None
+            raise StoppedError(f"time limit of {self.limits.seconds:g} s") from None
         except OSError:
-            raise Ended from None
+            raise EndedError from None
 
     def receive(self) -> Any:
-        """A literal; raises Stopped when none comes."""
+        """A literal; raises StoppedError when none comes."""
         (length,) = HEADER.unpack(self._exactly(HEADER.size))
         if length > self.limits.output_bytes:
-            raise Stopped(f"a result of {length} bytes, at most {self.limits.output_bytes}")
+            raise StoppedError(f"a result of {length} bytes, at most {self.limits.output_bytes}")
         try:
             return literals.loads(self._exactly(length))
-        except literals.NotLiteral as error:
-            raise Stopped(str(error)) from None
+        except literals.NotLiteralError as error:
+            raise StoppedError(str(error)) from None
 
     def _exactly(self, length: int) -> bytes:
         data = bytearray()
@@ -87,18 +87,18 @@ class Candidate:
             try:
                 part = self.channel.recv(length - len(data))
             except TimeoutError:
-                raise Stopped(f"time limit of {self.limits.seconds:g} s") from None
+                raise StoppedError(f"time limit of {self.limits.seconds:g} s") from None
             except OSError:
                 part = b""
             if not part:
-                raise Ended
+                raise EndedError
             data += part
         return bytes(data)
 
     def _patience(self) -> None:
         left = self.deadline - time.monotonic()
         if left <= 0:
-            raise Stopped(f"time limit of {self.limits.seconds:g} s")
+            raise StoppedError(f"time limit of {self.limits.seconds:g} s")
         self.channel.settimeout(left)
 
 
@@ -107,7 +107,7 @@ class WarmSandbox:
 
     def __init__(self, tier: Tier) -> None:
         if reason := missing(tier):
-            raise NoIsolation(reason)
+            raise NoIsolationError(reason)
         self.tier = tier
         self.alive = True
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -139,7 +139,7 @@ class WarmSandbox:
             self.close()
             assert self._process.stderr is not None
             told = self._process.stderr.read().decode(errors="replace").strip().splitlines()
-            raise NoIsolation(f"{tier} does not start: {told[-1][:200] if told else 'no word from it'}")
+            raise NoIsolationError(f"{tier} does not start: {told[-1][:200] if told else 'no word from it'}")
         facts = json.loads(hello)
         holes = {
             "it reads the caller's files": facts["canary"],
@@ -151,7 +151,7 @@ class WarmSandbox:
         found = [hole for hole, open_ in holes.items() if open_]
         if found and tier is not Tier.BARE:
             self.close()
-            raise NoIsolation(f"{tier} does not hold here: {', '.join(found)}")
+            raise NoIsolationError(f"{tier} does not hold here: {', '.join(found)}")
 
     @contextlib.contextmanager
     def candidate(
@@ -167,7 +167,7 @@ class WarmSandbox:
                     socket.send_fds(self._control, [json.dumps(job).encode()], [*first_two, theirs.fileno()])
                 except OSError:
                     self.close()
-                    raise NoIsolation("the sandbox has died") from None
+                    raise NoIsolationError("the sandbox has died") from None
             run = Candidate(ours, limits, time.monotonic() + limits.seconds)
             try:
                 yield run
@@ -182,6 +182,17 @@ class WarmSandbox:
         except (OSError, ValueError):
             self.close()
             return Report(True, 9, 0, 0.0, 0)  # everything inside has been ended with it
+
+    def num_processes(self) -> int:
+        """How many live in it now: whatever a candidate leaves behind is adopted by the zygote, and counted here."""
+        parents = {}
+        for entry in filter(str.isdigit, os.listdir("/proc")):
+            with contextlib.suppress(OSError), open(f"/proc/{entry}/stat", encoding="utf-8", errors="replace") as stat:
+                parents[int(entry)] = int(stat.read().rpartition(")")[2].split()[1])
+        inside = {self._process.pid}
+        while more := {pid for pid, parent in parents.items() if parent in inside} - inside:
+            inside |= more
+        return len(inside)
 
     def close(self) -> None:
         """End it; with the zygote goes everything inside."""

@@ -14,7 +14,7 @@ _SMALL = 1 << 53
 _COLLECTIONS = {"tuple": tuple, "set": set, "frozenset": frozenset}
 
 
-class NotLiteral(Exception):
+class NotLiteralError(Exception):
     """A value that is no plain literal, or text that encodes none."""
 
 
@@ -24,13 +24,13 @@ def dumps(value: Any) -> bytes:
 
 
 def loads(data: bytes) -> Any:
-    """The value; raises NotLiteral on anything that `dumps` cannot have written."""
+    """The value; raises NotLiteralError on anything that `dumps` cannot have written."""
     try:
         return _unpacked(json.loads(data))
-    except NotLiteral:
+    except NotLiteralError:
         raise
     except (ValueError, TypeError, KeyError, RecursionError, OverflowError) as error:
-        raise NotLiteral(f"not the encoding of a literal ({type(error).__name__})") from error
+        raise NotLiteralError(f"not the encoding of a literal ({type(error).__name__})") from error
 
 
 def _packed(value: Any) -> Any:
@@ -38,7 +38,7 @@ def _packed(value: Any) -> Any:
         return value
     if isinstance(value, int):
         if value.bit_length() > MAX_INT_BITS:
-            raise NotLiteral(f"an integer of {value.bit_length()} bits")
+            raise NotLiteralError(f"an integer of {value.bit_length()} bits")
         return int(value) if abs(value) < _SMALL else {"int": hex(value)}
     if isinstance(value, complex):
         return {"complex": [value.real, value.imag]}
@@ -51,7 +51,7 @@ def _packed(value: Any) -> Any:
     for name, kind in _COLLECTIONS.items():
         if isinstance(value, kind):
             return {name: [_packed(item) for item in value]}
-    raise NotLiteral(f"a value of type {type(value).__name__} is no plain literal")
+    raise NotLiteralError(f"a value of type {type(value).__name__} is no plain literal")
 
 
 def _unpacked(value: Any) -> Any:
@@ -63,7 +63,7 @@ def _unpacked(value: Any) -> Any:
     if name == "int":
         number = int(content, 16)
         if number.bit_length() > MAX_INT_BITS:
-            raise NotLiteral(f"an integer of {number.bit_length()} bits")
+            raise NotLiteralError(f"an integer of {number.bit_length()} bits")
         return number
     if name == "complex":
         real, imaginary = content

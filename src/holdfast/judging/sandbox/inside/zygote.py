@@ -6,6 +6,7 @@ the child is ended if it lives, and a report goes out. When that socket closes, 
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import json
@@ -20,10 +21,10 @@ from typing import Any
 from . import child, landlock, limits, seccomp
 
 PRELOADED = """abc argparse array ast asyncio base64 binascii bisect builtins calendar cmath codecs collections
-collections.abc contextlib copy csv ctypes dataclasses datetime decimal difflib enum fractions functools hashlib heapq html
-inspect io itertools json keyword locale logging math numbers operator os os.path pathlib pprint queue random re secrets
-shlex statistics string struct sys tempfile textwrap threading time traceback types typing unicodedata unittest urllib.parse
-uuid warnings weakref zlib""".split()
+collections.abc contextlib copy csv ctypes dataclasses datetime decimal difflib enum fractions functools hashlib heapq
+html encodings.idna inspect io itertools json keyword locale logging math mmap multiprocessing.pool numbers operator os os.path
+pathlib pickle pprint queue random re resource secrets shlex signal socket statistics string struct subprocess sys tempfile
+textwrap threading time traceback types typing unicodedata unittest urllib.parse uuid warnings weakref zlib""".split()
 """What programs import most: forked children find it in memory, even where the library's folder is closed to them."""
 
 
@@ -125,10 +126,8 @@ def _end_leftovers(own_processes: bool) -> None:
     """Nothing survives its candidate. ``own_processes``: every process that we may signal is ours to end."""
     while True:
         if own_processes:
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.kill(-1, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
         try:
             pid, _ = os.waitpid(-1, os.WNOHANG)
         except ChildProcessError:
