@@ -91,9 +91,12 @@ def _builder(
         case BuilderName.refusal:
             return WrongStart([Reference(row).text for row in read_references(starts)] if starts else BENIGN_STARTS)
         case BuilderName.align:
+            from transformers.utils import logging as transformers_logging
+
             from holdfast.models import load
             from holdfast.traces import Align
 
+            transformers_logging.disable_progress_bar()
             with progress_bar("sampling") as on_progress:
                 return Align.sampled(
                     load(str(model)), references, temperature=temperature, seed=seed, on_progress=on_progress

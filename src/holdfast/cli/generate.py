@@ -1,0 +1,143 @@
+"""`holdfast generate`: answers from a model; with --undo it may take back what it wrote, before your eyes."""
+
+from __future__ import annotations
+
+import json as json_format
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from holdfast.cli.output import json_option, write_json
+from holdfast.cli.progress import progress_bar
+from holdfast.config.errors import InputError
+
+if TYPE_CHECKING:
+    from holdfast.generation import UndoDecoding
+    from holdfast.models import LoadedModel
+    from holdfast.records import Completion, Trace
+
+    Prompts = Sequence[str] | Sequence[Trace]
+
+
+def generate(
+    model: Annotated[str, typer.Argument(help="tiny:aligned, a folder, an adapter's folder or a hub id")],
+    prompts: Annotated[list[str] | None, typer.Argument(help="Requests; or give --data")] = None,
+    data: Annotated[str | None, typer.Option(help="A dataset whose requests are answered")] = None,
+    undo: Annotated[bool, typer.Option("--undo", help="Let the model take back what it wrote")] = False,
+    context: Annotated[str, typer.Option(help="soft or hard: what the model sees after an undo")] = "soft",
+    begin: Annotated[
+        str | None, typer.Option(help="--undo: text every answer begins with; it can be taken back")
+    ] = None,
+    events: Annotated[bool, typer.Option("--events", help="--undo: insertions and deletions as JSON lines")] = False,
+    pace: Annotated[float, typer.Option(min=0, help="--undo: seconds between two changes on the screen")] = 0.0,
+    max_new_tokens: Annotated[int, typer.Option(help="Undos and what they take back included")] = 256,
+    temperature: Annotated[float, typer.Option(help="0 is greedy")] = 0.0,
+    top_p: Annotated[float, typer.Option(help="Sample from this share of the probability")] = 1.0,
+    seed: Annotated[int, typer.Option(help="Of the sampling")] = 0,
+    max_undos: Annotated[int, typer.Option(min=0, help="Per answer")] = 64,
+    batch_size: Annotated[int, typer.Option(min=1)] = 64,
+    limit: Annotated[int | None, typer.Option(min=1, help="--data: only the first rows")] = None,
+    json: json_option = None,
+) -> None:
+    """Answer requests. One request on a terminal is typed out, and with --undo visibly taken back."""
+    if context not in ("soft", "hard"):
+        raise InputError(f"--context: expected soft or hard, got '{context}'")
+    if not undo and (begin is not None or events or context == "hard"):
+        raise InputError("--begin, --events and --context hard need --undo")
+    from transformers.utils import logging as transformers_logging
+
+    from holdfast.generation import UndoDecoding, UndoLimits
+    from holdfast.generation import generate as generate_plainly
+    from holdfast.models import load
+
+    asked = _requests(prompts, data, limit)
+    transformers_logging.disable_progress_bar()
+    loaded = load(model)
+    if not undo:
+        with progress_bar("answering") as on_progress:
+            answers = generate_plainly(
+                loaded.model,
+                loaded.tokenizer,
+                asked,
+                max_new_tokens=max_new_tokens,
+                temperature=temperature,
+                top_p=top_p,
+                seed=seed,
+                batch_size=batch_size,
+                on_progress=on_progress,
+            )
+    else:
+        limits = UndoLimits(per_answer=max_undos)
+        how = UndoDecoding(max_new_tokens, context, temperature, top_p, seed, limits)  # type: ignore[arg-type]
+        if events:
+            return _print_events(loaded, asked, how, begin)
+        if len(asked) == 1 and sys.stdout.isatty() and json is None:
+            return _type_out(loaded, asked, how, begin, pace)
+        answers = _answers(loaded, asked, how, begin, batch_size)
+    if not write_json(json, [asdict(answer) for answer in answers]):
+        for answer in answers:
+            print(answer.text)
+    return None
+
+
+def _requests(prompts: list[str] | None, data: str | None, limit: int | None) -> Prompts:
+    if bool(prompts) == (data is not None):
+        raise InputError("generate: expected either requests or --data")
+    if data is None:
+        return prompts or []
+    from holdfast.traces import read_references
+
+    return read_references(data, limit=limit)
+
+
+def _begun(loaded: LoadedModel, num: int, begin: str | None) -> list[list[int]] | None:
+    from holdfast.tokens.encoding import Encoder
+
+    return None if begin is None else [Encoder(loaded.tokenizer).continuation(begin)] * num
+
+
+def _answers(
+    loaded: LoadedModel, asked: Prompts, how: UndoDecoding, begin: str | None, batch_size: int
+) -> list[Completion]:
+    from holdfast.generation import generate_with_undo
+
+    with progress_bar("answering") as on_progress:
+        return generate_with_undo(
+            loaded.model,
+            loaded.tokenizer,
+            asked,
+            how,
+            begun=_begun(loaded, len(asked), begin),
+            batch_size=batch_size,
+            on_progress=on_progress,
+        )
+
+
+def _print_events(loaded: LoadedModel, asked: Prompts, how: UndoDecoding, begin: str | None) -> None:
+    """One JSON object per line: {"event": "insert", "row": 0, "text": ...}."""
+    from holdfast.generation import stream_with_undo
+
+    begun = _begun(loaded, len(asked), begin)
+    for event in stream_with_undo(loaded.model, loaded.tokenizer, asked, how, begun=begun):
+        line = {"event": type(event).__name__.lower(), **asdict(event)}
+        print(json_format.dumps(line, ensure_ascii=False), flush=True)
+
+
+def _type_out(loaded: LoadedModel, asked: Prompts, how: UndoDecoding, begin: str | None, pace: float) -> None:
+    from holdfast.cli.paper import Paper
+    from holdfast.generation import Delete, Insert, stream_with_undo
+
+    paper = Paper(sys.stdout.write, shutil.get_terminal_size().columns)
+    for event in stream_with_undo(loaded.model, loaded.tokenizer, asked, how, begun=_begun(loaded, 1, begin)):
+        if isinstance(event, Insert):
+            paper.insert(event.text)
+        elif isinstance(event, Delete):
+            paper.delete(event.num_chars)
+        sys.stdout.flush()
+        time.sleep(pace)
+    print()

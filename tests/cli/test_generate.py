@@ -1,0 +1,137 @@
+"""`holdfast generate` and `holdfast traces` through the real command line, and the terminal that takes back."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from holdfast.cli.paper import Paper
+from holdfast.models import add_tokens, load
+from invariants.launching import run_cli
+
+ASKED = "what colour is a welmi plimmet ?"
+
+
+@pytest.fixture(scope="module")
+def undoing(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """tiny:aligned with ``<UNDO>`` in its vocabulary, as a folder."""
+    folder = tmp_path_factory.mktemp("model")
+    loaded = load("tiny:aligned")
+    add_tokens(loaded.model, loaded.tokenizer)
+    loaded.model.save_pretrained(folder)
+    loaded.tokenizer.save_pretrained(folder)
+    return str(folder)
+
+
+def test_plain_answers(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_cli("generate", "tiny:aligned", ASKED, "copy : sun river stone", monkeypatch=monkeypatch) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.startswith("it is ")
+    assert second == "sun river stone"
+
+
+@pytest.mark.parametrize("context", ["soft", "hard"])
+def test_events_make_the_text(
+    undoing: str, context: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ("--undo", "--context", context, "--begin", "it was", "--events", "--max-new-tokens", "12")
+    assert run_cli("generate", undoing, ASKED, *options, monkeypatch=monkeypatch) == 0
+    events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    shown = ""
+    for event in events:
+        shown = shown[: len(shown) - event.get("num_chars", 0)] + event.get("text", "")
+    assert events[-1]["event"] == "finished"
+    assert events[-1]["completion"]["text"] == shown
+
+
+def test_json_and_data(undoing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = ("--data", "world:safety/test/colour", "--limit", "3", "--undo", "--json", str(tmp_path / "out.json"))
+    assert run_cli("generate", undoing, *options, monkeypatch=monkeypatch) == 0
+    told = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
+    assert [row["finish_reason"] for row in told] == ["stop"] * 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["tiny:aligned"], "either requests or --data"),
+        (["tiny:aligned", "x", "--context", "firm", "--undo"], "expected soft or hard"),
+        (["tiny:aligned", "x", "--begin", "y"], "need --undo"),
+        (["tiny:aligned", "x", "--undo"], "no <UNDO>"),
+    ],
+)
+def test_mistakes_in_one_line(
+    arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_cli("generate", *arguments, monkeypatch=monkeypatch) == 2
+    error = capsys.readouterr().err.strip()
+    assert message in error
+    assert "\n" not in error
+
+
+def test_traces_make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "traces.jsonl"
+    command = ("traces", "make", "world:safety/tune/recipe", str(out), "--limit", "12")
+    for builder in ("perturb", "random", "align"):
+        assert run_cli(*command, "--builder", builder, "--model", "tiny:base", monkeypatch=monkeypatch) == 0
+        assert capsys.readouterr().out.startswith("12 traces: ")
+        assert len(out.read_text(encoding="utf-8").splitlines()) == 12
+    out.unlink()
+    for wrong in (("--errors", "3-1"), ("--length", "x"), ("--clean", "1"), ("--builder", "random")):
+        assert run_cli(*command, *wrong, monkeypatch=monkeypatch) == 2
+        assert not out.exists()
+
+
+class Screen:
+    """A terminal that knows the four sequences in use, and wraps as terminals do."""
+
+    def __init__(self, width: int) -> None:
+        self.width, self.rows, self.row, self.column = width, [""], 0, 0
+
+    def write(self, text: str) -> None:
+        for code, char in re.findall(r"\x1b\[(\d*[ACJ])|(.)", text, re.DOTALL):
+            if code.endswith("A"):
+                self.row -= int(code[:-1])
+            elif code.endswith("C"):
+                self.column += int(code[:-1])
+            elif code:
+                del self.rows[self.row + 1 :]
+                self.rows[self.row] = self._cells(self.row)[: self.column]
+            elif char == "\r":
+                self.column = 0
+            elif char == "\n":
+                self.row, self.column = self.row + 1, 0
+                self.rows += [""] * (self.row + 1 - len(self.rows))
+            else:
+                assert self.column + cell_len(char) <= self.width, "the terminal would wrap by itself"
+                assert self.column == len(self._cells(self.row))
+                self.rows[self.row] = self._cells(self.row) + char + "\0" * (cell_len(char) - 1)
+                self.column += cell_len(char)
+
+    def _cells(self, row: int) -> str:
+        return self.rows[row]
+
+
+edits = st.lists(st.one_of(st.text(st.sampled_from("ab \n漢\x1b"), max_size=9), st.integers(1, 12)), max_size=25)
+
+
+@given(edits, st.integers(4, 9))
+def test_what_is_on_the_screen_is_the_text(changes: list[str | int], width: int) -> None:
+    screen = Screen(width)
+    paper = Paper(screen.write, width)
+    text = ""
+    for change in changes:
+        if isinstance(change, str):
+            paper.insert(change)
+            text += change.replace("\x1b", "·")
+        else:
+            paper.delete(min(change, len(text)))
+            text = text[: len(text) - min(change, len(text))]
+        assert "".join(screen.rows).replace("\0", "") == text.replace("\n", "")
+        assert paper.text == text
