@@ -9,6 +9,8 @@ from tempfile import TemporaryDirectory
 from holdfast.attacks import Attack
 from holdfast.audits.audit import audit
 from holdfast.audits.defences import Defence
+from holdfast.audits.inside import inside, write_inside
+from holdfast.audits.requests import held_out
 from holdfast.audits.scale import Scale
 from holdfast.audits.tuning import tune
 from holdfast.judging import WorldJudge
@@ -18,9 +20,17 @@ from holdfast.worlds import SafetyWorld
 
 
 def run_cell(
-    attack: Attack, defence: Defence, seed: int, scale: Scale | None = None, *, scratch: Path | None = None
+    attack: Attack,
+    defence: Defence,
+    seed: int,
+    scale: Scale | None = None,
+    *,
+    scratch: Path | None = None,
+    keep: Path | None = None,
 ) -> Cell:
     """Attack a defended training and audit the result. Rows and weights lie in a temporary folder and are deleted.
+
+    ``keep``: the cell's file; what the report shows of its inside is written beside it.
 
     The seed draws the rows, orders them, and draws the audit's requests. Two defences under one seed learn from the same
     rows and answer the same requests.
@@ -33,6 +43,10 @@ def run_cell(
         model = load(tuned, dtype="float32", device=scale.device)
         anchor = load(scale.model, dtype="float32", device=scale.device)
         figures = audit(model, attack, oracle=oracle, anchor=anchor, seed=seed, scale=scale)
+        if keep is not None:
+            asked = held_out(oracle.world, scale.part, "forbidden", scale.num_requests, comply=True, draw=seed)
+            rows = [attack.dress.context(row) for row in asked]
+            write_inside(keep, inside(Path(folder) / "run", model, anchor, rows))
     return Cell(
         attack=attack.name,
         defence=defence.name,
@@ -41,6 +55,7 @@ def run_cell(
         asr=figures.asr,
         over_refusal=figures.over_refusal,
         utility=figures.utility,
+        outcomes=figures.outcomes,
         kl_by_position=figures.kl_by_position,
         seconds=round(time.monotonic() - started, 2),
     )

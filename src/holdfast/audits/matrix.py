@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import os
-import shutil
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from holdfast.attacks import Attack
 from holdfast.audits.cell import run_cell
 from holdfast.audits.cell_files import read_cell, write_cell, write_table
 from holdfast.audits.defences import Defence
+from holdfast.audits.inside import gather_insides
 from holdfast.audits.keys import cell_key
+from holdfast.audits.ray_workers import ray_through
 from holdfast.audits.scale import Scale
+from holdfast.audits.scratch import scratch_in
 from holdfast.audits.workers import work_through
 from holdfast.config import InputError
 from holdfast.records import Cell
 
 TABLE = "matrix.jsonl"
+Engine = Literal["local", "ray"]
 OnCell = Callable[[Cell, int, int], None]
 """(cell, how many are done, how many there are)"""
 
@@ -44,15 +48,32 @@ def run_matrix(
     *,
     scale: Scale | None = None,
     num_workers: int | None = None,
+    engine: Engine = "local",
     on_cell: OnCell | None = None,
 ) -> list[Cell]:
     """All cells, in order of attack, defence, seed. Cells found in ``folder/cells`` are not run again; failed ones are.
 
-    ``on_cell`` hears of every cell, those found included. At the end ``folder/matrix.jsonl`` has them all.
+    ``engine``: ``local`` processes, or a ``ray`` cluster whose machines all see ``folder``. ``on_cell`` hears of every
+    cell once, those found included. At the end ``folder/matrix.jsonl`` has them all.
     """
-    folder = Path(folder)
-    scale = scale or Scale()
-    scratch = _clean_scratch(folder)
+    folder = Path(folder).absolute()  # a worker elsewhere has another working directory
+    with scratch_in(folder / "cells") as scratch:
+        tasks = _tasks(attacks, defences, seeds, folder, scale or Scale(), scratch)
+        cells = _run_missing(tasks, num_workers or num_cores(), engine, on_cell)
+    table = [cells[task.path] for task in tasks]
+    write_table(folder / TABLE, table)
+    gather_insides(folder, [(task.path, cells[task.path]) for task in tasks])
+    return table
+
+
+def _tasks(
+    attacks: Sequence[Attack],
+    defences: Sequence[Defence],
+    seeds: Sequence[int],
+    folder: Path,
+    scale: Scale,
+    scratch: Path,
+) -> list[CellTask]:
     tasks = [
         CellTask(
             attack, defence, seed, scale, folder / "cells" / f"{cell_key(attack, defence, seed, scale)}.json", scratch
@@ -61,7 +82,14 @@ def run_matrix(
         for defence in defences
         for seed in seeds
     ]
-    _refuse_doubles(tasks)
+    if len({task.path for task in tasks}) < len(tasks):
+        raise InputError("matrix: the same attack, defence or seed is there twice")
+    return tasks
+
+
+def _run_missing(
+    tasks: Sequence[CellTask], num_workers: int, engine: Engine, on_cell: OnCell | None
+) -> dict[Path, Cell]:
     cells: dict[Path, Cell] = {}
 
     def found(task: CellTask, cell: Cell) -> None:
@@ -74,23 +102,32 @@ def run_matrix(
         if cell is not None and cell.status == "ok":
             found(task, cell)
     missing = [task for task in tasks if task.path not in cells]
-    try:
-        for done in work_through(missing, run_task, num_workers or num_cores()):
-            found(done.task, _result(done.task, done.error))
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-    table = [cells[task.path] for task in tasks]
-    write_table(folder / TABLE, table)
-    return table
+    finished = (
+        ray_through(missing, run_on_cluster, num_workers)
+        if engine == "ray"
+        else work_through(missing, run_task, num_workers)
+    )
+    for done in finished:
+        found(done.task, _result(done.task, done.error))
+    return cells
 
 
 def run_task(task: CellTask) -> None:
     """In a worker: run the cell and write it; what goes wrong is written as the cell's reason."""
     try:
-        cell = run_cell(task.attack, task.defence, task.seed, task.scale, scratch=task.scratch)
+        cell = run_cell(task.attack, task.defence, task.seed, task.scale, scratch=task.scratch, keep=task.path)
     except Exception as error:
         cell = _failed(task, _reason(error))
     write_cell(task.path, cell)
+
+
+def run_on_cluster(task: CellTask) -> None:
+    """In a worker on some machine: only where the cell means the same as where the run was started."""
+    if not task.path.parent.is_dir():
+        raise InputError(f"{task.path.parent}: not seen by every machine: the run's folder must be on a shared disk")
+    if task.path.stem != cell_key(task.attack, task.defence, task.seed, task.scale):
+        raise InputError("a machine has other code, libraries or model files than the one that started the run")
+    run_task(task)
 
 
 def _reason(error: Exception) -> str:
@@ -116,32 +153,3 @@ def _result(task: CellTask, died: str | None) -> Cell:
 
 def _failed(task: CellTask, reason: str) -> Cell:
     return Cell(task.attack.name, task.defence.name, task.seed, "world", status="failed", reason=reason)
-
-
-def _refuse_doubles(tasks: Sequence[CellTask]) -> None:
-    if len({task.path for task in tasks}) < len(tasks):
-        raise InputError("matrix: the same attack, defence or seed is there twice")
-
-
-def _clean_scratch(folder: Path) -> Path:
-    """Room for this process's attacked weights; what a killed process left behind is deleted."""
-    try:
-        (folder / "cells").mkdir(parents=True, exist_ok=True)
-        for old in folder.glob(".scratch-*"):
-            if not _is_running(int(old.name.rpartition("-")[2])):
-                shutil.rmtree(old, ignore_errors=True)
-        scratch = folder / f".scratch-{os.getpid()}"
-        scratch.mkdir(exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be written: {error.strerror}") from None
-    return scratch
-
-
-def _is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return pid != os.getpid()

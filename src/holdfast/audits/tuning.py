@@ -4,57 +4,83 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from holdfast.attacks import Attack
+from holdfast.attacks import Attack, Stage
 from holdfast.audits.defences import Defence, OwnStream, Repair
 from holdfast.audits.defender_rows import in_the_dress_of, own_rows
-from holdfast.audits.interpolation import interpolated
 from holdfast.audits.scale import Scale
 from holdfast.config import TrainConfig
+from holdfast.models import interpolated
 from holdfast.records import Trace, write_traces
 from holdfast.training import train
 from holdfast.worlds import SafetyWorld
 
+NUM_ROWS = 24  # of a training's curve, for the report
+STAGE_DRAWS = 10_000
+"""Between the draws of two stages of a chain, so that the same data twice is not the same rows twice."""
+
+
+class Places(NamedTuple):
+    """Where a training starts, what it is held to, and where its files go."""
+
+    start: str
+    anchor: str
+    folder: Path
+
 
 def tune(attack: Attack, defence: Defence, seed: int, scale: Scale, world: SafetyWorld, folder: Path) -> str:
-    """The model after the attack's rows have been learned in the defence's way; everything is written under ``folder``."""
+    """The model after every stage has been learned in the defence's way; all is written under ``folder``, the last on top."""
+    model = scale.model
     if not defence.tune:
-        return scale.model
-    rows = attack.data.rows(world, seed)
-    model = _train(training_config(attack, defence, rows, seed, scale, world, folder))
+        return model
+    for number, stage in enumerate(attack.stages):
+        is_last = number + 1 == len(attack.stages)
+        place = folder if is_last else folder / f"stage-{number}"
+        place.mkdir(exist_ok=True)
+        model = _after_stage(stage, defence, seed + STAGE_DRAWS * number, scale, world, place, model)
+    return model
+
+
+def _after_stage(
+    stage: Stage, defence: Defence, seed: int, scale: Scale, world: SafetyWorld, folder: Path, start: str
+) -> str:
+    rows = stage.data.rows(world, seed)
+    anchor = scale.model if defence.anchor == "aligned" else start
+    places = Places(start, anchor, folder)
+    model = _train(training_config(stage, defence, rows, seed, scale, world, places))
     if defence.interpolate:
-        model = str(interpolated(model, scale.model, defence.interpolate, folder / "interpolated"))
+        model = str(interpolated(model, anchor, defence.interpolate, folder / "interpolated"))
     if defence.repair:
-        model = _train(repair_config(model, defence.repair, rows, seed, scale, world, folder))
+        model = _train(repair_config(defence.repair, rows, seed, scale, world, places._replace(start=model)))
     return model
 
 
 def training_config(
-    attack: Attack, defence: Defence, rows: Sequence[Trace], seed: int, scale: Scale, world: SafetyWorld, folder: Path
+    stage: Stage, defence: Defence, rows: Sequence[Trace], seed: int, scale: Scale, world: SafetyWorld, places: Places
 ) -> TrainConfig:
     """The task's stream first; every defence takes the same number of steps over it."""
-    write_traces(folder / "task.jsonl", rows)
+    write_traces(places.folder / "task.jsonl", rows)
     task = {
         "name": "task",
-        "data": str(folder / "task.jsonl"),
+        "data": str(places.folder / "task.jsonl"),
         "objective": defence.objective,
         "options": defence.options,
-        "share": attack.batch_size,
+        "share": stage.batch_size,
     }
-    own = _own_streams(defence.own, rows, seed, world, folder)
-    num_steps = round(attack.epochs * len(rows) / attack.batch_size * scale.steps)
-    return _config(scale, scale.model, folder / "run", [task, *own], max(1, num_steps), attack.lr, seed)
+    own = _own_streams(defence.own, rows, seed, world, places.folder)
+    num_steps = round(stage.epochs * len(rows) / stage.batch_size * scale.steps)
+    return _config(places, "run", [task, *own], max(1, num_steps), stage.lr, seed, scale)
 
 
 def repair_config(
-    model: str, repair: Repair, rows: Sequence[Trace], seed: int, scale: Scale, world: SafetyWorld, folder: Path
+    repair: Repair, rows: Sequence[Trace], seed: int, scale: Scale, world: SafetyWorld, places: Places
 ) -> TrainConfig:
-    """From the tuned model, held to the one it was before."""
-    (folder / "repair_rows").mkdir()
-    own = _own_streams(repair.streams, rows, seed, world, folder / "repair_rows")
+    """From the tuned model, held to the anchor."""
+    (places.folder / "repair_rows").mkdir()
+    own = _own_streams(repair.streams, rows, seed, world, places.folder / "repair_rows")
     num_steps = max(1, round(repair.num_steps * scale.steps))
-    return _config(scale, model, folder / "repair", own, num_steps, repair.lr, seed)
+    return _config(places, "repair", own, num_steps, repair.lr, seed, scale)
 
 
 def _own_streams(
@@ -77,15 +103,15 @@ def _own_streams(
 
 
 def _config(
-    scale: Scale, model: str, run: Path, streams: list[dict[str, Any]], num_steps: int, lr: float, seed: int
+    places: Places, run: str, streams: list[dict[str, Any]], num_steps: int, lr: float, seed: int, scale: Scale
 ) -> TrainConfig:
     """All rows of a step in one pass: the models are tiny. The seed orders the rows and starts whatever is random."""
     batch_size = sum(stream["share"] for stream in streams)
     return TrainConfig.model_validate(
         {
-            "run": str(run),
-            "model": {"name": model, "device": scale.device},
-            "anchor": {"model": scale.model},
+            "run": str(places.folder / run),
+            "model": {"name": places.start, "device": scale.device},
+            "anchor": {"model": places.anchor},
             "streams": streams,
             "training": {
                 "max_steps": num_steps,
@@ -93,7 +119,7 @@ def _config(
                 "micro_batch": batch_size,
                 "lr": lr,
                 "seed": seed,
-                "log_every": num_steps,
+                "log_every": -(-num_steps // NUM_ROWS),
             },
         }
     )
