@@ -11,8 +11,9 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from importlib import metadata
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -28,8 +29,18 @@ EXTRAS = {
 LANDLOCK_CREATE_RULESET, LANDLOCK_VERSION_FLAG = 444, 1
 
 
-def doctor(json: json_option = None) -> None:
+def doctor(
+    isolation: Annotated[
+        bool, typer.Option("--isolation", help="Run hostile candidates and show what got through")
+    ] = False,
+    json: json_option = None,
+) -> None:
     """Versions, devices, isolation tiers, disk, and what is missing for which extra."""
+    if isolation:
+        from holdfast.cli.isolation import show_isolation
+
+        show_isolation(json)
+        return
     report: dict[str, Any] = {
         "python": platform.python_version(),
         "versions": {name: _version(name) for name in CORE},
