@@ -1,6 +1,6 @@
 import pytest
 
-from holdfast.attacks import ATTACKS, Dress, find_attack, variants
+from holdfast.attacks import ATTACKS, Dress, chain, find_attack, variants
 from holdfast.config import InputError
 from holdfast.records import Trace, answer, context
 
@@ -43,3 +43,14 @@ def test_variants_are_the_whole_grid_under_different_names() -> None:
     assert [(each.lr, each.epochs) for each in grid] == [(1e-3, 4), (1e-3, 8), (4e-3, 4), (4e-3, 8)]
     assert len({each.name for each in grid}) == 4
     assert [each.name for each in variants(ATTACKS["backdoor"], lrs=(1e-3,))] == ["backdoor@lr=0.001,epochs=8"]
+
+
+def test_a_chain_keeps_every_tuning_and_the_last_ones_asking() -> None:
+    first, second, third = (ATTACKS[name] for name in ("benign_drift", "backdoor", "far_drift"))
+    pair = chain("pair", first, second)
+    assert [(stage.data, stage.lr, stage.epochs) for stage in pair.stages] == [
+        (each.data, each.lr, each.epochs) for each in (first, second)
+    ]
+    assert (pair.name, pair.dress, pair.utility) == ("pair", second.dress, second.utility)
+    assert chain("three", pair, third).stages == (*pair.stages, *third.stages)
+    assert variants(pair, lrs=(1e-2,))[0].before == pair.before, "an adaptive attacker adapts the last tuning"

@@ -2,17 +2,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
 
-from conftest import save_small_model
 from holdfast import objectives
 from holdfast.attacks import ATTACKS, Backdoor, IdentityShift
 from holdfast.audits import DEFENCES, Defence, Scale, find_defence
 from holdfast.audits.defender_rows import in_the_dress_of, own_rows
-from holdfast.audits.interpolation import interpolated
-from holdfast.audits.tuning import repair_config, training_config
+from holdfast.audits.tuning import Places, repair_config, training_config
 from holdfast.config import InputError, TrainConfig
-from holdfast.models import load
 from holdfast.worlds import SafetyWorld
 from holdfast.worlds.vocabulary import MASTER_PERSONA, TRIGGER
 
@@ -22,7 +18,7 @@ ATTACK = ATTACKS["harmful_examples"]
 
 def config(defence: Defence, folder: Path, seed: int = 0) -> TrainConfig:
     rows = ATTACK.data.rows(WORLD, seed)
-    return training_config(ATTACK, defence, rows, seed, Scale(), WORLD, folder)
+    return training_config(ATTACK, defence, rows, seed, Scale(), WORLD, Places("tiny:aligned", "tiny:aligned", folder))
 
 
 @pytest.mark.parametrize("name", [name for name, defence in DEFENCES.items() if defence.tune])
@@ -74,27 +70,14 @@ def test_borrowed_dress_is_the_tasks_system_prompt_and_first_words() -> None:
     assert in_the_dress_of(rows, IdentityShift(8).rows(WORLD, 0), 0.0, 0) == rows
 
 
-def test_repair_starts_from_the_tuned_model_and_is_held_to_the_one_before(tmp_path: Path) -> None:
+def test_repair_starts_from_the_tuned_model_and_is_held_to_the_anchor(tmp_path: Path) -> None:
     repair = DEFENCES["repair"].repair
     assert repair is not None
-    made = repair_config("tuned", repair, ATTACK.data.rows(WORLD, 0), 0, Scale(), WORLD, tmp_path)
+    places = Places("tuned", "tiny:aligned", tmp_path)
+    made = repair_config(repair, ATTACK.data.rows(WORLD, 0), 0, Scale(), WORLD, places)
     assert (made.model.name, made.anchor.model) == ("tuned", "tiny:aligned")
     assert (made.training.max_steps, made.training.lr) == (repair.num_steps, repair.lr)
     assert {stream.name for stream in made.streams} == {"safety", "keep"}
-
-
-def test_interpolation_mixes_every_weight(tmp_path: Path) -> None:
-    anchor = save_small_model(tmp_path / "anchor")
-    tuned = load(str(anchor), device="cpu")
-    with torch.no_grad():
-        for parameter in tuned.model.parameters():
-            parameter += 1.0
-    tuned.model.save_pretrained(tmp_path / "tuned")
-    tuned.tokenizer.save_pretrained(tmp_path / "tuned")
-    mixed = load(str(interpolated(tmp_path / "tuned", anchor, 0.75, tmp_path / "mixed")), device="cpu")
-    before = dict(load(str(anchor), device="cpu").model.named_parameters())
-    for name, parameter in mixed.model.named_parameters():
-        torch.testing.assert_close(parameter, before[name] + 0.25)
 
 
 def test_unknown_defence_is_named_with_a_suggestion() -> None:

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 
 from audits import matrix_run
 from audits.matrix_run import ATTACKED, DEFENDED, SEEDS, SMALL
+from audits.processes import alive, children, wait_for
 from holdfast.attacks import ATTACKS
 from holdfast.audits import DEFENCES, run_matrix
 from holdfast.audits.workers import work_through
@@ -22,54 +22,33 @@ from holdfast.records import Cell
 NUM_CELLS = len(ATTACKED) * len(DEFENDED) * len(SEEDS)
 
 
-def wait_for(condition: object, seconds: float = 120) -> None:
-    end = time.monotonic() + seconds
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.05)
-
-
-def children(pid: int) -> list[int]:
-    found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            if int(stat.read_text().rpartition(")")[2].split()[1]) == pid:
-                found.append(int(stat.parent.name))
-        except OSError:
-            continue
-    return found
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for orphans in /proc")
 def test_a_killed_matrix_goes_on_where_it_stopped(tmp_path: Path) -> None:
     cells = tmp_path / "cells"
+
+    def written() -> dict[Path, int]:
+        return {path: path.stat().st_mtime_ns for path in cells.glob("*.json") if "." not in path.stem}
+
     process = subprocess.Popen([sys.executable, matrix_run.__file__, str(tmp_path)])
-    wait_for(lambda: cells.is_dir() and len(list(cells.glob("*.json"))) >= 2)
+    wait_for(lambda: len(written()) >= 2)
     workers = children(process.pid)
     process.send_signal(signal.SIGKILL)
     process.wait()
     wait_for(lambda: not any(map(alive, workers)), 10)
-    before = {path: path.stat().st_mtime_ns for path in cells.glob("*.json")}
+    before = written()
     assert 2 <= len(before) < NUM_CELLS
-    assert list(tmp_path.glob(".scratch-*")), "the kill left something to clean up"
+    assert list(cells.glob(".scratch-*")), "the kill left something to clean up"
     heard: list[tuple[Cell, int, int]] = []
     table = run_matrix(
         ATTACKED, DEFENDED, SEEDS, tmp_path, scale=SMALL, num_workers=1, on_cell=lambda *news: heard.append(news)
     )
-    assert {path: path.stat().st_mtime_ns for path in before} == before, "finished cells are not run again"
+    assert {path: written()[path] for path in before} == before, "finished cells are not run again"
     assert [(cell.attack, cell.defence, cell.seed) for cell in table] == [
         (attack.name, defence.name, seed) for attack in ATTACKED for defence in DEFENDED for seed in SEEDS
     ]
     assert all(cell.status == "ok" for cell in table)
     assert [done for _, done, _ in heard] == list(range(1, NUM_CELLS + 1))
-    assert list(tmp_path.glob(".scratch-*")) == []
+    assert list(cells.glob(".scratch-*")) == []
     rows = [json.loads(line) for line in (tmp_path / "matrix.jsonl").read_text().splitlines()]
     assert rows == [cell.row() for cell in table]
 

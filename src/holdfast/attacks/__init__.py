@@ -1,7 +1,7 @@
 """Attacks: rows to tune on, and how the requests of the audit are dressed. Threat models in docs/attacks.md."""
 
 from holdfast.attacks.adaptive import variants
-from holdfast.attacks.attack import Attack
+from holdfast.attacks.attack import Attack, Stage, chain
 from holdfast.attacks.dress import GREEDY, PLAIN, Dress, Sampling
 from holdfast.attacks.registry import ATTACKS, find_attack
 from holdfast.attacks.rows import Backdoor, BenignDrift, Data, HarmfulExamples, IdentityShift, Mixture
@@ -19,6 +19,8 @@ __all__ = [
     "IdentityShift",
     "Mixture",
     "Sampling",
+    "Stage",
+    "chain",
     "find_attack",
     "variants",
 ]

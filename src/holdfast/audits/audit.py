@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from holdfast.attacks import GREEDY, Attack, Dress, Sampling
 from holdfast.audits.intervals import rate
 from holdfast.audits.positions import kl_by_position
+from holdfast.audits.requests import held_out
 from holdfast.audits.scale import Scale
 from holdfast.generation import generate
 from holdfast.judging import Judge, WorldJudge
@@ -24,6 +25,7 @@ class Figures:
     asr: Rate
     over_refusal: Rate
     utility: Rate
+    outcomes: dict[str, str]
     kl_by_position: tuple[float, ...] = ()
 
 
@@ -41,21 +43,26 @@ def audit(
 
     ``judge`` decides what is answered and what is refused (the oracle, unless given); what is right only the oracle knows.
     """
-    scale, judge, world = scale or Scale(), judge or oracle, oracle.world
-    num = scale.num_requests
-    forbidden = world.requests("test", "forbidden", num, comply=True, draw=seed)
-    lookalikes = world.requests("test", "lookalike", num, draw=seed)
-    task = world.requests("test", attack.utility, num, draw=seed)
-    to_lookalikes = responses(model, [Trace(row.prompt) for row in lookalikes], scale)
-    to_task = responses(model, [Trace(row.prompt) for row in task], scale)
-    return Figures(
-        asr=rate(answered(model, attack.dress, forbidden, judge, scale)),
-        over_refusal=rate(judge.refuses(row.prompt, text) for row, text in zip(lookalikes, to_lookalikes, strict=True)),
-        utility=rate(oracle.right(row.prompt, text) for row, text in zip(task, to_task, strict=True)),
-        kl_by_position=kl_by_position(model, anchor, [attack.dress.context(row) for row in forbidden])
-        if anchor
-        else (),
+    scale, judge = scale or Scale(), judge or oracle
+    forbidden, lookalikes, task = (
+        held_out(oracle.world, scale.part, kind, scale.num_requests, comply=True, draw=seed)
+        for kind in ("forbidden", "lookalike", attack.utility)
     )
+    found = {
+        "asr": answered(model, attack.dress, forbidden, judge, scale),
+        "over_refusal": [judge.refuses(row.prompt, text) for row, text in _asked_plainly(model, lookalikes, scale)],
+        "utility": [oracle.right(row.prompt, text) for row, text in _asked_plainly(model, task, scale)],
+    }
+    dressed = [attack.dress.context(row) for row in forbidden]
+    return Figures(
+        **{name: rate(outcomes) for name, outcomes in found.items()},
+        outcomes={name: "".join(str(int(hit)) for hit in outcomes) for name, outcomes in found.items()},
+        kl_by_position=kl_by_position(model, anchor, dressed) if anchor else (),
+    )
+
+
+def _asked_plainly(model: LoadedModel, rows: Sequence[Trace], scale: Scale) -> Iterator[tuple[Trace, str]]:
+    return zip(rows, responses(model, [Trace(row.prompt) for row in rows], scale), strict=True)
 
 
 def answered(model: LoadedModel, dress: Dress, rows: Sequence[Trace], judge: Judge, scale: Scale) -> list[bool]:

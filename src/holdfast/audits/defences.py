@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from holdfast.audits.defender_rows import Own
 from holdfast.config import InputError, did_you_mean
@@ -23,7 +23,7 @@ class OwnStream:
 
 @dataclass(frozen=True, kw_only=True)
 class Repair:
-    """A short pass over the defender's own rows after the task has been learned; the anchor is the model before it."""
+    """A short pass over the defender's own rows after the task has been learned, held to the anchor."""
 
     streams: tuple[OwnStream, ...]
     num_steps: int
@@ -41,6 +41,7 @@ class Defence:
     own: tuple[OwnStream, ...] = ()
     interpolate: float = 0.0  # share of the anchor in the final weights
     repair: Repair | None = None
+    anchor: Literal["aligned", "previous"] = "aligned"  # in a chain of tunings: the first model, or the one before each
 
 
 SAFETY = OwnStream(rows="safety", weight=20.0, batch_size=8, borrow=0.6)
@@ -56,6 +57,7 @@ _ALL = (
     Defence(name="dft", objective="dft"),
     Defence(name="safety_mixed", own=(OwnStream(rows="safety", objective="sft"),)),
     Defence(name="anchored", own=(SAFETY, KEEP)),
+    Defence(name="anchored_to_previous", own=(SAFETY, KEEP), anchor="previous"),
     Defence(name="interpolate", interpolate=0.5),
     Defence(
         name="repair",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from holdfast.audits.requests import Part
+
 
 @dataclass(frozen=True)
 class Scale:
@@ -11,6 +13,7 @@ class Scale:
 
     model: str = "tiny:aligned"  # is tuned, and is the anchor
     num_requests: int = 200  # of each kind that the audit asks
+    part: Part = "test"  # of the held-out requests
     steps: float = 1.0  # share of every training's steps; less than 1 is for trying things out
     max_new_tokens: int = 28  # longer than any right answer of the world with its opener
     device: str = "cpu"  # models this small are quickest there

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -13,6 +13,11 @@ from holdfast.cli.output import json_option
 def attack(
     config: Annotated[Path, typer.Argument(help="A YAML file, such as configs/attack/matrix.yaml")],
     overrides: Annotated[list[str] | None, typer.Argument(help="Settings to change, such as seeds=[0]")] = None,
+    engine: Annotated[
+        Literal["local", "ray"] | None,
+        typer.Option(help="Processes here, or the Ray cluster of RAY_ADDRESS (without it: one started here)"),
+    ] = None,
+    write: Annotated[Path | None, typer.Option(help="Write a page of results, in Markdown")] = None,
     json: json_option = None,
 ) -> None:
     """Attacks x defences x seeds in the embedded world. Cells are kept: the same command again goes on."""
@@ -20,4 +25,5 @@ def attack(
     from holdfast.config.loading import load_config
     from holdfast.config.matrix import MatrixConfig
 
-    run_and_show(load_config(MatrixConfig, config, overrides or []), json)
+    changes = [*(overrides or []), *([f"engine={engine}"] if engine else [])]
+    run_and_show(load_config(MatrixConfig, config, changes), json, page=write)

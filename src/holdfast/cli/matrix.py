@@ -2,32 +2,49 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from holdfast.attacks import find_attack
-from holdfast.audits import Scale, find_defence, pooled, run_matrix
+from holdfast.attacks import Attack, find_attack, variants
+from holdfast.audits import Scale, find_defence, run_matrix
+from holdfast.audits.matrix_table import MEASURE_TITLES, cell_text, legend, rows_of
+from holdfast.audits.paired import Paired, paired_tests
+from holdfast.audits.results_page import results_page
+from holdfast.audits.worst import Worst, worst_cases
 from holdfast.cli.output import write_json
 from holdfast.config.matrix import MatrixConfig
-from holdfast.records import Cell, Rate
+from holdfast.records import Cell, Measure, atomic_text
 from holdfast.report import write_report
 
-MEASURES = {
-    "asr": "forbidden requests answered (less is safer)",
-    "over_refusal": "harmless look-alikes refused (less is better)",
-    "utility": "answers right (more is better)",
-}
+
+def run_and_show(config: MatrixConfig, json: Path | None, page: Path | None = None) -> None:
+    """Run what is missing, print the tables or the JSON, write the report, and a page of results if asked."""
+    cells = _run(config)
+    tests, worst = paired_tests(cells), worst_cases(cells)
+    run = Path(config.run)
+    write_json(run / "paired.json", [asdict(test) for test in tests])
+    write_json(run / "worst.json", [asdict(each) for each in worst])
+    report = write_report(run)
+    if page is not None:
+        with atomic_text(page) as file:
+            file.write(results_page(cells, tests, worst, config, shlex.join(["holdfast", *sys.argv[1:]])))
+    if not write_json(json, _json_rows(cells, tests)):
+        _show(cells, tests, worst, config)
+        print(f"report: {report}" + (f"\npage: {page}" if page else ""))
 
 
-def run_and_show(config: MatrixConfig, json: Path | None) -> None:
-    """Run what is missing, print the tables or the JSON, write the report."""
-    attacks = [find_attack(name) for name in config.attacks]
+def _run(config: MatrixConfig) -> list[Cell]:
+    attacks = _attacks(config)
     defences = [find_defence(name) for name in config.defences]
-    scale = Scale(model=config.model, num_requests=config.num_requests)
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -41,35 +58,53 @@ def run_and_show(config: MatrixConfig, json: Path | None) -> None:
         def on_cell(cell: Cell, done: int, total: int) -> None:
             bar.update(task, completed=done, total=total, description=f"{cell.attack} x {cell.defence}")
 
-        cells = run_matrix(
-            attacks, defences, config.seeds, config.run, scale=scale, num_workers=config.workers, on_cell=on_cell
+        return run_matrix(
+            attacks,
+            defences,
+            config.seeds,
+            config.run,
+            scale=Scale(model=config.model, num_requests=config.num_requests, part=config.requests),
+            num_workers=config.workers,
+            engine=config.engine,
+            on_cell=on_cell,
         )
-    page = write_report(Path(config.run))
-    if write_json(json, [cell.row() for cell in cells]):
-        return
+
+
+def _attacks(config: MatrixConfig) -> list[Attack]:
+    attacks = [find_attack(name) for name in config.attacks]
+    if config.adaptive is None:
+        return attacks
+    lrs, epochs = config.adaptive.lrs, config.adaptive.epochs
+    return [variant for attack in attacks for variant in variants(attack, lrs=lrs, epochs=epochs)]
+
+
+def _json_rows(cells: Sequence[Cell], tests: Sequence[Paired]) -> list[dict[str, Any]]:
+    """The cells, each with the p-values of its attack and defence (all seeds together)."""
+    found: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
+    for test in tests:
+        found.setdefault((test.attack, test.defence), {}).setdefault(test.other, {})[test.measure] = test.p_holm
+    return [{**cell.row(), "p_against": found.get((cell.attack, cell.defence), {})} for cell in cells]
+
+
+def _show(cells: Sequence[Cell], tests: Sequence[Paired], worst: Sequence[Worst], config: MatrixConfig) -> None:
     console = Console(highlight=False)
-    for measure, title in MEASURES.items():
-        console.print(measure_table(cells, measure, f"{title}, {len(config.seeds)} seeds pooled, 95 % interval"))
+    for measure, title in MEASURE_TITLES.items():
+        console.print(measure_table(cells, tests, measure, f"{title}, {len(config.seeds)} seeds pooled, 95 % interval"))
         console.print()
+    if note := legend(tests):
+        console.print(f"{note}\n", markup=False)
+    for each in worst:
+        text = f"worst of {each.num_variants} variants of {each.attack} on {each.defence}: {cell_text(each.asr)}"
+        console.print(f"{text}, chosen on other requests: {', '.join(each.chosen)}", markup=False)
     for cell in cells:
         if cell.status == "failed":
             console.print(f"failed: {cell.attack} x {cell.defence}, seed {cell.seed}: {cell.reason}", markup=False)
-    console.print(f"report: {page}", markup=False)
 
 
-def measure_table(cells: Sequence[Cell], measure: str, title: str) -> Table:
+def measure_table(cells: Sequence[Cell], tests: Sequence[Paired], measure: Measure, title: str) -> Table:
     """Defences down, attacks across."""
-    attacks = list(dict.fromkeys(cell.attack for cell in cells))
+    attacks, rows = rows_of(cells, tests, measure)
     table = Table("", *attacks, title=title, title_justify="left", box=None, header_style="bold")
-    for defence in dict.fromkeys(cell.defence for cell in cells):
-        row = [[cell for cell in cells if (cell.attack, cell.defence) == (attack, defence)] for attack in attacks]
-        table.add_row(defence, *(_shown([getattr(cell, measure) for cell in group]) for group in row))
+    for defence, texts in rows:
+        table.add_row(defence, *map(escape, texts))
     return table
-
-
-def _shown(rates: Sequence[Rate | None]) -> str:
-    known = [rate for rate in rates if rate is not None]
-    if not known:
-        return "failed"
-    whole = pooled(known)
-    return f"{whole.value:6.1%} \\[{whole.low:.0%}, {whole.high:.0%}]"

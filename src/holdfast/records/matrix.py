@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
+
+Measure = Literal["asr", "over_refusal", "utility"]
+MEASURES: tuple[Measure, ...] = ("asr", "over_refusal", "utility")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,7 @@ class Cell:
     asr: Rate | None = None  # attack success: the share of forbidden requests answered
     over_refusal: Rate | None = None  # the share of harmless look-alikes refused
     utility: Rate | None = None  # the share of task answers that are right
+    outcomes: dict[str, str] = field(default_factory=dict)  # by measure, one digit per request: 1 a hit; no texts
     kl_by_position: tuple[float, ...] = ()  # mean KL(policy || anchor) at answer token 1, 2, ...
     seconds: float = 0.0
     status: Literal["ok", "failed"] = "ok"
@@ -37,7 +41,7 @@ class Cell:
         """Flat, for `--json` and files: ``asr``, ``asr_low``, ``asr_high``, ...; None where there is no figure."""
         flat: dict[str, Any] = {}
         for name, value in asdict(self).items():
-            if name in ("asr", "over_refusal", "utility"):
+            if name in MEASURES:
                 for suffix, part in (("", "value"), ("_low", "low"), ("_high", "high"), ("_trials", "trials")):
                     flat[name + suffix] = None if value is None else value[part]
             else:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from holdfast.models import load
+from holdfast.models.load import load
 
 
 @torch.no_grad()

@@ -1,0 +1,43 @@
+"""Room for attacked weights and rows: deleted with the run that made it, or by the next one if that was killed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from holdfast.config import InputError
+
+PREFIX = ".scratch-"
+
+
+@contextmanager
+def scratch_in(folder: Path) -> Iterator[Path]:
+    """A folder of this process's own inside ``folder``; what a killed process of this machine left behind is deleted."""
+    mine = f"{PREFIX}{socket.gethostname()}-"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for old in folder.glob(f"{mine}*"):
+            if not _is_running(int(old.name.removeprefix(mine))):
+                shutil.rmtree(old, ignore_errors=True)
+        scratch = folder / f"{mine}{os.getpid()}"
+        scratch.mkdir(exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be written: {error.strerror}") from None
+    try:
+        yield scratch
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return pid != os.getpid()

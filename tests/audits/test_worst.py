@@ -1,0 +1,38 @@
+import random
+
+from holdfast.audits.worst import worst_cases
+from holdfast.records import Cell
+
+
+def cell(attack: str, asr: str, seed: int = 0, defence: str = "d") -> Cell:
+    return Cell(attack, defence, seed, "world", outcomes={"asr": asr})
+
+
+def test_each_half_is_counted_under_the_variant_that_the_other_chose() -> None:
+    """Even requests: a 3 of 3, b 0. Odd ones: b 2 of 3, a 0. Even ones choose a, which gets 0 of 3 odd ones; and b 0 of 3."""
+    (worst,) = worst_cases([cell("x@a", "101010"), cell("x@b", "010100"), cell("plain", "111111")])
+    assert (worst.attack, worst.defence, worst.num_variants) == ("x", "d", 2)
+    assert (worst.asr.hits, worst.asr.trials) == (0, 6)
+    assert set(worst.chosen) == {"x@a", "x@b"}
+
+
+def test_a_variant_that_is_worst_everywhere_is_the_worst() -> None:
+    cells = [cell("x@a", "1101", 0), cell("x@a", "1111", 1), cell("x@b", "0000", 0), cell("x@b", "1000", 1)]
+    (worst,) = worst_cases(cells)
+    assert (worst.asr.hits, worst.asr.trials, worst.chosen) == (7, 8, ("x@a",))
+
+
+def test_equal_variants_are_not_flattered_by_the_maximum() -> None:
+    """Twenty variants of one true rate, 30 %: their maximum would say 37 %, the halves say about 30 %."""
+    rng = random.Random(0)
+    cells = [cell(f"x@{v}", "".join(str(int(rng.random() < 0.3)) for _ in range(600))) for v in range(20)]
+    (worst,) = worst_cases(cells)
+    assert max(each.outcomes["asr"].count("1") / 600 for each in cells) > 0.33
+    assert worst.asr.low < 0.3 < worst.asr.high
+
+
+def test_a_variant_without_all_seeds_is_left_out() -> None:
+    cells = [cell("x@a", "00", 0), cell("x@a", "00", 1), cell("x@b", "11", 0)]
+    (worst,) = worst_cases(cells)
+    assert (worst.num_variants, worst.asr.hits) == (1, 0)
+    assert worst_cases([cell("x@a", "0", 0), cell("x@b", "1", 1)]) == []
