@@ -1,0 +1,19 @@
+"""Every study by its id, in the order of the papers."""
+
+from __future__ import annotations
+
+from holdfast.config import InputError, did_you_mean
+from holdfast.papers import robustness_002
+from holdfast.papers.study import Study
+
+_ALL: tuple[Study, ...] = (robustness_002.STUDY,)
+STUDIES: dict[str, Study] = {study.id: study for study in _ALL}
+
+
+def find_study(name: str) -> Study:
+    """By id; a clear line for an id that is not there."""
+    if name not in STUDIES:
+        raise InputError(
+            f"study '{name}': no such study{did_you_mean(name, STUDIES) or '; `holdfast reproduce` lists them'}"
+        )
+    return STUDIES[name]
