@@ -11,7 +11,7 @@ import importlib.util
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -51,7 +51,7 @@ class EndpointSampler:
 
     url: str
     model: str
-    key: str | None = None
+    key: str | None = field(default=None, repr=False)
     concurrency: int = 16
     timeout: float = 120.0  # seconds without an answer
     num_tries: int = 5

@@ -33,10 +33,10 @@ def read_schema(create_statements: str) -> Schema:
     """The tables of ``CREATE TABLE`` statements. One that is there twice has the columns of both."""
     schema: dict[str, dict[str, str]] = {}
     for statement in sqlglot.parse(create_statements, read="sqlite"):
-        if isinstance(statement, exp.Create):
+        if isinstance(statement, exp.Create) and isinstance(statement.this, exp.Schema):
             table = schema.setdefault(statement.this.this.name.lower(), {})
             for column in statement.this.find_all(exp.ColumnDef):
-                table.setdefault(column.name.lower(), column.kind.sql() if column.kind else "")
+                table.setdefault(column.name.lower(), column.kind.this.name if column.kind else "")
     return schema
 
 
