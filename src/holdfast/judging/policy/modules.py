@@ -17,7 +17,7 @@ PARTLY = {
     "os.path": "join basename dirname split splitext normpath commonprefix commonpath isabs sep extsep",
     "pathlib": "PurePath PurePosixPath PureWindowsPath",
     "codecs": "encode decode BOM_UTF8 lookup",
-    "types": "SimpleNamespace MappingProxyType GeneratorType FunctionType MethodType NoneType UnionType GenericAlias TracebackType",
+    "types": "SimpleNamespace MappingProxyType GeneratorType FunctionType MethodType NoneType UnionType GenericAlias",
     "logging": """getLogger Logger debug info warning error exception critical log DEBUG INFO WARNING ERROR CRITICAL NOTSET
         StreamHandler NullHandler Formatter Handler LogRecord""",
     "asyncio": """run gather sleep wait wait_for create_task Task Future Queue PriorityQueue LifoQueue Event Lock Semaphore
@@ -35,7 +35,6 @@ NOT_COMPUTING = {
     "tokenize": "open main",
     "ast": "main",
     "sympy": "sympify parse_expr lambdify preview S",
-    "secrets": "",
 }
 """Names of computing modules that reach out after all."""
 

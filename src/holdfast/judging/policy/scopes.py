@@ -24,7 +24,7 @@ class Scopes:
         return any(name.id in self._names[scope] for scope in self._home[name])
 
     def _enter(self, node: ast.AST, around: list[ast.AST]) -> None:
-        """``around``: the scopes whose names are seen from ``node``, the innermost last. Class bodies are not seen from methods."""
+        """``around``: the scopes whose names are seen from ``node``, innermost last; a method does not see its class's."""
         if isinstance(node, ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             self._names[node] = _parameters(node) if isinstance(node, Function) else set()
             if around[-1] is not node:
