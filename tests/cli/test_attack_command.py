@@ -17,26 +17,42 @@ def config(tmp_path: Path) -> Path:
         "defences": ["untouched"],
         "seeds": [0],
         "num_requests": 12,
+        "adaptive": {"lrs": [0.001, 0.002]},
         "workers": 1,
     }
     path.write_text(yaml.safe_dump({"run": str(tmp_path / "run"), **settings}))
     return path
 
 
-def test_attack_gives_cells_and_a_report_and_goes_on_from_there(
+def test_attack_gives_cells_a_report_and_a_page_and_goes_on_from_there(
     config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run_cli("attack", str(config), "--json", "-", monkeypatch=monkeypatch) == 0
-    (row,) = json.loads(capsys.readouterr().out)
-    assert (row["attack"], row["defence"], row["seed"], row["status"]) == ("harmful_examples", "untouched", 0, "ok")
-    assert row["asr"] == 0  # the aligned model, as it is, refuses
-    assert row["asr_low"] <= row["asr"] <= row["asr_high"]
-    assert (tmp_path / "run" / "report.html").stat().st_size > 10_000
-    (cell,) = (tmp_path / "run" / "cells").glob("*.json")
-    written = cell.stat().st_mtime_ns
+    page, run = tmp_path / "page.md", tmp_path / "run"
+    assert run_cli("attack", str(config), "--json", "-", "--write", str(page), monkeypatch=monkeypatch) == 0
+    rows = json.loads(capsys.readouterr().out)
+    names = [f"harmful_examples@lr={lr},epochs=12" for lr in ("0.001", "0.002")]
+    assert [(row["attack"], row["defence"], row["seed"], row["status"]) for row in rows] == [
+        (name, "untouched", 0, "ok") for name in names
+    ]
+    for row in rows:
+        assert row["asr"] == 0  # the aligned model, as it is, refuses
+        assert row["asr_low"] <= row["asr"] <= row["asr_high"]
+        assert row["outcomes"]["asr"] == "0" * 12
+    assert (run / "report.html").stat().st_size > 10_000
+    (worst,) = json.loads((run / "worst.json").read_text())
+    assert (worst["attack"], worst["num_variants"], worst["asr"]["trials"]) == ("harmful_examples", 2, 12)
+    assert f"`holdfast attack {config} --json - --write {page}`" in page.read_text()
+    written = {path: path.stat().st_mtime_ns for path in (run / "cells").glob("*.json")}
     assert run_cli("attack", str(config), monkeypatch=monkeypatch) == 0
-    assert cell.stat().st_mtime_ns == written  # found, not run again
-    assert "untouched" in capsys.readouterr().out
+    assert {path: path.stat().st_mtime_ns for path in written} == written  # found, not run again
+    assert "worst of 2 variants of harmful_examples on untouched" in " ".join(capsys.readouterr().out.split())
+
+
+def test_an_unknown_engine_is_told(
+    config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_cli("attack", str(config), "engine=slurm", monkeypatch=monkeypatch) == 2
+    assert "field 'engine'" in capsys.readouterr().err
 
 
 def test_names_that_do_not_exist_are_told(

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from transformers.utils import logging as transformers_logging
+
 from holdfast.attacks import Attack
 from holdfast.audits.cell import run_cell
 from holdfast.audits.cell_files import read_cell, write_cell, write_table
@@ -114,6 +116,7 @@ def _run_missing(
 
 def run_task(task: CellTask) -> None:
     """In a worker: run the cell and write it; what goes wrong is written as the cell's reason."""
+    transformers_logging.disable_progress_bar()  # the matrix has one
     try:
         cell = run_cell(task.attack, task.defence, task.seed, task.scale, scratch=task.scratch, keep=task.path)
     except Exception as error:
