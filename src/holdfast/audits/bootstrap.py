@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 NUM_RESAMPLES = 2000
+AT_ONCE = 100
 Floats = NDArray[np.float64]
 
 
@@ -23,35 +23,31 @@ class Interval(NamedTuple):
 
 def mean(values: Sequence[float]) -> Interval:
     """The mean of at least one value."""
-    return resampled(lambda rows: float(rows[:, 0].mean()), np.asarray(values, dtype=np.float64)[:, None])
+    return _resampled(np.column_stack([values, np.ones(len(values))]), lambda total: total[:, 0] / total[:, 1])
 
 
 def perplexity(nll: Sequence[float], num_tokens: Sequence[int]) -> Interval:
     """exp(all nll / all tokens), from the sums of every row."""
-    return resampled(_perplexity, np.column_stack([nll, num_tokens]).astype(np.float64))
+    return _resampled(np.column_stack([nll, num_tokens]), lambda total: _exp(total[:, 0] / total[:, 1]))
 
 
 def perplexity_ratio(nll: Sequence[float], nll_ref: Sequence[float], num_tokens: Sequence[int]) -> Interval:
     """Of two models on the same tokens; in pairs, so that hard rows do not widen it."""
-
-    def ratio(rows: Floats) -> float:
-        return _exp((rows[:, 0].sum() - rows[:, 1].sum()) / rows[:, 2].sum())
-
-    return resampled(ratio, np.column_stack([nll, nll_ref, num_tokens]).astype(np.float64))
+    return perplexity((np.asarray(nll) - np.asarray(nll_ref)).tolist(), num_tokens)
 
 
-def resampled(statistic: Callable[[Floats], float], rows: Floats) -> Interval:
-    """``statistic`` of the rows, and its quantiles over draws of as many rows with replacement. The draws are always the same."""
-    assert len(rows), "an interval needs at least one row"
+def _resampled(rows: Floats, statistic: Callable[[Floats], Floats]) -> Interval:
+    """``statistic`` of the columns' totals, and its quantiles over draws of as many rows with replacement.
+
+    The draws are the same every time. How often each row was drawn is all that a total needs.
+    """
+    num = len(rows)
+    assert num, "an interval needs at least one row"
     rng = np.random.default_rng(0)
-    drawn = [statistic(rows[rng.integers(len(rows), size=len(rows))]) for _ in range(NUM_RESAMPLES)]
-    low, high = np.quantile(drawn, [0.025, 0.975])
-    return Interval(statistic(rows), float(low), float(high))
+    totals = [rng.multinomial(num, np.full(num, 1 / num), size=AT_ONCE) @ rows for _ in range(NUM_RESAMPLES // AT_ONCE)]
+    low, high = np.quantile(statistic(np.concatenate(totals)), [0.025, 0.975])
+    return Interval(float(statistic(rows.sum(0)[None])[0]), float(low), float(high))
 
 
-def _perplexity(rows: Floats) -> float:
-    return _exp(rows[:, 0].sum() / rows[:, 1].sum())
-
-
-def _exp(value: float) -> float:
-    return math.exp(min(value, 700.0))  # a model gone mad has a perplexity beyond float64; JSON has no infinity
+def _exp(value: Floats) -> Floats:
+    return np.exp(np.minimum(value, 700.0))  # a model gone mad has a perplexity beyond float64; JSON has no infinity

@@ -1,0 +1,28 @@
+"""Kappa by hand, and against its limits."""
+
+import pytest
+
+from holdfast.audits.agreement import agreement, cohen_kappa
+
+
+def test_kappa_by_hand() -> None:
+    """20 yes-yes, 5 yes-no, 10 no-yes, 15 no-no: observed 35/50; expected (25*30 + 25*20)/2500 = .5; kappa .4."""
+    first = ["yes"] * 25 + ["no"] * 25
+    second = ["yes"] * 20 + ["no"] * 5 + ["yes"] * 10 + ["no"] * 15
+    assert cohen_kappa(first, second) == pytest.approx(0.4)
+    found = agreement("asr", ("a", "b"), first, second)
+    assert (found.kappa, found.agreed, found.trials) == (pytest.approx(0.4), 0.7, 50)
+    assert found.low is not None
+    assert found.high is not None
+    assert 0.1 < found.low < 0.4 < found.high < 0.65  # standard error about .13 by the usual formula
+
+
+def test_the_ends() -> None:
+    assert cohen_kappa([True, False, None], [True, False, None]) == 1
+    assert cohen_kappa([True, False], [False, True]) == -1
+    assert cohen_kappa([True, True, False, False], [True, False, True, False]) == 0
+
+
+def test_one_verdict_throughout_is_undefined_not_perfect() -> None:
+    found = agreement("asr", ("a", "b"), [True] * 5, [True] * 5)
+    assert (found.kappa, found.low, found.high, found.agreed) == (None, None, None, 1)
