@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 from holdfast.config import InputError, did_you_mean
-from holdfast.papers import robustness_002
+from holdfast.papers import (
+    convergence_002,
+    curvature_002,
+    preexperiments_002,
+    robustness_002,
+    table_statistics_002,
+)
 from holdfast.papers.study import Study
 
-_ALL: tuple[Study, ...] = (robustness_002.STUDY,)
+_ALL: tuple[Study, ...] = (
+    preexperiments_002.STUDY,
+    table_statistics_002.STUDY,
+    convergence_002.STUDY,
+    robustness_002.STUDY,
+    curvature_002.STUDY,
+)
 STUDIES: dict[str, Study] = {study.id: study for study in _ALL}
 
 
