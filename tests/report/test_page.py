@@ -105,10 +105,11 @@ def test_a_long_answer_is_cut_with_a_note(hostile_page):
 
 def test_the_hostile_answer_lost_nothing_but_its_power(hostile_page):
     data = json.loads(next(text for tag, text in Elements(hostile_page).raw if tag == "script"))
-    text, weight, kl, share, anchor, _ = data["microscope"]["answers"][0]["tokens"][0]
+    text, weight, kl, share, anchor, _, policy = data["microscope"]["answers"][0]["tokens"][0]
     assert text.startswith("</script><script>window.hacked=1</script>")
     assert (weight, kl, share) == (1.0, None, None)
     assert anchor == text
+    assert policy is None
 
 
 @pytest.mark.parametrize("text", [HOSTILE, "<!--<script>", "]]>", "\u2028\u2029", "&lt;", "\\u003c"])
@@ -190,5 +191,8 @@ def test_odd_tokens_do_not_stop_the_page():
     tokens = ["text", None, {}, {"text": 7, "weight": True, "kl": -1, "anchor_top": 0, "role": None}]
     made = microscope([{"tokens": tokens}], [])
     assert made is not None
-    assert made["answers"][0]["tokens"] == [["", None, None, None, None, 0], ["7", None, -1.0, None, "0", 0]]
+    assert made["answers"][0]["tokens"] == [
+        ["", None, None, None, None, 0, None],
+        ["7", None, -1.0, None, "0", 0, None],
+    ]
     assert made["tops"] == {"weight": None, "kl": -1.0, "gradient_share": None}

@@ -17,7 +17,7 @@ from holdfast.records import Cell, Trace, atomic_text
 
 PARENTS = {"tiny:aligned": "tiny:base"}
 """The model that an aligned one was aligned from: the divergence from it shows how deep the alignment is."""
-NUM_ANSWERS = 3  # of a cell: one for each stream of a defence with three
+NUM_ANSWERS = 2  # of a cell: of the task, and of the first stream of the defender
 
 
 def inside(run: Path, tuned: LoadedModel, anchor: LoadedModel, rows: Sequence[Trace]) -> dict[str, Any]:

@@ -16,11 +16,16 @@ LABEL_STEP = 13.0
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One line: a name, the number of its colour, and a value for each x (None: a gap)."""
+    """One line: a name, the number of its colour (None: grey and dashed, to compare with), a value for each x."""
 
     name: str
-    colour: int
-    values: Sequence[float | None]
+    colour: int | None
+    values: Sequence[float | None]  # None: a gap
+
+    @property
+    def style(self) -> str:
+        """Its class in page.css."""
+        return "before" if self.colour is None else series_class(self.colour)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +54,10 @@ def line_chart(
     low_y, high_y = y_limits or limits(known, floor=0.0)
     x = Scale(low_x, max(high_x, low_x + 1), LEFT, WIDTH - RIGHT)
     y = Scale(low_y, high_y, HEIGHT - BOTTOM, TOP)
-    paths = [
-        tag("path", class_=f"line {series_class(line.colour)}", d=_path(x_values, line.values, x, y)) for line in series
-    ]
+    paths = [tag("path", class_=f"line {line.style}", d=_path(x_values, line.values, x, y)) for line in series]
     svg = tag(
         "svg",
-        frame(x, y, x_name, y_name, number, y_text),
+        frame(x, y, x_name, y_name, number, y_text, whole=True),
         *paths,
         _end_labels(series, y),
         tag("line", class_="cursor", x1=x.start, x2=x.start, y1=y.start, y2=y.stop, visibility="hidden"),
@@ -122,7 +125,7 @@ def _end_labels(series: Sequence[Series], y: Scale) -> Markup:
         tag(
             "text",
             line.name if len(line.name) <= 15 else line.name[:14] + "…",
-            class_=f"label {series_class(line.colour)}",
+            class_=f"label {line.style}",
             x=WIDTH - RIGHT + 8,
             y=place + 4,
         )

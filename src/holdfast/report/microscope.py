@@ -19,7 +19,9 @@ MAX_PROMPT = 2_000
 def microscope(answers: Sequence[dict[str, Any]], notes: list[str]) -> dict[str, Any] | None:
     """What page.js draws: answers with tokens as short lists, and the largest value of each figure."""
     left, kept = MAX_ALL_TOKENS, []
-    for answer in answers[:MAX_ANSWERS]:
+    # The same row under several defences stands together; otherwise the order is the file's.
+    places = {place: index for index, place in reversed(list(enumerate(map(_place, answers))))}
+    for answer in sorted(answers[:MAX_ANSWERS], key=lambda one: (_group(one), places[_place(one)])):
         num_tokens = min(MAX_TOKENS, left)
         if num_tokens:
             kept.append(_answer(answer, num_tokens))
@@ -41,12 +43,19 @@ def _answer(answer: dict[str, Any], num_tokens: int) -> dict[str, Any]:
     tokens = [token for token in answer["tokens"] if isinstance(token, dict)]
     roles: list[str] = []
     short = [_token(token, roles) for token in tokens[:num_tokens]]
+    num_tokens = len(tokens) + int(finite(answer.get("num_left_out")) or 0)
     note = ""
-    if len(short) < len(tokens):
-        note = f"The first {len(short):,} of {len(tokens):,} tokens; the rest is left out to keep the page small."
+    if len(short) < num_tokens:
+        note = f"The first {len(short):,} of {num_tokens:,} tokens; the rest is left out to keep the page small."
+    parts = [
+        f"objective {answer['objective']}" if answer.get("objective") else "",
+        f"seed {answer['seed']}" if "seed" in answer else "",
+    ]
+    title = str(answer.get("title") or "answer")
     return {
-        "title": shown(answer.get("title") or "answer", 200),
-        "model": shown(answer.get("model") or "", 200),
+        "title": shown(f"{answer['defence']}: {title}" if answer.get("defence") else title, 200),
+        "model": shown(answer.get("model") or ", ".join(part for part in parts if part), 200),
+        "group": _group(answer),
         "prompt": shown(answer.get("prompt") or "", MAX_PROMPT),
         "roles": roles,
         "tokens": short,
@@ -54,20 +63,27 @@ def _answer(answer: dict[str, Any], num_tokens: int) -> dict[str, Any]:
     }
 
 
+def _group(answer: dict[str, Any]) -> str:
+    """Answers of a matrix are told apart by attack."""
+    return named(str(answer.get("attack") or ""))
+
+
+def _place(answer: dict[str, Any]) -> tuple[str, str]:
+    return _group(answer), str(answer.get("title"))
+
+
 def _token(token: dict[str, Any], roles: list[str]) -> list[Any]:
-    """Text, weight, kl, gradient share, the anchor's token (None: not known), and the role's number."""
+    """Text, weight, kl, gradient share, the anchor's token (None: not known), the role's number, the model's own token."""
     role = named(str(token.get("role") or "response"), 40)
     if role not in roles:
         roles.append(role)
     figures = [_rounded(finite(token.get(figure))) for figure in FIGURES]
-    top = token.get("anchor_top")
-    # The same cut for both, or a long token would differ from itself.
-    return [
-        shown(_text(token.get("text")), MAX_TOKEN_TEXT),
-        *figures,
-        None if top is None else shown(_text(top), MAX_TOKEN_TEXT),
-        roles.index(role),
-    ]
+    # The same cut for all three, or a long token would differ from itself.
+    text, anchor, policy = (
+        None if (value := token.get(key)) is None else shown(_text(value), MAX_TOKEN_TEXT)
+        for key in ("text", "anchor_top", "policy_top")
+    )
+    return [text or "", *figures, anchor, roles.index(role), policy]
 
 
 def _text(value: object) -> str:

@@ -63,12 +63,16 @@ class Pooled:
 
     def kl_by_position(self) -> list[float | None]:
         """Mean over seeds at each answer token; None where no seed has a figure."""
-        rows = [cell.kl_by_position for cell in self.done]
-        at = [
-            [row[i] for row in rows if i < len(row) and math.isfinite(row[i])]
-            for i in range(max(map(len, rows), default=0))
-        ]
-        return [math.fsum(values) / len(values) if values else None for values in at]
+        return mean_at([cell.kl_by_position for cell in self.done])
+
+
+def mean_at(rows: Sequence[Sequence[float | None]]) -> list[float | None]:
+    """The mean at each place over the rows that have a figure there; None where none has."""
+    at = [
+        [value for row in rows if i < len(row) and (value := row[i]) is not None and math.isfinite(value)]
+        for i in range(max(map(len, rows), default=0))
+    ]
+    return [math.fsum(values) / len(values) if values else None for values in at]
 
 
 @dataclass(frozen=True)

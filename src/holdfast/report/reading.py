@@ -13,7 +13,7 @@ from holdfast.records import Cell, Rate
 from holdfast.report.pooling import MEASURES, wilson
 from holdfast.report.text import named, shown
 
-INPUTS = ("matrix.jsonl", "steps.jsonl", "microscope.json", "audit.json", "config.yaml")
+INPUTS = ("matrix.jsonl", "steps.jsonl", "microscope.json", "depth.json", "audit.json", "config.yaml")
 MAX_POSITIONS = 512
 MAX_NOTES = 8  # of one file; the rest are counted
 _ABSENT = object()
@@ -21,12 +21,33 @@ _ABSENT = object()
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """One run's ``steps.jsonl``: figures of every role and stream, one entry per step, None where a step has none."""
+    """One run's training: figures of every role and stream, one entry per step, None where a step has none.
+
+    A run of a matrix has an attack and a defence.
+    """
 
     name: str
     steps: list[float]
     roles: dict[str, dict[str, list[float | None]]]
     streams: dict[str, dict[str, list[float | None]]]
+    attack: str = ""
+    defence: str = ""
+
+    @property
+    def task(self) -> list[float | None]:
+        """NLL of the rows that an attack brings."""
+        return self.streams["task"]["nll"] if "task" in self.streams else []
+
+
+@dataclass(frozen=True, slots=True)
+class DepthLine:
+    """Divergence by position before and after a training, on one stream's rows or of one cell."""
+
+    group: str
+    name: str
+    before: list[float | None]
+    after: list[float | None]
+    num_answers: int
 
 
 @dataclass
@@ -37,6 +58,8 @@ class RunData:
     cells: list[Cell] = field(default_factory=list)
     curves: list[Curve] = field(default_factory=list)
     answers: list[dict[str, object]] = field(default_factory=list)
+    depth: list[DepthLine] = field(default_factory=list)
+    depth_to: str = ""  # the model that the divergence is from
     audit: dict[str, object] | None = None
     config: str | None = None
     notes: list[str] = field(default_factory=list)
@@ -54,6 +77,8 @@ def read_run(run: Path) -> RunData:
     for path in step_files:
         name = path.parent.name if path.parent != run else data.name
         data.curves += _curve(path, named(name, 80), data.notes)
+    data.curves += _matrix_curves(run / "curves.json", data.notes)
+    data.depth_to, data.depth = _depth(run / "depth.json", data.notes)
     data.answers = _answers(run / "microscope.json", data.notes)
     audit = _json(run / "audit.json", data.notes)
     if isinstance(audit, dict):
@@ -135,8 +160,7 @@ def _cells(path: Path, notes: list[str]) -> list[Cell]:
             problems.add(number, "expected attack, defence, judge and a status of ok or failed: skipped.")
             continue
         rates = {measure: _rate(row, measure, number, problems) for measure in MEASURES}
-        positions = row.get("kl_by_position")
-        kl = [finite(value) for value in positions[:MAX_POSITIONS]] if isinstance(positions, list) else []
+        kl = _positions(row.get("kl_by_position"))
         attack, defence, judge = (named(name) for name in names)
         seed, failed = finite(row.get("seed")), row["status"] == "failed"
         cells.append(
@@ -169,20 +193,58 @@ def _rate(row: dict[str, object], measure: str, number: int, problems: Problems)
 
 def _curve(path: Path, name: str, notes: list[str]) -> list[Curve]:
     raw, problems = _bytes(path, notes), Problems(path.name if path.parent.name == name else f"{name}/{path.name}")
-    steps: list[float] = []
-    rows: list[dict[str, object]] = []
+    rows = []
     for number, row in _rows(raw or b"", problems):
-        step = finite(row.get("step"))
-        if step is None:
+        if finite(row.get("step")) is None:
             problems.add(number, "step: expected a number: skipped.")
         else:
-            steps.append(step)
             rows.append(row)
     notes += problems.notes()
-    if not steps:
-        return []
+    return [_curve_of(name, rows)] if rows else []
+
+
+def _matrix_curves(path: Path, notes: list[str]) -> list[Curve]:
+    """``curves.json``: one seed of every attack on every defence."""
+    curves = []
+    for part in _objects(path, notes):
+        attack, defence = (named(str(part.get(key) or "?")) for key in ("attack", "defence"))
+        steps = part.get("steps")
+        rows = [row for row in steps if isinstance(row, dict)] if isinstance(steps, list) else []
+        rows = [row for row in rows if finite(row.get("step")) is not None]
+        if rows:
+            name = f"{defence} under {attack}, seed {finite(part.get('seed')) or 0:.0f}"
+            curves.append(_curve_of(name, rows, attack, defence))
+    return curves
+
+
+def _curve_of(name: str, rows: list[dict[str, object]], attack: str = "", defence: str = "") -> Curve:
     roles, streams = (_groups(rows, key, ("nll", "gradient_share")) for key in ("roles", "streams"))
-    return [Curve(name, steps, roles, streams)]
+    return Curve(name, [finite(row["step"]) or 0.0 for row in rows], roles, streams, attack, defence)
+
+
+def _depth(path: Path, notes: list[str]) -> tuple[str, list[DepthLine]]:
+    found = _json(path, notes)
+    if found is _ABSENT:
+        return "", []
+    lines = found.get("lines") if isinstance(found, dict) else None
+    if not isinstance(found, dict) or not isinstance(lines, list):
+        notes.append(f"{path.name}: expected an object with lines: left out.")
+        return "", []
+    return named(str(found.get("to") or "the anchor"), 80), [
+        DepthLine(
+            named(str(line.get("group") or "")),
+            named(str(line.get("name") or "?")),
+            _positions(line.get("before")),
+            _positions(line.get("after")),
+            int(finite(line.get("num_answers")) or 0),
+        )
+        for line in lines
+        if isinstance(line, dict) and _positions(line.get("after"))
+    ]
+
+
+def _positions(values: object) -> list[float | None]:
+    return [finite(value) for value in values[:MAX_POSITIONS]] if isinstance(values, list) else []
 
 
 def _groups(
@@ -201,13 +263,22 @@ def _groups(
 
 
 def _answers(path: Path, notes: list[str]) -> list[dict[str, object]]:
+    found = _objects(path, notes)
+    answers = [answer for answer in found if isinstance(answer.get("tokens"), list)]
+    if len(answers) < len(found):
+        notes.append(f"{path.name}: {len(found) - len(answers):,} entries without a list of tokens: skipped.")
+    return answers
+
+
+def _objects(path: Path, notes: list[str]) -> list[dict[str, object]]:
+    """A JSON list of objects; anything else in it is skipped and counted."""
     found = _json(path, notes)
     if found is _ABSENT:
         return []
     if not isinstance(found, list):
-        notes.append(f"{path.name}: expected a list of answers: left out.")
+        notes.append(f"{path.name}: expected a list: left out.")
         return []
-    answers = [answer for answer in found if isinstance(answer, dict) and isinstance(answer.get("tokens"), list)]
-    if len(answers) < len(found):
-        notes.append(f"{path.name}: {len(found) - len(answers):,} entries without a list of tokens: skipped.")
-    return answers
+    objects = [each for each in found if isinstance(each, dict)]
+    if len(objects) < len(found):
+        notes.append(f"{path.name}: {len(found) - len(objects):,} entries that are not objects: skipped.")
+    return objects

@@ -38,10 +38,11 @@ class Scale:
         return round(self.start + share * (self.stop - self.start), 2)
 
 
-def ticks(low: float, high: float, count: int = 5) -> list[float]:
-    """About ``count`` round values (1, 2, 2.5 or 5 times a power of ten) within the range."""
+def ticks(low: float, high: float, count: int = 5, *, whole: bool = False) -> list[float]:
+    """About ``count`` round values (1, 2, 2.5 or 5 times a power of ten) within the range; ``whole``: no fractions."""
     step = 10.0 ** math.floor(math.log10((high - low) / count))
     step *= next((k for k in (1, 2, 2.5, 5) if (high - low) / (step * k) <= count), 10)
+    step = max(1, math.ceil(step)) if whole else step
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return [round(k * step, 12) for k in range(first, last + 1)]
 
@@ -73,14 +74,21 @@ def series_class(index: int) -> str:
 
 
 def frame(
-    x: Scale, y: Scale, x_name: str, y_name: str, x_text: Callable[[float], str], y_text: Callable[[float], str]
+    x: Scale,
+    y: Scale,
+    x_name: str,
+    y_name: str,
+    x_text: Callable[[float], str],
+    y_text: Callable[[float], str],
+    *,
+    whole: bool = False,
 ) -> Markup:
     """Hairlines at round values, their labels, and the names of both axes."""
     parts = []
     for value in ticks(y.low, y.high, 5):
         parts.append(tag("line", class_="grid", x1=x.start, x2=x.stop, y1=y(value), y2=y(value)))
         parts.append(tag("text", y_text(value), class_="tick", x=x.start - 8, y=y(value) + 4, text_anchor="end"))
-    for value in ticks(x.low, x.high, 6):
+    for value in ticks(x.low, x.high, 6, whole=whole):
         parts.append(tag("line", class_="grid", x1=x(value), x2=x(value), y1=y.start, y2=y.start + 4))
         parts.append(tag("text", x_text(value), class_="tick", x=x(value), y=y.start + 17, text_anchor="middle"))
     parts.append(tag("line", class_="axis", x1=x.start, x2=x.stop, y1=y.start, y2=y.start))

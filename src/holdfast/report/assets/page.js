@@ -144,13 +144,27 @@
     const drawn = [];
     const quoted = (text) => `“${text.replaceAll("\n", "↵").replaceAll("\t", "⇥")}”`;
     const told = (token, role) => {
-      const [text, weight, kl, share, anchor] = token;
+      const [text, weight, kl, share, anchor, , policy] = token;
       const lines = [quoted(text)];
       if (anchor !== null) lines.push(anchor === text ? "the anchor prefers it too" : `the anchor prefers ${quoted(anchor)}`);
+      if (policy !== null) lines.push(policy === text ? "the model prefers it too" : `the model prefers ${quoted(policy)}`);
       if (weight !== null) lines.push(`weight ${figure(weight)}`);
       if (kl !== null) lines.push(`KL to the anchor ${figure(kl)} nats`);
       if (share !== null) lines.push(`gradient share ${figure(share, true)}`);
       return [...lines, `role ${role}`].join("\n");
+    };
+    const groups = new Map(); // answers of a matrix fold by attack
+    const groupOf = (name) => {
+      if (!name) return root;
+      if (!groups.has(name)) {
+        const part = make("details"), summary = make("summary");
+        summary.append(make("bdi", "", name));
+        part.append(summary);
+        part.open = groups.size === 0;
+        groups.set(name, part);
+        root.append(part);
+      }
+      return groups.get(name);
     };
     for (const answer of answers) {
       const article = make("article", "answer"), heading = make("h3"), tokens = make("div", "tokens");
@@ -172,7 +186,7 @@
       if (answer.prompt) article.append(make("p", "prompt", answer.prompt));
       article.append(tokens);
       if (answer.note) article.append(make("p", "caption", answer.note));
-      root.append(article);
+      groupOf(answer.group).append(article);
       roving(tokens);
     }
     const paint = (name) => {

@@ -1,0 +1,94 @@
+"""Training curves: what a run logged by role and by stream, and what the runs of a matrix logged beside each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from holdfast.records import Role
+from holdfast.report.lines import LineChart, Series, line_chart, thin
+from holdfast.report.reading import Curve
+from holdfast.report.svg import number, percent
+
+MAX_CURVES = 24
+Charts = list[tuple[str, LineChart]]
+
+
+class TrainedRun(NamedTuple):
+    """The charts of one run's training."""
+
+    name: str
+    summary: str
+    charts: Charts
+
+
+class _Panel(NamedTuple):
+    title: str
+    groups: Mapping[str, dict[str, list[float | None]]]
+    figure: str
+
+
+def compared_runs(curves: Sequence[Curve]) -> Charts:
+    """Of a matrix: under every attack, how fast each defence learned the rows that all of them were given."""
+    defences = sorted({curve.defence for curve in curves if curve.attack})
+    charts: Charts = []
+    for attack in sorted({curve.attack for curve in curves if curve.attack}):
+        own = [curve for curve in curves if curve.attack == attack and curve.task]
+        if len(own) < 2 or len({tuple(curve.steps) for curve in own}) > 1:
+            continue
+        lines = [Series(curve.defence, defences.index(curve.defence), curve.task) for curve in own]
+        chart = line_chart(
+            f"t{len(charts)}",
+            attack,
+            own[0].steps,
+            lines,
+            x_name="step",
+            y_name="NLL of the task's rows (nats per token)",
+        )
+        charts.append((attack, chart))
+    return charts
+
+
+def trained_runs(curves: Sequence[Curve], notes: list[str]) -> list[TrainedRun]:
+    """Every run by itself."""
+    if len(curves) > MAX_CURVES:
+        notes.append(f"Training curves: the first {MAX_CURVES} of {len(curves):,} runs.")
+    found = [(curve, _charts(curve, index)) for index, curve in enumerate(curves[:MAX_CURVES])]
+    return [
+        TrainedRun(curve.name, f"{len(curve.steps):,} rows to step {curve.steps[-1]:,.0f}", charts)
+        for curve, charts in found
+        if charts
+    ]
+
+
+def _charts(curve: Curve, index: int) -> Charts:
+    charts: Charts = []
+    for title, groups, figure in _panels(curve):
+        steps, means, width = thin(curve.steps, [group[figure] for group in groups.values()])
+        share = figure == "gradient_share"
+        y_name = ("share" if share else "NLL (nats per token)") + (f", means of {width} rows" if width > 1 else "")
+        chart = line_chart(
+            f"r{index}-{len(charts)}",
+            f"{curve.name}: {title}",
+            steps,
+            [Series(name, _colour(name, i), means[i]) for i, name in enumerate(groups)],
+            x_name="step",
+            y_name=y_name,
+            y_text=percent if share else number,
+            y_limits=(0.0, 1.04) if share else None,
+        )
+        charts.append((title, chart))
+    return charts
+
+
+def _panels(curve: Curve) -> list[_Panel]:
+    """NLL by role; gradient share and NLL by stream where there is more than one. A chart of nothing is left out."""
+    panels = [_Panel("NLL by role", curve.roles, "nll")]
+    panels += [_Panel("Gradient share by role", curve.roles, "gradient_share")] if len(curve.roles) > 1 else []
+    panels += [_Panel("NLL by stream", curve.streams, "nll")] if len(curve.streams) > 1 else []
+    return [panel for panel in panels if any(any(group[panel.figure]) for group in panel.groups.values())]
+
+
+def _colour(name: str, index: int) -> int:
+    labels = [role.label for role in Role if role is not Role.PROMPT]
+    return labels.index(name) if name in labels else index
