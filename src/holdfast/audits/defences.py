@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from holdfast.audits.defender_rows import Own
-from holdfast.config import InputError, did_you_mean
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,11 +64,3 @@ _ALL = (
     ),
 )
 DEFENCES: dict[str, Defence] = {defence.name: defence for defence in _ALL}
-
-
-def find_defence(name: str) -> Defence:
-    """By name; a clear line for a name that is not there."""
-    if name not in DEFENCES:
-        known = did_you_mean(name, DEFENCES) or "; known: " + ", ".join(DEFENCES)
-        raise InputError(f"defence '{name}': no such defence{known}")
-    return DEFENCES[name]

@@ -16,6 +16,7 @@ from rich.table import Table
 
 from holdfast.attacks import Attack, find_attack, variants
 from holdfast.audits import Scale, find_defence, run_matrix
+from holdfast.audits.candidates import chosen
 from holdfast.audits.matrix_table import MEASURE_TITLES, cell_text, legend, rows_of
 from holdfast.audits.paired import Paired, paired_tests
 from holdfast.audits.results_page import results_page
@@ -96,6 +97,8 @@ def _show(cells: Sequence[Cell], tests: Sequence[Paired], worst: Sequence[Worst]
     for each in worst:
         text = f"worst of {each.num_variants} variants of {each.attack} on {each.defence}: {cell_text(each.asr)}"
         console.print(f"{text}, chosen on other requests: {', '.join(each.chosen)}", markup=False)
+    for defence, (name, value) in chosen(cells).items():
+        console.print(f"{defence}: chosen {name}, cost {value:.3f}", markup=False)
     for cell in cells:
         if cell.status == "failed":
             console.print(f"failed: {cell.attack} x {cell.defence}, seed {cell.seed}: {cell.reason}", markup=False)
