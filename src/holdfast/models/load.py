@@ -62,7 +62,7 @@ def load(
     precision, why_precision = choose_dtype(dtype, place, tiny=name.startswith(PREFIX))
     options = {"dtype": precision, "attn_implementation": attention, **_quantized(quantize, precision, place)}
     source = _source(name)
-    if isinstance(source, Path) and (source / "adapter_config.json").is_file():
+    if isinstance(source, Path) and _is_adapter(source):
         model, tokenizer, base = _load_adapter(source, options, allow_pickle, trainable)
         name_and_base = f"{name} (LoRA on {base})"
     else:
@@ -77,8 +77,10 @@ def load(
 
 
 def load_tokenizer(name: str) -> PreTrainedTokenizerBase:
-    """The tokenizer of a model, without its weights."""
+    """The tokenizer of a model, without its weights. An adapter's folder may have none: then it is its base model's."""
     source = _source(name)
+    if isinstance(source, Path) and _is_adapter(source) and not (source / "tokenizer_config.json").is_file():
+        return load_tokenizer(str(_base_source(source)))
     try:
         return AutoTokenizer.from_pretrained(source, trust_remote_code=False)
     except (OSError, ValueError, ImportError, KeyError) as error:
@@ -196,23 +198,37 @@ def _has_checkpoints(folder: Path) -> bool:
     return any(path.is_file() for path in folder.glob("*/config.json"))
 
 
+def _is_adapter(folder: Path) -> bool:
+    return (folder / "adapter_config.json").is_file()
+
+
+def _base_name(folder: Path) -> str:
+    """Of the model that an adapter was made for."""
+    config = folder / "adapter_config.json"
+    try:
+        base = json.loads(config.read_text("utf-8"))["base_model_name_or_path"]
+    except (ValueError, KeyError, TypeError):
+        base = None
+    if not isinstance(base, str) or not base:
+        raise InputError(f"{config}: field base_model_name_or_path: expected a model's name")
+    return base
+
+
+def _base_source(folder: Path) -> Path | str:
+    """A path in the adapter's config may be relative to its own folder."""
+    base = _base_name(folder)
+    beside = folder / base
+    return beside if not base.startswith(PREFIX) and beside.is_dir() else _source(base)
+
+
 def _load_adapter(
     folder: Path, options: dict[str, Any], allow_pickle: bool, trainable: bool
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase, str]:
     """A LoRA adapter on its base model; tokens that were added with the adapter make the base's embeddings grow first."""
     from peft import PeftModel
 
-    try:
-        base = json.loads((folder / "adapter_config.json").read_text("utf-8"))["base_model_name_or_path"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(
-            f"{folder / 'adapter_config.json'}: field base_model_name_or_path: expected a model's name"
-        ) from error
-    if not isinstance(base, str) or not base:
-        raise InputError(f"{folder / 'adapter_config.json'}: field base_model_name_or_path: expected a model's name")
+    base, source = _base_name(folder), _base_source(folder)
     _weights_are_safe(str(folder), folder, "adapter_model.safetensors", allow_pickle)
-    beside = folder / base
-    source = beside if not base.startswith(PREFIX) and beside.is_dir() else _source(base)
     model, tokenizer = _load_whole(base, source, options, allow_pickle)
     if (folder / "tokenizer_config.json").is_file():
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
