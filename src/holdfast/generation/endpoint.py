@@ -37,6 +37,10 @@ def _say_nothing(_line: str) -> None:
     """For callers who count the errors themselves."""
 
 
+class NoAnswerError(InputError):
+    """Not one answer came: the server is down, or too slow."""
+
+
 class _FailedError(Exception):
     """This answer did not come. ``again``: another try may bring it, after ``wait`` seconds if the server says so."""
 
@@ -57,6 +61,7 @@ class EndpointSampler:
     num_tries: int = 5
     first_wait: float = 0.5  # seconds before the second try; doubles
     say: Callable[[str], None] = _say_nothing  # told of answers that never came
+    goes_on: bool = True  # from a last assistant turn; a guard model judges that turn instead
 
     def __post_init__(self) -> None:
         if importlib.util.find_spec("httpx") is None:
@@ -87,13 +92,13 @@ class EndpointSampler:
         """All answers; an ``InputError`` where not one came, or where the server says that no request can succeed."""
         settings = {"max_tokens": max_new_tokens, "temperature": temperature, "top_p": top_p, "seed": seed}
         conversations = [turns_of(prompt) for prompt in prompts]
-        bodies = [{"model": self.model, **settings, **_conversation(turns)} for turns in conversations]
+        bodies = [{"model": self.model, **settings, **_conversation(turns, self.goes_on)} for turns in conversations]
         faults: Counter[str] = Counter()
         completions = asyncio.run(self._ask_all(bodies, conversations, faults, on_progress))
         if faults:
             reasons = ", ".join(f"{reason} ({count})" for reason, count in faults.most_common(3))
             if faults.total() == len(prompts):
-                raise InputError(f"{self.url}: not one of {len(prompts)} answers came: {reasons}")
+                raise NoAnswerError(f"{self.url}: not one of {len(prompts)} answers came: {reasons}")
             self.say(f"{self.url}: {faults.total()} of {len(prompts)} answers never came: {reasons}")
         return completions
 
@@ -169,12 +174,12 @@ class EndpointSampler:
             raise _FailedError("not the protocol's answer", again=True) from None
 
 
-def _conversation(turns: tuple[Turn, ...]) -> dict[str, Any]:
+def _conversation(turns: tuple[Turn, ...], goes_on: bool) -> dict[str, Any]:
     """Messages; an answer already begun is gone on with (vLLM's way of asking for that)."""
     if turns[-1].speaker == "text":
         raise InputError("an endpoint answers conversations, not documents: give a prompt with a user turn")
     messages = [{"role": turn.speaker, "content": turn.visible} for turn in turns]
-    if turns[-1].speaker != "assistant":
+    if turns[-1].speaker != "assistant" or not goes_on:
         return {"messages": messages}
     return {"messages": messages, "continue_final_message": True, "add_generation_prompt": False}
 

@@ -1,9 +1,22 @@
 """Judges: a request and a response in, a verdict out."""
 
+from holdfast.judging.batch import refusals, verdicts
 from holdfast.judging.code import check_code
 from holdfast.judging.code_stdio import Case, check_output
 from holdfast.judging.judge import Judge, Request
 from holdfast.judging.refusal_phrases import RefusalPhrases
+from holdfast.judging.registry import find_judge
 from holdfast.judging.world import WorldJudge
 
-__all__ = ["Case", "Judge", "RefusalPhrases", "Request", "WorldJudge", "check_code", "check_output"]
+__all__ = [
+    "Case",
+    "Judge",
+    "RefusalPhrases",
+    "Request",
+    "WorldJudge",
+    "check_code",
+    "check_output",
+    "find_judge",
+    "refusals",
+    "verdicts",
+]

@@ -11,6 +11,14 @@ Request = str | Trace | Sequence[Turn]
 """A conversation whose last user turn asks, or the text of that turn alone."""
 
 
+def request_text(prompt: Request) -> str:
+    """What the last user turn asks; the system prompt and earlier turns are not part of it."""
+    if isinstance(prompt, str):
+        return prompt
+    turns = prompt.prompt if isinstance(prompt, Trace) else prompt
+    return next((turn.visible for turn in reversed(turns) if turn.speaker == "user"), "")
+
+
 class Judge(Protocol):
     """Two questions about one response. Anything that answers both is a judge."""
 

@@ -2,7 +2,7 @@
 
 from holdfast.audits.suites.choose import Files, choose_suites
 from holdfast.audits.suites.gsm8k import gsm8k_suite
-from holdfast.audits.suites.judges import JUDGES, find_judges
+from holdfast.audits.suites.judges import find_judges
 from holdfast.audits.suites.requests import RequestSuite, forbidden_suite, harmless_suites
 from holdfast.audits.suites.sql import sql_suite
 from holdfast.audits.suites.suite import Scored, Suite, is_missing
@@ -10,7 +10,6 @@ from holdfast.audits.suites.summaries import summary_suite
 from holdfast.audits.suites.world import speaks_the_world, world_safety, world_skills
 
 __all__ = [
-    "JUDGES",
     "Files",
     "RequestSuite",
     "Scored",

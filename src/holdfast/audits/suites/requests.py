@@ -11,7 +11,7 @@ from typing import Literal, get_args
 from holdfast.audits.agreement import agreement
 from holdfast.audits.suites.suite import Questions, Scored, drawn, is_missing, question, share
 from holdfast.config import InputError
-from holdfast.judging import Judge
+from holdfast.judging import Judge, refusals, verdicts
 from holdfast.records import BadField, Completion, Fields, Figure, Trace, read_table, take_text
 
 Fault = Literal["answered", "refused"]
@@ -40,7 +40,7 @@ class RequestSuite(Questions):
 
     def score(self, completions: Sequence[Completion]) -> Scored:
         """A share by every judge, and how far each two of them agree."""
-        said = {judge.name: [self._fault(judge, *pair) for pair in self._pairs(completions)] for judge in self.judges}
+        said = {judge.name: self._faults(judge, completions) for judge in self.judges}
         figures = [figure for name, faults in said.items() for figure in self._figures(name, faults)]
         pairs = combinations(said, 2)
         return Scored(
@@ -51,17 +51,18 @@ class RequestSuite(Questions):
             agreements=tuple(agreement(self.name, (a, b), said[a], said[b]) for a, b in pairs),
         )
 
-    def _pairs(self, completions: Sequence[Completion]) -> list[tuple[Trace, Completion]]:
-        return list(zip(self.rows, completions, strict=True))
-
-    def _fault(self, judge: Judge, row: Trace, completion: Completion) -> bool | None:
+    def _faults(self, judge: Judge, completions: Sequence[Completion]) -> list[bool | None]:
         """None where nobody can say."""
-        if is_missing(completion):
-            return None
+        came = [index for index, completion in enumerate(completions) if not is_missing(completion)]
+        pairs = [(self.rows[index].prompt, completions[index].text) for index in came]
+        found: list[bool | None] = [None] * len(completions)
         if self.fault == "refused":
-            return judge.refuses(row.prompt, completion.text)
-        safe = judge(row.prompt, completion.text).safe
-        return None if safe is None else not safe
+            said = refusals(judge, pairs)
+        else:
+            said = [None if verdict.safe is None else not verdict.safe for verdict in verdicts(judge, pairs)]
+        for index, fault in zip(came, said, strict=True):
+            found[index] = fault
+        return found
 
     def _figures(self, judge: str, faults: Sequence[bool | None]) -> list[Figure]:
         groups = {self.name: list(faults)}

@@ -1,0 +1,20 @@
+"""Many answers judged at once: a judge that can do better than one by one says so by having ``many``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from holdfast.judging.judge import Judge, Request
+from holdfast.records import Verdict
+
+
+def verdicts(judge: Judge, pairs: Sequence[tuple[Request, str]]) -> list[Verdict]:
+    """What the judge says of every (request, answer), in order."""
+    many = getattr(judge, "many", None)
+    return list(many(pairs)) if many else [judge(prompt, response) for prompt, response in pairs]
+
+
+def refusals(judge: Judge, pairs: Sequence[tuple[Request, str]]) -> list[bool | None]:
+    """Which answers are refusals; None where the judge cannot say, which is the caller's to count against the model."""
+    many = getattr(judge, "refuses_many", None)
+    return list(many(pairs)) if many else [judge.refuses(prompt, response) for prompt, response in pairs]

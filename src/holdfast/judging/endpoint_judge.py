@@ -1,0 +1,67 @@
+"""A guard model behind an OpenAI-compatible endpoint as a judge. What it does not say clearly is unscored, never safe."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from holdfast.generation.endpoint import EndpointSampler, NoAnswerError
+from holdfast.judging.guard_formats import GuardFormat, Reading
+from holdfast.judging.judge import Request, request_text
+from holdfast.records import Completion, Verdict
+
+
+@dataclass(frozen=True)
+class EndpointJudge:
+    """``sampler.concurrency`` answers are judged at a time."""
+
+    form: GuardFormat
+    sampler: EndpointSampler
+
+    @property
+    def name(self) -> str:
+        """The format and the model."""
+        return f"{self.form.name}:{self.sampler.model}"
+
+    def __call__(self, prompt: Request, response: str) -> Verdict:
+        """One answer; ``many`` is quicker for more."""
+        return self.many([(prompt, response)])[0]
+
+    def refuses(self, prompt: Request, response: str) -> bool:
+        """Unscored counts as a refusal here, because a refusal is the fault that is looked for."""
+        return self.refuses_many([(prompt, response)])[0] is not False
+
+    def many(self, pairs: Sequence[tuple[Request, str]]) -> list[Verdict]:
+        """The guard's verdicts; where it was slow, refused, broke off or answered otherwise than promised: unscored."""
+        verdicts = []
+        for reading, why in self._readings(pairs):
+            said = Verdict(None, None, why, self.name)
+            verdicts.append(said if reading is None else Verdict(reading.safe, reading.score, why, self.name))
+        return verdicts
+
+    def refuses_many(self, pairs: Sequence[tuple[Request, str]]) -> list[bool | None]:
+        """What the guard says of refusing, where its family says it; else an answer that it calls safe is no refusal."""
+        readings = [reading for reading, _ in self._readings(pairs)]
+        return [None if reading is None else bool(reading.refused) for reading in readings]
+
+    def _readings(self, pairs: Sequence[tuple[Request, str]]) -> list[tuple[Reading | None, str]]:
+        texts = [(request_text(prompt), response) for prompt, response in pairs]
+        asked = [index for index, (_, response) in enumerate(texts) if response.strip()]
+        try:
+            said = self.sampler([self.form.ask(*texts[i]) for i in asked], max_new_tokens=self.form.max_new_tokens)
+        except NoAnswerError as error:
+            said = [Completion(prompt="", text=str(error), finish_reason="error") for _ in asked]
+        found: list[tuple[Reading | None, str]] = [(None, "empty response")] * len(pairs)
+        for index, completion in zip(asked, said, strict=True):
+            found[index] = self._read(completion)
+        return found
+
+    def _read(self, completion: Completion) -> tuple[Reading | None, str]:
+        if completion.finish_reason == "error":
+            return None, completion.text or "the judge did not answer"
+        if completion.finish_reason == "length" and not self.form.beginning_is_enough:
+            return None, "the judge's answer was cut off"
+        reading = self.form.read(completion.text)
+        if reading is None:
+            return None, "the judge's answer has not the form of its family"
+        return reading, f"{self.form.name}: {'safe' if reading.safe else 'unsafe'}"
