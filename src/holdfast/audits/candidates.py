@@ -71,7 +71,7 @@ _ALL = (
     *(Defence(name=f"interpolate@share={share}", interpolate=share) for share in (0.2, 0.35, 0.5, 0.65, 0.8, 0.9)),
     _repair(20, 1e-3),
     _repair(40, 1e-3),
-    _repair(80, 1e-3),
+    _repair(10, 1e-3),
     _repair(40, 5e-4),
     _repair(40, 2e-3),
     _repair(40, 1e-3, borrow=(0.6, 0.3)),
