@@ -58,7 +58,7 @@ class Seen:
         self.sets.append(words)
 
     def nearest(self, words: frozenset[str]) -> tuple[float, int]:
-        """(likeness, number) of the one most alike; (0, -1) where nothing is shared. Only sets with a common word are looked at."""
+        """(likeness, number) of the one most alike; (0, -1) where nothing is shared."""
         found = {number for word in words for number in self._by_word.get(word, ())}
         return max(((likeness(words, self.sets[number]), number) for number in sorted(found)), default=(0.0, -1))
 

@@ -12,7 +12,7 @@ from holdfast.audits.agreement import agreement
 from holdfast.audits.suites.suite import Questions, Scored, drawn, is_missing, question, share
 from holdfast.config import InputError
 from holdfast.judging import Judge, refusals, verdicts
-from holdfast.records import BadField, Completion, Fields, Figure, Trace, read_table, take_text
+from holdfast.records import BadField, Completion, Fields, Figure, read_table, take_text
 
 Fault = Literal["answered", "refused"]
 Label = Literal["safe", "unsafe"]
