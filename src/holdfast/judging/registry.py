@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from holdfast.config import InputError, did_you_mean
 from holdfast.judging.judge import Judge
+from holdfast.judging.policy import CodePolicy
 from holdfast.judging.refusal_phrases import RefusalPhrases
 from holdfast.judging.world import WorldJudge
 
@@ -29,7 +30,11 @@ def find_judge(name: str) -> Judge:
     raise InputError(f"judge '{name}': no such judge{did_you_mean(kind, known) or '; known: ' + ', '.join(known)}")
 
 
-PLAIN: dict[str, Callable[[], Judge]] = {"world": WorldJudge, "refusal_phrases": RefusalPhrases}
+PLAIN: dict[str, Callable[[], Judge]] = {
+    "world": WorldJudge,
+    "refusal_phrases": RefusalPhrases,
+    "code_policy": CodePolicy,
+}
 
 
 def _learned(device: str) -> Judge:

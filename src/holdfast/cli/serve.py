@@ -1,0 +1,71 @@
+"""`holdfast serve`: an OpenAI-compatible server that draws n, judges, and returns the best safe answer or a refusal."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from typing import Annotated
+
+import typer
+
+from holdfast.config.errors import InputError
+
+KEYS, BACKEND_KEY = "HOLDFAST_API_KEYS", "HOLDFAST_BACKEND_KEY"
+
+
+def serve(
+    backends: Annotated[
+        list[str] | None, typer.Argument(help="http://host:8000/v1, several of them, or a model to load here")
+    ] = None,
+    model: Annotated[str, typer.Option(help="The model's name at the backends")] = "default",
+    judge: Annotated[
+        str, typer.Option(help="world, learned, refusal_phrases, code_policy, a guard's endpoint, or none")
+    ] = "world",
+    reward: Annotated[str, typer.Option(help="none, likelihood, learned:FOLDER or endpoint:MODEL@URL")] = "none",
+    n: Annotated[int, typer.Option(min=1, help="Candidates per request")] = 4,
+    host: Annotated[str, typer.Option(help="Where to listen; others than this machine need API keys")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535)] = 8080,
+    max_tokens: Annotated[int, typer.Option(min=1, help="Per candidate, at most")] = 512,
+    backend_seconds: Annotated[float, typer.Option(help="A backend's time to answer")] = 60.0,
+    judge_seconds: Annotated[float, typer.Option(help="The judge's time; later is not judged, so not returned")] = 10.0,
+    requests_per_minute: Annotated[float, typer.Option(min=0, help="Per key; 0 is no limit")] = 0.0,
+    max_body_bytes: Annotated[int, typer.Option(min=1024)] = 1 << 20,
+    retracting: Annotated[
+        bool, typer.Option("--retracting", help="Allow streams that show text before it is judged")
+    ] = False,
+    log_prompts: Annotated[bool, typer.Option("--log-prompts", help="Write prompts to the log")] = False,
+) -> None:
+    """Serve /v1/chat/completions and /v1/models. API keys: HOLDFAST_API_KEYS (commas); the backends': HOLDFAST_BACKEND_KEY."""
+    missing = [
+        name
+        for name in ("starlette", "uvicorn", "httpx", "prometheus_client")
+        if importlib.util.find_spec(name) is None
+    ]
+    if missing:
+        raise InputError(f"serve needs {', '.join(missing)}: pip install 'holdfast[serve]'")
+    from holdfast.judging import find_judge
+    from holdfast.oversight.server import NullJudge, ServerSettings
+    from holdfast.oversight.server.run import serve as run
+
+    settings = ServerSettings(
+        n=n,
+        max_tokens=max_tokens,
+        backend_seconds=backend_seconds,
+        judge_seconds=judge_seconds,
+        request_seconds=2 * backend_seconds + judge_seconds,
+        max_body_bytes=max_body_bytes,
+        keys=tuple(key for key in os.environ.get(KEYS, "").split(",") if key),
+        requests_per_minute=requests_per_minute,
+        retracting=retracting,
+        log_prompts=log_prompts,
+    )
+    run(
+        backends or ["tiny:aligned"],
+        NullJudge() if judge == "none" else find_judge(judge),
+        settings,
+        model=model,
+        reward=reward,
+        backend_key=os.environ.get(BACKEND_KEY),
+        host=host,
+        port=port,
+    )

@@ -1,0 +1,145 @@
+"""Where candidates come from: OpenAI-compatible servers. Whatever is not a whole, well-formed choice is no candidate."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import httpx
+
+from holdfast.oversight.server.protocol import ChatRequest
+
+FINISHED = ("stop", "length")
+
+
+class BackendError(Exception):
+    """No candidates came. The text is for the log and the metrics, not for the client."""
+
+
+@dataclass(frozen=True)
+class Draw:
+    """One candidate."""
+
+    text: str
+    finish_reason: str
+    mean_logp: float | None = None  # where the backend tells it
+    num_tokens: int = 0
+
+
+@dataclass(frozen=True)
+class Deletion:
+    """A streaming backend takes characters back: its model wrote <UNDO>."""
+
+    num_chars: int
+
+
+class Backend(Protocol):
+    """A place that answers."""
+
+    @property
+    def name(self) -> str:
+        """For logs and metrics."""
+        ...
+
+    async def draw(self, request: ChatRequest, n: int) -> list[Draw]:
+        """At most n candidates, perhaps fewer; BackendError where there are none."""
+        ...
+
+    def stream(self, request: ChatRequest) -> AsyncIterator[str | Deletion]:
+        """One candidate piece by piece, for retracting streams."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        ...
+
+
+@dataclass
+class HttpBackend:
+    """vLLM, llama.cpp, a provider: anything that serves /chat/completions under ``url``."""
+
+    url: str
+    model: str
+    client: httpx.AsyncClient
+    key: str | None = field(default=None, repr=False)
+    logprobs: bool = False  # ask for them: a reward needs them
+
+    @property
+    def name(self) -> str:
+        """Its address."""
+        return self.url
+
+    async def draw(self, request: ChatRequest, n: int) -> list[Draw]:
+        """One call for all n; choices that are missing or broken are left out."""
+        try:
+            response = await self.client.post(self._address, json=self._body(request, n=n), headers=self._headers())
+            content = response.json() if response.status_code == 200 else None
+        except (httpx.HTTPError, ValueError, RecursionError) as error:
+            raise BackendError(type(error).__name__) from error
+        if content is None:
+            raise BackendError(f"HTTP {response.status_code}")
+        choices = content.get("choices") if isinstance(content, dict) else None
+        draws = [draw for choice in (choices if isinstance(choices, list) else []) if (draw := _read_choice(choice))]
+        if not draws:
+            raise BackendError("no usable choice")
+        return draws[:n]
+
+    async def stream(self, request: ChatRequest) -> AsyncIterator[str | Deletion]:
+        """The deltas' text. A stream that breaks off before [DONE] raises."""
+        body = self._body(request, n=1, stream=True)
+        try:
+            async with self.client.stream("POST", self._address, json=body, headers=self._headers()) as response:
+                if response.status_code != 200:
+                    raise BackendError(f"HTTP {response.status_code}")
+                async for line in response.aiter_lines():
+                    if line.strip() == "data: [DONE]":
+                        return
+                    if line.startswith("data: "):
+                        yield _delta_text(json.loads(line[6:]))
+        except (httpx.HTTPError, ValueError, LookupError, TypeError) as error:
+            raise BackendError(type(error).__name__) from error
+        raise BackendError("the stream broke off")
+
+    async def close(self) -> None:
+        """Its connections."""
+        await self.client.aclose()
+
+    @property
+    def _address(self) -> str:
+        return f"{self.url.rstrip('/')}/chat/completions"
+
+    def _headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.key}"} if self.key else {}
+
+    def _body(self, request: ChatRequest, **more: Any) -> dict[str, Any]:
+        body = {"model": self.model, "messages": request.messages(), **request.options, **more}
+        return {**body, "logprobs": True} if self.logprobs else body
+
+
+def http_backend(url: str, model: str, *, key: str | None, seconds: float, logprobs: bool = False) -> HttpBackend:
+    """With a pool of connections of its own."""
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=256)
+    return HttpBackend(url, model, httpx.AsyncClient(timeout=seconds, limits=limits), key, logprobs)
+
+
+def _read_choice(choice: Any) -> Draw | None:
+    """A choice with text and a known end, or nothing. An answer that the backend itself broke off is not whole."""
+    if not isinstance(choice, dict) or not isinstance(choice.get("message"), dict):
+        return None
+    text, finish = choice["message"].get("content"), choice.get("finish_reason")
+    if not isinstance(text, str) or finish not in FINISHED:
+        return None
+    text = text.encode(errors="replace").decode()  # JSON can carry half a character
+    told = choice.get("logprobs")
+    told = told if isinstance(told, dict) else {}
+    logps = [token.get("logprob") for token in told.get("content") or [] if isinstance(token, dict)]
+    known = [float(logp) for logp in logps if isinstance(logp, int | float) and math.isfinite(logp)]
+    return Draw(text, finish, math.fsum(known) / len(known) if known and len(known) == len(logps) else None, len(known))
+
+
+def _delta_text(content: Any) -> str:
+    choices = content["choices"]
+    return str(choices[0]["delta"].get("content") or "") if choices else ""

@@ -1,0 +1,100 @@
+"""A model in this process as a backend: what makes the server run on a laptop. One request at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast.generation import Delete, Finished, Insert, UndoDecoding, generate, stream_with_undo
+from holdfast.models import LoadedModel
+from holdfast.oversight.server.backends import BackendError, Deletion, Draw
+from holdfast.oversight.server.protocol import ChatRequest
+from holdfast.tokens import find_undo_id
+
+
+@dataclass
+class EmbeddedBackend:
+    """Draws are answered from one thread, so that requests wait their turn instead of fighting for the cores."""
+
+    loaded: LoadedModel
+    mean_logps: Callable[[Any, list[str]], list[float]] | None = None  # a reward that needs likelihoods
+    _seeds: Any = field(default_factory=itertools.count, repr=False)
+    _thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "model"), repr=False)
+
+    @property
+    def name(self) -> str:
+        """As it was loaded."""
+        return self.loaded.name
+
+    async def draw(self, request: ChatRequest, n: int) -> list[Draw]:
+        """All n in one batch; a seed in the request makes them repeatable."""
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, self._draw, request, n)
+        except Exception as error:  # whatever a model may raise: there is no candidate
+            raise BackendError(f"{type(error).__name__}: {error}"[:200]) from error
+
+    def _draw(self, request: ChatRequest, n: int) -> list[Draw]:
+        completions = generate(
+            self.loaded.model,
+            self.loaded.tokenizer,
+            [request.turns] * n,
+            max_new_tokens=request.options["max_tokens"],
+            temperature=float(request.options["temperature"]),
+            top_p=float(request.options.get("top_p", 1.0)),
+            seed=int(request.options.get("seed", next(self._seeds))),
+            batch_size=n,
+        )
+        texts = [completion.text for completion in completions]
+        logps = self.mean_logps(request.turns, texts) if self.mean_logps else [None] * n
+        return [
+            Draw(completion.text, completion.finish_reason, logp, len(completion.token_ids))
+            for completion, logp in zip(completions, logps, strict=True)
+        ]
+
+    async def stream(self, request: ChatRequest) -> AsyncIterator[str | Deletion]:
+        """Word by word; a model that knows <UNDO> takes back before the reader's eyes."""
+        loop = asyncio.get_running_loop()
+        pieces: asyncio.Queue[str | Deletion | BackendError | None] = asyncio.Queue()
+        gone = threading.Event()
+
+        def pump() -> None:
+            try:
+                for piece in self._pieces(request):
+                    if gone.is_set():
+                        return
+                    loop.call_soon_threadsafe(pieces.put_nowait, piece)
+                loop.call_soon_threadsafe(pieces.put_nowait, None)
+            except Exception as error:
+                loop.call_soon_threadsafe(pieces.put_nowait, BackendError(f"{type(error).__name__}: {error}"[:200]))
+
+        self._thread.submit(pump)
+        try:
+            while (piece := await pieces.get()) is not None:
+                if isinstance(piece, BackendError):
+                    raise piece
+                yield piece
+        finally:
+            gone.set()
+
+    def _pieces(self, request: ChatRequest) -> Any:
+        tokenizer = self.loaded.tokenizer
+        if find_undo_id(tokenizer) is None:
+            yield self._draw(request, 1)[0].text
+            return
+        how = UndoDecoding(request.options["max_tokens"], "soft", float(request.options["temperature"]))
+        for change in stream_with_undo(self.loaded.model, tokenizer, [request.turns], how):
+            if isinstance(change, Insert):
+                yield change.text
+            elif isinstance(change, Delete):
+                yield Deletion(change.num_chars)
+            else:
+                assert isinstance(change, Finished)
+
+    async def close(self) -> None:
+        """After what it has accepted."""
+        self._thread.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,79 @@
+"""Judging that cannot fail open: a judge that is slow, raises, or answers nonsense has judged nothing safe."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from holdfast.judging import Judge
+from holdfast.judging.batch import verdicts
+from holdfast.judging.judge import Request
+from holdfast.records import Verdict
+
+
+class NullJudge:
+    """Calls everything safe. Only ever by name, and every response says so."""
+
+    name = "none"
+
+    def __call__(self, prompt: Request, response: str) -> Verdict:
+        """Safe, unseen."""
+        return Verdict(True, 1.0, "not judged: the server runs without a judge", self.name)
+
+    def refuses(self, prompt: Request, response: str) -> bool:
+        """It does not look."""
+        return False
+
+
+class GuardedJudge:
+    """A judge in threads of its own, with a deadline. A thread that hangs is lost to it: when all hang, nothing passes."""
+
+    def __init__(
+        self, judge: Judge, *, seconds: float, num_threads: int = 32, on_fault: Callable[[], None] = lambda: None
+    ) -> None:
+        self.name = judge.name
+        self._judge = judge
+        self._seconds = seconds
+        self._threads = ThreadPoolExecutor(num_threads, "judge")
+        self._on_fault = on_fault
+
+    async def __call__(self, prompt: Request, texts: Sequence[str]) -> list[Verdict]:
+        """One verdict per text, in order, whatever the judge does."""
+        if isinstance(self._judge, NullJudge):
+            return [self._judge(prompt, text) for text in texts]
+        work = asyncio.get_running_loop().run_in_executor(self._threads, self._all, prompt, list(texts))
+        try:
+            found = await asyncio.wait_for(work, self._seconds)
+        except TimeoutError:
+            return [self._nothing(f"the judge took more than {self._seconds:g} s")] * len(texts)
+        if len(found) != len(texts):
+            return [self._nothing("the judge gave another number of verdicts")] * len(texts)
+        return [self._checked(verdict) for verdict in found]
+
+    def _all(self, prompt: Request, texts: list[str]) -> list[object]:
+        """All at once; where that fails one by one, so that one bad text does not cost the others their verdict."""
+        try:
+            return list(verdicts(self._judge, [(prompt, text) for text in texts]))
+        except Exception:
+            return [self._one(prompt, text) for text in texts]
+
+    def _one(self, prompt: Request, text: str) -> object:
+        try:
+            return self._judge(prompt, text)
+        except Exception as error:
+            return self._nothing(f"the judge failed: {type(error).__name__}")
+
+    def _checked(self, verdict: object) -> Verdict:
+        """``safe`` counts only where it is exactly True, on a real verdict."""
+        if isinstance(verdict, Verdict) and (verdict.safe is None or isinstance(verdict.safe, bool)):
+            return verdict
+        return self._nothing("the judge's verdict is none")
+
+    def _nothing(self, why: str) -> Verdict:
+        self._on_fault()
+        return Verdict(None, None, why, self.name)
+
+    def close(self) -> None:
+        """Without waiting for threads that hang."""
+        self._threads.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,86 @@
+"""One request: draw n, judge all, return the best safe one or refuse. There is no other way to an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.oversight.selection import select
+from holdfast.oversight.server.backends import BackendError, Draw
+from holdfast.oversight.server.balance import Balancer
+from holdfast.oversight.server.guarded import GuardedJudge
+from holdfast.oversight.server.metrics import Metrics
+from holdfast.oversight.server.protocol import ChatRequest, ProtocolError
+from holdfast.oversight.server.settings import ServerSettings
+from holdfast.records import Verdict
+
+Reward = Callable[[ChatRequest, Sequence[Draw]], Awaitable[Sequence[float | None]]]
+
+
+async def no_reward(_request: ChatRequest, draws: Sequence[Draw]) -> Sequence[float | None]:
+    """All alike: the first safe candidate is returned."""
+    return [0.0] * len(draws)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the client gets, and what the layer has to say about it."""
+
+    text: str
+    finish_reason: str
+    returned: bool  # False: a refusal of this layer
+    verdict: dict[str, Any]
+    num_tokens: int = 0
+
+
+@dataclass(frozen=True)
+class Overseer:
+    """The pipeline, shared by all requests."""
+
+    backends: Balancer
+    judge: GuardedJudge
+    reward: Reward
+    settings: ServerSettings
+    metrics: Metrics
+
+    async def answer(self, request: ChatRequest) -> Answer:
+        """Raises ProtocolError 502 where nothing was drawn, 503 where nothing could be judged."""
+        try:
+            draws = await self.backends.draw(request, self.settings.n)
+        except BackendError:
+            raise ProtocolError(502, "the model did not answer", "backend_unavailable", "api_error") from None
+        verdicts = await self.judge(request.turns, [draw.text for draw in draws])
+        for verdict in verdicts:
+            self.metrics.candidates.labels(_word(verdict)).inc()
+        if all(verdict.safe is None for verdict in verdicts):
+            raise ProtocolError(
+                503, "no candidate could be judged, so none is returned", "judge_unavailable", "api_error"
+            )
+        return await self._choose(request, draws, verdicts)
+
+    async def _choose(self, request: ChatRequest, draws: Sequence[Draw], verdicts: Sequence[Verdict]) -> Answer:
+        try:
+            rewards = list(await self.reward(request, draws))
+            chosen = select(draws, rewards, verdicts)
+        except Exception as error:  # without rewards the first safe one is as good as any: R may fail, S may not
+            chosen = select(draws, [0.0] * len(draws), verdicts)
+            chosen = chosen._replace(reason=f"{chosen.reason}; the reward failed: {type(error).__name__}")
+        told = {
+            "verdict": "refused" if chosen.index is None else "safe",
+            "reason": chosen.reason,
+            "judge": self.judge.name,
+            "n": self.settings.n,
+            "drawn": len(draws),
+            "judged": sum(verdict.safe is not None for verdict in verdicts),
+            "safe": sum(verdict.safe is True for verdict in verdicts),
+        }
+        if chosen.index is None:
+            return Answer(self.settings.refusal, "content_filter", False, told)
+        draw = draws[chosen.index]
+        told["judgement"] = verdicts[chosen.index].reason
+        return Answer(draw.text, draw.finish_reason, True, told, draw.num_tokens)
+
+
+def _word(verdict: Verdict) -> str:
+    return {True: "safe", False: "unsafe", None: "not judged"}[verdict.safe]

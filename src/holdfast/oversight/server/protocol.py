@@ -1,0 +1,142 @@
+"""The OpenAI chat protocol: a request checked, an answer or an error built. Nothing here knows of judges."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.oversight.server.settings import ServerSettings
+from holdfast.records import Turn, context
+
+SPEAKERS = ("system", "user", "assistant")
+PASSED_ON = ("temperature", "top_p", "stop", "seed", "presence_penalty", "frequency_penalty")
+REFUSED = ("tools", "functions", "response_format", "audio", "logprobs", "top_logprobs", "logit_bias")
+
+
+class ProtocolError(Exception):
+    """An error in the protocol's own shape, with its HTTP status."""
+
+    def __init__(self, status: int, message: str, code: str, kind: str = "invalid_request_error") -> None:
+        super().__init__(message)
+        self.status, self.code, self.kind = status, code, kind
+
+    def body(self) -> dict[str, Any]:
+        """As OpenAI's clients expect it."""
+        return {"error": {"message": str(self), "type": self.kind, "code": self.code, "param": None}}
+
+
+@dataclass(frozen=True)
+class ChatRequest:
+    """What is asked, checked."""
+
+    turns: tuple[Turn, ...]
+    options: dict[str, Any]  # sampling settings, as the backend gets them
+    stream: bool
+    retracting: bool
+    include_usage: bool
+    model: str
+
+    def messages(self) -> list[dict[str, str]]:
+        """For the backend."""
+        return [{"role": turn.speaker, "content": turn.visible} for turn in self.turns]
+
+
+def read_request(data: bytes, settings: ServerSettings) -> ChatRequest:
+    """Raises ProtocolError 400 for anything that is not understood: nothing is silently dropped that changes the answer."""
+    try:
+        body = json.loads(data)
+    except (ValueError, RecursionError):
+        raise ProtocolError(400, "the body is not JSON", "bad_json") from None
+    if not isinstance(body, dict):
+        raise ProtocolError(400, "the body is not a JSON object", "bad_json")
+    for name in REFUSED:
+        if body.get(name):
+            raise ProtocolError(400, f"'{name}' is not supported here", "unsupported")
+    if body.get("n", 1) != 1:
+        raise ProtocolError(400, "'n' is chosen by the server: one answer is returned", "unsupported")
+    limit = body.get("max_completion_tokens", body.get("max_tokens")) or settings.max_tokens
+    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+        raise ProtocolError(400, "'max_tokens' must be a whole number above 0", "bad_value")
+    options = {name: body[name] for name in PASSED_ON if body.get(name) is not None}
+    for name in ("temperature", "top_p"):
+        if not isinstance(options.get(name, 1.0), int | float):
+            raise ProtocolError(400, f"'{name}' must be a number", "bad_value")
+    wish = body.get("holdfast") if isinstance(body.get("holdfast"), dict) else {}
+    retracting = (wish or {}).get("stream") == "retracting"
+    if retracting and not (settings.retracting and body.get("stream")):
+        raise ProtocolError(
+            400, "retracting streams are not enabled on this server, or 'stream' is not set", "unsupported"
+        )
+    stream_options = body.get("stream_options")
+    return ChatRequest(
+        turns=_turns(body.get("messages")),
+        options={"temperature": settings.temperature, **options, "max_tokens": min(limit, settings.max_tokens)},
+        stream=bool(body.get("stream")),
+        retracting=retracting,
+        include_usage=bool(isinstance(stream_options, dict) and stream_options.get("include_usage")),
+        model=str(body.get("model", "")),
+    )
+
+
+def _turns(messages: Any) -> tuple[Turn, ...]:
+    if not isinstance(messages, list) or not messages:
+        raise ProtocolError(400, "'messages' must be a list of at least one message", "bad_messages")
+    turns = []
+    for place, message in enumerate(messages):
+        role = message.get("role") if isinstance(message, dict) else None
+        role = "system" if role == "developer" else role
+        if role not in SPEAKERS:
+            raise ProtocolError(
+                400, f"messages[{place}]: the role must be one of {', '.join(SPEAKERS)}", "bad_messages"
+            )
+        turns.append(context(role, _text(message.get("content"), place)))
+    if turns[-1].speaker != "user":
+        raise ProtocolError(400, "the last message must be the user's", "bad_messages")
+    return tuple(turns)
+
+
+def _text(content: Any, place: int) -> str:
+    if isinstance(content, list) and all(isinstance(part, dict) and part.get("type") == "text" for part in content):
+        content = "\n".join(str(part.get("text", "")) for part in content)
+    if not isinstance(content, str):
+        raise ProtocolError(400, f"messages[{place}]: the content must be text", "bad_messages")
+    return content
+
+
+def completion_body(
+    request_id: str, model: str, text: str, finish_reason: str, usage: dict[str, int], verdict: dict[str, Any]
+) -> dict[str, Any]:
+    """A chat completion with one choice; ``holdfast`` is ours, other clients pass over it."""
+    message = {"role": "assistant", "content": text, "refusal": None}
+    choice = {"index": 0, "message": message, "finish_reason": finish_reason, "logprobs": None}
+    return {
+        "id": request_id,
+        "object": "chat.completion",
+        "created": int(time.time()),
+        "model": model,
+        "choices": [choice],
+        "usage": usage,
+        "holdfast": verdict,
+    }
+
+
+def chunk_body(
+    request_id: str, model: str, delta: dict[str, Any], finish_reason: str | None = None, **extra: Any
+) -> dict[str, Any]:
+    """One piece of a stream."""
+    choice = {"index": 0, "delta": delta, "finish_reason": finish_reason, "logprobs": None}
+    body = {"id": request_id, "object": "chat.completion.chunk", "created": int(time.time()), "model": model}
+    return {**body, "choices": [choice], **extra}
+
+
+def event(data: dict[str, Any] | str) -> bytes:
+    """As server-sent events write it."""
+    return f"data: {data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)}\n\n".encode()
+
+
+def new_id() -> str:
+    """Of one request; it also stands in the log."""
+    return f"chatcmpl-{uuid.uuid4().hex}"

@@ -1,0 +1,51 @@
+"""Start the server: backends, judge and reward by name, then uvicorn until it is told to stop."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import uvicorn
+
+from holdfast.config import InputError
+from holdfast.generation import is_endpoint
+from holdfast.judging import Judge
+from holdfast.oversight.rewards import LIKELIHOOD, mean_logps
+from holdfast.oversight.server.app import make_app
+from holdfast.oversight.server.backends import Backend, http_backend
+from holdfast.oversight.server.embedded import EmbeddedBackend
+from holdfast.oversight.server.rewarding import make_reward
+from holdfast.oversight.server.settings import ServerSettings
+
+
+def serve(
+    names: Sequence[str],
+    judge: Judge,
+    settings: ServerSettings,
+    *,
+    model: str,
+    reward: str = "none",
+    backend_key: str | None = None,
+    host: str = "127.0.0.1",
+    port: int = 8080,
+) -> None:
+    """Blocks until SIGINT or SIGTERM; then takes no more, and finishes what it has accepted."""
+    if host not in ("127.0.0.1", "localhost", "::1") and not settings.keys:
+        raise InputError(f"serve: {host} can be reached by others, so API keys are needed (HOLDFAST_API_KEYS)")
+    backends = [make_backend(name, model, settings, backend_key, reward) for name in names]
+    app = make_app(backends, judge, settings, reward=make_reward(reward))
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # it would log one line per draw
+    uvicorn.run(app, host=host, port=port, log_level="warning", access_log=False, timeout_graceful_shutdown=None)
+
+
+def make_backend(name: str, model: str, settings: ServerSettings, key: str | None, reward: str) -> Backend:
+    """An address, or a model to load into this process."""
+    wants_logps = reward == LIKELIHOOD
+    if is_endpoint(name):
+        return http_backend(name, model, key=key, seconds=settings.backend_seconds, logprobs=wants_logps)
+    from holdfast.models import load
+
+    loaded = load(name)
+    loaded.model.eval()
+    return EmbeddedBackend(loaded, (lambda turns, texts: mean_logps(loaded, turns, texts)) if wants_logps else None)

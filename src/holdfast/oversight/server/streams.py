@@ -1,0 +1,57 @@
+"""Streams: a judged answer in pieces; and, only where asked for, text at once with its verdict afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from holdfast.oversight.server.backends import BackendError, Deletion
+from holdfast.oversight.server.overseen import Answer, Overseer
+from holdfast.oversight.server.protocol import ChatRequest, chunk_body, event
+
+PIECE = 48  # characters
+WARNING = "text in this stream is shown before it is judged and may be taken back"
+
+
+async def judged_stream(request_id: str, model: str, request: ChatRequest, answer: Answer) -> AsyncIterator[bytes]:
+    """The whole answer was judged before the first byte is sent."""
+    yield event(chunk_body(request_id, model, {"role": "assistant", "content": ""}, holdfast=answer.verdict))
+    for start in range(0, len(answer.text), PIECE):
+        yield event(chunk_body(request_id, model, {"content": answer.text[start : start + PIECE]}))
+    yield event(chunk_body(request_id, model, {}, answer.finish_reason))
+    if request.include_usage:
+        usage = {"prompt_tokens": 0, "completion_tokens": answer.num_tokens, "total_tokens": answer.num_tokens}
+        yield event({**chunk_body(request_id, model, {}), "choices": [], "usage": usage})
+    yield event("[DONE]")
+
+
+async def retracting_stream(
+    request_id: str, model: str, request: ChatRequest, overseer: Overseer
+) -> AsyncIterator[bytes]:
+    """Outside the fail-closed promise, and every piece says so. Undo events tell how many characters vanish."""
+    mark = {"judged": False, "warning": WARNING}
+    shown = ""
+
+    def piece(delta: dict[str, Any], finish_reason: str | None = None, **more: Any) -> bytes:
+        return event(chunk_body(request_id, model, delta, finish_reason, holdfast={**mark, **more}))
+
+    yield piece({"role": "assistant", "content": ""})
+    broken = None
+    try:
+        async for part in overseer.backends.stream(request):
+            if isinstance(part, Deletion):
+                shown = shown[: -part.num_chars] if part.num_chars else shown
+                yield piece({}, event="undo", num_chars=part.num_chars)
+            elif part:
+                shown += part
+                yield piece({"content": part})
+    except BackendError:
+        broken = "the model broke off"
+    (verdict,) = await overseer.judge(request.turns, [shown])
+    if verdict.safe is True and broken is None:
+        yield piece({}, "stop", verdict="safe", reason=verdict.reason, judge=verdict.judge)
+    else:
+        yield piece({}, event="undo", num_chars=len(shown))
+        yield piece({"content": overseer.settings.refusal})
+        yield piece({}, "content_filter", verdict="refused", reason=broken or verdict.reason, judge=verdict.judge)
+    yield event("[DONE]")
