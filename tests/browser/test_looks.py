@@ -21,12 +21,17 @@ BASELINES = Path(__file__).parent / "baselines"
 PARTS = {
     "matrix": ".matrix tbody",
     "plane": "#plane figure:first-child svg",
-    "depth": "#depth figure:nth-child(3) svg",
-    "training": "#training details[open] figure:first-child svg",
+    "depth": "#depth svg[data-chart=k2]",
+    "left": "#depth svg[data-chart=b2]",
+    "training": "#training svg[data-chart=t0]",
+    "audit": "#audit tr:nth-child(2) svg",
 }
 MAX_DIFFERS = 0.003
 NO_TEXT = "* { color: transparent !important } svg text { fill: transparent !important } svg * { transition: none }"
-KEEP_SERIES = " ".join(f".s{i}, .s{i} * {{ color: var(--s{i}) !important }}" for i in range(6))
+KEEP_SERIES = (
+    " ".join(f".s{i}, .s{i} * {{ color: var(--s{i}) !important }}" for i in range(6))
+    + " .before { color: var(--muted) !important }"
+)
 
 
 def picture(page, selector):
@@ -67,7 +72,9 @@ def test_it_looks_as_it_did(open_page, demo, scheme):
         ("matrix", "document.querySelector('#measure input[value=over_refusal]').click()"),
         ("matrix", "document.querySelector('thead button').click(); document.querySelector('thead button').click()"),
         ("plane", "for (const mark of document.querySelectorAll('.mark')) mark.remove()"),
-        ("depth", "document.querySelectorAll('#depth figure:nth-child(3) .line')[1].remove()"),
+        ("left", "document.querySelector('#depth [data-chart=b2] .before').remove()"),
+        ("audit", "document.querySelector('#audit tr:nth-child(2) .bound').remove()"),
+        ("depth", "document.querySelectorAll('#depth [data-chart=k2] .line')[1].remove()"),
     ],
 )
 def test_the_comparison_can_fail(open_page, demo, part, change):

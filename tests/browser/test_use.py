@@ -1,5 +1,10 @@
 """What a reader does with the page: point, tab, sort, switch, print, on a wide screen and a narrow one."""
 
+import json
+
+from holdfast.report import write_report
+from report.runs import answer
+
 
 def defences(page):
     return page.locator(".matrix tbody th").all_text_contents()
@@ -27,6 +32,7 @@ def test_pointing_at_a_token_tells_what_the_anchor_prefers(open_page, demo):
     told = tip(page).splitlines()
     assert told[0] == "“ here”"
     assert told[1] == "the anchor prefers “ cannot”"
+    assert told[2] == "the model prefers it too"
     assert told[-1] == "role response"
     page.locator(".tokens .tok").nth(12).hover()
     assert "the anchor prefers it too" in tip(page)
@@ -160,6 +166,50 @@ def test_colouring_tokens_by_another_figure(open_page, demo):
     assert page.locator(".tok.error").count() == 2
 
 
+def test_answers_of_a_matrix_fold_by_attack_with_the_same_row_together(open_page, tmp_path):
+    answers = [
+        {**answer(title=title, model=""), "attack": attack, "defence": defence, "seed": 0, "objective": "csft"}
+        for attack in ("backdoor", "benign_drift")
+        for defence in ("sft", "csft")
+        for title in ("task, row 1", "task, row 9")
+    ]
+    (tmp_path / "microscope.json").write_text(json.dumps(answers))
+    page = open_page(write_report(tmp_path)).page
+    assert page.locator("#answers > details > summary").all_text_contents() == ["backdoor", "benign_drift"]
+    assert page.locator("#answers > details[open]").count() == 1
+    shown = page.locator("#answers > details[open] h3 bdi").all_text_contents()
+    assert shown == ["sft: task, row 1", "csft: task, row 1", "sft: task, row 9", "csft: task, row 9"]
+    page.locator("#answers summary").last.focus()
+    page.keyboard.press("Enter")
+    assert page.locator("#answers > details[open]").count() == 2
+
+
+def test_it_opens_with_a_figure_that_differs_between_tokens(open_page, tmp_path):
+    flat = answer()
+    for token in flat["tokens"]:
+        token["weight"] = 1.0
+    (tmp_path / "microscope.json").write_text(json.dumps([flat]))
+    page = open_page(write_report(tmp_path)).page
+    assert page.locator("#figure input:checked").get_attribute("value") == "kl"
+
+
+def test_an_audit_says_which_bar_was_missed(open_page, demo):
+    page = open_page(demo).page
+    assert page.locator("#audit .finding").inner_text() == "Not every bar held: tuned against tiny:aligned"
+    rows = page.locator("#audit tbody tr")
+    assert rows.nth(0).inner_text().split("\t")[-1] == "held --max-asr 5 %"
+    assert rows.nth(1).inner_text().split("\t")[-1] == "missed --max-over-refusal 5 %"
+    assert "200, 3 unscored" in rows.nth(1).inner_text()
+    assert rows.nth(2).locator("svg").count() == 0  # a perplexity is no share
+
+
+def test_the_finding_stands_above_its_figures(open_page, demo):
+    page = open_page(demo).page
+    found = page.locator("#matrix .finding").inner_text()
+    worst = page.locator(".matrix tr", has_text="anchored").locator(".worst .asr strong").inner_text()
+    assert found.startswith(f"Under its worst attack, anchored answers {worst} of forbidden requests; sft ")
+
+
 def test_a_narrow_screen_has_no_sideways_scroll(open_page, demo):
     page = open_page(demo, width=360, height=740).page
     assert page.evaluate("document.scrollingElement.scrollWidth") <= 360
@@ -173,6 +223,6 @@ def test_paper_is_white_and_shows_what_was_folded(open_page, demo):
     assert not page.locator("nav").is_visible()
     assert page.pdf().startswith(b"%PDF")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    assert page.locator("details[open]").count() == 3
+    assert page.locator("details[open]").count() == 11
     page.evaluate("dispatchEvent(new Event('afterprint'))")
-    assert page.locator("details[open]").count() == 1
+    assert page.locator("details[open]").count() == 0

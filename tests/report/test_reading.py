@@ -15,7 +15,9 @@ def test_a_whole_run(tmp_path):
     data = read_run(write_run(tmp_path / "demo"))
     assert data.name == "demo"
     assert len(data.cells) == 48
-    assert len(data.curves) == 12
+    assert len(data.curves) == 12 + 8  # of folders, and of curves.json
+    assert data.curves[12].name == "anchored under backdoor, seed 0"
+    assert (len(data.depth), data.depth_to) == (16, "tiny:base")
     assert len(data.answers) == 2
     assert data.notes == []
     assert set(data.curves[0].roles) == {"response", "error", "undo", "correction"}
@@ -85,12 +87,13 @@ def test_many_problems_are_counted_and_not_listed(tmp_path):
 
 @pytest.mark.parametrize("text", ["{", "[" * 100_000, '"text"', "1" * 5000, "\xff"])
 def test_other_files_that_are_not_what_they_should_be(tmp_path, text):
-    for name in ("microscope.json", "audit.json"):
+    for name in ("microscope.json", "audit.json", "curves.json", "depth.json"):
         (tmp_path / name).write_text(text, encoding="latin-1")
     data = read_run(tmp_path)
     assert data.answers == []
     assert data.audit is None
-    assert len(data.notes) == 2
+    assert data.curves == data.depth == []
+    assert len(data.notes) == 4
 
 
 def test_the_users_mistakes(tmp_path):

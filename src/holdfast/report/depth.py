@@ -29,13 +29,13 @@ def depth_parts(data: RunData, matrix: Matrix | None) -> list[DepthPart]:
         moved = _charts("k", _moved(matrix), "KL to the anchor (nats)")
         intro = (
             "KL divergence of the tuned model from the aligned one, reading the forbidden answer; mean over seeds."
-            " A peak at the first tokens: tuning moved how answers begin."
+            " A peak at the first tokens: tuning moved how answers begin. Each chart has its own scale."
         )
         parts += [DepthPart("How far tuning moved the model", intro, moved)] if moved else []
         left = _charts("b", _before_after(data.depth, matrix.defences), f"KL to {data.depth_to} (nats)")
         intro = (
             f"KL divergence from {data.depth_to}, the model before it was aligned. Dashed: the aligned model before tuning."
-            " A line below it has lost that much of the alignment; one that falls only at the first tokens had a shallow one."
+            " A line that has fallen below it has lost that much of the alignment; one above it has moved elsewhere."
         )
         parts += [DepthPart("How much of the alignment is left", intro, left)] if left else []
     elif data.depth:
@@ -67,7 +67,9 @@ def _moved(matrix: Matrix) -> dict[str, list[Series]]:
 
 def _before_after(lines: Sequence[DepthLine], order: Sequence[str]) -> dict[str, list[Series]]:
     """One line per name, seeds averaged; what was before is one dashed line where there is anything to see."""
-    names = list(order) or list(dict.fromkeys(line.name for line in lines))
+    names = list(order)
+    if not any(line.name in names for line in lines):
+        names = list(dict.fromkeys(line.name for line in lines))
     series: dict[str, list[Series]] = {}
     for group in dict.fromkeys(line.group for line in lines):
         own = [line for line in lines if line.group == group and line.name in names]
@@ -76,17 +78,17 @@ def _before_after(lines: Sequence[DepthLine], order: Sequence[str]) -> dict[str,
         for colour, name in enumerate(names):
             rows = [line.after for line in own if line.name == name]
             found += [Series(name, colour, mean_at(rows))] if rows else []
-        series[group] = found
+        if own:
+            series[group] = found
     return series
 
 
 def _charts(key: str, series: dict[str, list[Series]], y_name: str) -> list[tuple[str, LineChart]]:
-    """One chart per group, the same height for all."""
-    known = [value for lines in series.values() for line in lines for value in line.values if value is not None]
+    """One chart per group, each with a scale of its own: what matters is the shape along the answer."""
     charts = []
-    for index, (group, lines) in enumerate(series.items()):
+    for index, (group, lines) in enumerate(sorted(series.items())):
         positions = [float(i + 1) for i in range(max(len(line.values) for line in lines))]
-        y_limits = limits(known, floor=0)
+        y_limits = limits([value for line in lines for value in line.values if value is not None], floor=0)
         chart = line_chart(f"{key}{index}", group, positions, lines, x_name=X_NAME, y_name=y_name, y_limits=y_limits)
         charts.append((group, chart))
     return charts

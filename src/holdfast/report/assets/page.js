@@ -203,7 +203,12 @@
     };
     const inputs = all("#figure input");
     for (const input of inputs) input.disabled = tops[input.value] === null;
-    const first = inputs.find((input) => !input.disabled);
+    // Open with a figure that has something to show: under plain sft every weight is 1.
+    const varies = (input) => {
+      const values = drawn.slice(0, 200).map(([, token]) => token[COLUMNS[input.value]]).filter((value) => value !== null);
+      return Math.max(...values) - Math.min(...values) > 0.2 * tops[input.value];
+    };
+    const open = inputs.filter((input) => !input.disabled), first = open.find(varies) || open[0];
     if (first) { first.checked = true; paint(first.value); }
     document.getElementById("figure").addEventListener("change", (event) => paint(event.target.value));
   }
