@@ -1,7 +1,7 @@
 """[002] Theorem 4.1: gradient norms along SGD with steps 1/k, on a problem small enough to know the whole gradient.
 
-Set-up: softmax regression on 64 rows over 6 tokens, the anchor a random regression; csft + 0.2 pa as training computes it (weights
-detached), its batches of 8; steps 4 / (k + 20): their sum diverges, the sum of their squares does not. 5 seeds, 20,000 steps.
+Set-up: softmax regression on 64 rows over 6 tokens, the anchor a random regression; csft + 0.2 pa as training computes it
+(weights detached), batches of 8; steps 4 / (k + 20): their sum diverges, that of their squares does not. 5 seeds, 20,000 steps.
 Measured: the squared norm of the whole update direction (what the code follows), and of the gradient of the printed loss with
 its weights differentiated. Rules: 'liminf = 0' holds if the smallest squared norm of the last tenth is below 1e-3 of the first;
 'a stationary point of the printed loss' holds if the printed loss's gradient shrinks as far, too.

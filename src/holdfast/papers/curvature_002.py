@@ -28,7 +28,9 @@ TARGET = torch.zeros(1, dtype=torch.long)
 
 def run(scale: Scale, on_progress: OnProgress) -> Figures:
     """Hessians of single tokens, then whole problems."""
-    pairs = [pair for pair in map(random_logits, range(2 * NUM_DRAWS)) if _disagree(*pair)][:NUM_DRAWS]
+    pairs = [pair for pair in map(random_logits, range(2 * NUM_DRAWS)) if pair[0].argmax() != pair[1].argmax()][
+        :NUM_DRAWS
+    ]
     spectra = [extremes(policy, anchor) for policy, anchor in pairs]
     parts = [gradient_parts(policy, anchor) for policy, anchor in pairs]
     on_progress(0.5)
