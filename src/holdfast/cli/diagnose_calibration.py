@@ -60,7 +60,7 @@ def calibration(
     from holdfast.diagnostics.from_transcripts import by_group, judge
     from holdfast.diagnostics.transcripts import Columns, read_transcripts
 
-    split, extractor = _how(extract, base, markers, resample, stop)
+    split, extractor = how_to_split(extract, base, markers, resample, stop)
     columns = Columns(response, reference, problem, by)
     rows: list[dict[str, Any]] = []
     judged = {}
@@ -82,9 +82,10 @@ def calibration(
         _print(rows, differences)
 
 
-def _how(
+def how_to_split(
     extract: str, base: int, markers: Path | None, resample: str | None, stop: str | None
 ) -> tuple[Splitter, Extractor]:
+    """How responses are taken apart, from the options that say so."""
     from holdfast.diagnostics.attempts import MARKERS, lexical_splitter, token_splitter
     from holdfast.diagnostics.extractors import find_extractor
 

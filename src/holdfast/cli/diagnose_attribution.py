@@ -1,0 +1,106 @@
+"""`holdfast diagnose attribution FILE --model M --anchor A`: which tokens each objective's gradient comes from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from holdfast.cli.output import json_option, write_json
+from holdfast.cli.progress import progress_bar
+from holdfast.config.errors import InputError
+
+
+def attribution(
+    file: Annotated[Path, typer.Argument(help="Responses with reference answers, as for `diagnose calibration`")],
+    model: Annotated[str, typer.Option(help="tiny:aligned, a folder, an adapter's folder, or a hub id")],
+    anchor: Annotated[str | None, typer.Option(help="The reference model of KL, csft and csft_pa")] = None,
+    old: Annotated[str | None, typer.Option(help="The model that wrote the responses, for ratio and clipping")] = None,
+    objective: Annotated[list[str] | None, typer.Option(help="Which objectives; default: all")] = None,
+    extract: Annotated[str, typer.Option(help="What an answer is: number, boxed, choice, code, product")] = "number",
+    base: Annotated[int, typer.Option(help="With --extract product: the base it counts in", min=2)] = 5,
+    markers: Annotated[Path | None, typer.Option(help="File of phrases (regular expressions), one a line")] = None,
+    resample: Annotated[str | None, typer.Option(help="Split exactly, at this token, instead of at phrases")] = None,
+    stop: Annotated[str | None, typer.Option(help="With --resample: the token that ends a response")] = None,
+    limit: Annotated[int, typer.Option(help="Use so many responses", min=1)] = 64,
+    max_length: Annotated[int, typer.Option(help="Tokens of a row; the rest is cut", min=8)] = 1024,
+    batch_size: Annotated[int, typer.Option(help="Rows per forward", min=1)] = 8,
+    sketch: Annotated[int | None, typer.Option(help="Keep gradients as sketches of this size (large models)")] = None,
+    growth: Annotated[bool, typer.Option(help="Fit the sampling/decision ratio against attempt length")] = True,
+    json: json_option = None,
+) -> None:
+    """Each objective's gradient by role: norm, norm per token, cosine with the whole, share; and how it grows with length."""
+    from holdfast.cli.diagnose_calibration import how_to_split
+    from holdfast.diagnostics.attribution import attribute
+    from holdfast.diagnostics.attribution_rows import attribution_rows
+    from holdfast.diagnostics.growth import by_length, fit_growth
+    from holdfast.diagnostics.losses_by_token import find_objectives
+    from holdfast.diagnostics.transcripts import read_transcripts
+    from holdfast.models import load
+
+    chosen = find_objectives(objective, has_anchor=anchor is not None)
+    split, extractor = how_to_split(extract, base, markers, resample, stop)
+    found = read_transcripts(file)
+    policy = load(model, dtype="float32", trainable=True)
+    typer.echo(f"{found.sentence}\n{policy.sentence}", err=True)
+    others = {name: load(name, dtype="float32").model for name in {anchor, old} - {None}}
+    rows = attribution_rows(found.transcripts[:limit], split, extractor, policy.tokenizer, max_length=max_length)
+    if not rows:
+        raise InputError(f"{file}: no response with any token in it")
+    settings: dict[str, Any] = {
+        "anchor": others.get(anchor),
+        "old": others.get(old),
+        "pad_id": policy.tokenizer.pad_token_id or 0,
+        "batch_size": batch_size,
+        "sketch": sketch,
+    }
+    with progress_bar("gradients by role") as on_progress:
+        result = attribute(policy.model, rows, chosen, **settings, on_progress=on_progress)
+        groups = by_length(rows) if growth else {}
+        parts = {length: attribute(policy.model, group, chosen, **settings) for length, group in groups.items()}
+    laws = [
+        law
+        for name in chosen
+        if (law := fit_growth(name, {length: part.ratio(name) for length, part in parts.items()})) is not None
+    ]
+    report = {
+        "kind": "attribution",
+        "model": model,
+        "anchor": anchor,
+        "old": old,
+        "responses": len(rows),
+        "sketch": sketch,
+        "rows": result.table(),
+        "growth": [law.row() for law in laws],
+        "cost": result.cost,
+    }
+    if not write_json(json, report):
+        _print(report)
+
+
+def _print(report: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    table = Table("objective", "role", "tokens", "norm", "per token", "cosine", "share", box=None)
+    for row in report["rows"]:
+        figures = [f"{row['norm']:.3g}", f"{row['per_token_norm']:.3g}"]
+        figures += ["-" if row[name] is None else f"{row[name]:.3f}" for name in ("cosine", "share")]
+        table.add_row(row["objective"], row["role"], str(row["tokens"]), *figures)
+    console.print(table)
+    console.print("\nexpected gradient of each objective, over responses of the policy itself:")
+    for name, expected in {row["objective"]: row["expected"] for row in report["rows"]}.items():
+        console.print(f"  {name}: {expected}", markup=False)
+    for law in report["growth"]:
+        interval = "" if law["low"] is None else f" [{law['low']:.2f}, {law['high']:.2f}]"
+        console.print(
+            f"|sampling| / |decision| of {law['objective']} ~ L^{law['exponent']:.2f}{interval}", markup=False
+        )
+    cost = report["cost"]
+    console.print(
+        f"cost: {cost['forward_seconds']:.1f} s of forwards, {cost['backwards']} backwards in {cost['backward_seconds']:.1f} s,"
+        f" {cost['parameters']} parameters",
+        markup=False,
+    )

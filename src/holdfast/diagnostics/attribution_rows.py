@@ -1,0 +1,71 @@
+"""Responses -> rows that gradients can be attributed on: tokens with roles, and the advantages of each kind of reward."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any
+
+from holdfast.diagnostics.attempts import Attempts, Splitter
+from holdfast.diagnostics.attribution import AttributionRow
+from holdfast.diagnostics.extractors import Extractor, reference_answer
+from holdfast.diagnostics.rewards import Scored, group_advantages, outcome, partial_credit, process_rewards
+from holdfast.diagnostics.transcripts import Transcript
+from holdfast.records import Role, Segment, Trace, Turn, context
+from holdfast.tokens import TokenRow, tokenize_all
+
+
+def attribution_rows(
+    transcripts: Sequence[Transcript],
+    split: Splitter,
+    extract: Extractor,
+    tokenizer: Any,
+    *,
+    max_length: int | None = None,
+) -> list[AttributionRow]:
+    """Split, score and tokenise. Responses to one problem are one group, as in GRPO."""
+    kept = [each for each in transcripts if each.response.strip()]
+    parts = [_merged(split(each.response, each.ended is not False)) for each in kept]
+    scored = [
+        Scored(each.problem, part, reference_answer(each.reference, extract))
+        for each, part in zip(kept, parts, strict=True)
+    ]
+    problems = [each.problem for each in kept]
+    outcomes = group_advantages([outcome(each) for each in scored], problems)
+    partials = group_advantages([partial_credit(each) for each in scored], problems)
+    steps = [process_rewards(each) for each in scored]
+    expected = sum(map(sum, steps)) / len(steps) if steps else 0.0
+    traces = [
+        Trace((context("user", each.problem), Turn("assistant", part.segments)))
+        for each, part in zip(kept, parts, strict=True)
+    ]
+    rows, _ = tokenize_all(traces, tokenizer, max_length=max_length)
+    return [
+        AttributionRow(
+            row=row,
+            advantage={
+                "outcome": [outcomes[row.source]] * row.num_targets,
+                "partial": [partials[row.source]] * row.num_targets,
+                "process": [value - expected for value in _to_go_by_token(row, steps[row.source])],
+            },
+            attempt_tokens=row.roles.count(Role.SAMPLE) / max(1, len(parts[row.source].answers)),
+        )
+        for row in rows
+    ]
+
+
+def _merged(parts: Attempts) -> Attempts:
+    """Neighbours of one role as one segment, so that segments and runs of tokens are the same thing."""
+    runs = [
+        Segment(role, "".join(each.text for each in run)) for role, run in groupby(parts.segments, lambda s: s.role)
+    ]
+    return Attempts(parts.answers, parts.stopped, tuple(runs))
+
+
+def _to_go_by_token(row: TokenRow, rewards: Sequence[float]) -> list[float]:
+    """Every token of a segment is given the rewards of its own and of all later segments."""
+    runs = [len(list(run)) for role, run in groupby(row.roles) if role != Role.PROMPT]
+    values: list[float] = []
+    for number, size in enumerate(runs):
+        values += [sum(rewards[number:])] * size
+    return values

@@ -1,0 +1,51 @@
+"""Gradients kept whole, or as a sketch where they would not fit: norms and cosines are all that is asked of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+class Keeper:
+    """Turns gradients into vectors that can be added, and whose inner products are those of the gradients.
+
+    Whole: the parameters end to end, exact. ``sketch`` = K: a count sketch, in which every coordinate is added with a random
+    sign to one of K places; inner products are right on average, with an error of about |a| |b| / sqrt(K).
+    """
+
+    def __init__(self, parameters: Sequence[Tensor], *, sketch: int | None = None, seed: int = 0) -> None:
+        self.parameters, self.sketch, self.seed = list(parameters), sketch, seed
+        self.num = sum(parameter.numel() for parameter in self.parameters)
+        assert self.num, "no parameter takes a gradient"
+
+    def keep(self, gradients: Sequence[Tensor | None]) -> Tensor:
+        """One vector on the CPU, in float64."""
+        parts = [
+            torch.zeros(parameter.numel(), dtype=torch.float64)
+            if gradient is None
+            else gradient.detach().flatten().to("cpu", torch.float64)
+            for parameter, gradient in zip(self.parameters, gradients, strict=True)
+        ]
+        if self.sketch is None:
+            return torch.cat(parts)
+        vector = torch.zeros(self.sketch, dtype=torch.float64)
+        for number, part in enumerate(parts):
+            generator = torch.Generator().manual_seed(self.seed * 100_003 + number)
+            places = torch.randint(self.sketch, part.shape, generator=generator)
+            signs = torch.randint(2, part.shape, generator=generator).mul_(2).sub_(1)
+            vector.index_add_(0, places, part * signs)
+        return vector
+
+
+def trained_parameters(model: Any) -> list[Tensor]:
+    """The parameters that would be trained: adapters alone where there are any. A tied one counts once."""
+    return [parameter for parameter in model.parameters() if parameter.requires_grad]
+
+
+def cosine(a: Tensor, b: Tensor) -> float | None:
+    """None where one of the two has no length."""
+    scale = float(a.norm() * b.norm())
+    return float(a @ b) / scale if scale > 0 else None

@@ -1,0 +1,54 @@
+"""How the sampling part of a gradient grows against the decision part as attempts get longer: like L, or like L²?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from scipy.stats import t as student
+
+from holdfast.diagnostics.attribution import AttributionRow
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """ratio ~ L^exponent, fitted on logarithms; the interval is the regression's and needs three lengths."""
+
+    objective: str
+    exponent: float
+    low: float | None
+    high: float | None
+    points: tuple[tuple[float, float], ...]  # (mean attempt length, ratio of norms)
+
+    def row(self) -> dict[str, Any]:
+        """For `--json`."""
+        return asdict(self)
+
+
+def fit_growth(objective: str, ratios: Mapping[float, float | None]) -> Growth | None:
+    """Least squares of log ratio on log length; None where fewer than two lengths have a ratio."""
+    points = sorted((length, ratio) for length, ratio in ratios.items() if ratio and length > 0)
+    if len({length for length, _ in points}) < 2:
+        return None
+    x, y = (np.log(np.asarray(column)) for column in zip(*points, strict=True))
+    centred = x - x.mean()
+    exponent = float(centred @ (y - y.mean()) / (centred @ centred))
+    if len(points) < 3:
+        return Growth(objective, exponent, None, None, tuple(points))
+    residual = (y - y.mean()) - exponent * centred
+    error = float(np.sqrt(residual @ residual / (len(x) - 2) / (centred @ centred)))
+    half = float(student.ppf(0.975, len(x) - 2)) * error
+    return Growth(objective, exponent, exponent - half, exponent + half, tuple(points))
+
+
+def by_length(rows: Sequence[AttributionRow], bins: int = 6) -> dict[float, list[AttributionRow]]:
+    """Rows of similar attempt length, keyed by their mean length; rows without an attempt are left out."""
+    known = sorted((row for row in rows if row.attempt_tokens > 0), key=lambda row: row.attempt_tokens)
+    distinct = sorted({row.attempt_tokens for row in known})
+    if len(distinct) <= bins:
+        groups = [[row for row in known if row.attempt_tokens == length] for length in distinct]
+    else:
+        groups = [list(part) for part in np.array_split(np.asarray(known, dtype=object), bins)]
+    return {float(np.mean([row.attempt_tokens for row in group])): group for group in groups if group}

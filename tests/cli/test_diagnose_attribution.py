@@ -1,0 +1,28 @@
+"""`holdfast diagnose attribution` on a small model, as a user runs it."""
+
+import json
+
+from typer.testing import CliRunner
+
+from holdfast.cli import app
+
+
+def test_table_and_json(small_model, tmp_path):
+    rows = [
+        {"prompt": "count : red", "response": "it is 1 . wait , it is 2 .", "answer": "2"},
+        {"prompt": "count : red", "response": "it is 1 .", "answer": "2"},
+        {"prompt": "count : blue", "response": "it is 3 . wait , i will not explain that . 3 .", "answer": "3"},
+    ]
+    file = tmp_path / "rows.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    arguments = ["diagnose", "attribution", str(file), "--model", str(small_model), "--anchor", "tiny:base"]
+    some = ["--objective", "sft", "--objective", "reward", "--objective", "kl_loss_k3"]
+    result = CliRunner().invoke(app, [*arguments, *some])
+    assert result.exit_code == 0, result.output
+    assert "KL(reference || policy)" in result.output
+    CliRunner().invoke(app, [*arguments, *some, "--json", str(tmp_path / "out.json")])
+    report = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
+    assert {row["role"] for row in report["rows"]} == {"sample", "decision"}
+    assert report["cost"]["backwards"] == 6
+    for name in ("sft", "reward", "kl_loss_k3"):
+        assert abs(sum(row["share"] for row in report["rows"] if row["objective"] == name) - 1) < 1e-6
