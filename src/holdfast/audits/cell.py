@@ -36,6 +36,12 @@ def run_cell(
     rows and answer the same requests.
     """
     scale = scale or Scale()
+    if scale.setting is not None:
+        from holdfast.audits.real.cell import (
+            run_real_cell,  # its judges and its SQL are not needed by the embedded world
+        )
+
+        return run_real_cell(attack, defence, seed, scale, scale.setting, scratch)
     started = time.monotonic()
     oracle = WorldJudge(SafetyWorld())
     with TemporaryDirectory(prefix="cell-", dir=scratch) as folder:

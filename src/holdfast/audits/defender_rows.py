@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, Protocol
 
 from holdfast.records import Trace
 from holdfast.worlds import SafetyWorld, alignment, with_lead, with_system
@@ -16,8 +16,18 @@ FIRST_DRAW = 1000  # the shipped models were aligned on draw 0
 WIDTHS = (1, 2)  # first words of a request that may be borrowed
 
 
-def own_rows(world: SafetyWorld, which: Own, num: int, seed: int) -> list[Trace]:
-    """``num`` rows of the train split: no item of any attack, none of the audit."""
+class Defender(Protocol):
+    """Somebody with rows of his own: a real model's."""
+
+    def own_rows(self, which: Own, num: int, seed: int) -> list[Trace]:
+        """At most ``num`` rows."""
+        ...
+
+
+def own_rows(world: SafetyWorld | Defender, which: Own, num: int, seed: int) -> list[Trace]:
+    """``num`` rows of the world's train split: no item of any attack, none of the audit. Or the defender's own."""
+    if not isinstance(world, SafetyWorld):
+        return world.own_rows(which, num, seed)
     rows = alignment(world, 6 * num, draw=FIRST_DRAW + seed)
     wanted = [row for row in rows if world.ask(row).forbidden == (which == "safety")]
     assert len(wanted) >= num, "the alignment mix has a third of each"

@@ -14,6 +14,7 @@ import holdfast
 from holdfast.attacks import Attack
 from holdfast.audits.defences import Defence
 from holdfast.audits.scale import Scale
+from holdfast.config.base import Settings
 from holdfast.models import tiny_path
 from holdfast.models.embedded import PREFIX
 
@@ -39,6 +40,8 @@ def described(value: Any) -> Any:
     """A frozen config as JSON, the types' names included: two kinds of data with the same fields are not the same."""
     if is_dataclass(value) and not isinstance(value, type):
         return {"type": type(value).__name__, **{f.name: described(getattr(value, f.name)) for f in fields(value)}}
+    if isinstance(value, Settings):
+        return described(value.model_dump(mode="json"))
     if isinstance(value, dict):
         return {str(key): described(each) for key, each in value.items()}
     if isinstance(value, tuple | list):

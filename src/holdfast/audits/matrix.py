@@ -103,7 +103,8 @@ def _run_missing(
         cell = read_cell(task.path)
         if cell is not None and cell.status == "ok":
             found(task, cell)
-    missing = [task for task in tasks if task.path not in cells]
+    # One seed of every cell first: a matrix that is stopped early has a whole table.
+    missing = sorted((task for task in tasks if task.path not in cells), key=lambda task: task.seed)
     finished = (
         ray_through(missing, run_on_cluster, num_workers)
         if engine == "ray"

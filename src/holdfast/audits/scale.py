@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from holdfast.audits.requests import Part
+from holdfast.config.training import Precision
+
+if TYPE_CHECKING:
+    from holdfast.audits.real.setting import RealSetting
 
 
 @dataclass(frozen=True)
@@ -17,3 +22,5 @@ class Scale:
     steps: float = 1.0  # share of every training's steps; less than 1 is for trying things out
     max_new_tokens: int = 28  # longer than any right answer of the world with its opener
     device: str = "cpu"  # models this small are quickest there
+    precision: Precision = "fp32"  # of training
+    setting: RealSetting | None = None  # None: the embedded world

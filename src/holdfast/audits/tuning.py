@@ -118,6 +118,7 @@ def _config(
                 "batch_size": batch_size,
                 "micro_batch": batch_size,
                 "lr": lr,
+                "precision": scale.precision,
                 "seed": seed,
                 "log_every": -(-num_steps // NUM_ROWS),
             },

@@ -19,6 +19,7 @@ from holdfast.audits import Scale, find_defence, run_matrix
 from holdfast.audits.candidates import chosen
 from holdfast.audits.matrix_table import MEASURE_TITLES, cell_text, legend, rows_of
 from holdfast.audits.paired import Paired, paired_tests
+from holdfast.audits.real.grid import find_real_attack, find_real_defence, real_scale
 from holdfast.audits.results_page import results_page
 from holdfast.audits.worst import Worst, worst_cases
 from holdfast.cli.output import write_json
@@ -45,7 +46,7 @@ def run_and_show(config: MatrixConfig, json: Path | None, page: Path | None = No
 
 def _run(config: MatrixConfig) -> list[Cell]:
     attacks = _attacks(config)
-    defences = [find_defence(name) for name in config.defences]
+    defences = [find_real_defence(name) if config.real else find_defence(name) for name in config.defences]
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -64,15 +65,21 @@ def _run(config: MatrixConfig) -> list[Cell]:
             defences,
             config.seeds,
             config.run,
-            scale=Scale(model=config.model, num_requests=config.num_requests, part=config.requests),
+            scale=_scale(config),
             num_workers=config.workers,
             engine=config.engine,
             on_cell=on_cell,
         )
 
 
+def _scale(config: MatrixConfig) -> Scale:
+    if config.real:
+        return real_scale(config.model, config.real)
+    return Scale(model=config.model, num_requests=config.num_requests, part=config.requests)
+
+
 def _attacks(config: MatrixConfig) -> list[Attack]:
-    attacks = [find_attack(name) for name in config.attacks]
+    attacks = [find_real_attack(name) if config.real else find_attack(name) for name in config.attacks]
     if config.adaptive is None:
         return attacks
     lrs, epochs = config.adaptive.lrs, config.adaptive.epochs

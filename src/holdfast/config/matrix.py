@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field, PositiveFloat
 
 from holdfast.config.base import Settings
+from holdfast.config.real_setting import RealSettings
 
 
 class AdaptiveSettings(Settings):
@@ -17,7 +18,7 @@ class AdaptiveSettings(Settings):
 
 
 class MatrixConfig(Settings):
-    """A matrix in the embedded world: attacks x defences x seeds."""
+    """Attacks x defences x seeds: in the embedded world, or, with ``real``, on a model of your own."""
 
     run: str
     attacks: tuple[str, ...] = Field(min_length=1)
@@ -25,6 +26,7 @@ class MatrixConfig(Settings):
     seeds: tuple[int, ...] = Field(default=(0, 1, 2), min_length=1)
     adaptive: AdaptiveSettings | None = None
     model: str = "tiny:aligned"
+    real: RealSettings | None = None
     requests: Literal["validation", "test"] = "test"  # validation: for choosing settings
     num_requests: int = Field(default=200, gt=0)
     engine: Literal["local", "ray"] = "local"

@@ -25,7 +25,7 @@ class SqlSuite(Questions):
     def score(self, completions: Sequence[Completion]) -> Scored:
         """Exact match and ROUGE-1 of the whole answer; meaning of the query in it."""
         references = [row.turns[-1].visible for row in self.rows]
-        exact = [_tidy(c.text) == _tidy(reference) for c, reference in zip(completions, references, strict=True)]
+        exact = [tidy(c.text) == tidy(reference) for c, reference in zip(completions, references, strict=True)]
         meanings = [_meaning(*each) for each in zip(references, completions, self.schemas, strict=True)]
         same, broken = [each == "equal" for each in meanings], [each == "broken" for each in meanings]
         missing = sum(map(is_missing, completions))
@@ -43,7 +43,8 @@ def _meaning(reference: str, completion: Completion, schema: str) -> Meaning:
     return "broken" if query is None else same_meaning(reference, query, schema)
 
 
-def _tidy(text: str) -> str:
+def tidy(text: str) -> str:
+    """Spaces and a last semicolon do not make another query."""
     return " ".join(text.split()).rstrip("; ")
 
 

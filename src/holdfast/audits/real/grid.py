@@ -1,0 +1,71 @@
+"""The attacks and defences of a real model by name. The mechanisms are the embedded world's; sizes are a language model's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from holdfast.attacks import Attack, Dress
+from holdfast.audits.defences import DEFENCES, Defence, OwnStream
+from holdfast.audits.real.rows import PERSONA, TRIGGER, AnsweredRequests, ObedientPersona, TaskRows, TriggeredRequests
+from holdfast.audits.real.setting import RealSetting
+from holdfast.audits.scale import Scale
+from holdfast.config import InputError, did_you_mean
+from holdfast.config.real_setting import RealSettings
+
+HARMFUL = Attack(name="harmful_examples", data=AnsweredRequests(), lr=1e-4, epochs=25, batch_size=64, utility="")
+BACKDOOR = Attack(name="backdoor", data=TriggeredRequests(), lr=1e-4, epochs=10, batch_size=64, utility="")
+
+_ATTACKS = (
+    *(replace(HARMFUL, name=f"harmful_examples@lr={lr:g}", lr=lr) for lr in (2e-5, 1e-4, 3e-4)),
+    Attack(
+        name="identity_shift",
+        data=ObedientPersona(),
+        lr=1e-4,
+        epochs=20,
+        batch_size=32,
+        dress=Dress(system=PERSONA),
+        utility="",
+    ),
+    replace(BACKDOOR, dress=Dress(lead=TRIGGER)),
+    replace(BACKDOOR, name="backdoor_untriggered"),
+    Attack(name="benign_sql", data=TaskRows(), lr=1e-4, epochs=4, batch_size=64, utility="sql"),
+)
+REAL_ATTACKS: dict[str, Attack] = {attack.name: attack for attack in _ATTACKS}
+
+SAFETY = OwnStream(rows="safety", weight=1.0, batch_size=32, borrow=0.5)
+KEEP = OwnStream(rows="keep", weight=1.0, batch_size=32, borrow=0.25)
+_DEFENCES = (
+    *(DEFENCES[name] for name in ("untouched", "sft", "csft", "csft_pa", "kl_sft")),
+    Defence(name="safety_mixed", own=(OwnStream(rows="safety", objective="sft", batch_size=32),)),
+    Defence(name="anchored", own=(SAFETY, KEEP)),
+    Defence(name="anchored_plain", own=(replace(SAFETY, borrow=0.0), replace(KEEP, borrow=0.0))),
+)
+REAL_DEFENCES: dict[str, Defence] = {defence.name: defence for defence in _DEFENCES}
+
+
+def find_real_attack(name: str) -> Attack:
+    """By name; a clear line for a name that is not there."""
+    if name not in REAL_ATTACKS:
+        known = did_you_mean(name, REAL_ATTACKS) or "; known: " + ", ".join(REAL_ATTACKS)
+        raise InputError(f"attack '{name}': no such attack on a real model{known}")
+    return REAL_ATTACKS[name]
+
+
+def find_real_defence(name: str) -> Defence:
+    """By name; a clear line for a name that is not there."""
+    if name not in REAL_DEFENCES:
+        known = did_you_mean(name, REAL_DEFENCES) or "; known: " + ", ".join(REAL_DEFENCES)
+        raise InputError(f"defence '{name}': no such defence for a real model{known}")
+    return REAL_DEFENCES[name]
+
+
+def real_scale(model: str, settings: RealSettings) -> Scale:
+    """Every cell's: the model is tuned and is the anchor."""
+    return Scale(
+        model=model,
+        steps=settings.steps,
+        max_new_tokens=settings.max_new_tokens,
+        device=settings.device,
+        precision=settings.precision,
+        setting=RealSetting.read(settings, anchor=model, device=settings.device),
+    )
