@@ -6,14 +6,14 @@ from collections.abc import Collection
 
 from torch import Tensor
 
-from holdfast.config import InputError, did_you_mean
 from holdfast.heads.anchor import Reference
+from holdfast.heads.choose import BACKENDS, chunk_class
 from holdfast.heads.chunked import chunked_stats
 from holdfast.heads.reference import reference_stats
 from holdfast.heads.stats import TokenStats
 from holdfast.heads.want import Want
 
-BACKENDS = ("auto", "reference", "chunked", "triton")
+__all__ = ["BACKENDS", "token_stats"]
 
 
 def token_stats(
@@ -36,20 +36,19 @@ def token_stats(
     Gradients flow to ``hidden`` and ``weight``, never to the anchor. The anchor is ``ref_hidden`` with ``ref_weight``
     (None: the policy's own head, detached), or ``ref_logp`` and ``ref_top`` from a cache (kl and kl_rev are None then).
 
+    - ``backend``: ``auto`` takes the Triton kernels on a GPU and plain torch elsewhere;
     - ``chunk_tokens``: tokens whose logits are alive at a time; None: as many as a byte budget allows;
     - ``soften``: delta with softmaxes of this temperature in place of the argmaxes (MATH §2);
     - ``num_vocab``: rows of the head from there on are padding and count for nothing;
     - ``want``: only these statistics besides logp and top; None: all there are.
     """
-    if backend not in BACKENDS:
-        known = did_you_mean(backend, BACKENDS) or f"; known: {', '.join(BACKENDS)}"
-        raise InputError(f"backend '{backend}' is unknown{known}")
-    if backend == "triton":
-        raise InputError("backend 'triton' is not available in this version; use 'auto' or 'chunked'")
     reference = None
     if ref_hidden is not None or ref_logp is not None:
         reference = Reference(hidden=ref_hidden, weight=ref_weight, logp=ref_logp, top=ref_top)
     wanted = Want.make(reference, want, soften)
+    chunk_class(backend, hidden.device, wanted)  # says at once what is wrong with the name
     if backend == "reference":
         return reference_stats(hidden, weight, targets, reference, wanted, num_vocab=num_vocab)
-    return chunked_stats(hidden, weight, targets, reference, wanted, chunk_tokens=chunk_tokens, num_vocab=num_vocab)
+    return chunked_stats(
+        hidden, weight, targets, reference, wanted, chunk_tokens=chunk_tokens, num_vocab=num_vocab, backend=backend
+    )

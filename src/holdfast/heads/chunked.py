@@ -27,9 +27,10 @@ def chunked_stats(
     *,
     chunk_tokens: int | None,
     num_vocab: int | None,
+    backend: str = "auto",
 ) -> TokenStats:
     """See ``token_stats``. Gradients flow to ``hidden`` and ``weight`` once (no double backward)."""
-    plan = _Plan(want, targets, reference, operand_dtype(hidden, weight), chunk_tokens, num_vocab)
+    plan = _Plan(want, targets, reference, operand_dtype(hidden, weight), chunk_tokens, num_vocab, backend)
     found = dict(zip((*DIFFERENTIABLE, "top", "logp_ref", "top_ref"), _Stats.apply(hidden, weight, plan), strict=True))
     return TokenStats(**found)
 
@@ -44,9 +45,10 @@ class _Plan:
     dtype: torch.dtype
     chunk_tokens: int | None
     num_vocab: int | None
+    backend: str
 
     def walk(self, policy: HeadLogits) -> Walk:
-        return Walk(policy, self.reference, self.targets, self.want, 0, self.chunk_tokens, self.num_vocab)
+        return Walk(policy, self.reference, self.targets, self.want, 0, self.chunk_tokens, self.num_vocab, self.backend)
 
 
 class _Stats(torch.autograd.Function):
@@ -69,7 +71,9 @@ class _Stats(torch.autograd.Function):
         hidden, weight = ctx.saved_tensors
         slopes = {name: g for name, g in zip(DIFFERENTIABLE, upstream, strict=False) if g is not None}
         with torch.autocast(hidden.device.type, enabled=False):
-            taken = HeadGradients(hidden, weight, ctx.plan.dtype, ctx.plan.num_vocab, *ctx.needs_input_grad[:2])
-            for rows, chunk, _ in ctx.plan.walk(taken.policy):
-                taken.add(rows, chunk.gradient({name: g[rows] for name, g in slopes.items()}))
+            policy = head_logits(hidden, weight, ctx.plan.dtype, ctx.plan.num_vocab)
+            taken = HeadGradients(policy, hidden, weight, *ctx.needs_input_grad[:2])
+            for rows, chunk, _ in ctx.plan.walk(policy):
+                own = {name: g[rows] for name, g in slopes.items()}
+                taken.add(rows, chunk.gradient(own, out=taken.room(rows)))
         return (*taken.cast(), None)

@@ -16,9 +16,9 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from holdfast.heads.anchor import Reference
-from holdfast.heads.head_gradients import HeadGradients
+from holdfast.heads.head_gradients import HeadGradients, HeldGradients, worth_holding
 from holdfast.heads.products import operand_dtype
-from holdfast.heads.sources import GivenLogits, Source
+from holdfast.heads.sources import GivenLogits, Source, head_logits
 from holdfast.heads.stats import DIFFERENTIABLE, TokenStats
 from holdfast.heads.walk import Walk
 from holdfast.heads.want import Want
@@ -58,6 +58,7 @@ def fused_loss(
     chunk_tokens: int | None = None,
     num_vocab: int | None = None,
     want_grad_norm: bool = False,
+    backend: str = "auto",
 ) -> FusedLoss:
     """The summed loss of hidden states [N, H] under a head [V, H], objective by objective.
 
@@ -67,9 +68,12 @@ def fused_loss(
     for_hidden, for_weight = (torch.is_grad_enabled() and x.requires_grad for x in (hidden, weight))
     dtype = operand_dtype(hidden, weight)
     with torch.no_grad(), torch.autocast(hidden.device.type, enabled=False):
-        taken = HeadGradients(hidden, weight, dtype, num_vocab, for_hidden, for_weight)
-        sink = taken if for_hidden or for_weight else None
-        found = _Pass(taken.policy, targets, scale, sink, chunk_tokens, num_vocab, want_grad_norm).over(groups)
+        policy = head_logits(hidden, weight, dtype, num_vocab)
+        sink = None
+        if for_hidden or for_weight:
+            kind = HeldGradients if worth_holding(policy, for_weight) else HeadGradients
+            sink = kind(policy, hidden, weight, for_hidden, for_weight)
+        found = _Pass(policy, targets, scale, sink, chunk_tokens, num_vocab, want_grad_norm, backend).over(groups)
     if sink is None:
         return found.result
     return found.result._replace(loss=_GradientTaken.apply(found.result.loss, sink, found.unit, hidden, weight))
@@ -84,6 +88,7 @@ def loss_from_logits(
     chunk_tokens: int | None = None,
     num_vocab: int | None = None,
     want_grad_norm: bool = False,
+    backend: str = "auto",
 ) -> FusedLoss:
     """The same from logits [N, V] that a model has made itself (soft-capped, with a bias, ...).
 
@@ -92,7 +97,7 @@ def loss_from_logits(
     sink = _LogitGradients(logits) if torch.is_grad_enabled() and logits.requires_grad else None
     with torch.no_grad(), torch.autocast(logits.device.type, enabled=False):
         policy = GivenLogits(logits.detach()[:, :num_vocab])
-        found = _Pass(policy, targets, scale, sink, chunk_tokens, num_vocab, want_grad_norm).over(groups)
+        found = _Pass(policy, targets, scale, sink, chunk_tokens, num_vocab, want_grad_norm, backend).over(groups)
     if sink is None:
         return found.result
     return found.result._replace(loss=_GradientTaken.apply(found.result.loss, sink, found.unit, logits))
@@ -100,6 +105,8 @@ def loss_from_logits(
 
 class _Sink(Protocol):
     """Takes the gradient of each chunk of logits, and gives the gradient of what they were made of."""
+
+    def room(self, rows: slice) -> Tensor | None: ...
 
     def add(self, rows: slice, grad: Tensor) -> None: ...
 
@@ -109,6 +116,9 @@ class _Sink(Protocol):
 class _LogitGradients:
     def __init__(self, logits: Tensor) -> None:
         self.logits = torch.zeros_like(logits)
+
+    def room(self, rows: slice) -> Tensor | None:
+        return None
 
     def add(self, rows: slice, grad: Tensor) -> None:
         self.logits[rows, : grad.shape[1]] = grad
@@ -131,6 +141,7 @@ class _Pass:
     chunk_tokens: int | None
     num_vocab: int | None
     want_grad_norm: bool
+    backend: str
 
     def over(self, groups: Sequence[Group]) -> _Found:
         num_rows = len(self.targets)
@@ -138,9 +149,8 @@ class _Pass:
         assert [group.start for group in groups] == ends[:-1], "groups follow one another"
         assert ends[-1] == num_rows == len(self.scale), "and cover every row"
         scale = self.scale.to(self.policy.dtype)
-        # Gradients are gathered in units of the largest scale: 1 / token count would underflow in float16.
-        unit = scale.abs().amax() if num_rows else scale.new_ones(())
-        relative = scale / unit.clamp(min=torch.finfo(scale.dtype).tiny)
+        unit = _unit(scale)
+        relative = scale / unit
         per_token = torch.zeros_like(scale)
         grad_norm = torch.zeros_like(scale) if self.want_grad_norm and self.sink is not None else None
         stats = [self._one(group, relative, per_token, grad_norm) for group in groups]
@@ -153,21 +163,26 @@ class _Pass:
             assert group.reference.num_rows == group.stop - group.start, "a reference has its group's rows"
         targets = self.targets[group.start : group.stop]
         parts = []
-        walk = Walk(self.policy, group.reference, targets, want, group.start, self.chunk_tokens, self.num_vocab)
+        walk = Walk(
+            self.policy, group.reference, targets, want, group.start, self.chunk_tokens, self.num_vocab, self.backend
+        )
         for within, chunk, stats in walk:
             rows = slice(group.start + within.start, group.start + within.stop)
             parts.append(stats)
             per_token[rows], slopes = _slopes(group.objective, stats, rows, self.sink is not None)
-            if self.sink is None or not slopes:
-                continue
-            if grad_norm is None:
-                grad = chunk.gradient({name: slope * relative[rows] for name, slope in slopes.items()})
-            else:
-                grad = chunk.gradient(slopes)
-                grad_norm[rows] = torch.linalg.vector_norm(grad, dim=-1)
-                grad.mul_(relative[rows, None])
-            self.sink.add(rows, grad)
+            if self.sink is not None:
+                norm = None if grad_norm is None else grad_norm[rows]
+                grad = chunk.gradient(slopes, scale=relative[rows], norm=norm, out=self.sink.room(rows))
+                self.sink.add(rows, grad)
         return TokenStats.cat(parts) if parts else walk.nothing()
+
+
+def _unit(scale: Tensor) -> Tensor:
+    """What gradients are gathered in, the power of two next to the largest scale: 1 / token count itself would
+    underflow in float16, and a power of two rounds nothing."""
+    if len(scale) == 0:
+        return scale.new_ones(())
+    return torch.ldexp(scale.new_ones(()), torch.frexp(scale.abs().amax()).exponent)
 
 
 def _slopes(objective: Objective, stats: TokenStats, rows: slice, wanted: bool) -> tuple[Tensor, dict[str, Tensor]]:

@@ -1,31 +1,41 @@
-"""The gradients of a head's two operands, gathered from chunks of logits."""
+"""The gradients of a head's two operands, gathered from chunks of logits: sums over chunks, or one product each at the end."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from holdfast.heads.products import add_grad_weight, grad_hidden_into, logits_dtype, operand_of
-from holdfast.heads.sources import head_logits
+from holdfast.heads.products import (
+    add_grad_weight,
+    grad_hidden_into,
+    grad_weight_into,
+    operand_of,
+    widens,
+)
+from holdfast.heads.sources import HeadLogits, aligned_rows
+
+HELD_PER_WIDTH = 3
+"""Tokens, in units of the head's width, whose half-precision gradients are held until all are there. At 2 they take the
+room of the float32 sum of weight gradients that they make needless."""
 
 
 class HeadGradients:
-    """The gradients of hidden states and weight, gathered chunk by chunk in the logits' dtype."""
+    """The gradients of hidden states and weight, summed chunk by chunk in the logits' dtype."""
 
-    def __init__(
-        self,
-        hidden: Tensor,
-        weight: Tensor,
-        dtype: torch.dtype,
-        num_vocab: int | None,
-        for_hidden: bool,
-        for_weight: bool,
-    ) -> None:
-        self.policy = head_logits(hidden, weight, dtype, num_vocab)
-        self.dtypes = (hidden.dtype, weight.dtype)
-        wide = logits_dtype(dtype)
-        self.hidden = _zeros(hidden, wide) if for_hidden else None
-        self.weight = _zeros(weight, wide) if for_weight else None
+    def __init__(self, policy: HeadLogits, hidden: Tensor, weight: Tensor, for_hidden: bool, for_weight: bool) -> None:
+        self.policy, self.dtypes = policy, (hidden.dtype, weight.dtype)
+        self.hidden = _zeros(hidden, policy.dtype) if for_hidden else None
+        self.weight = _zeros(weight, policy.dtype) if for_weight else None
+        self._room: Tensor | None = None
+
+    def room(self, rows: slice) -> Tensor | None:
+        """Where a chunk's gradient is best put for the products: half precision where the device can widen."""
+        num_rows = rows.stop - rows.start
+        if not widens(self.policy.weight):
+            return None
+        if self._room is None or len(self._room) < num_rows:
+            self._room = aligned_rows(num_rows, self.policy)
+        return self._room[:num_rows]
 
     def add(self, rows: slice, grad: Tensor) -> None:
         """Take in the gradient of some rows of logits; each row once."""
@@ -37,13 +47,62 @@ class HeadGradients:
 
     def cast(self, factor: Tensor | None = None) -> tuple[Tensor | None, Tensor | None]:
         """Times ``factor``, in place, then in the dtypes of hidden states and weight."""
+        self._room = None
         found = []
         for grad, dtype in zip((self.hidden, self.weight), self.dtypes, strict=True):
-            if grad is not None and factor is not None:
-                grad.mul_(factor)
-            found.append(None if grad is None else grad.to(dtype))
+            found.append(None if grad is None else _scaled(grad, factor, dtype))
         return found[0], found[1]
+
+
+class HeldGradients:
+    """The same, with the gradients of all logits held in half precision: each product is taken once, at full size.
+
+    A sum over chunks reads and writes a float32 array as large as the weight for every chunk. The products wait for the
+    backward, so that its factor goes into the hidden states instead of through an array of the weight's size.
+    """
+
+    def __init__(self, policy: HeadLogits, hidden: Tensor, weight: Tensor, for_hidden: bool, for_weight: bool) -> None:
+        self.policy, self.for_hidden, self.for_weight = policy, for_hidden, for_weight
+        self.dtypes, self.num_weight_rows = (hidden.dtype, weight.dtype), len(weight)
+        self._held = aligned_rows(len(hidden), policy)
+
+    def room(self, rows: slice) -> Tensor:
+        """Where the rows' gradient is to be put."""
+        return self._held[rows]
+
+    def add(self, rows: slice, grad: Tensor) -> None:
+        """Nothing to do: it is in its room."""
+
+    def cast(self, factor: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        """The two products, times ``factor``, in the dtypes of hidden states and weight."""
+        policy, held = self.policy, self._held
+        grad_hidden = grad_weight = None
+        if self.for_hidden:
+            wide = torch.empty(policy.hidden.shape, dtype=policy.dtype, device=policy.device)
+            grad_hidden_into(wide, held, policy.weight)
+            grad_hidden = _scaled(wide, factor, self.dtypes[0])
+        if self.for_weight:
+            width = policy.weight.shape[1]
+            grad_weight = torch.empty(self.num_weight_rows, width, dtype=self.dtypes[1], device=policy.device)
+            grad_weight[policy.num_vocab :].zero_()
+            scaled = (policy.hidden * factor).to(policy.hidden.dtype)
+            grad_weight_into(grad_weight[: policy.num_vocab], held, scaled)
+        return grad_hidden, grad_weight
+
+
+def worth_holding(policy: HeadLogits, for_weight: bool) -> bool:
+    """Few tokens for the head's width, in bf16: float16 could not take the factor into the hidden states."""
+    num_tokens, width = policy.hidden.shape
+    bf16 = policy.weight.dtype is torch.bfloat16
+    return for_weight and bf16 and widens(policy.weight) and num_tokens <= HELD_PER_WIDTH * width
 
 
 def _zeros(like: Tensor, dtype: torch.dtype) -> Tensor:
     return torch.zeros_like(like, dtype=dtype, memory_format=torch.contiguous_format)
+
+
+def _scaled(grad: Tensor, factor: Tensor | None, dtype: torch.dtype) -> Tensor:
+    """In place if the dtype stays, else in one pass that multiplies and rounds."""
+    if factor is None:
+        return grad.to(dtype)
+    return torch.mul(grad, factor, out=grad if grad.dtype is dtype else torch.empty_like(grad, dtype=dtype))

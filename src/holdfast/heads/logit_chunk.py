@@ -53,6 +53,10 @@ class LogitChunk:
     def _blocks(self) -> Iterator[slice]:
         return (slice(i, min(i + self._block, self._size)) for i in range(0, self._size, self._block))
 
+    def take_difference(self) -> bool:
+        """Whether ``b`` may be filled with a - b where both models share a head. Not here: it is made of b."""
+        return False
+
     def measure(self, targets: Tensor, cached: Reference | None) -> TokenStats:
         """The statistics; afterwards ``gradient`` may be called once. ``cached``: logp and top of the anchor."""
         parts = []
@@ -134,8 +138,28 @@ class LogitChunk:
         grad.sub_(r.mul_(torch.sub(a, mean, out=other).div_(tau)))
         return delta
 
-    def gradient(self, slopes: Mapping[str, Tensor]) -> Tensor:
-        """d loss / d logits [n, V], given ``slopes[x]`` = d loss / d x of every token. Uses up the arrays."""
+    def gradient(
+        self,
+        slopes: Mapping[str, Tensor],
+        *,
+        scale: Tensor | None = None,
+        norm: Tensor | None = None,
+        out: Tensor | None = None,
+    ) -> Tensor:
+        """``scale`` * d loss / d logits [n, V], given ``slopes[x]`` = d loss / d x of every token. Uses up the arrays.
+
+        ``norm`` takes the length of each row without the scale; ``out`` the gradient, in its own dtype.
+        """
+        if scale is not None and norm is None:
+            slopes = {name: slope * scale for name, slope in slopes.items()}
+        grad = self._gradient(slopes)
+        if norm is not None:
+            norm.copy_(torch.linalg.vector_norm(grad, dim=-1))
+            if scale is not None:
+                grad.mul_(scale[:, None])
+        return grad if out is None else out.copy_(grad)
+
+    def _gradient(self, slopes: Mapping[str, Tensor]) -> Tensor:
         grad = self._scratch["scratch"][: self._size] if self._whole else self.map("a")
         base = torch.zeros_like(grad[:, 0])
         added: list[tuple[Tensor, Tensor]] = []

@@ -44,9 +44,14 @@ def logits_into(out: Tensor, hidden: Tensor, weight: Tensor) -> None:
         torch.mm(wide, block.t(), out=out[:, rows])
 
 
+def widens(weight: Tensor) -> bool:
+    """Whether the device multiplies operands of this dtype, half precision, into a wider result."""
+    return weight.is_cuda and weight.dtype in HALF
+
+
 def operand_of(grad: Tensor, weight: Tensor) -> Tensor:
-    """The gradient of logits as an operand of the two products below: half precision where the device can widen."""
-    return grad.to(weight.dtype) if grad.is_cuda and weight.dtype in HALF else grad
+    """The gradient of logits as an operand of the products below: half precision where the device can widen."""
+    return grad.to(weight.dtype) if widens(weight) else grad
 
 
 def grad_hidden_into(out: Tensor, grad: Tensor, weight: Tensor) -> None:
@@ -64,6 +69,14 @@ def add_grad_weight(total: Tensor, grad: Tensor, hidden: Tensor) -> None:
         torch.addmm(total, grad.t(), hidden, out_dtype=total.dtype, out=total)
         return
     total.addmm_(grad.t(), hidden.to(total.dtype))
+
+
+def grad_weight_into(out: Tensor, grad: Tensor, hidden: Tensor) -> None:
+    """``out`` [V, H] = ``grad`` [n, V].T @ ``hidden`` [n, H], both of one dtype, summed in float32 or wider."""
+    if out.dtype is hidden.dtype:
+        torch.mm(grad.t(), hidden, out=out)
+    else:
+        torch.mm(grad.t(), hidden, out_dtype=out.dtype, out=out)
 
 
 def _blocks(weight: Tensor, dtype: torch.dtype) -> Iterator[tuple[slice, Tensor]]:

@@ -68,6 +68,18 @@ class GivenLogits:
 Source = HeadLogits | GivenLogits
 
 
+def aligned_rows(num_rows: int, policy: HeadLogits) -> Tensor:
+    """An array [n, V] in the operands' dtype, nothing in it, whose rows begin where wide loads and products want."""
+    stride = aligned(policy.num_vocab)
+    whole = torch.empty(num_rows, stride, dtype=policy.weight.dtype, device=policy.device)
+    return whole[:, : policy.num_vocab]
+
+
+def aligned(num_vocab: int) -> int:
+    """Columns of a row with its padding."""
+    return -(-num_vocab // 64) * 64
+
+
 def lowest(dtype: torch.dtype) -> float:
     """Low enough for a probability of 0, and differences of two such are still finite."""
     return torch.finfo(dtype).min / 4

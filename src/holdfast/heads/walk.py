@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -9,17 +10,17 @@ import torch
 from torch import Tensor
 
 from holdfast.heads.anchor import Reference
-from holdfast.heads.logit_chunk import LogitChunk
-from holdfast.heads.sources import Source, anchor_source
+from holdfast.heads.choose import Chunk, chunk_class
+from holdfast.heads.sources import HeadLogits, Source, anchor_source
 from holdfast.heads.stats import TokenStats
 from holdfast.heads.want import Want
 
 CHUNK_BYTES = {"cpu": 64 * 2**20}
-CHUNK_BYTES_ELSEWHERE = 2**30
+CHUNK_BYTES_ELSEWHERE = 640 * 2**20
 """Logits of one model in a chunk. All arrays of a chunk together take this once for sft, two or three times with an
-anchor; on a GPU once more.
+anchor; plain torch on a GPU once more.
 
-On a CPU fresh pages cost as much as arithmetic; on a GPU every chunk rewrites the weight's gradient, so few are better.
+On a CPU fresh pages cost as much as arithmetic; on a GPU a product of fewer than about 1,000 rows is slow.
 """
 
 
@@ -34,8 +35,9 @@ class Walk:
     start: int = 0  # first row of the policy's; reference and targets begin at it
     chunk_tokens: int | None = None
     num_vocab: int | None = None
+    backend: str = "auto"
 
-    def __iter__(self) -> Iterator[tuple[slice, LogitChunk, TokenStats]]:
+    def __iter__(self) -> Iterator[tuple[slice, Chunk, TokenStats]]:
         num_rows = len(self.targets)
         if num_rows == 0:
             return
@@ -43,7 +45,12 @@ class Walk:
         anchor = anchor_source(self.reference, policy, self.num_vocab) if want.live else None
         cache = None if self.reference is None or self.reference.live else self.reference
         size = chunk_size(num_rows, policy, self.chunk_tokens)
-        chunk = LogitChunk(want, size, policy.num_vocab, policy.dtype, policy.device)
+        make = chunk_class(self.backend, policy.device, want)
+        chunk = make(want, size, policy.num_vocab, policy.dtype, policy.device)
+        if isinstance(anchor, HeadLogits) and self._shares_head() and chunk.take_difference():
+            assert isinstance(policy, HeadLogits)
+            own = policy.hidden[self.start : self.start + num_rows]
+            anchor = HeadLogits(own - anchor.hidden, policy.weight)
         for first in range(0, num_rows, size):
             last = min(first + size, num_rows)
             chunk.resize(last - first)
@@ -52,6 +59,9 @@ class Walk:
                 anchor.fill(chunk.map("b"), slice(first, last))
             cached = None if cache is None else cache.rows(first, last)
             yield slice(first, last), chunk, chunk.measure(self.targets[first:last], cached)
+
+    def _shares_head(self) -> bool:
+        return self.reference is not None and self.reference.weight is None
 
     def nothing(self) -> TokenStats:
         """The statistics of no tokens at all."""
@@ -65,6 +75,8 @@ def chunk_size(num_rows: int, policy: Source, chunk_tokens: int | None) -> int:
     if chunk_tokens is None:
         budget = CHUNK_BYTES.get(policy.device.type, CHUNK_BYTES_ELSEWHERE)
         chunk_tokens = max(1, budget // (policy.num_vocab * policy.dtype.itemsize))
+        if policy.device.type != "cpu":
+            chunk_tokens = 2 ** int(math.log2(chunk_tokens))  # whole tiles of a product
     assert chunk_tokens >= 1
     num_chunks = -(-num_rows // chunk_tokens)
     return -(-num_rows // num_chunks)

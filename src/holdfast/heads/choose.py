@@ -1,0 +1,87 @@
+"""Which backend computes a chunk: the Triton kernels where they can run, plain torch everywhere else."""
+
+from __future__ import annotations
+
+import functools
+import os
+import warnings
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from holdfast.config import InputError, did_you_mean
+from holdfast.heads.anchor import Reference
+from holdfast.heads.logit_chunk import LogitChunk
+from holdfast.heads.stats import TokenStats
+from holdfast.heads.want import Want
+
+BACKENDS = ("auto", "reference", "chunked", "triton")
+
+
+class Chunk(Protocol):
+    """Logits of some tokens, their statistics and their gradient; see ``LogitChunk``."""
+
+    def resize(self, rows: int) -> None:
+        """Use the first ``rows`` rows from now on."""
+
+    def map(self, name: str) -> Tensor:
+        """``a`` or ``b``, to be filled with logits before ``measure``."""
+
+    def take_difference(self) -> bool:
+        """Whether ``b`` may be filled with a - b where both models share a head."""
+
+    def measure(self, targets: Tensor, cached: Reference | None) -> TokenStats:
+        """The statistics."""
+
+    def gradient(
+        self,
+        slopes: Mapping[str, Tensor],
+        *,
+        scale: Tensor | None = None,
+        norm: Tensor | None = None,
+        out: Tensor | None = None,
+    ) -> Tensor:
+        """The gradient of a loss in the logits, given its slopes in the statistics."""
+
+
+def chunk_class(backend: str, device: torch.device, want: Want) -> Callable[..., Chunk]:
+    """``LogitChunk`` or ``TritonChunk``. ``auto`` on a GPU says in one line, once, why it cannot take Triton."""
+    if backend not in BACKENDS:
+        known = did_you_mean(backend, BACKENDS) or f"; known: {', '.join(BACKENDS)}"
+        raise InputError(f"backend '{backend}' is unknown{known}")
+    if backend in ("chunked", "reference"):
+        return LogitChunk
+    reason = why_not_triton(device, want)
+    if reason is None:
+        from holdfast.heads.triton_chunk import TritonChunk
+
+        return TritonChunk
+    if backend == "triton":
+        raise InputError(f"backend 'triton' is not available here: {reason}; use 'auto' or 'chunked'")
+    if device.type == "cuda":
+        _say_once(f"the head falls back from Triton kernels to plain torch: {reason}")
+    return LogitChunk
+
+
+def why_not_triton(device: torch.device, want: Want) -> str | None:
+    """None if the Triton kernels can compute this."""
+    if find_spec("triton") is None:
+        return "the package triton is not installed"
+    if device.type != "cuda" and not interpreted():
+        return "it needs a CUDA device (or TRITON_INTERPRET=1)"
+    if want.soften is not None:
+        return "it has no softened argmax"
+    return None
+
+
+def interpreted() -> bool:
+    """Whether Triton runs its kernels in Python, on CPU tensors: slow, and how they are tested without a GPU."""
+    return os.environ.get("TRITON_INTERPRET", "0").lower() in ("1", "true", "yes", "on", "y")
+
+
+@functools.cache
+def _say_once(line: str) -> None:
+    warnings.warn(line, stacklevel=2)
