@@ -34,8 +34,11 @@ def reference(text: str) -> Reference:
 class Drawn:
     """Any error at any place."""
 
+    def places(self, reference: Reference) -> range:
+        return range(len(reference.pieces) + 1)
+
     def __call__(self, reference: Reference, budget: Budget, rng: random.Random) -> list[Error]:
-        places = budget.places(range(len(reference.pieces) + 1), rng)
+        places = budget.places(self.places(reference), rng)
         return [Error(at, tuple(rng.choices(["x", "a", "<UNDO>", "é"], k=budget.num_words(rng)))) for at in places]
 
 

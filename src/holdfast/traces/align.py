@@ -42,8 +42,12 @@ class Align:
         )
         return cls({reference: each.text for reference, each in zip(references, written, strict=True)})
 
+    def places(self, reference: Reference) -> range:
+        """A sample may leave the reference anywhere."""
+        return range(len(reference.words) + 1)
+
     def __call__(self, reference: Reference, budget: Budget, rng: random.Random) -> list[Error]:
-        """The places where the sample leaves the reference; as many of them as the budget allows."""
+        """Where the sample left the reference; as many of these places as the budget allows."""
         found = {error.at: error for error in departures(reference.words, self.samples[reference].split(), budget, rng)}
         return [found[at] for at in budget.places(list(found), rng)]
 

@@ -80,6 +80,10 @@ class Budget:
 class Builder(Protocol):
     """Finds errors for an answer: at different places, in order; none where it knows none."""
 
+    def places(self, reference: Reference) -> Sequence[int]:
+        """Where an error could be written."""
+        ...
+
     def __call__(self, reference: Reference, budget: Budget, rng: random.Random) -> list[Error]:
         """The errors to write into this answer."""
         ...

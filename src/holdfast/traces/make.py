@@ -20,11 +20,17 @@ class Made:
     references: tuple[Reference, ...]
     num_kept_clean: int  # on purpose
     num_without_place: int  # no error was found for them: clean too
+    num_places: int = 0  # where errors could have been written, over all answers
 
     @property
     def num_errors(self) -> int:
         """Wrong spans in all traces."""
         return sum(segment.role is Role.ERROR for trace in self.traces for segment in trace.turns[-1].segments)
+
+    @property
+    def error_rate(self) -> float:
+        """The share of possible places that carry an error: the rho of MATH §4."""
+        return self.num_errors / self.num_places
 
     @property
     def sentence(self) -> str:
@@ -50,7 +56,8 @@ def make_traces(
         errors = [] if keep else builder(reference, budget, rng)
         kept, without = kept + keep, without + (not keep and not errors)
         traces.append(with_errors(reference, errors))
-    return Made(tuple(traces), references, kept, without)
+    num_places = sum(len(builder.places(reference)) for reference in references)
+    return Made(tuple(traces), references, kept, without, num_places)
 
 
 def write_made(path: str | Path, made: Made) -> None:

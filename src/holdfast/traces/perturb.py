@@ -29,13 +29,16 @@ class Perturb:
                 slots[before, after].add(word)
         self._slots = {place: sorted(found)[:MAX_ALTERNATIVES] for place, found in slots.items() if len(found) > 1}
 
+    def places(self, reference: Reference) -> list[int]:
+        """Where something plausible but wrong is known."""
+        return [at for at in range(len(reference.words)) if self.alternatives(reference, at)]
+
     def __call__(self, reference: Reference, budget: Budget, rng: random.Random) -> list[Error]:
-        """Errors at places where something plausible but wrong is known."""
-        wrong = {at: options for at in range(len(reference.words)) if (options := self.alternatives(reference, at))}
+        """A wrong word, and perhaps the words that come after the right one."""
         errors = []
-        for at in budget.places(list(wrong), rng):
+        for at in budget.places(self.places(reference), rng):
             followed_by = reference.words[at + 1 : at + budget.num_words(rng)]
-            errors.append(Error(at, (rng.choice(wrong[at]), *followed_by)))
+            errors.append(Error(at, (rng.choice(self.alternatives(reference, at)), *followed_by)))
         return errors
 
     def alternatives(self, reference: Reference, at: int) -> list[str]:

@@ -23,7 +23,11 @@ class WrongStart:
         if not self.starts:
             raise InputError("--starts: expected at least one wrong start")
 
+    def places(self, reference: Reference) -> list[int]:
+        """The beginning."""
+        return [0]
+
     def __call__(self, reference: Reference, budget: Budget, rng: random.Random) -> list[Error]:
-        """One error, at place 0, that does not begin as the refusal does."""
+        """One error that does not begin as the refusal does."""
         possible = [start for start in self.starts if start[0] != reference.words[0]]
         return [Error(0, tuple(rng.choice(possible)[: budget.num_words(rng)]))] if possible else []

@@ -21,9 +21,13 @@ class Uniform:
         if not self.words:
             raise InputError("this tokenizer has no token that is a word of its own: random traces need one")
 
+    def places(self, reference: Reference) -> range:
+        """Anywhere, the end of the answer included."""
+        return range(len(reference.words) + 1)
+
     def __call__(self, reference: Reference, budget: Budget, rng: random.Random) -> list[Error]:
-        """Errors at any place, the end of the answer included."""
-        places = budget.places(range(len(reference.words) + 1), rng)
+        """Drawn words, the first of which is not the right one."""
+        places = budget.places(self.places(reference), rng)
         return [Error(at, self._drawn(reference, at, budget.num_words(rng), rng)) for at in places]
 
     def _drawn(self, reference: Reference, at: int, num: int, rng: random.Random) -> tuple[str, ...]:

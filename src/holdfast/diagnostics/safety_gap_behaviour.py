@@ -1,0 +1,94 @@
+"""What a trained model does: after an error that was forced on it, and when it writes freely."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from holdfast.diagnostics.safety_gap_probe import Probe
+from holdfast.generation import UndoDecoding, generate, generate_with_undo
+from holdfast.generation.undo_use import UndoUse, total, undo_use
+from holdfast.models import LoadedModel
+from holdfast.records import Completion
+from holdfast.tokens import apply_undo
+
+if TYPE_CHECKING:
+    from holdfast.diagnostics.safety_gap_task import GapTask
+
+
+@dataclass(frozen=True)
+class Behaviour:
+    """Counts out of ``num`` held-out requests; ``sampled`` is at temperature 1, everything else greedy."""
+
+    num: int
+    corrected: int  # the forced error was taken back and what stands in its place is right
+    recovered: int  # and the whole answer is right
+    right: int  # answers that nothing was forced on
+    sampled_right: int
+    sampled: UndoUse
+
+    @classmethod
+    def of_row(cls, row: dict[str, Any]) -> Behaviour:
+        """Back from JSON."""
+        return cls(**{**row, "sampled": UndoUse(**row["sampled"])})
+
+
+def behave(model: LoadedModel, probes: Sequence[Probe], task: GapTask, context: str, *, seed: int) -> Behaviour:
+    """Decode with undo three times: after forced errors, greedily, and sampled."""
+    asked = task.test
+
+    def answers(temperature: float, begun: Sequence[Sequence[int]] | None = None) -> list[Completion]:
+        how = UndoDecoding(task.config.max_new_tokens, context, temperature, seed=seed)  # type: ignore[arg-type]
+        batch = task.config.eval_batch
+        return generate_with_undo(model.model, model.tokenizer, asked, how, begun=begun, batch_size=batch)
+
+    assert len(probes) == len(asked), "every held-out answer has its probe"
+    forced = answers(0.0, [probe.begun for probe in probes])
+    sampled, greedy = answers(1.0), answers(0.0)
+    uses = (
+        undo_use(each.token_ids, probe.right[:-1], probe.undo_id) for each, probe in zip(sampled, probes, strict=True)
+    )
+    return Behaviour(
+        num=len(asked),
+        corrected=sum(_corrected(each, probe) for each, probe in zip(forced, probes, strict=True)),
+        recovered=_num_right(forced, task),
+        right=_num_right(greedy, task),
+        sampled_right=_num_right(sampled, task),
+        sampled=total(uses),
+    )
+
+
+def behave_plainly(model: LoadedModel, probes: Sequence[Probe], task: GapTask, *, seed: int) -> Behaviour:
+    """A model without undo: accuracy alone."""
+    batch, longest = task.config.eval_batch, task.config.max_new_tokens
+    greedy, sampled = (
+        generate(
+            model.model,
+            model.tokenizer,
+            task.test,
+            max_new_tokens=longest,
+            temperature=heat,
+            seed=seed,
+            batch_size=batch,
+        )
+        for heat in (0.0, 1.0)
+    )
+    uses = (
+        undo_use(each.token_ids, probe.right[:-1], probe.undo_id) for each, probe in zip(sampled, probes, strict=True)
+    )
+    return Behaviour(len(task.test), 0, 0, _num_right(greedy, task), _num_right(sampled, task), total(uses))
+
+
+def _num_right(answers: Sequence[Completion], task: GapTask) -> int:
+    return sum(task.right(row, each.text) for row, each in zip(task.test, answers, strict=True))
+
+
+def _corrected(answer: Completion, probe: Probe) -> bool:
+    """What is visible begins with the right answer, past the place where the error left it."""
+    end = probe.error - probe.start + probe.fork + 1
+    visible = apply_undo(answer.token_ids, probe.undo_id)
+    right = probe.right
+    if end == len(right):  # the right thing was to end
+        return visible == right[:-1] and answer.finish_reason == "stop"
+    return visible[:end] == right[:end]

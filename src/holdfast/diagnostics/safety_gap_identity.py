@@ -1,0 +1,84 @@
+"""Parts (a) and (b) of [000]'s theorem, on a model's own parameters: they are identities on sums, and so must hold exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from holdfast import objectives
+from holdfast.heads import TokenStats
+from holdfast.records import Role
+from holdfast.tokens import TokenRow, pad
+
+STEP = 1e-6  # of the descent that shows which way the difference points
+
+
+class Identity(NamedTuple):
+    """``target``: how far dL/dlogp of the two objectives lies apart on tokens that are not errors (part a).
+
+    ``difference``: |g_SFT - g_mSFT - g_error| / |g_error| over all parameters (part b). ``error_gain``: how much a small
+    descent step along that difference alone raises the error tokens' log-likelihood, per unit of step.
+    """
+
+    target: float
+    difference: float
+    error_gain: float
+    num_parameters: int
+    num_error_tokens: int
+
+
+def gradient_identity(model: Any, rows: Sequence[TokenRow]) -> Identity:
+    """The model should be in float64. Sums, not means: both objectives share one denominator (MATH §2)."""
+    assert not model.training
+    stats, role = _statistics(model, rows)
+    parameters = [weight for weight in model.parameters() if weight.requires_grad]
+    sft = objectives.sft(stats).sum()
+    masked = objectives.masked_sft(stats, role=role).sum()
+    errors = -stats.logp[role == Role.ERROR].sum()
+    by_token = [torch.autograd.grad(loss, stats.logp, retain_graph=True)[0] for loss in (sft, masked)]
+    target = (by_token[0] - by_token[1])[role != Role.ERROR].abs().max()
+    g_sft, g_masked, g_error = (_gradient(loss, parameters) for loss in (sft, masked, errors))
+    difference = (g_sft - g_masked - g_error).norm() / g_error.norm()
+    return Identity(
+        target=float(target),
+        difference=float(difference),
+        error_gain=_gain(model, rows, parameters, g_sft - g_masked),
+        num_parameters=g_error.numel(),
+        num_error_tokens=int((role == Role.ERROR).sum()),
+    )
+
+
+def _statistics(model: Any, rows: Sequence[TokenRow]) -> tuple[TokenStats, Tensor]:
+    """Of every token that carries a target, and its role."""
+    batch = pad(rows, 0, float_mask=model.config._attn_implementation == "eager").to(model.device)
+    logits = model(**batch.model_inputs()).logits[:, :-1]
+    every = torch.log_softmax(logits, -1).gather(-1, batch.ids[:, 1:, None]).squeeze(-1)
+    is_target = batch.roles[:, 1:] != Role.PROMPT
+    return TokenStats(every[is_target], logits.argmax(-1)[is_target]), batch.roles[:, 1:][is_target]
+
+
+def _gradient(loss: Tensor, parameters: Sequence[Tensor]) -> Tensor:
+    return torch.cat([part.flatten() for part in torch.autograd.grad(loss, parameters, retain_graph=True)])
+
+
+@torch.no_grad()
+def _gain(model: Any, rows: Sequence[TokenRow], parameters: Sequence[Tensor], direction: Tensor) -> float:
+    """Descend along the difference of the two gradients, look at the error tokens, and go back."""
+    length = STEP / direction.norm()
+
+    def log_likelihood() -> Tensor:
+        stats, role = _statistics(model, rows)
+        return stats.logp[role == Role.ERROR].sum()
+
+    before = log_likelihood()
+    for sign in (-1, 1):
+        at = 0
+        for weight in parameters:
+            weight += sign * length * direction[at : at + weight.numel()].view_as(weight)
+            at += weight.numel()
+        if sign < 0:
+            after = log_likelihood()
+    return float((after - before) / STEP)
