@@ -4,20 +4,26 @@ from __future__ import annotations
 
 from holdfast.config import InputError, did_you_mean
 from holdfast.papers import (
+    appendix_c_004,
     convergence_002,
     curvature_002,
+    formula_004,
     preexperiments_002,
     robustness_002,
+    statistics_001,
     table_statistics_002,
 )
 from holdfast.papers.study import Study
 
 _ALL: tuple[Study, ...] = (
+    statistics_001.STUDY,
     preexperiments_002.STUDY,
     table_statistics_002.STUDY,
     convergence_002.STUDY,
     robustness_002.STUDY,
     curvature_002.STUDY,
+    appendix_c_004.STUDY,
+    formula_004.STUDY,
 )
 STUDIES: dict[str, Study] = {study.id: study for study in _ALL}
 
