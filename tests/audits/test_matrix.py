@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -14,10 +14,10 @@ from audits import matrix_run
 from audits.matrix_run import ATTACKED, DEFENDED, SEEDS, SMALL
 from audits.processes import alive, children, wait_for
 from holdfast.attacks import ATTACKS
-from holdfast.audits import DEFENCES, run_matrix
-from holdfast.audits.workers import work_through
+from holdfast.audits import DEFENCES, read_cell, run_matrix, write_cell
 from holdfast.config import InputError
-from holdfast.records import Cell
+from holdfast.records import Cell, Trace
+from holdfast.worlds import SafetyWorld
 
 NUM_CELLS = len(ATTACKED) * len(DEFENDED) * len(SEEDS)
 
@@ -37,12 +37,15 @@ def test_a_killed_matrix_goes_on_where_it_stopped(tmp_path: Path) -> None:
     wait_for(lambda: not any(map(alive, workers)), 10)
     before = written()
     assert 2 <= len(before) < NUM_CELLS
+    failed, _ = before.popitem()
+    write_cell(failed, replace(read_cell(failed), status="failed", reason="once"))  # type: ignore[type-var]
     assert list(cells.glob(".scratch-*")), "the kill left something to clean up"
     heard: list[tuple[Cell, int, int]] = []
     table = run_matrix(
         ATTACKED, DEFENDED, SEEDS, tmp_path, scale=SMALL, num_workers=1, on_cell=lambda *news: heard.append(news)
     )
     assert {path: written()[path] for path in before} == before, "finished cells are not run again"
+    assert read_cell(failed).reason == "", "failed ones are"  # type: ignore[union-attr]
     assert [(cell.attack, cell.defence, cell.seed) for cell in table] == [
         (attack.name, defence.name, seed) for attack in ATTACKED for defence in DEFENDED for seed in SEEDS
     ]
@@ -53,28 +56,27 @@ def test_a_killed_matrix_goes_on_where_it_stopped(tmp_path: Path) -> None:
     assert rows == [cell.row() for cell in table]
 
 
-def test_a_failed_cell_says_why_does_not_stop_the_others_and_is_tried_again(tmp_path: Path) -> None:
-    attack = ATTACKS["harmful_examples"]
-    bad = replace(DEFENCES["sft"], name="bad", objective="sfft")
-    table = run_matrix([attack], [bad, DEFENCES["untouched"]], (0,), tmp_path, scale=SMALL, num_workers=1)
-    assert [cell.status for cell in table] == ["failed", "ok"]
-    assert table[0].asr is None
-    assert "unknown 'sfft'; did you mean 'sft'" in table[0].reason
-    good = run_matrix([attack], [DEFENCES["untouched"]], (0,), tmp_path, scale=SMALL, num_workers=1)
-    assert good == table[1:], "found, not run"
-    stamp = (tmp_path / "cells").stat().st_mtime_ns
-    run_matrix([attack], [bad], (0,), tmp_path, scale=SMALL, num_workers=1)
-    assert (tmp_path / "cells").stat().st_mtime_ns != stamp
+@dataclass(frozen=True)
+class Deadly:
+    """Data that kills whoever reads it."""
 
-
-def killed_by(task: int) -> None:
-    if task == 2:
+    def rows(self, world: SafetyWorld, seed: int) -> list[Trace]:
         os.kill(os.getpid(), signal.SIGKILL)
+        return []
 
 
-def test_a_worker_that_dies_costs_its_task_alone() -> None:
-    done = {each.task: each.error for each in work_through([1, 2, 3], killed_by, 1)}
-    assert done == {1: None, 2: "its process died (signal 9)", 3: None}
+def test_a_cell_that_fails_or_kills_its_worker_says_why_and_costs_no_other(tmp_path: Path) -> None:
+    attack = ATTACKS["harmful_examples"]
+    deadly = replace(attack, name="deadly", data=Deadly())
+    bad = replace(DEFENCES["sft"], name="bad", objective="sfft")
+    defences = [bad, DEFENCES["untouched"]]
+    table = run_matrix([deadly, attack], defences, (0,), tmp_path, scale=SMALL, num_workers=1)
+    assert [cell.status for cell in table] == ["failed", "ok", "failed", "ok"]
+    assert table[0].asr is None
+    assert table[0].reason == "its process died (signal 9)"
+    assert "unknown 'sfft'; did you mean 'sft'" in table[2].reason
+    good = run_matrix([attack], [DEFENCES["untouched"]], (0,), tmp_path, scale=SMALL, num_workers=1)
+    assert good == table[3:], "found, not run"
 
 
 def test_doubles_and_unwritable_folders_are_refused(tmp_path: Path) -> None:
