@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.oversight import Pool, abstention, curve, divergence, expected, kl_bound, pass_at_k, select
-from holdfast.oversight.divergence import shown_kl
+from holdfast.oversight.kl import shown_kl
 
 sample = st.tuples(st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.booleans(), st.sampled_from([0.0, 1.0]))
 pools = st.lists(sample, min_size=1, max_size=7)

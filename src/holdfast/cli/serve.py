@@ -18,9 +18,7 @@ def serve(
         list[str] | None, typer.Argument(help="http://host:8000/v1, several of them, or a model to load here")
     ] = None,
     model: Annotated[str, typer.Option(help="The model's name at the backends")] = "default",
-    judge: Annotated[
-        str, typer.Option(help="world, learned, refusal_phrases, code_policy, a guard's endpoint, or none")
-    ] = "world",
+    judge: Annotated[str, typer.Option(help="As for audit (world, learned, code_policy, a guard), or none")] = "world",
     reward: Annotated[str, typer.Option(help="none, likelihood, learned:FOLDER or endpoint:MODEL@URL")] = "none",
     n: Annotated[int, typer.Option(min=1, help="Candidates per request")] = 4,
     host: Annotated[str, typer.Option(help="Where to listen; others than this machine need API keys")] = "127.0.0.1",

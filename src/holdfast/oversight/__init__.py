@@ -1,11 +1,18 @@
 """Best-of-n with a safety bar: selection, curves over n, bounds with their assumptions, rewards, the server."""
 
-from holdfast.oversight.bounds import Choice, Guarantee, choose_threshold, guarantee
-from holdfast.oversight.curves import Estimate, Point, curve
-from holdfast.oversight.divergence import Divergence, divergence, kl_bound
-from holdfast.oversight.estimators import Pool, abstention, expected, pass_at_k
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from holdfast.oversight.selection import Selection, select, select_pessimistic, select_soft
-from holdfast.oversight.significance import holm, mcnemar, permutation
+
+if TYPE_CHECKING:
+    from holdfast.oversight.bounds import Choice, Guarantee, choose_threshold, guarantee
+    from holdfast.oversight.curves import Estimate, Point, curve
+    from holdfast.oversight.estimators import Pool, abstention, expected, pass_at_k
+    from holdfast.oversight.kl import Divergence, divergence, kl_bound
+    from holdfast.oversight.significance import holm, mcnemar, permutation
 
 __all__ = [
     "Choice",
@@ -30,3 +37,19 @@ __all__ = [
     "select_pessimistic",
     "select_soft",
 ]
+
+_LATER = {
+    "bounds": "Choice Guarantee choose_threshold guarantee",
+    "curves": "Estimate Point curve",
+    "kl": "Divergence divergence kl_bound",
+    "estimators": "Pool abstention expected pass_at_k",
+    "significance": "holm mcnemar permutation",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """scipy takes a second to import, which a server that selects does not need."""
+    for module, names in _LATER.items():
+        if name in names.split():
+            return getattr(import_module(f"holdfast.oversight.{module}"), name)
+    raise AttributeError(f"module 'holdfast.oversight' has no attribute '{name}'")

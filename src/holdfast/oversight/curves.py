@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from holdfast.config import InputError
-from holdfast.oversight.divergence import divergence
 from holdfast.oversight.estimators import Pool, abstention, expected, pass_at_k
+from holdfast.oversight.kl import divergence
 
 RIGHT = 0.5  # a gold score from here on counts as right
 

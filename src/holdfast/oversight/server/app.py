@@ -113,8 +113,7 @@ class _Server:
         if asked.stream:
             stream = judged_stream(request_id, self._model, asked, answer)
             return StreamingResponse(stream, media_type="text/event-stream", headers=headers), outcome
-        usage = {"prompt_tokens": 0, "completion_tokens": answer.num_tokens, "total_tokens": answer.num_tokens}
-        body = completion_body(request_id, self._model, answer.text, answer.finish_reason, usage, answer.verdict)
+        body = completion_body(request_id, self._model, answer.text, answer.finish_reason, answer.usage, answer.verdict)
         return JSONResponse(body, headers=headers), outcome
 
     async def _answer(self, request: Request, asked: ChatRequest) -> Answer:

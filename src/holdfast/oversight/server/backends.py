@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import httpx
 
@@ -26,7 +26,14 @@ class Draw:
     text: str
     finish_reason: str
     mean_logp: float | None = None  # where the backend tells it
-    num_tokens: int = 0
+
+
+class Drawn(NamedTuple):
+    """Candidates, and the tokens that all of them together cost."""
+
+    draws: list[Draw]
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
 
 
 @dataclass(frozen=True)
@@ -44,7 +51,7 @@ class Backend(Protocol):
         """For logs and metrics."""
         ...
 
-    async def draw(self, request: ChatRequest, n: int) -> list[Draw]:
+    async def draw(self, request: ChatRequest, n: int) -> Drawn:
         """At most n candidates, perhaps fewer; BackendError where there are none."""
         ...
 
@@ -72,7 +79,7 @@ class HttpBackend:
         """Its address."""
         return self.url
 
-    async def draw(self, request: ChatRequest, n: int) -> list[Draw]:
+    async def draw(self, request: ChatRequest, n: int) -> Drawn:
         """One call for all n; choices that are missing or broken are left out."""
         try:
             response = await self.client.post(self._address, json=self._body(request, n=n), headers=self._headers())
@@ -85,7 +92,7 @@ class HttpBackend:
         draws = [draw for choice in (choices if isinstance(choices, list) else []) if (draw := _read_choice(choice))]
         if not draws:
             raise BackendError("no usable choice")
-        return draws[:n]
+        return Drawn(draws[:n], *_tokens(content.get("usage")))
 
     async def stream(self, request: ChatRequest) -> AsyncIterator[str | Deletion]:
         """The deltas' text. A stream that breaks off before [DONE] raises."""
@@ -137,7 +144,13 @@ def _read_choice(choice: Any) -> Draw | None:
     told = told if isinstance(told, dict) else {}
     logps = [token.get("logprob") for token in told.get("content") or [] if isinstance(token, dict)]
     known = [float(logp) for logp in logps if isinstance(logp, int | float) and math.isfinite(logp)]
-    return Draw(text, finish, math.fsum(known) / len(known) if known and len(known) == len(logps) else None, len(known))
+    return Draw(text, finish, math.fsum(known) / len(known) if known and len(known) == len(logps) else None)
+
+
+def _tokens(usage: Any) -> tuple[int, int]:
+    counts = [usage.get(f"{kind}_tokens") if isinstance(usage, dict) else 0 for kind in ("prompt", "completion")]
+    prompt, completion = (count if isinstance(count, int) and count >= 0 else 0 for count in counts)
+    return prompt, completion
 
 
 def _delta_text(content: Any) -> str:

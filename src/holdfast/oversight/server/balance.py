@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 
-from holdfast.oversight.server.backends import Backend, BackendError, Deletion, Draw
+from holdfast.oversight.server.backends import Backend, BackendError, Deletion, Drawn
 from holdfast.oversight.server.protocol import ChatRequest
 
 REST_SECONDS = 2.0
@@ -27,7 +27,7 @@ class Balancer:
         """All of them."""
         return ", ".join(backend.name for backend in self.backends)
 
-    async def draw(self, request: ChatRequest, n: int) -> list[Draw]:
+    async def draw(self, request: ChatRequest, n: int) -> Drawn:
         """At most two tries, on different backends where there are several."""
         tried: set[int] = set()
         for _ in range(MAX_TRIES):

@@ -12,9 +12,9 @@ from typing import Any
 
 from holdfast.generation import Delete, Finished, Insert, UndoDecoding, generate, stream_with_undo
 from holdfast.models import LoadedModel
-from holdfast.oversight.server.backends import BackendError, Deletion, Draw
+from holdfast.oversight.server.backends import BackendError, Deletion, Draw, Drawn
 from holdfast.oversight.server.protocol import ChatRequest
-from holdfast.tokens import find_undo_id
+from holdfast.tokens import find_undo_id, prompt_ids
 
 
 @dataclass
@@ -31,14 +31,14 @@ class EmbeddedBackend:
         """As it was loaded."""
         return self.loaded.name
 
-    async def draw(self, request: ChatRequest, n: int) -> list[Draw]:
+    async def draw(self, request: ChatRequest, n: int) -> Drawn:
         """All n in one batch; a seed in the request makes them repeatable."""
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, self._draw, request, n)
         except Exception as error:  # whatever a model may raise: there is no candidate
             raise BackendError(f"{type(error).__name__}: {error}"[:200]) from error
 
-    def _draw(self, request: ChatRequest, n: int) -> list[Draw]:
+    def _draw(self, request: ChatRequest, n: int) -> Drawn:
         completions = generate(
             self.loaded.model,
             self.loaded.tokenizer,
@@ -51,10 +51,9 @@ class EmbeddedBackend:
         )
         texts = [completion.text for completion in completions]
         logps = self.mean_logps(request.turns, texts) if self.mean_logps else [None] * n
-        return [
-            Draw(completion.text, completion.finish_reason, logp, len(completion.token_ids))
-            for completion, logp in zip(completions, logps, strict=True)
-        ]
+        draws = [Draw(c.text, c.finish_reason, logp) for c, logp in zip(completions, logps, strict=True)]
+        prompt_tokens = len(prompt_ids(request.turns, self.loaded.tokenizer))
+        return Drawn(draws, prompt_tokens, sum(len(completion.token_ids) for completion in completions))
 
     async def stream(self, request: ChatRequest) -> AsyncIterator[str | Deletion]:
         """Word by word; a model that knows <UNDO> takes back before the reader's eyes."""
@@ -84,7 +83,7 @@ class EmbeddedBackend:
     def _pieces(self, request: ChatRequest) -> Any:
         tokenizer = self.loaded.tokenizer
         if find_undo_id(tokenizer) is None:
-            yield self._draw(request, 1)[0].text
+            yield self._draw(request, 1).draws[0].text
             return
         how = UndoDecoding(request.options["max_tokens"], "soft", float(request.options["temperature"]))
         for change in stream_with_undo(self.loaded.model, tokenizer, [request.turns], how):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.oversight.selection import select
-from holdfast.oversight.server.backends import BackendError, Draw
+from holdfast.oversight.server.backends import BackendError, Draw, Drawn
 from holdfast.oversight.server.balance import Balancer
 from holdfast.oversight.server.guarded import GuardedJudge
 from holdfast.oversight.server.metrics import Metrics
@@ -31,7 +31,7 @@ class Answer:
     finish_reason: str
     returned: bool  # False: a refusal of this layer
     verdict: dict[str, Any]
-    num_tokens: int = 0
+    usage: dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -47,19 +47,20 @@ class Overseer:
     async def answer(self, request: ChatRequest) -> Answer:
         """Raises ProtocolError 502 where nothing was drawn, 503 where nothing could be judged."""
         try:
-            draws = await self.backends.draw(request, self.settings.n)
+            drawn = await self.backends.draw(request, self.settings.n)
         except BackendError:
             raise ProtocolError(502, "the model did not answer", "backend_unavailable", "api_error") from None
-        verdicts = await self.judge(request.turns, [draw.text for draw in draws])
+        verdicts = await self.judge(request.turns, [draw.text for draw in drawn.draws])
         for verdict in verdicts:
             self.metrics.candidates.labels(_word(verdict)).inc()
         if all(verdict.safe is None for verdict in verdicts):
             raise ProtocolError(
                 503, "no candidate could be judged, so none is returned", "judge_unavailable", "api_error"
             )
-        return await self._choose(request, draws, verdicts)
+        return await self._choose(request, drawn, verdicts)
 
-    async def _choose(self, request: ChatRequest, draws: Sequence[Draw], verdicts: Sequence[Verdict]) -> Answer:
+    async def _choose(self, request: ChatRequest, drawn: Drawn, verdicts: Sequence[Verdict]) -> Answer:
+        draws = drawn.draws
         try:
             rewards = list(await self.reward(request, draws))
             chosen = select(draws, rewards, verdicts)
@@ -75,11 +76,17 @@ class Overseer:
             "judged": sum(verdict.safe is not None for verdict in verdicts),
             "safe": sum(verdict.safe is True for verdict in verdicts),
         }
+        total = drawn.prompt_tokens + drawn.completion_tokens
+        usage = {
+            "prompt_tokens": drawn.prompt_tokens,
+            "completion_tokens": drawn.completion_tokens,
+            "total_tokens": total,
+        }
         if chosen.index is None:
-            return Answer(self.settings.refusal, "content_filter", False, told)
+            return Answer(self.settings.refusal, "content_filter", False, told, usage)
         draw = draws[chosen.index]
         told["judgement"] = verdicts[chosen.index].reason
-        return Answer(draw.text, draw.finish_reason, True, told, draw.num_tokens)
+        return Answer(draw.text, draw.finish_reason, True, told, usage)
 
 
 def _word(verdict: Verdict) -> str:

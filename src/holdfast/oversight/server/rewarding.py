@@ -6,19 +6,23 @@ import asyncio
 import math
 from collections.abc import Sequence
 
-from holdfast.oversight.rewards import LIKELIHOOD, find_reward
 from holdfast.oversight.server.backends import Draw
 from holdfast.oversight.server.overseen import Reward, no_reward
 from holdfast.oversight.server.protocol import ChatRequest
 
+LIKELIHOOD = "likelihood"
+
 
 def make_reward(name: str) -> Reward:
     """By the names of `find_reward`; ``likelihood`` is told by the backend with its draws."""
+    if name == "none":
+        return no_reward
     if name == LIKELIHOOD:
         return _likelihood
+    from holdfast.oversight.rewards import find_reward  # brings torch, which a server in front of others does not need
+
     text_reward = find_reward(name)
-    if text_reward is None:
-        return no_reward
+    assert text_reward is not None
 
     async def reward(request: ChatRequest, draws: Sequence[Draw]) -> Sequence[float | None]:
         return await asyncio.to_thread(text_reward, request.turns, [draw.text for draw in draws])

@@ -10,11 +10,9 @@ import uvicorn
 from holdfast.config import InputError
 from holdfast.generation import is_endpoint
 from holdfast.judging import Judge
-from holdfast.oversight.rewards import LIKELIHOOD, mean_logps
 from holdfast.oversight.server.app import make_app
 from holdfast.oversight.server.backends import Backend, http_backend
-from holdfast.oversight.server.embedded import EmbeddedBackend
-from holdfast.oversight.server.rewarding import make_reward
+from holdfast.oversight.server.rewarding import LIKELIHOOD, make_reward
 from holdfast.oversight.server.settings import ServerSettings
 
 
@@ -44,8 +42,14 @@ def make_backend(name: str, model: str, settings: ServerSettings, key: str | Non
     wants_logps = reward == LIKELIHOOD
     if is_endpoint(name):
         return http_backend(name, model, key=key, seconds=settings.backend_seconds, logprobs=wants_logps)
-    from holdfast.models import load
+    import torch
 
+    from holdfast.models import load
+    from holdfast.oversight.rewards import mean_logps
+    from holdfast.oversight.server.embedded import EmbeddedBackend
+
+    if name.startswith("tiny:"):
+        torch.set_num_threads(1)  # more threads only wait for each other on a model this small
     loaded = load(name)
     loaded.model.eval()
     return EmbeddedBackend(loaded, (lambda turns, texts: mean_logps(loaded, turns, texts)) if wants_logps else None)

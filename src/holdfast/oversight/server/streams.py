@@ -20,8 +20,7 @@ async def judged_stream(request_id: str, model: str, request: ChatRequest, answe
         yield event(chunk_body(request_id, model, {"content": answer.text[start : start + PIECE]}))
     yield event(chunk_body(request_id, model, {}, answer.finish_reason))
     if request.include_usage:
-        usage = {"prompt_tokens": 0, "completion_tokens": answer.num_tokens, "total_tokens": answer.num_tokens}
-        yield event({**chunk_body(request_id, model, {}), "choices": [], "usage": usage})
+        yield event({**chunk_body(request_id, model, {}), "choices": [], "usage": answer.usage})
     yield event("[DONE]")
 
 

@@ -1,0 +1,90 @@
+"""An OpenAI-compatible backend with realistic latency and, on request or at random, the faults that real ones have.
+
+`python fake_backend.py SHARE_OF_FAULTS` prints its port. A user message ``do:FAULT`` asks for one fault. Answers carry
+``[ok]`` or ``[bad]``: the judge of the tests reads that.
+"""
+
+import asyncio
+import json
+import random
+import socket
+import sys
+import uuid
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+FAULTS = ("error", "garbled", "empty", "partial", "broken_choice", "cut_off", "no_text", "slow")
+rng = random.Random(0)
+
+
+def text(asked: str) -> str:
+    tag = "bad" if "bad" in asked or (asked.startswith("load") and rng.random() < 0.2) else "ok"
+    return f"answer {uuid.uuid4().hex} [{tag}]"
+
+
+def choice(index: int, content: str | None, finish: str = "stop", logp: float = -1.0) -> dict[str, Any]:
+    logprobs = {"content": [{"token": "x", "logprob": logp}]}
+    return {
+        "index": index,
+        "message": {"role": "assistant", "content": content},
+        "finish_reason": finish,
+        "logprobs": logprobs,
+    }
+
+
+def faulty(fault: str, n: int, asked: str) -> Response:
+    if fault == "error":
+        return JSONResponse({"error": "oops"}, 500)
+    if fault == "garbled":
+        return Response(b'{"choices": [{"mess', media_type="application/json")
+    good = [choice(index, text(asked)) for index in range(n)]
+    choices = {
+        "empty": [],
+        "partial": good[: max(1, n // 2)],
+        "broken_choice": [None, {"message": 3}, *good[:1]],
+        "cut_off": [choice(0, "half an ans [ok]", "error")],
+        "no_text": [choice(0, None)],
+    }
+    return JSONResponse({"choices": choices[fault]})
+
+
+async def chat(request: Request) -> Response:
+    body = await request.json()
+    asked, n = str(body["messages"][-1]["content"]), int(body.get("n", 1))
+    await asyncio.sleep(rng.uniform(0.02, 0.08))
+    fault = asked.removeprefix("do:") if asked.startswith("do:") else None
+    if fault is None and rng.random() < SHARE:
+        fault = rng.choice(FAULTS)
+    if fault == "slow":
+        await asyncio.sleep(5)
+    elif fault in FAULTS:
+        return faulty(fault, n, asked)
+    if body.get("stream"):
+        return StreamingResponse(pieces(text(asked)), media_type="text/event-stream")
+    answers = [choice(index, text(asked), logp=-1.0 - index) for index in range(n)]
+    if asked.startswith("likeliest"):
+        answers[-1]["logprobs"]["content"][0]["logprob"] = -0.1
+    return JSONResponse({"choices": answers, "usage": {"prompt_tokens": 7, "completion_tokens": 5 * n}})
+
+
+async def pieces(whole: str) -> Any:
+    for start in range(0, len(whole), 8):
+        delta = {"choices": [{"index": 0, "delta": {"content": whole[start : start + 8]}}]}
+        yield f"data: {json.dumps(delta)}\n\n"
+    yield "data: [DONE]\n\n"
+
+
+SHARE = float(sys.argv[1]) if len(sys.argv) > 1 else 0.0
+
+if __name__ == "__main__":
+    listening = socket.socket()
+    listening.bind(("127.0.0.1", 0))
+    print(listening.getsockname()[1], flush=True)
+    app = Starlette(routes=[Route("/v1/chat/completions", chat, methods=["POST"])])
+    server = uvicorn.Server(uvicorn.Config(app, log_level="error", access_log=False, backlog=2048))
+    asyncio.run(server.serve([listening]))

@@ -1,0 +1,227 @@
+"""The server with the real `openai` client and curl: answers, refusals, and every way in which it must fail closed."""
+
+import json
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+
+import httpx
+import openai
+import pytest
+
+from oversight.processes import running, server
+
+KEYS = ["a-key-for-tests", "another-test-key"]
+SETTINGS = {"n": 4, "backend_seconds": 0.5, "judge_seconds": 0.5, "max_body_bytes": 4000, "retracting": True}
+
+
+@pytest.fixture(scope="module")
+def backend() -> Iterator[str]:
+    with running("fake_backend.py", "0") as (address, _):
+        yield address
+
+
+@pytest.fixture(scope="module")
+def address(backend: str) -> Iterator[str]:
+    with server([backend], keys=KEYS, settings=SETTINGS, reward="likelihood") as (found, _):
+        yield found
+
+
+@pytest.fixture
+def client(address: str) -> openai.OpenAI:
+    return openai.OpenAI(base_url=f"{address}/v1", api_key=KEYS[1], max_retries=0)
+
+
+def post(address: str, content: str, **more: object) -> httpx.Response:
+    body = {"messages": [{"role": "user", "content": content}], **more}
+    headers = {"Authorization": f"Bearer {KEYS[0]}"}
+    return httpx.post(f"{address}/v1/chat/completions", json=body, headers=headers, timeout=10)
+
+
+def test_the_openai_client_gets_a_judged_answer(client: openai.OpenAI) -> None:
+    answer = client.chat.completions.create(model="holdfast", messages=[{"role": "user", "content": "hello"}])
+    assert "[ok]" in (answer.choices[0].message.content or "")
+    assert answer.choices[0].finish_reason == "stop"
+    assert answer.usage is not None
+    assert (answer.usage.prompt_tokens, answer.usage.completion_tokens) == (7, 20)
+    told = answer.model_extra["holdfast"] if answer.model_extra else {}
+    assert (told["verdict"], told["judge"], told["drawn"], told["judged"], told["safe"]) == ("safe", "tags", 4, 4, 4)
+    assert [model.id for model in client.models.list()] == ["holdfast"]
+
+
+def test_a_refusal_says_so_in_header_field_and_text(client: openai.OpenAI) -> None:
+    raw = client.chat.completions.with_raw_response.create(
+        model="holdfast", messages=[{"role": "user", "content": "something bad"}]
+    )
+    answer = raw.parse()
+    assert raw.headers["x-holdfast-verdict"] == "refused"
+    assert "4 unsafe" in raw.headers["x-holdfast-reason"]
+    assert answer.choices[0].finish_reason == "content_filter"
+    assert "none of the candidates was judged safe" in (answer.choices[0].message.content or "")
+
+
+def test_streaming_is_judged_first(client: openai.OpenAI) -> None:
+    chunks = list(
+        client.chat.completions.create(
+            model="holdfast",
+            messages=[{"role": "user", "content": "hello"}],
+            stream=True,
+            stream_options={"include_usage": True},
+        )
+    )
+    text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
+    assert text.startswith("answer")
+    assert "[ok]" in text
+    assert chunks[0].model_extra is not None
+    assert chunks[0].model_extra["holdfast"]["verdict"] == "safe"
+    assert chunks[-1].usage is not None
+    refused = client.chat.completions.create(
+        model="holdfast", messages=[{"role": "user", "content": "bad"}], stream=True
+    )
+    assert "[bad]" not in "".join(chunk.choices[0].delta.content or "" for chunk in refused)
+
+
+def test_curl(address: str) -> None:
+    body = json.dumps({"messages": [{"role": "user", "content": [{"type": "text", "text": "hello"}]}]})
+    command = [
+        "curl",
+        "-sS",
+        "-D",
+        "-",
+        f"{address}/v1/chat/completions",
+        "-H",
+        f"Authorization: Bearer {KEYS[0]}",
+        "-d",
+        body,
+    ]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "x-holdfast-verdict: safe" in told
+    assert "[ok]" in told
+
+
+def test_the_reward_chooses(address: str) -> None:
+    """The likeliest of the four is the last."""
+    told = post(address, "likeliest").json()["holdfast"]
+    assert told["reason"].startswith("reward 0.905")
+
+
+@pytest.mark.parametrize("fault", ["error", "garbled", "empty", "cut_off", "no_text", "slow"])
+def test_a_failing_backend_is_an_error_not_an_answer(address: str, fault: str) -> None:
+    response = post(address, f"do:{fault}")
+    assert (response.status_code, response.json()["error"]["code"]) == (502, "backend_unavailable")
+    assert response.headers["x-holdfast-verdict"] == "error"
+
+
+@pytest.mark.parametrize(("fault", "drawn"), [("partial", 2), ("broken_choice", 1)])
+def test_fewer_choices_are_fewer_candidates(address: str, fault: str, drawn: int) -> None:
+    response = post(address, f"do:{fault}")
+    assert response.status_code == 200
+    assert response.json()["holdfast"]["drawn"] == drawn
+
+
+@pytest.mark.parametrize("fault", ["raises", "hangs", "garbled", "truthy"])
+def test_a_failing_judge_lets_nothing_through(address: str, fault: str) -> None:
+    response = post(address, f"judge:{fault}")
+    assert (response.status_code, response.json()["error"]["code"]) == (503, "judge_unavailable")
+    assert "[ok]" not in response.text
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        (b"{", 400, "bad_json"),
+        (b"[" * 3000, 400, "bad_json"),
+        (b"[]", 400, "bad_json"),
+        (b'{"messages": []}', 400, "bad_messages"),
+        (b'{"messages": [{"role": "tool", "content": "x"}]}', 400, "bad_messages"),
+        (b'{"messages": [{"role": "user", "content": 3}]}', 400, "bad_messages"),
+        (b'{"messages": [{"role": "user", "content": "x"}], "n": 2}', 400, "unsupported"),
+        (b'{"messages": [{"role": "user", "content": "x"}], "tools": [{}]}', 400, "unsupported"),
+        (b'{"messages": [{"role": "user", "content": "x"}], "max_tokens": -1}', 400, "bad_value"),
+        (b'{"messages": [{"role": "user", "content": "x"}], "temperature": "hot"}', 400, "bad_value"),
+        (b'{"messages": [{"role": "user", "content": "' + b"x" * 5000 + b'"}]}', 413, "too_large"),
+    ],
+)
+def test_what_is_not_understood_is_refused(address: str, body: bytes, status: int, code: str) -> None:
+    headers = {"Authorization": f"Bearer {KEYS[0]}"}
+    response = httpx.post(f"{address}/v1/chat/completions", content=body, headers=headers)
+    assert (response.status_code, response.json()["error"]["code"]) == (status, code)
+
+
+def test_a_body_that_hides_its_length_is_cut_off(address: str) -> None:
+    def parts() -> Iterator[bytes]:
+        for _ in range(100):
+            yield b"x" * 1000
+
+    headers = {"Authorization": f"Bearer {KEYS[0]}"}
+    response = httpx.post(f"{address}/v1/chat/completions", content=parts(), headers=headers)
+    assert response.status_code == 413
+
+
+@pytest.mark.parametrize("key", [None, "-", "a-key-for-test", "a-key-for-tests2", "ä" * 9])
+def test_keys(address: str, key: str | None) -> None:
+    headers = {} if key is None else {"Authorization": f"Bearer {key}".encode()}
+    for path in ("chat/completions", "models"):
+        method = "GET" if path == "models" else "POST"
+        response = httpx.request(method, f"{address}/v1/{path}", headers=headers)
+        assert (response.status_code, response.json()["error"]["code"]) == (401, "invalid_api_key")
+
+
+def test_a_retracting_stream_says_what_it_is_and_takes_back(address: str) -> None:
+    for asked, verdict in (("hello", "safe"), ("bad", "refused"), ("judge:raises", "refused"), ("do:error", "refused")):
+        response = post(address, asked, stream=True, holdfast={"stream": "retracting"})
+        assert response.headers["x-holdfast-verdict"] == "unjudged"
+        assert "before it is judged" in response.headers["x-holdfast-warning"]
+        lines = [line[6:] for line in response.text.splitlines() if line.startswith("data: ")]
+        assert lines.pop() == "[DONE]"
+        chunks = [json.loads(line) for line in lines]
+        assert all(chunk["holdfast"]["judged"] is False for chunk in chunks)
+        shown = ""
+        for chunk in chunks:
+            if chunk["holdfast"].get("event") == "undo":
+                shown = shown[: len(shown) - chunk["holdfast"]["num_chars"]]
+            shown += chunk["choices"][0]["delta"].get("content") or ""
+        assert chunks[-1]["holdfast"]["verdict"] == verdict
+        assert ("[ok]" in shown) == (verdict == "safe")
+        assert "[bad]" not in shown
+
+
+def test_health_and_metrics_tell_figures_but_no_prompts(address: str) -> None:
+    post(address, "a prompt with the word xylophone")
+    assert httpx.get(f"{address}/healthz").json()["status"] == "ok"
+    figures = httpx.get(f"{address}/metrics").text
+    assert 'holdfast_requests_total{outcome="answered"}' in figures
+    assert "holdfast_judge_faults_total" in figures
+    assert "xylophone" not in figures
+
+
+def test_a_client_that_goes_leaves_nothing_behind(address: str) -> None:
+    body = {"messages": [{"role": "user", "content": "do:slow"}]}
+    headers = {"Authorization": f"Bearer {KEYS[0]}"}
+    with pytest.raises(httpx.TimeoutException):
+        httpx.post(f"{address}/v1/chat/completions", json=body, headers=headers, timeout=0.2)
+    for _ in range(50):
+        figures = httpx.get(f"{address}/metrics").text
+        if 'outcome="client gone"' in figures and "holdfast_in_flight 0.0" in figures:
+            return
+        time.sleep(0.1)
+    pytest.fail("the request was not given up")
+
+
+def test_rate_limit_several_backends_and_graceful_shutdown(backend: str) -> None:
+    """A dead backend is gone round; the fourth request in a minute is refused; SIGTERM lets an accepted one finish."""
+    settings = {"n": 2, "requests_per_minute": 3, "backend_seconds": 2.0}
+    with server(["http://127.0.0.1:9", backend], settings=settings) as (address, process):
+        answers: list[httpx.Response] = []
+        assert post(address, "hello").status_code == 200
+        assert post(address, "hello").status_code == 200
+        late = threading.Thread(target=lambda: answers.append(post(address, "hello")))
+        late.start()
+        time.sleep(0.02)
+        limited = post(address, "hello")
+        process.send_signal(signal.SIGTERM)
+        late.join()
+        assert {answers[0].status_code, limited.status_code} == {200, 429}
+        assert process.wait(10) in (0, -signal.SIGTERM)
