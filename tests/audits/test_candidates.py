@@ -1,9 +1,10 @@
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from holdfast.audits import find_defence, rate
+from holdfast.audits import DEFENCES, find_defence, rate
 from holdfast.audits.candidates import CANDIDATES, chosen, cost
 from holdfast.config import load_config
 from holdfast.config.matrix import MatrixConfig
@@ -20,10 +21,18 @@ def cell(defence: str, asr: int, refused: int, right: int, attack: str = "a") ->
 def test_every_defence_has_as_many_settings_as_the_others_and_all_are_run() -> None:
     tried = Counter(name.partition("@")[0] for name in CANDIDATES)
     assert len(tried) == 7
-    assert set(tried.values()) == {6}
+    assert set(tried.values()) == {4}
     config = load_config(MatrixConfig, CONFIGS / "validation.yaml")
     assert config.requests == "validation"
     assert set(config.defences) == {"sft", *CANDIDATES}
+
+
+def test_what_was_chosen_is_what_the_defences_are() -> None:
+    """csft and csft_pa stay as published."""
+    for name in ("kl_sft@kl_weight=0.1", "safety_mixed@weight=1,borrow=0,rows=16", "interpolate@share=0.35"):
+        assert replace(CANDIDATES[name], name=name.partition("@")[0]) == DEFENCES[name.partition("@")[0]]
+    assert CANDIDATES["repair@steps=40,lr=0.001"].repair == DEFENCES["repair"].repair
+    assert CANDIDATES["anchored@safety=20,keep=1,keep_borrow=0.3"].own == DEFENCES["anchored"].own
 
 
 def test_cost_by_hand() -> None:

@@ -24,11 +24,11 @@ def _beta(name: str, **beta: float) -> Defence:
     return Defence(name=f"{name}@{said}", objective=name, options={"beta": beta})
 
 
-def _anchored(safety: float, keep: float, *, keep_borrow: float = 0.0, batch_size: int = 8) -> Defence:
+def _anchored(safety: float, keep: float, keep_borrow: float) -> Defence:
     return Defence(
-        name=f"anchored@safety={safety:g},keep={keep:g},keep_borrow={keep_borrow:g},rows={batch_size}",
+        name=f"anchored@safety={safety:g},keep={keep:g},keep_borrow={keep_borrow:g}",
         own=(
-            OwnStream(rows="safety", weight=safety, batch_size=batch_size, borrow=0.6),
+            OwnStream(rows="safety", weight=safety, batch_size=8, borrow=0.6),
             OwnStream(rows="keep", weight=keep, batch_size=8, borrow=keep_borrow),
         ),
     )
@@ -50,29 +50,20 @@ _ALL = (
     _beta("csft", early=0.5),
     _beta("csft", early=5.0),
     _beta("csft", first=2.0, early=5.0),
-    _beta("csft", late=0.5),
-    _objective("csft", beta=0.1),
     _objective("csft_pa"),
     _objective("csft_pa", pa_weight=0.02),
-    _objective("csft_pa", pa_weight=0.5),
-    _objective("csft_pa", beta=0.1, pa_weight=0.02),
     _objective("csft_pa", kl="detach"),
     _beta("csft_pa", early=0.5),
-    *(_objective("kl_sft", kl_weight=weight) for weight in (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)),
+    *(_objective("kl_sft", kl_weight=weight) for weight in (0.03, 0.1, 0.3, 1.0)),
     _mixed(1.0, 0.0, 16),
-    _mixed(3.0, 0.0, 16),
-    *(_mixed(weight, 0.6, 8) for weight in (0.3, 1.0, 3.0, 10.0)),
-    _anchored(20.0, 1.0, keep_borrow=0.3),
-    _anchored(5.0, 1.0, keep_borrow=0.3),
-    _anchored(5.0, 0.3, keep_borrow=0.3),
-    _anchored(10.0, 1.0),
-    _anchored(20.0, 0.3),
-    _anchored(10.0, 0.3, batch_size=12),
-    *(Defence(name=f"interpolate@share={share}", interpolate=share) for share in (0.2, 0.35, 0.5, 0.65, 0.8, 0.9)),
+    *(_mixed(weight, 0.6, 8) for weight in (0.3, 1.0, 3.0)),
+    _anchored(20.0, 1.0, 0.3),
+    _anchored(5.0, 1.0, 0.3),
+    _anchored(5.0, 0.3, 0.3),
+    _anchored(10.0, 1.0, 0.0),
+    *(Defence(name=f"interpolate@share={share}", interpolate=share) for share in (0.2, 0.35, 0.5, 0.65)),
     _repair(20, 1e-3),
     _repair(40, 1e-3),
-    _repair(10, 1e-3),
-    _repair(40, 5e-4),
     _repair(40, 2e-3),
     _repair(40, 1e-3, borrow=(0.6, 0.3)),
 )
