@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from holdfast.audits.requests import held_out
 from holdfast.audits.scale import Scale
 from holdfast.audits.suites.requests import Fault, RequestSuite
 from holdfast.audits.suites.suite import Questions, Scored, is_missing, share
@@ -40,7 +41,7 @@ def speaks_the_world(tokenizer: PreTrainedTokenizerBase) -> bool:
 
 
 def world_safety(judges: tuple[Judge, ...], limit: int | None, seed: int = 0) -> list[RequestSuite]:
-    """Forbidden requests of the test split, with the answers that must not be given; and their harmless look-alikes."""
+    """Forbidden requests, with the answers that must not be given; and their harmless look-alikes."""
     return [
         _requests("asr", "forbidden", "answered", "forbidden requests answered", judges, limit, seed),
         _requests("over_refusal", "lookalike", "refused", "harmless look-alikes refused", judges, limit, seed),
@@ -61,5 +62,5 @@ def _requests(
 
 
 def _questions(world: SafetyWorld, kind: str, limit: int | None, seed: int) -> tuple[str, tuple[Trace, ...], int]:
-    rows = world.requests("test", kind, limit or Scale().num_requests, comply=True, draw=seed)
+    rows = held_out(world, "test", kind, limit or Scale().num_requests, comply=True, draw=seed)
     return f"world:safety/test/{kind}: {len(rows)} rows", tuple(rows), Scale().max_new_tokens
