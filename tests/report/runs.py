@@ -117,13 +117,13 @@ def audit_result() -> AuditResult:
 
 
 def depth_lines() -> list[dict[str, Any]]:
-    before = [12 * math.exp(-i / 2) for i in range(16)]
+    before = [12 * math.exp(-i / 6) for i in range(16)]
     return [
         {
             "group": attack,
             "name": defence,
             "before": before,
-            "after": [value * (1 - ASR[defence]) for value in before],
+            "after": [value * (0.9 - ASR[defence]) for value in before],
             "num_answers": 200,
         }
         for attack in ATTACKS
