@@ -41,9 +41,9 @@ def test_cost_by_hand() -> None:
 
 
 def test_the_cheapest_setting_of_each_defence_is_chosen() -> None:
-    cells = [cell("x@1", 2, 0, 9), cell("x@2", 1, 0, 9), cell("y@1", 9, 0, 9), cell("plain", 0, 0, 10)]
-    failed = Cell("a", "y@2", 0, "world", status="failed", reason="why")
-    assert chosen([*cells, failed]) == {"x": ("x@2", pytest.approx(0.2)), "y": ("y@1", pytest.approx(1.0))}
+    cells = [cell("x@1", 2, 0, 9), cell("x@2", 1, 0, 9), cell("alone@1", 9, 0, 9), cell("plain", 0, 0, 10)]
+    failed = Cell("a", "x@3", 0, "world", status="failed", reason="why")
+    assert chosen([*cells, failed]) == {"x": ("x@2", pytest.approx(0.2))}
 
 
 @pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.yaml")), ids=lambda path: path.stem)

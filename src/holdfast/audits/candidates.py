@@ -93,8 +93,8 @@ def cost(cells: Sequence[Cell], defence: str) -> float:
 def chosen(cells: Sequence[Cell]) -> dict[str, tuple[str, float]]:
     """For each defence that was run with several settings (``name@settings``): the cheapest, and its cost."""
     done = [cell for cell in cells if cell.status == "ok" and "@" in cell.defence]
-    costs = {defence: cost(done, defence) for defence in dict.fromkeys(cell.defence for cell in done)}
-    best: dict[str, tuple[str, float]] = {}
-    for name, value in sorted(costs.items(), key=lambda item: item[1]):
-        best.setdefault(name.partition("@")[0], (name, value))
-    return best
+    costs: dict[str, dict[str, float]] = {}
+    for name in dict.fromkeys(cell.defence for cell in done):
+        costs.setdefault(name.partition("@")[0], {})[name] = cost(done, name)
+    several = {defence: tried for defence, tried in costs.items() if len(tried) > 1}
+    return {defence: min(tried.items(), key=lambda item: item[1]) for defence, tried in several.items()}
