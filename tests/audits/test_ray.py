@@ -40,7 +40,7 @@ def test_a_killed_worker_costs_no_cell_and_none_is_counted_twice(tmp_path: Path)
         numbers.append(done)
 
     def kill_one() -> None:
-        wait_for(lambda: numbers and busy_workers())
+        wait_for(lambda: numbers and busy_workers(), 300)
         killed.append(busy_workers()[0])
         os.kill(killed[0], signal.SIGKILL)
 
