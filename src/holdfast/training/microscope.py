@@ -68,7 +68,7 @@ class Microscope:
 
     def look(self, policy: Any) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """``microscope.json``: a few answers token by token; ``depth.json``: KL to the anchor by position, by stream."""
-        answers = []
+        answers: list[dict[str, Any]] = []
         kl: dict[int, list[tuple[Tensor, Tensor, Tensor]]] = {}
         for slide in self.slides:
             batch = self._batch(slide.row)
@@ -158,7 +158,8 @@ def prepare_microscope(config: TrainConfig, trainer: StreamTrainer, streams: Seq
         return None
     assert isinstance(trainer.data_collator, Collator)
     made = Microscope(streams, trainer.processing_class, trainer.data_collator, trainer.accelerator.device)
-    made.prepare(start, anchor.model if isinstance(anchor, ModelAnchor) else start, trainer.train_dataset)
+    rows: Any = trainer.train_dataset
+    made.prepare(start, anchor.model if isinstance(anchor, ModelAnchor) else start, rows)
     return made
 
 
