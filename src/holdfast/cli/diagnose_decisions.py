@@ -1,0 +1,59 @@
+"""`holdfast diagnose decisions CONFIG`: base, SFT, DFT and GRPO in the arithmetic world, and what each does to deciding."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from holdfast.cli.output import json_option, write_json
+from holdfast.cli.progress import progress_bar
+
+
+def decisions(
+    config: Annotated[Path, typer.Argument(help="A YAML file, such as configs/arithmetic/micro.yaml")],
+    overrides: Annotated[list[str] | None, typer.Argument(help="Settings to change, such as seeds=[0]")] = None,
+    results: Annotated[Path | None, typer.Option(help="Write the page here, between its marks, or anew")] = None,
+    json: json_option = None,
+) -> None:
+    """Train what is missing, measure, and show the table. The same command again goes on where it stopped."""
+    from holdfast.config.decision_study import DecisionStudyConfig
+    from holdfast.config.loading import load_config
+    from holdfast.diagnostics.decision_study import Job, run_study
+    from holdfast.diagnostics.decision_table import compare, page, study_cells
+
+    settings = load_config(DecisionStudyConfig, config, overrides or [])
+    with progress_bar("decisions") as on_progress:
+
+        def on_job(_: Job, done: int, total: int) -> None:
+            on_progress(done, total)
+
+        run_study(settings, on_job=on_job)
+    cells = study_cells(settings)
+    command = " ".join(["holdfast diagnose decisions", str(config), *(overrides or [])])
+    text = page(settings, cells, command)
+    if results is not None:
+        write_between_marks(results, text)
+    hardest = compare(settings, cells, settings.eval_sizes[-1])
+    report = {"kind": "decisions", "cells": [cell.row() for cell in cells]}
+    if hardest is not None:
+        figures = {"times": hardest.times.row(), "p_dW_gap": hardest.p_dw_gap.row(), "parts": hardest.parts.row()}
+        report["hardest"] = {"size": hardest.size, **figures}  # type: ignore[assignment]
+    if not write_json(json, report):
+        typer.echo(text)
+
+
+BEGIN, END = "<!-- {name}:begin -->", "<!-- {name}:end -->"
+
+
+def write_between_marks(path: Path, text: str, name: str = "table") -> None:
+    """Put the text between ``<!-- table:begin -->`` and ``<!-- table:end -->``; what stands around it stays."""
+    from holdfast.records import atomic_text
+
+    begin, end = BEGIN.format(name=name), END.format(name=name)
+    old = path.read_text(encoding="utf-8") if path.exists() else f"{begin}\n{end}\n"
+    before, _, rest = old.partition(begin)
+    after = rest.partition(end)[2]
+    with atomic_text(path) as file:
+        file.write(f"{before}{begin}\n{text}{end}{after}")

@@ -1,0 +1,93 @@
+"""What an RL run reads: a model, prompts with answers, and how to step (GRPO on TRL)."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from holdfast.config.base import Settings
+from holdfast.config.training import LoraSettings, ModelSettings, Precision
+
+
+class ArithmeticPrompts(Settings):
+    """Prompts made by the arithmetic world."""
+
+    base: int = Field(default=5, ge=2)
+    largest: str = "9x1"
+    fused: bool = True
+    max_attempts: int = Field(default=4, gt=0, le=8)
+    sizes: tuple[str, ...] = Field(default=("4x1", "5x1"), min_length=1)
+    num: int = Field(default=2000, gt=0)
+    slip: float = Field(default=0.0, ge=0, lt=1)  # chance that the environment changes a step of an attempt
+    text: bool = False  # in plain English, for real models; then base is 10 and there are no slips
+
+
+class GrpoSettings(Settings):
+    """Group-relative policy optimisation ([004] Table 7 names its values; each field says which)."""
+
+    steps: int | None = Field(default=None, gt=0)  # optimizer steps; default: ``epochs`` passes over the prompts
+    epochs: float = Field(default=1.0, gt=0)
+    prompts_per_step: int = Field(default=32, gt=0)  # "train batch size"
+    group: int = Field(default=8, gt=1)  # "rollouts per query"
+    updates: int = Field(default=1, gt=0)  # optimizer steps per batch of rollouts: train batch / "PPO mini-batch"
+    micro_batch: int | None = Field(default=None, gt=0)  # rollouts per forward; default: all of an update
+    lr: float = Field(default=1e-6, gt=0)
+    scheduler: str = "constant"
+    warmup_steps: int = Field(default=0, ge=0)
+    max_grad_norm: float = Field(default=1.0, gt=0)
+    kl_weight: float = Field(default=0.001, ge=0)  # "KL loss coefficient"
+    kl: Literal["loss_k3", "reward_k1"] = "loss_k3"  # "low_var_kl" in the loss; or as the paper's proofs have it
+    clip: float = Field(default=0.2, gt=0)
+    temperature: float = Field(default=1.0, gt=0)
+    max_prompt_tokens: int = Field(default=1024, gt=0)
+    max_new_tokens: int = Field(default=256, gt=0)
+    sampler: Literal["own", "trl", "vllm"] = "own"
+    precision: Precision = "fp32"
+    gradient_checkpointing: bool = False
+    seed: int = 0
+    log_every: int = Field(default=1, gt=0)
+    save_every: int | None = Field(default=None, gt=0)
+
+    @model_validator(mode="after")
+    def _divides(self) -> GrpoSettings:
+        rollouts = self.prompts_per_step * self.group
+        if rollouts % self.updates or (self.micro_batch and rollouts // self.updates % self.micro_batch):
+            raise ValueError(
+                f"{rollouts} rollouts cannot be dealt to {self.updates} updates in passes of {self.micro_batch or 'all'}"
+            )
+        return self
+
+    @property
+    def rows_per_pass(self) -> int:
+        """Rollouts per forward of the policy."""
+        return self.micro_batch or self.prompts_per_step * self.group // self.updates
+
+    @property
+    def passes_per_update(self) -> int:
+        """Forwards per optimizer step."""
+        return self.prompts_per_step * self.group // (self.updates * self.rows_per_pass)
+
+
+class RlConfig(Settings):
+    """A whole RL run. ``data`` is a file with ``prompt`` and ``answer`` columns, or ``arithmetic`` makes the prompts."""
+
+    run: str
+    model: ModelSettings
+    rl: GrpoSettings
+    data: str | None = None
+    arithmetic: ArithmeticPrompts | None = None
+    extract: str = "number"  # how answers are found in a response; ``product`` in the arithmetic world
+    lora: LoraSettings | None = None
+    report_to: tuple[str, ...] = ()
+
+    @field_validator("model", mode="before")
+    @classmethod
+    def _name_alone(cls, value: Any) -> Any:
+        return {"name": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _one_source(self) -> RlConfig:
+        if (self.data is None) == (self.arithmetic is None):
+            raise ValueError("expected either data: or arithmetic:, which make the prompts")
+        return self

@@ -1,0 +1,221 @@
+"""GRPO on TRL: prompts, a reward and an observer come from above; the run directory is like any other's."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM, PrinterCallback, TrainerCallback
+from transformers.trainer_utils import get_last_checkpoint
+from transformers.utils import logging as transformers_logging
+from trl import GRPOConfig, GRPOTrainer
+
+from holdfast.config import InputError, dump_config
+from holdfast.config.rl import GrpoSettings, RlConfig
+from holdfast.models import load_tokenizer
+from holdfast.models.load import choose_device
+from holdfast.records import atomic_text, context
+from holdfast.tokens import prompt_ids
+from holdfast.training.rl_sampling import Environment, sample
+from holdfast.training.rl_trainer import KlInRewardTrainer
+from holdfast.training.step_log import StepLog
+
+Reward = Callable[[Sequence[str], Sequence[str], Sequence[bool]], list[float]]
+"""(responses, reference answers, whether each ended by itself) -> rewards."""
+
+Observer = Callable[[Sequence[str], Sequence[str], Sequence[bool]], Mapping[str, float]]
+"""The same -> figures for the log, such as p_s, p_dC and p_dW along training."""
+
+
+@dataclass(frozen=True, slots=True)
+class RlPrompt:
+    """A problem and its answer."""
+
+    prompt: str
+    answer: str
+
+
+@dataclass
+class _Watch:
+    """What a batch of rollouts was, between the sampler, the reward and the log."""
+
+    rollout_seconds: float = 0.0
+    figures: dict[str, float] = field(default_factory=dict)
+
+
+def train_rl(
+    config: RlConfig,
+    prompts: Sequence[RlPrompt],
+    reward: Reward,
+    *,
+    observe: Observer | None = None,
+    environment: Environment | None = None,
+    say: Callable[[str], None] = print,
+) -> Path:
+    """Train, or go on from the last checkpoint; returns the folder of the model."""
+    from datasets import Dataset
+
+    if not prompts:
+        raise InputError("rl: there are no prompts")
+    run = Path(config.run)
+    _claim(run, config)
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+    os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"  # we know that rollout_func may change: the tests would say so
+    settings, watch = config.rl, _Watch()
+    tokenizer = load_tokenizer(config.model.name)
+    device, why = choose_device(config.model.device)
+    say(f"{config.model.name}: GRPO on {device} ({why}); KL {settings.kl}, weight {settings.kl_weight}")
+    rows = [{"prompt": [{"role": "user", "content": each.prompt}], "answer": each.answer} for each in prompts]
+    trainer_class = KlInRewardTrainer if settings.kl == "reward_k1" and settings.kl_weight else GRPOTrainer
+    trainer = trainer_class(
+        model=config.model.name,  # by path: TRL loads the reference itself
+        reward_funcs=[_reward_function(reward, observe, watch, tokenizer.eos_token_id)],
+        args=_arguments(config, run, device),
+        train_dataset=Dataset.from_list(rows),
+        processing_class=tokenizer,
+        rollout_func=_rollouts(settings, tokenizer, environment, watch) if settings.sampler == "own" else None,
+        peft_config=_adapters(config),
+        callbacks=[_Log(StepLog(run / "steps.jsonl"), watch)],
+    )
+    trainer.remove_callback(PrinterCallback)
+    trainer.train(resume_from_checkpoint=get_last_checkpoint(str(run)))
+    model = run / "model"
+    trainer.save_model(str(model))
+    tokenizer.save_pretrained(model)
+    say(f"trained model: {model}")
+    return model
+
+
+def _claim(run: Path, config: RlConfig) -> None:
+    text = dump_config(config)
+    path = run / "config.yaml"
+    if path.exists() and path.read_text(encoding="utf-8") != text:
+        raise InputError(f"{path}: this run was started with other settings; choose another run:, or restore them")
+    run.mkdir(parents=True, exist_ok=True)
+    with atomic_text(path) as file:
+        file.write(text)
+
+
+def _arguments(config: RlConfig, run: Path, device: torch.device) -> GRPOConfig:
+    settings = config.rl
+    dtype = config.model.dtype
+    return GRPOConfig(
+        output_dir=str(run),
+        max_steps=settings.steps or -1,
+        num_train_epochs=settings.epochs,
+        per_device_train_batch_size=settings.rows_per_pass,
+        gradient_accumulation_steps=settings.passes_per_update,
+        steps_per_generation=settings.passes_per_update * settings.updates,
+        num_generations=settings.group,
+        learning_rate=settings.lr,
+        lr_scheduler_type=settings.scheduler,
+        warmup_steps=settings.warmup_steps,
+        max_grad_norm=settings.max_grad_norm,
+        beta=settings.kl_weight,
+        epsilon=settings.clip,
+        loss_type="dapo",  # verl's token mean
+        temperature=settings.temperature,
+        max_completion_length=settings.max_new_tokens,
+        use_vllm=settings.sampler == "vllm",
+        bf16=settings.precision == "bf16",
+        fp16=settings.precision == "fp16",
+        gradient_checkpointing=settings.gradient_checkpointing,
+        model_init_kwargs={"dtype": dtype},
+        seed=settings.seed,
+        logging_steps=settings.log_every,
+        save_strategy="steps" if settings.save_every else "no",
+        save_steps=settings.save_every or 500,
+        report_to=list(config.report_to) or "none",
+        disable_tqdm=True,
+        use_cpu=device.type == "cpu",
+        dataloader_pin_memory=device.type == "cuda",
+    )
+
+
+def _adapters(config: RlConfig) -> Any:
+    if config.lora is None:
+        return None
+    from peft import LoraConfig
+
+    targets = config.lora.targets
+    return LoraConfig(
+        r=config.lora.r,
+        lora_alpha=config.lora.alpha,
+        lora_dropout=config.lora.dropout,
+        target_modules=targets if isinstance(targets, str) else list(targets),
+        task_type="CAUSAL_LM",
+    )
+
+
+def _rollouts(settings: GrpoSettings, tokenizer: Any, environment: Environment | None, watch: _Watch) -> Any:
+    """TRL's ``rollout_func``: our sampler, with the environment's tokens masked from the loss."""
+
+    def rollout(prompts: list[Any], trainer: Any) -> dict[str, Any]:
+        started = time.perf_counter()
+        ids = [prompt_ids([context("user", each[-1]["content"])], tokenizer) for each in prompts]
+        written = sample(
+            trainer.accelerator.unwrap_model(trainer.model),
+            ids,
+            max_new_tokens=settings.max_new_tokens,
+            end_id=tokenizer.eos_token_id,
+            pad_id=tokenizer.pad_token_id,
+            temperature=settings.temperature,
+            seed=settings.seed * 1_000_003 + trainer.state.global_step,
+            environment=environment,
+        )
+        watch.rollout_seconds = time.perf_counter() - started
+        return {
+            "prompt_ids": ids,
+            "completion_ids": [each.ids for each in written],
+            "logprobs": [each.logps for each in written],
+            "env_mask": [[int(own) for own in each.own] for each in written],
+        }
+
+    return rollout
+
+
+def _reward_function(reward: Reward, observe: Observer | None, watch: _Watch, end_id: int) -> Any:
+    """TRL's calling convention around ours; the observer sees the same batch."""
+
+    def score(completions: list[Any], completion_ids: list[list[int]], answer: list[str], **_: Any) -> list[float]:
+        texts = [each[0]["content"] if isinstance(each, list) else each for each in completions]
+        ended = [ids[-1:] == [end_id] for ids in completion_ids]
+        if observe is not None:
+            watch.figures = dict(observe(texts, answer, ended))
+        return reward(texts, answer, ended)
+
+    score.__name__ = "final_answer"
+    return score
+
+
+class _Log(TrainerCallback):
+    """steps.jsonl: TRL's figures, the observer's, and where the time went."""
+
+    def __init__(self, log: StepLog, watch: _Watch) -> None:
+        self.log, self.watch = log, watch
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """A resumed run writes its later rows again."""
+        self.log.rewind(state.global_step)
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any) -> None:
+        """One row per logged step."""
+        if not logs or "reward" not in logs:
+            return
+        kept = ("reward", "reward_std", "kl", "entropy", "grad_norm", "step_time", "completions/mean_length",
+                "completions/clipped_ratio", "clip_ratio/region_mean", "frac_reward_zero_std", "learning_rate")  # fmt: skip
+        row = {name: logs[name] for name in kept if logs.get(name) is not None}
+        times = {"rollout_seconds": round(self.watch.rollout_seconds, 3)}
+        self.log.append({"step": state.global_step, **row, **self.watch.figures, **times})
+
+
+def load_policy(folder: Path, device: torch.device) -> Any:
+    """A trained policy for sampling."""
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    return torch.nn.Module.to(model, device).eval()

@@ -1,0 +1,112 @@
+"""A batched sampler with an environment in the loop, for rollouts and for evaluation.
+
+transformers' ``generate`` cannot say which tokens an environment has changed, and on small models spends more time around
+the model than in it. Here: one key-value cache, rows that have ended leave the batch, log-probabilities come along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+from transformers import DynamicCache
+
+
+class Environment(Protocol):
+    """What happens to a token between its being sampled and its being read."""
+
+    def start(self, num: int, device: torch.device) -> None:
+        """So many new responses."""
+
+    def __call__(self, rows: Tensor, sampled: Tensor, generator: torch.Generator) -> Tensor:
+        """``rows``: which responses the sampled tokens belong to. Returns the tokens that stand in the text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """One response. ``own[t]`` is False where the environment has put another token than the sampled one."""
+
+    ids: list[int]
+    logps: list[float]  # of the tokens that stand there
+    own: list[bool]
+    ended: bool
+
+
+@torch.no_grad()
+def sample(
+    model: Any,
+    prompts: Sequence[Sequence[int]],
+    *,
+    max_new_tokens: int,
+    end_id: int,
+    pad_id: int,
+    temperature: float = 1.0,
+    seed: int = 0,
+    environment: Environment | None = None,
+) -> list[Rollout]:
+    """One response per prompt, the end token included; temperature 0 is greedy. The model's mode is left as it was."""
+    generator = torch.Generator(device=model.device).manual_seed(seed)
+    was_training = model.training
+    model.eval()
+    state = _State(prompts, pad_id, model.device)
+    if environment:
+        environment.start(len(prompts), model.device)
+    for _ in range(max_new_tokens):
+        logits = state.forward(model).float()
+        logp = (logits / (temperature or 1.0)).log_softmax(-1)
+        drawn = torch.multinomial(logp.exp(), 1, generator=generator).squeeze(1)
+        chosen = drawn if temperature > 0 else logp.argmax(-1)
+        written = environment(state.rows, chosen, generator) if environment else chosen
+        state.append(written, logp.gather(1, written[:, None]).squeeze(1), written == chosen, end_id)
+        if not len(state.rows):
+            break
+    model.train(was_training)
+    return state.rollouts(end_id)
+
+
+class _State:
+    """The rows still being written: cache, mask and last token; and what all rows have so far."""
+
+    def __init__(self, prompts: Sequence[Sequence[int]], pad_id: int, device: torch.device) -> None:
+        width = max(map(len, prompts))
+        self.fed = torch.tensor([[pad_id] * (width - len(row)) + list(row) for row in prompts], device=device)
+        self.mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in prompts], device=device)
+        self.position = self.mask.cumsum(1).sub(1).clamp(min=0)
+        self.cache = DynamicCache()
+        self.rows = torch.arange(len(prompts), device=device)  # which response each line of the batch is
+        self.steps: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
+        self.num = len(prompts)
+
+    def forward(self, model: Any) -> Tensor:
+        output = model(
+            input_ids=self.fed,
+            attention_mask=self.mask,
+            position_ids=self.position,
+            past_key_values=self.cache,
+            use_cache=True,
+            logits_to_keep=1,
+        )
+        logits: Tensor = output.logits[:, -1]
+        return logits
+
+    def append(self, written: Tensor, logp: Tensor, own: Tensor, end_id: int) -> None:
+        self.steps.append((self.rows, written, logp, own))
+        self.position = self.position[:, -1:] + 1
+        self.mask = torch.cat([self.mask, self.mask.new_ones(len(written), 1)], 1)
+        going_on = (written != end_id).nonzero().squeeze(1)
+        if len(going_on) < len(written):
+            self.cache.batch_select_indices(going_on)
+            self.rows, written = self.rows[going_on], written[going_on]
+            self.position, self.mask = self.position[going_on], self.mask[going_on]
+        self.fed = written[:, None]
+
+    def rollouts(self, end_id: int) -> list[Rollout]:
+        texts: list[tuple[list[int], list[float], list[bool]]] = [([], [], []) for _ in range(self.num)]
+        for step in self.steps:
+            for row, *parts in zip(*(column.tolist() for column in step), strict=True):
+                for column, part in zip(texts[row], parts, strict=True):
+                    column.append(part)
+        return [Rollout(ids, logps, owns, bool(ids) and ids[-1] == end_id) for ids, logps, owns in texts]

@@ -1,0 +1,153 @@
+"""GRPO end to end on a model of a few thousand weights, and the parts that are ours."""
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from holdfast.config import InputError
+from holdfast.config.rl import GrpoSettings, RlConfig
+from holdfast.records import context
+from holdfast.tokens import prompt_ids
+from holdfast.training.rl import RlPrompt, train_rl
+from holdfast.training.rl_sampling import sample
+from holdfast.training.rl_slips import Slips
+from holdfast.training.rl_trainer import group_mean, kl_to_go
+from holdfast.worlds.arithmetic import ArithmeticWorld, Size
+from holdfast.worlds.arithmetic_tokenizer import arithmetic_tokenizer
+
+WORLD = ArithmeticWorld(base=3, largest=Size(3, 1), max_attempts=2)
+TOKENIZER = arithmetic_tokenizer(WORLD)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("policy")
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=len(TOKENIZER), hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=2,
+        num_key_value_heads=2, tie_word_embeddings=True, initializer_range=0.3, pad_token_id=TOKENIZER.pad_token_id,
+        bos_token_id=TOKENIZER.bos_token_id, eos_token_id=TOKENIZER.eos_token_id,
+    )  # fmt: skip
+    LlamaForCausalLM(config).save_pretrained(path)
+    TOKENIZER.save_pretrained(path)
+    return path
+
+
+def asked(num):
+    rng = random.Random(1)
+    return [WORLD.draw(Size(2 + index % 2, 1), rng) for index in range(num)]
+
+
+def ids_of(products):
+    return [prompt_ids([context("user", WORLD.prompt(each))], TOKENIZER) for each in products]
+
+
+def options(**changes):
+    ends = {"end_id": TOKENIZER.eos_token_id, "pad_id": TOKENIZER.pad_token_id}
+    return {"max_new_tokens": 12, **ends, **changes}
+
+
+def test_greedy_sampling_is_transformers_own(folder):
+    model = LlamaForCausalLM.from_pretrained(folder).eval()
+    for prompt in ids_of(asked(4)):
+        ours = sample(model, [prompt], **options(temperature=0.0))[0].ids
+        theirs = model.generate(torch.tensor([prompt]), do_sample=False, max_new_tokens=12)[0, len(prompt) :].tolist()
+        assert ours == theirs
+
+
+def test_a_batch_of_uneven_prompts_samples_as_each_alone_and_knows_its_log_probabilities(folder):
+    model = LlamaForCausalLM.from_pretrained(folder).eval()
+    prompts = ids_of(asked(6))
+    together = sample(model, prompts, **options(temperature=0.0))
+    for prompt, rollout in zip(prompts, together, strict=True):
+        assert rollout.ids == sample(model, [prompt], **options(temperature=0.0))[0].ids
+        logits = model(torch.tensor([prompt + rollout.ids])).logits[0, len(prompt) - 1 : -1].log_softmax(-1)
+        expected = logits.gather(1, torch.tensor(rollout.ids)[:, None]).squeeze(1)
+        assert torch.allclose(torch.tensor(rollout.logps), expected, atol=1e-5)
+
+
+def test_sampling_is_repeatable(folder):
+    model = LlamaForCausalLM.from_pretrained(folder).eval()
+    prompts = ids_of(asked(5))
+    assert sample(model, prompts, **options(seed=3)) == sample(model, prompts, **options(seed=3))
+    assert sample(model, prompts, **options(seed=3)) != sample(model, prompts, **options(seed=4))
+
+
+def test_slips_change_steps_of_attempts_alone():
+    slips = Slips(WORLD, TOKENIZER, rate=0.5)
+    generator = torch.Generator().manual_seed(0)
+    vocabulary = TOKENIZER.get_vocab()
+    slips.start(4000, torch.device("cpu"))
+    rows = torch.arange(4000)
+    step = torch.full((4000,), vocabulary["b0.1:4"])
+    written = slips(rows, step, generator)
+    changed = written != step
+    assert 0.46 < changed.float().mean() < 0.54
+    words = {TOKENIZER.convert_ids_to_tokens(int(i)) for i in written[changed]}
+    assert words == {f"b0.1:{value}" for value in range(9) if value != 4}
+    check, again = (torch.full((4000,), vocabulary[word]) for word in ("check", "again"))
+    assert torch.equal(slips(rows, check, generator), check)
+    assert torch.equal(slips(rows, step, generator), step)
+    slips(rows, again, generator)
+    assert not torch.equal(slips(rows, step, generator), step)
+
+
+def test_environment_tokens_are_marked(folder):
+    model = LlamaForCausalLM.from_pretrained(folder).eval()
+    rollouts = sample(model, ids_of(asked(20)), **options(environment=Slips(WORLD, TOKENIZER, rate=0.9), seed=1))
+    assert any(not own for rollout in rollouts for own in rollout.own)
+    assert all(len(rollout.ids) == len(rollout.own) == len(rollout.logps) for rollout in rollouts)
+
+
+def test_kl_to_go_by_hand():
+    ratio, mask = torch.tensor([[1.0, 2.0, 4.0], [1.0, 1.0, 9.0]]), torch.tensor([[1, 0, 1], [1, 1, 0]])
+    assert kl_to_go(ratio, mask).tolist() == [[5.0, 4.0, 4.0], [2.0, 1.0, 0.0]]
+    assert group_mean(torch.tensor([1.0, 3.0, 5.0, 5.0]), 2).tolist() == [2.0, 2.0, 5.0, 5.0]
+
+
+def shortness(texts, answers, ended):
+    """A reward that any model can learn at once: stop early."""
+    assert len(texts) == len(answers) == len(ended)
+    return [1.0 / (1 + len(text.split())) for text in texts]
+
+
+@pytest.mark.parametrize("kl", ["loss_k3", "reward_k1"])
+def test_grpo_end_to_end(folder, tmp_path, kl):
+    config = RlConfig(
+        run=str(tmp_path / "run"),
+        model={"name": str(folder), "device": "cpu"},
+        rl=GrpoSettings(
+            steps=3, prompts_per_step=4, group=4, lr=1e-2, kl_weight=0.05, kl=kl, max_new_tokens=10, updates=1
+        ),
+        arithmetic={"base": 3, "largest": "3x1", "sizes": ["2x1", "3x1"], "num": 8},
+    )
+    prompts = [RlPrompt(WORLD.prompt(each), str(WORLD.value(each))) for each in asked(8)]
+    seen = []
+    result = train_rl(
+        config,
+        prompts,
+        shortness,
+        observe=lambda texts, *_: seen.append(len(texts)) or {"words": float(len(texts))},
+        environment=Slips(WORLD, TOKENIZER, 0.2),
+        say=lambda _: None,
+    )
+    before = LlamaForCausalLM.from_pretrained(folder).get_input_embeddings().weight
+    after = LlamaForCausalLM.from_pretrained(result).get_input_embeddings().weight
+    assert not torch.equal(before, after)
+    rows = [json.loads(line) for line in (tmp_path / "run" / "steps.jsonl").read_text().splitlines()]
+    assert [row["step"] for row in rows] == [1, 2, 3]
+    assert seen == [16, 16, 16]
+    assert {"reward", "words", "rollout_seconds", "step_time"} <= rows[0].keys()
+    assert ("kl" in rows[0]) == (kl == "loss_k3")
+    with pytest.raises(InputError, match="other settings"):
+        train_rl(config.model_copy(update={"extract": "boxed"}), prompts, shortness, say=lambda _: None)
+
+
+def test_settings_that_do_not_divide_are_refused():
+    with pytest.raises(ValueError, match="cannot be dealt"):
+        GrpoSettings(prompts_per_step=3, group=2, updates=4)
+    assert GrpoSettings(prompts_per_step=512, group=8, updates=4, micro_batch=64).passes_per_update == 16
