@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import dis
+import functools
 import signal
 import types
 from collections.abc import Callable, Iterator
@@ -42,12 +43,12 @@ def check_code(
     sandboxes = sandboxes or shared_sandboxes()
     judge = f"tests in {sandboxes.tier}"
     namespace: dict[str, Any] = {"__name__": "trusted_test"}
-    code = compile(test, "<trusted test>", "exec", dont_inherit=True, optimize=0)  # -O must not remove the assertions
+    code, read_names = _compiled(test)
     if trusted:
-        exec(compile(trusted, "<trusted text>", "exec", dont_inherit=True, optimize=0), namespace)
+        exec(_compiled(trusted)[0], namespace)
     with sandboxes.lease() as sandbox, sandbox.candidate(limits) as process:
         session = _Session(process)
-        borrowed = [name for name in _free_names(code) if name not in namespace and name != entry_point]
+        borrowed = [name for name in read_names if name not in namespace and name != entry_point]
         namespace.update({name: session.function(name) for name in (*borrowed, entry_point)})
         failure = _failure_of(lambda: _pass_test(session, candidate, code, namespace, entry_point))
     assert process.report is not None
@@ -136,6 +137,13 @@ def explained(reason: str, report: Report) -> str:
     if report.signal and not (report.stopped and report.signal == signal.SIGKILL):
         return f"its process died of {signal.Signals(report.signal).name}"
     return reason
+
+
+@functools.lru_cache(maxsize=512)  # one test judges many candidates
+def _compiled(source: str) -> tuple[types.CodeType, tuple[str, ...]]:
+    """Code of trusted text, and the names that it takes from elsewhere."""
+    code = compile(source, "<trusted>", "exec", dont_inherit=True, optimize=0)  # -O must not remove the assertions
+    return code, tuple(_free_names(code))
 
 
 def _free_names(code: types.CodeType) -> list[str]:

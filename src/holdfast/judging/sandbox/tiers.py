@@ -47,6 +47,11 @@ def readable_paths() -> list[str]:
     return sorted(path for path in {*LIBRARIES, *library} if os.path.exists(path))
 
 
+def open_to_all(path: str) -> bool:
+    """Whether any user may walk into this folder: a Python under /root is closed to the user that root drops to."""
+    return all(folder.stat().st_mode & 0o005 == 0o005 for folder in (Path(path), *Path(path).parents))
+
+
 def start_command(tier: Tier) -> list[str]:
     """What runs the zygote, to be followed by its settings. Isolated, no site packages, no bytecode written."""
     python = [interpreter(), "-I", "-S", "-B", "-c", START]

@@ -8,6 +8,7 @@ import json
 import os
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -17,7 +18,7 @@ from typing import Any, NamedTuple
 from holdfast.judging.sandbox.inside import landlock, literals
 from holdfast.judging.sandbox.inside.frames import HEADER
 from holdfast.judging.sandbox.limits import Limits
-from holdfast.judging.sandbox.tiers import INSIDE, Tier, missing, readable_paths, start_command
+from holdfast.judging.sandbox.tiers import INSIDE, Tier, missing, open_to_all, readable_paths, start_command
 
 START_SECONDS = REPORT_SECONDS = 20.0
 FIRST_USER = 1_500_000_000
@@ -217,6 +218,7 @@ def _settings(tier: Tier, control: int, canary: str) -> dict[str, Any]:
         "landlock": tier is Tier.LANDLOCK or (tier is Tier.BUBBLEWRAP and landlock.abi() > 0),
         "readable": readable_paths(),
         "own_processes": tier is Tier.BUBBLEWRAP,
+        "library_closed": root and tier is Tier.LANDLOCK and not open_to_all(sys.base_prefix),
     }
 
 

@@ -20,19 +20,21 @@ from typing import Any
 
 from . import child, landlock, limits, seccomp
 
-PRELOADED = """abc argparse array ast asyncio base64 binascii bisect builtins calendar cmath codecs collections
-collections.abc contextlib copy csv ctypes dataclasses datetime decimal difflib enum fractions functools hashlib heapq
-html encodings.idna inspect io itertools json keyword locale logging math mmap multiprocessing.pool numbers operator os os.path
-pathlib pickle pprint queue random re resource secrets shlex signal socket statistics string struct subprocess sys tempfile
-textwrap threading time traceback types typing unicodedata unittest urllib.parse uuid warnings weakref zlib""".split()
-"""What programs import most: forked children find it in memory, even where the library's folder is closed to them."""
+COMMON = """abc array bisect cmath collections collections.abc contextlib copy ctypes dataclasses datetime decimal enum
+fractions functools heapq io itertools json math numbers operator os random re statistics string struct sys time types
+typing zlib""".split()
+"""What programs import most: forked children find it in memory. Every further module makes every fork slower."""
+RARE = """argparse ast asyncio base64 binascii calendar codecs csv difflib encodings.idna hashlib html inspect keyword locale
+logging mmap multiprocessing.pool pathlib pickle pprint queue resource secrets shlex signal socket subprocess tempfile textwrap
+threading traceback unicodedata unittest urllib.parse uuid warnings weakref""".split()
+"""The rest of what programs import; loaded where the library's folder is closed to the user that we become."""
 
 
 def main(settings: dict[str, Any]) -> None:
     """Be confined, say so, serve until the trusted side goes."""
     control = socket.socket(fileno=settings["control"])
     sys.path = [path for path in sys.path if path != settings["here"]]
-    for name in PRELOADED:
+    for name in (*COMMON, *(RARE if settings["library_closed"] else ())):
         importlib.import_module(name)
     nothing = os.open("/dev/null", os.O_RDWR)
     filter_program = seccomp.build_filter() if settings["seccomp"] else None
