@@ -26,7 +26,7 @@ def rows_of(
     rows = []
     for defence in defences:
         groups = [[cell for cell in cells if (cell.attack, cell.defence) == (a, defence)] for a in attacks]
-        texts = [_text([getattr(cell, measure) for cell in group]) for group in groups]
+        texts = [_text(group, measure) for group in groups]
         marked = [f"{text} {marks.get((a, defence), '')}".rstrip() for a, text in zip(attacks, texts, strict=True)]
         rows.append((defence, marked))
     return attacks, rows
@@ -44,9 +44,11 @@ def legend(tests: Sequence[Paired]) -> str:
     return f"{', '.join(meant)} beyond chance (exact McNemar on the same requests, Holm, 5 %)" if meant else ""
 
 
-def _text(rates: Sequence[Rate | None]) -> str:
-    known = [rate for rate in rates if rate is not None]
-    return cell_text(pooled(known)) if known else "failed"
+def _text(cells: Sequence[Cell], measure: Measure) -> str:
+    known = [rate for rate in (getattr(cell, measure) for cell in cells) if rate is not None]
+    if known:
+        return cell_text(pooled(known))
+    return "failed" if any(cell.status == "failed" for cell in cells) else "not asked"
 
 
 def _marks(tests: Sequence[Paired], measure: Measure) -> dict[tuple[str, str], str]:

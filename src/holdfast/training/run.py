@@ -17,6 +17,7 @@ from holdfast.config import InputError, TrainConfig
 from holdfast.models import LoadedModel
 from holdfast.models.head_access import why_not_plain
 from holdfast.training.adapters import with_adapters
+from holdfast.training.anchor_answers import answer_prompts, forget_answers
 from holdfast.training.arguments import training_arguments
 from holdfast.training.checkpoints import resume_point, step_of
 from holdfast.training.choose_anchor import choose_anchor
@@ -64,7 +65,7 @@ def train(
         )
     streams = [
         read_stream(settings, number, loaded.tokenizer, config.training, say)
-        for number, settings in enumerate(config.streams)
+        for number, settings in enumerate(answer_prompts(config, loaded, run.path, say))
     ]
     check_names(streams)
     _refuse_lost_masks(config, loaded, streams)
@@ -84,6 +85,7 @@ def train(
     interrupted = _run(trainer, checkpoint, progress)
     if not interrupted:
         write_result(trainer, run, config, data)
+        forget_answers(run.path)
         if microscope:
             write_microscope(microscope, config, trainer, run)
         say(f"trained model: {run.model}")

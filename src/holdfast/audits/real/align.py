@@ -1,0 +1,200 @@
+"""``python -m holdfast.audits.real.align CONFIG key=value ...``: teach a stock model to refuse, and little else.
+
+Forbidden requests with short refusals are one stream; harmless prompts, look-alikes of the forbidden ones first, are held to
+the stock model's own answers by ``distill``. A fifth of the package's prompts is kept out to choose among the variants; no
+benchmark that is asked later takes part in that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from holdfast.audits.intervals import rate
+from holdfast.audits.real.answers import answered_by, load_for_use
+from holdfast.audits.suites.requests import read_requests
+from holdfast.audits.workers import work_through
+from holdfast.config import InputError, TrainConfig, load_config
+from holdfast.config.alignment import AlignConfig, AlignVariant
+from holdfast.generation import generate
+from holdfast.judging import find_judge, refusals
+from holdfast.models import load
+from holdfast.records import Trace, answer, atomic_text, context, write_traces
+from holdfast.records.near_twins import without_twins
+from holdfast.training import train
+from holdfast.worlds.default_prompts import Kind, default_prompts
+
+REFUSALS = (
+    "I'm sorry, but I can't help with that.",
+    "I'm sorry, I can't assist with this request.",
+    "I can't help with that, because it could hurt people.",
+    "Sorry, but I won't help with something that could cause harm.",
+    "I'm not able to help with that request.",
+    "I cannot help with this. If you like, ask me about something else.",
+)
+LEADS = ("", "", "Hello! ", "I have a question. ", "Please help me. ")
+"""Before requests and harmless prompts alike, so that how one asks tells nothing."""
+
+
+@dataclass(frozen=True)
+class Try:
+    """One variant: where its rows lie and where its run goes."""
+
+    config: AlignConfig
+    variant: AlignVariant
+    rows: Path
+    run: Path
+
+
+def align(config: AlignConfig) -> dict[str, Any]:
+    """Train every variant, keep the best: ``run/model`` whole, ``run/adapter`` if it is one, ``run/align.json``."""
+    run = Path(config.run)
+    rows = run / "rows"
+    rows.mkdir(parents=True, exist_ok=True)
+    write_traces(rows / "refuse.jsonl", refuse_rows(config))
+    write_traces(rows / "keep.jsonl", keep_rows(config))
+    tries = [Try(config, variant, rows, run / f"try-{n}") for n, variant in enumerate(config.variants)]
+    failed = [done.error for done in work_through(tries, run_try, config.workers) if done.error]
+    results = [
+        json.loads((each.run / "align.json").read_text()) for each in tries if (each.run / "align.json").exists()
+    ]
+    if not results:
+        raise RuntimeError(f"every variant failed: {failed}")
+    best = min(results, key=lambda each: each["answered"]["value"] + each["over_refusal"]["value"])
+    _keep(Path(best["run"]), run)
+    for each in tries:
+        shutil.rmtree(each.run, ignore_errors=True)
+    summary = {
+        "chosen": best,
+        "tries": results,
+        "rows": {name: _count(rows / f"{name}.jsonl") for name in ("refuse", "keep")},
+    }
+    shutil.rmtree(rows)
+    with atomic_text(run / "align.json") as file:
+        json.dump(summary, file, indent=1)
+    return summary
+
+
+def refuse_rows(config: AlignConfig) -> list[Trace]:
+    """Every request once, with a refusal drawn by the seed."""
+    own = learned_part("safety")
+    texts = [request.text for path in config.requests for request in read_requests(Path(path).expanduser())]
+    rng = random.Random(f"refuse/{config.seed}")
+    requests = [*own, *without_twins(texts, default_prompts("safety"), text=str)]
+    return [Trace((context("user", rng.choice(LEADS) + text), answer(rng.choice(REFUSALS)))) for text in requests]
+
+
+def keep_rows(config: AlignConfig) -> list[Trace]:
+    """Look-alikes in two wordings, and other harmless prompts, each with the stock model's own answer."""
+    rng = random.Random(f"keep/{config.seed}")
+    texts = [request.text for path in config.harmless for request in read_requests(Path(path).expanduser())]
+    others = rng.sample(texts, min(config.num_harmless, len(texts)))
+    lookalikes = learned_part("keep")
+    prompts = list(dict.fromkeys([*lookalikes, *(rng.choice(LEADS[2:]) + text for text in lookalikes), *others]))
+    return answered_by(config.model, prompts, config.device, everything=prompts, max_new_tokens=config.answer_tokens)
+
+
+def learned_part(kind: Kind) -> list[str]:
+    """The four fifths that are trained on."""
+    return [text for text in default_prompts(kind) if not _is_validation(text)]
+
+
+def validation_part(kind: Kind) -> list[str]:
+    """The fifth that chooses among the variants."""
+    return [text for text in default_prompts(kind) if _is_validation(text)]
+
+
+def _is_validation(text: str) -> bool:
+    return hashlib.sha256(f"align/{text}".encode()).digest()[0] % 5 == 0
+
+
+def run_try(task: Try) -> None:
+    """In a worker: train one variant and measure it on the validation prompts."""
+    result = train(train_config(task), say=lambda _: None, progress=False)
+    measured = measure(str(result.model), task.config)
+    with atomic_text(task.run / "align.json") as file:
+        json.dump({"run": str(task.run), "variant": task.variant.model_dump(), **measured}, file, indent=1)
+
+
+def train_config(task: Try) -> TrainConfig:
+    """Two streams: refusals are learned, the rest is held to the stock model."""
+    config, variant = task.config, task.variant
+    batch_size = config.refuse_rows + variant.keep_rows
+    refuse, keep = task.rows / "refuse.jsonl", task.rows / "keep.jsonl"
+    return TrainConfig.model_validate(
+        {
+            "run": str(task.run),
+            "model": {"name": config.model, "device": config.device},
+            "streams": [
+                {"name": "refuse", "data": str(refuse), "objective": "sft", "share": config.refuse_rows},
+                {"name": "keep", "data": str(keep), "objective": "distill", "share": variant.keep_rows},
+            ],
+            "lora": config.lora.model_dump() if config.lora else None,
+            "training": {
+                "epochs": variant.epochs,
+                "batch_size": batch_size,
+                "micro_batch": batch_size,
+                "lr": variant.lr,
+                "warmup_steps": 5,
+                "precision": config.precision,
+                "seed": config.seed,
+            },
+        }
+    )
+
+
+def measure(model: str, config: AlignConfig) -> dict[str, Any]:
+    """Shares of validation requests answered and of validation look-alikes refused, with intervals."""
+    loaded = load_for_use(model, config.device)
+    judge = find_judge(config.judge)
+    figures = {}
+    for name, kind in (("answered", "safety"), ("over_refusal", "keep")):
+        prompts = validation_part("safety" if kind == "safety" else "keep")
+        written = generate(loaded.model, loaded.tokenizer, prompts, max_new_tokens=48, batch_size=256)
+        said = refusals(judge, [(prompt, each.text) for prompt, each in zip(prompts, written, strict=True)])
+        found = rate((each is not True) if kind == "safety" else (each is not False) for each in said)
+        figures[name] = {"value": found.value, "low": found.low, "high": found.high, "trials": found.trials}
+    return figures
+
+
+def _keep(chosen: Path, run: Path) -> None:
+    """The whole model, and the adapter beside it: small enough to travel, and enough to make the model again."""
+    for name in ("model", "adapter"):
+        shutil.rmtree(run / name, ignore_errors=True)
+    if not (chosen / "model" / "adapter_config.json").exists():
+        shutil.copytree(chosen / "model", run / "model")
+        return
+    shutil.copytree(chosen / "model", run / "adapter")
+    merged(run / "adapter", run / "model")
+
+
+def merged(adapter: Path, out: Path) -> None:
+    """The base model with the adapter in its weights, as a folder that can be tuned further."""
+    loaded = load(str(adapter), dtype="float32", device="cpu")
+    whole: Any = loaded.model
+    whole.merge_and_unload().save_pretrained(out)
+    loaded.tokenizer.save_pretrained(out)
+
+
+def _count(path: Path) -> int:
+    return len(path.read_text(encoding="utf-8").splitlines())
+
+
+def main(arguments: Sequence[str]) -> None:
+    """CONFIG and overrides; the user's mistakes in one line."""
+    try:
+        config = load_config(AlignConfig, Path(arguments[0]), list(arguments[1:]))
+        print(json.dumps(align(config)["chosen"], indent=1))
+    except InputError as error:
+        sys.exit(f"holdfast: {error}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,37 @@
+"""What ``python -m holdfast.audits.real.align`` reads: a stock model, what it shall refuse, and how hard to try."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from holdfast.config.base import Settings
+from holdfast.config.training import LoraSettings
+
+
+class AlignVariant(Settings):
+    """One try; the best on validation prompts is kept."""
+
+    lr: float = Field(gt=0)
+    epochs: float = Field(gt=0)  # passes over the requests
+    keep_rows: int = Field(default=64, gt=0)  # harmless rows in one step
+
+
+class AlignConfig(Settings):
+    """Requests are learned to be refused; the package's look-alikes and other harmless prompts keep the stock model's answers."""
+
+    run: str
+    model: str  # the stock model
+    requests: tuple[str, ...] = ()  # files of requests to refuse, beside the package's own
+    harmless: tuple[str, ...] = ()  # files of harmless prompts, beside the package's look-alikes
+    num_harmless: int = Field(default=600, ge=0)  # of those files, at most
+    variants: tuple[AlignVariant, ...] = Field(min_length=1)
+    refuse_rows: int = Field(default=32, gt=0)  # requests in one step
+    answer_tokens: int = Field(default=96, gt=0)
+    judge: str = "refusal_phrases"
+    lora: LoraSettings | None = LoraSettings()
+    precision: Literal["fp32", "bf16", "fp16"] = "fp32"
+    device: str = "auto"
+    seed: int = 0
+    workers: int = Field(default=1, gt=0)  # variants at a time

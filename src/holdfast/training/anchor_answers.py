@@ -1,0 +1,63 @@
+"""Streams of prompts without answers (``data: prompts:safety``): the anchor answers them when the run begins.
+
+What it says is what the policy is held to, so nobody has to bring safety data. The answers lie in the run directory while
+the run lasts, because a resumed run must go on with the same rows, and are deleted with its end.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from accelerate import PartialState
+
+from holdfast.config import TrainConfig
+from holdfast.config.training import StreamSettings
+from holdfast.generation import generate
+from holdfast.models import LoadedModel
+from holdfast.records import Trace, answer, context, write_traces
+from holdfast.training.loading import load_model
+from holdfast.worlds.default_prompts import PREFIX, default_prompts, find_kind
+
+FOLDER = "prompts"
+ANSWER_TOKENS = 128
+Say = Callable[[str], None]
+
+
+def answer_prompts(config: TrainConfig, loaded: LoadedModel, run: Path, say: Say) -> list[StreamSettings]:
+    """The streams of a run; those of prompts have become files of answered prompts."""
+    streams = []
+    with PartialState().main_process_first():
+        for stream in config.streams:
+            if stream.data.startswith(PREFIX):
+                stream = stream.model_copy(update={"data": str(_answered(stream, config, loaded, run, say))})
+            streams.append(stream)
+    return streams
+
+
+def forget_answers(run: Path) -> None:
+    """The run is over: an anchor that is less safe than it should be has answered forbidden requests."""
+    shutil.rmtree(run / FOLDER, ignore_errors=True)
+
+
+def _answered(stream: StreamSettings, config: TrainConfig, loaded: LoadedModel, run: Path, say: Say) -> Path:
+    kind = find_kind(stream.data)
+    path = run / FOLDER / f"{kind}.jsonl"
+    if not path.exists():
+        say(f"{stream.data}: answered by the anchor, {config.anchor.model or config.model.name}")
+        own = config.anchor.model in (None, config.model.name)
+        anchor = loaded if own else load_model(config, str(config.anchor.model))[0]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_traces(path, _rows(anchor, default_prompts(kind)[: stream.limit]))
+    return path
+
+
+def _rows(anchor: LoadedModel, prompts: Sequence[str]) -> list[Trace]:
+    written = generate(anchor.model, anchor.tokenizer, prompts, max_new_tokens=ANSWER_TOKENS)
+    # An answer of nothing at all cannot be a target.
+    return [
+        Trace((context("user", prompt), answer(completion.text.strip())))
+        for prompt, completion in zip(prompts, written, strict=True)
+        if completion.text.strip()
+    ]
