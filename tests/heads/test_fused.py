@@ -29,12 +29,16 @@ POSITION = torch.tensor([0, 1, 2, 3, 4, 5, 6, 0, 1, 2, 3])
 SCALE = torch.linspace(0.01, 0.2, NUM, dtype=torch.float64)
 
 
-def bound(name: str) -> Callable[[TokenStats, slice], Tensor]:
+def bound_to(name: str, position: Tensor, role: Tensor) -> Callable[[TokenStats, slice], Tensor]:
     """The registered objective, given the role and position it asks for."""
     function = objectives.REGISTRY[name]
-    given = {"role": ROLE, "position": POSITION}
+    given = {"role": role, "position": position}
     takes = [each for each in given if each in inspect.signature(function).parameters]
     return lambda stats, rows: function(stats, **{each: given[each][rows] for each in takes})
+
+
+def bound(name: str) -> Callable[[TokenStats, slice], Tensor]:
+    return bound_to(name, POSITION, ROLE)
 
 
 def nll(stats: TokenStats, rows: slice) -> Tensor:

@@ -5,6 +5,7 @@ A thread takes four neighbouring columns at a time and keeps one running maximum
 bytes, a quarter more exponentials than columns, and sums that merge only once, at the end of the row.
 """
 
+# mypy: disable-error-code="no-untyped-def,untyped-decorator"
 from __future__ import annotations
 
 import triton
@@ -24,7 +25,7 @@ FAR = tl.constexpr(-60.0)  # exp(-d) of a column with d below this would not fit
 
 
 @triton.jit
-def _rise(x, columns, peak, top):  # type: ignore[no-untyped-def]
+def _rise(x, columns, peak, top):
     """The running maxima with four more columns each, and where they first were."""
     highest = tl.max(x, 1)
     higher = highest > peak
@@ -33,19 +34,19 @@ def _rise(x, columns, peak, top):  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def _whole(x, factor):  # type: ignore[no-untyped-def]
+def _whole(x, factor):
     """A sum over all threads; one whose columns are all switched off (factor 0) may hold anything."""
     return tl.sum(tl.where(factor > 0, x * factor, 0.0), 0)
 
 
 @triton.jit
-def _first(top, peak, highest, num_vocab):  # type: ignore[no-untyped-def]
+def _first(top, peak, highest, num_vocab):
     """The lowest column among the threads that hold the maximum. In range even if the row is not a number."""
     return tl.minimum(tl.min(tl.where(peak == highest, top, NO_COLUMN), 0), num_vocab - 1)
 
 
 @triton.jit
-def _expm1(x):  # type: ignore[no-untyped-def]
+def _expm1(x):
     """exp(x) - 1 to float32 precision: Taylor up to x^7 where the subtraction would cancel."""
     series = 1 + x * (1 / 6) * (1 + x * (1 / 7))
     series = 1 + x * (1 / 3) * (1 + x * (1 / 4) * (1 + x * (1 / 5) * series))
@@ -53,14 +54,14 @@ def _expm1(x):  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def _log1p(x):  # type: ignore[no-untyped-def]
+def _log1p(x):
     """log(1 + x) to float32 precision (Kahan's correction of the rounding of 1 + x)."""
     one_more = 1 + x
     return tl.where(one_more == 1, x, tl.log(one_more) * (x / tl.where(one_more == 1, 1.0, one_more - 1)))
 
 
 @triton.jit
-def measure_rows(  # type: ignore[no-untyped-def]
+def measure_rows(
     a_ptr,
     b_ptr,
     targets_ptr,
@@ -166,7 +167,7 @@ def measure_rows(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def _slope(ptr, row, scale, USED: tl.constexpr):  # type: ignore[no-untyped-def]
+def _slope(ptr, row, scale, USED: tl.constexpr):
     """d loss / d statistic of a row, or 0 where the objective does not read it."""
     slope = scale * 0
     if USED:
@@ -175,7 +176,7 @@ def _slope(ptr, row, scale, USED: tl.constexpr):  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def differentiate_rows(  # type: ignore[no-untyped-def]
+def differentiate_rows(
     a_ptr,
     b_ptr,
     targets_ptr,

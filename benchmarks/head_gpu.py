@@ -1,0 +1,274 @@
+"""The head on a GPU: csft_pa forward and backward against the floor of its four products, and against Liger's kernels.
+
+    python -m benchmarks.head_gpu [--json FILE] [--tune]
+
+8,192 tokens in bf16 on heads of real shapes. Everything is measured in one run: medians between CUDA events, the cache
+emptied before each; the floor is cuBLAS on whole arrays, each product once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from benchmarks.gpu_clock import kernels, machine, milliseconds, peak_bytes
+from holdfast import objectives
+from holdfast.heads import Group, Reference, TokenStats, fused_loss, token_stats
+
+NUM_TOKENS = 8192
+LIGER_CHUNKS = (1, 4, 8, 16)  # of its chunk_mem_const; 1 is its default
+
+
+@dataclass(frozen=True)
+class Goal:
+    floor: float
+    liger_sft: float
+    liger_jsd: float
+    peak: float = 0.1
+
+
+@dataclass(frozen=True)
+class Shape:
+    name: str
+    width: int
+    num_vocab: int
+    goal: Goal
+
+
+SHAPES = (
+    Shape("Llama-3-8B", 4096, 128256, Goal(1.12, 1.40, 0.55)),
+    Shape("Qwen2.5-7B", 3584, 152064, Goal(1.12, 1.40, 0.55)),
+    Shape("SmolLM2-135M", 576, 49152, Goal(1.60, 1.25, 0.15)),
+)
+
+
+class Case:
+    """Policy and anchor at the same tokens: logits of standard deviation 2.5 that differ by 0.35."""
+
+    def __init__(self, shape: Shape, num_tokens: int = NUM_TOKENS, device: str = "cuda") -> None:
+        random = torch.Generator(device).manual_seed(0)
+
+        def normal(rows: int, size: float) -> Tensor:
+            drawn = torch.randn(rows, shape.width, generator=random, device=device, dtype=torch.bfloat16)
+            return drawn.mul_(size)
+
+        self.shape = shape
+        self.hidden = normal(num_tokens, 1.0).requires_grad_()
+        self.weight = normal(shape.num_vocab, 2.5 / shape.width**0.5).requires_grad_()
+        self.ref_hidden = self.hidden.detach() + normal(num_tokens, 0.1)
+        self.ref_weight = self.weight.detach() + normal(shape.num_vocab, 0.25 / shape.width**0.5)
+        self.targets = torch.randint(shape.num_vocab, (num_tokens,), generator=random, device=device)
+        self.position = torch.arange(num_tokens, device=device) % 200
+        self.scale = torch.full((num_tokens,), 1 / num_tokens, device=device)
+
+    def objective(self, stats: TokenStats, rows: slice) -> Tensor:
+        return objectives.csft_pa(stats, position=self.position[rows])
+
+    def anchor(self) -> dict[str, Any]:
+        return {"ref_hidden": self.ref_hidden, "ref_weight": self.ref_weight}
+
+    def group(self, shared: bool = False) -> Group:
+        reference = Reference(hidden=self.ref_hidden, weight=None if shared else self.ref_weight)
+        want = objectives.stats_read("csft_pa")
+        return Group(0, len(self.targets), self.objective, reference, want=want)
+
+    def ours(self, *, lora: bool = False, **options: Any) -> tuple[Tensor, ...]:
+        """Forward and backward of csft_pa; ``lora``: a frozen head, shared with the anchor."""
+        weight = self.weight.detach() if lora else self.weight
+        group = self.group(shared=lora)
+        loss = fused_loss(self.hidden, weight, self.targets, [group], scale=self.scale, **options).loss
+        return torch.autograd.grad(loss, (self.hidden,) if lora else (self.hidden, self.weight))
+
+    def reference(self) -> tuple[Tensor, ...]:
+        """The same on whole logits under autograd."""
+        want = objectives.stats_read("csft_pa")
+        stats = token_stats(self.hidden, self.weight, self.targets, **self.anchor(), want=want, backend="reference")
+        loss = self.objective(stats, slice(None)).mean()
+        return torch.autograd.grad(loss, (self.hidden, self.weight))
+
+    def liger_sft(self, chunk: int) -> tuple[Tensor, ...]:
+        """Plain SFT by Liger's fused linear cross-entropy."""
+        from liger_kernel.ops.fused_linear_cross_entropy import LigerFusedLinearCrossEntropyFunction as Function
+
+        found = Function.apply(
+            self.hidden, self.weight, self.targets, None, None, -100, 0.0, 0.0, "mean",
+            None, False, None, False, False, False, None, None, chunk,
+        )  # fmt: skip
+        loss = found[0] if isinstance(found, tuple) else found
+        return torch.autograd.grad(loss, (self.hidden, self.weight))
+
+    def liger_jsd(self) -> tuple[Tensor, ...]:
+        """Policy and teacher by Liger's fused linear Jensen-Shannon divergence."""
+        from liger_kernel.ops.fused_linear_jsd import LigerFusedLinearJSDFunction as Function
+
+        loss = Function.apply(self.hidden, self.weight, self.ref_hidden, self.ref_weight)
+        return torch.autograd.grad(loss, (self.hidden, self.weight))
+
+    def floor(self, logits: torch.dtype, *, lora: bool = False) -> Callable[[], None]:
+        """Policy forward, anchor forward, and two products back (one for a frozen head), each on whole arrays."""
+        hidden, weight = self.hidden.detach(), self.weight.detach()
+        out = torch.empty(len(hidden), len(weight), dtype=logits, device="cuda")
+        grad = torch.randn(len(hidden), len(weight), dtype=torch.bfloat16, device="cuda")
+        grad_hidden, grad_weight = torch.empty_like(hidden), torch.empty_like(weight)
+
+        def forward(left: Tensor, right: Tensor) -> None:
+            if logits is torch.float32:
+                torch.mm(left, right.t(), out_dtype=torch.float32, out=out)
+            else:
+                torch.mm(left, right.t(), out=out)
+
+        def work() -> None:
+            forward(hidden, weight)
+            forward(self.ref_hidden, self.ref_weight)
+            torch.mm(grad, weight, out=grad_hidden)
+            if not lora:
+                torch.mm(grad.t(), hidden, out=grad_weight)
+
+        return work
+
+
+def measure(shape: Shape) -> dict[str, Any]:
+    """Milliseconds and bytes of everything on one head. What fails is named and leaves the rest standing."""
+    case = Case(shape)
+    found: dict[str, Any] = {"head": shape.name, "width": shape.width, "num_vocab": shape.num_vocab}
+    with attempt(found, "active share"):
+        stats = token_stats(case.hidden.detach(), case.weight.detach(), case.targets, **case.anchor())
+        found["active share"] = round((stats.top != stats.need("top_ref")).float().mean().item(), 3)
+    for name, work in works(case):
+        with attempt(found, name):
+            found[name] = round(milliseconds(work), 3)
+    with attempt(found, "ours, host ahead"):
+        found["ours, host ahead"] = round(milliseconds(case.ours, ahead=True), 3)
+    for rows in (512, 1024, 2048, 4096):
+        with attempt(found, f"ours, chunks of {rows}"):
+            found[f"ours, chunks of {rows}"] = round(milliseconds(lambda n=rows: case.ours(chunk_tokens=n), runs=5), 3)  # type: ignore[misc]
+    with attempt(found, "liger sft"):
+        chunks = {chunk: milliseconds(lambda n=chunk: case.liger_sft(n), runs=5) for chunk in LIGER_CHUNKS}  # type: ignore[misc]
+        found["liger sft by chunk"] = {str(chunk): round(value, 3) for chunk, value in chunks.items()}
+        found["liger sft"] = round(min(chunks.values()), 3)
+    with attempt(found, "liger jsd"):
+        found["liger jsd"] = round(milliseconds(case.liger_jsd, runs=3, warm_up=1), 3)
+    for name, call in (("ours", case.ours), ("lora", lambda: case.ours(lora=True)), ("reference", case.reference)):
+        with attempt(found, f"peak bytes, {name}"):
+            found[f"peak bytes, {name}"] = peak_bytes(call)
+    with attempt(found, "kernels"):
+        found["kernels"] = kernels(case.ours)
+    return found
+
+
+def works(case: Case) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Made one at a time: a floor keeps whole logits alive."""
+    yield "floor", case.floor(torch.bfloat16)
+    yield "floor, float32 logits", case.floor(torch.float32)
+    yield "ours", case.ours
+    yield "chunked", lambda: case.ours(backend="chunked")
+    yield "lora floor", case.floor(torch.bfloat16, lora=True)
+    yield "lora", lambda: case.ours(lora=True)
+    yield "floor again", case.floor(torch.bfloat16)
+
+
+@contextmanager
+def attempt(found: dict[str, Any], name: str) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # a benchmark of several peers goes on without the one that is broken
+        found[f"failed: {name}"] = f"{type(error).__name__}: {error}"[:300]
+        traceback.print_exc(limit=4)
+        torch.cuda.empty_cache()
+
+
+def ratios(found: dict[str, Any], goal: Goal) -> list[dict[str, Any]]:
+    """The figures with goals, of one head."""
+    pairs = [
+        ("csft_pa / floor of its 4 products", "ours", "floor", goal.floor),
+        ("csft_pa / Liger fused linear CE", "ours", "liger sft", goal.liger_sft),
+        ("csft_pa / Liger fused linear JSD", "ours", "liger jsd", goal.liger_jsd),
+        ("peak bytes / reference", "peak bytes, ours", "peak bytes, reference", goal.peak),
+        ("frozen, shared head / floor of its 3 products", "lora", "lora floor", None),
+    ]
+    return [
+        {"head": found["head"], "ratio": name, "measured": round(found[one] / found[other], 3), "goal": limit}
+        for name, one, other, limit in pairs
+        if one in found and other in found
+    ]
+
+
+def tune() -> list[dict[str, Any]]:
+    """Launch settings of the two kernels on one chunk of each vocabulary, as a share of what memory could move."""
+    from holdfast.heads import triton_chunk
+
+    rows: list[dict[str, Any]] = [{"kernel": "copy", "GB/s": _copy_rate()}]
+    for shape in SHAPES:
+        for name in ("MEASURE", "DIFFERENTIATE"):
+            kept = dict(getattr(triton_chunk, name))
+            for block, warps, tiles in ((1024, 4, 8), (2048, 8, 4), (2048, 4, 4), (4096, 8, 2)):
+                settings = {"BLOCK": block, "num_warps": warps} | ({"TILES": tiles} if "TILES" in kept else {})
+                getattr(triton_chunk, name).update(settings)
+                rows.append({"head": shape.name, "kernel": name, **settings, "GB/s": _rate(shape, name)})
+            getattr(triton_chunk, name).update(kept)
+    return rows
+
+
+def _copy_rate() -> int:
+    """What device memory moves, bytes read and written."""
+    source = torch.empty(2**31, dtype=torch.uint8, device="cuda")
+    target = torch.empty_like(source)
+    return round(2 * source.nbytes / milliseconds(lambda: target.copy_(source)) / 1e6)
+
+
+def _rate(shape: Shape, name: str) -> int:
+    """Bytes that one kernel must move in a chunk over its time."""
+    from holdfast.heads.triton_chunk import TritonChunk
+    from holdfast.heads.want import Want
+
+    num_rows = 1024
+    want = Want(frozenset({"logp_ref", "kl", "delta", "top_ref"}), live=True, soften=None)
+    device = torch.device("cuda")
+    chunk = TritonChunk(want, num_rows, shape.num_vocab, torch.float32, device)
+    for each in "ab":
+        chunk.map(each).normal_()
+    targets = torch.randint(shape.num_vocab, (num_rows,), device=device)
+    size = num_rows * shape.num_vocab
+    if name == "MEASURE":
+        return round(8 * size / milliseconds(lambda: chunk.measure(targets, None), ahead=True) / 1e6)
+    chunk.measure(targets, None)
+    slopes = {each: torch.randn(num_rows, device=device) for each in ("logp", "kl", "delta")}
+    out = torch.empty(num_rows, shape.num_vocab, dtype=torch.bfloat16, device=device)
+    return round(10 * size / milliseconds(lambda: chunk.gradient(slopes, out=out), ahead=True) / 1e6)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--json", metavar="FILE", help="write everything there")
+    parser.add_argument("--tune", action="store_true", help="also time launch settings of the kernels")
+    options = parser.parse_args()
+    everything: dict[str, Any] = {"machine": machine(), "heads": [], "ratios": []}
+    print(json.dumps(everything["machine"]), flush=True)
+    if options.tune:
+        with attempt(everything, "tune"):
+            everything["tune"] = tune()
+            print("\n".join(json.dumps(row) for row in everything["tune"]), flush=True)
+    for shape in SHAPES:
+        found = measure(shape)
+        everything["heads"].append(found)
+        everything["ratios"] += ratios(found, shape.goal)
+        print(json.dumps(found, indent=1), flush=True)
+        torch.cuda.empty_cache()
+        if options.json:
+            Path(options.json).write_text(json.dumps(everything, indent=1) + "\n", encoding="utf-8")
+    for row in everything["ratios"]:
+        limit = "" if row["goal"] is None else f"   goal <= {row['goal']:.2f}"
+        print(f"{row['head']:14} {row['ratio']:48} {row['measured']:.3f}{limit}")
+
+
+if __name__ == "__main__":
+    main()
