@@ -5,9 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.config import InputError
+from holdfast.diagnostics.attempts import lexical_splitter
+from holdfast.diagnostics.extractors import numbers
 from holdfast.records import Role
 from holdfast.tokens import tokenize
+from holdfast.worlds import world_traces
 from holdfast.worlds.arithmetic import ArithmeticWorld, Product, Size
+from holdfast.worlds.arithmetic_text import text_problems, text_rows
 from holdfast.worlds.arithmetic_tokenizer import arithmetic_tokenizer
 from holdfast.worlds.arithmetic_writing import Mix, Writer, corpus, plain_sft, problems, reflection_sft, write
 
@@ -114,3 +118,29 @@ def test_sizes_are_read_or_refused():
             Size.read(bad)
     with pytest.raises(InputError, match="goes up to 9x1"):
         MICRO.draw(Size(10, 1), random.Random(0))
+
+
+def test_the_papers_own_form():
+    trace = text_rows("plain", [Size(2, 2)], 1)[0]
+    asked, answered = trace.turns[0].visible, trace.turns[1].visible
+    a, b = (int(word) for word in asked.removeprefix("Calculate ").removesuffix(". Think step by step.").split(" * "))
+    assert answered.endswith(f"The answer is {a * b}.")
+    split = lexical_splitter(numbers)
+    for row in text_rows("reflection", [Size(4, 5), Size(5, 4)], 40):
+        a, b = (int(word) for word in row.turns[0].visible.split(".")[0].removeprefix("Calculate ").split(" * "))
+        found = split(row.turns[1].visible, True)
+        assert len(found.answers) == 2
+        assert found.answers[-1] == str(a * b)
+    wrong_first = [
+        split(row.turns[1].visible, True) for row in text_rows("reflection", [Size(3, 3)], 30, corrective=1.0)
+    ]
+    assert all(found.answers[0] != found.answers[1] for found in wrong_first)
+    assert text_problems([Size(3, 3)], 2)[0][0].startswith("Calculate ")
+
+
+def test_rows_by_name():
+    assert len(world_traces("world:arithmetic/text/reflection/4x5+5x4", limit=3).traces) == 3
+    assert world_traces("world:arithmetic/plain/4x1", limit=2).format == "world"
+    for bad in ("world:arithmetic/plain", "world:arithmetic/text/corpus/4x4", "world:arithmetic/odd/4x4"):
+        with pytest.raises(InputError, match="expected world:arithmetic"):
+            world_traces(bad)
