@@ -45,6 +45,7 @@ class SafetyGapConfig(Settings):
     num_measurements: int = Field(default=10, gt=1)  # along training
     max_new_tokens: int = Field(default=64, gt=0)
     eval_batch: int = Field(default=64, gt=0)
+    keep_models: bool = False  # of every training; else only its figures stay
 
     @field_validator("model", mode="before")
     @classmethod

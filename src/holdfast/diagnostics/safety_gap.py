@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -83,6 +84,8 @@ def safety_gap(config: SafetyGapConfig, *, on_progress: Callable[[int, int], Non
             results.append(run_arm(task, arm))
             with atomic_text(path) as file:
                 json.dump(results[-1].row(), file, indent=1)
+            if not config.keep_models:
+                shutil.rmtree(_work_folder(config, arm))
         if on_progress is not None:
             on_progress(number + 1, len(planned))
     return results
@@ -90,7 +93,7 @@ def safety_gap(config: SafetyGapConfig, *, on_progress: Callable[[int, int], Non
 
 def run_arm(task: GapTask, arm: Arm) -> ArmResult:
     """Make the traces, train, measure along the way and at the end."""
-    config, folder = task.config, Path(task.config.run) / "work" / arm.key
+    config, folder = task.config, _work_folder(task.config, arm)
     folder.mkdir(parents=True, exist_ok=True)
     start = _loaded(config, config.model.name, arm.init)
     made = task.training_traces(arm.seed, start)
@@ -112,6 +115,10 @@ def run_arm(task: GapTask, arm: Arm) -> ArmResult:
     else:
         behaviour = behave(trained, probes, task, arm.context, seed=arm.seed)
     return ArmResult(arm, meter.curve, behaviour, made.error_rate)
+
+
+def _work_folder(config: SafetyGapConfig, arm: Arm) -> Path:
+    return Path(config.run) / "work" / arm.key
 
 
 class Meter(TrainerCallback):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -32,6 +34,29 @@ class Identity(NamedTuple):
 
 def gradient_identity(model: Any, rows: Sequence[TokenRow]) -> Identity:
     """The model should be in float64. Sums, not means: both objectives share one denominator (MATH §2)."""
+    with _norms_in_double(model):
+        return _identity(model, rows)
+
+
+@contextmanager
+def _norms_in_double(model: Any) -> Iterator[None]:
+    """transformers' RMSNorm computes in float32 whatever the model's precision: seven digits are not an identity."""
+    norms = [module for module in model.modules() if hasattr(module, "variance_epsilon")]
+
+    def exact(hidden: Tensor, norm: Any) -> Tensor:
+        scaled: Tensor = hidden * torch.rsqrt(hidden.pow(2).mean(-1, keepdim=True) + norm.variance_epsilon)
+        return norm.weight * scaled
+
+    for norm in norms:
+        norm.forward = partial(exact, norm=norm)
+    try:
+        yield
+    finally:
+        for norm in norms:
+            del norm.__dict__["forward"]
+
+
+def _identity(model: Any, rows: Sequence[TokenRow]) -> Identity:
     assert not model.training
     stats, role = _statistics(model, rows)
     parameters = [weight for weight in model.parameters() if weight.requires_grad]

@@ -1,0 +1,164 @@
+"""GRPO with ``<UNDO>`` through TRL: soft and hard rollouts, the reward, and what shaping can and cannot do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from generation.undo_models import UNDO, scripts, small_llama, training_logits
+from holdfast.config.rl import RlConfig
+from holdfast.generation import UndoLimits
+from holdfast.models import add_tokens, load
+from holdfast.training.rl import RlPrompt, train_rl
+from holdfast.training.shaping import group_advantages, returns_to_go, shaping
+from holdfast.training.undo_rl import UndoRl, hard_inputs
+
+ASKED = [RlPrompt("copy : sun river", "sun river"), RlPrompt("copy : lamp bird", "lamp bird")]
+
+
+@pytest.fixture(scope="module")
+def undoing(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """tiny:aligned that writes ``<UNDO>`` now and then: its row points the way of a common word's."""
+    folder = tmp_path_factory.mktemp("model")
+    loaded = load("tiny:aligned", device="cpu")
+    (undo,) = add_tokens(loaded.model, loaded.tokenizer)
+    with torch.no_grad():
+        weight = loaded.model.get_input_embeddings().weight
+        weight[undo] = 0.9 * weight[loaded.tokenizer.convert_tokens_to_ids("river")]
+    loaded.model.save_pretrained(folder)
+    loaded.tokenizer.save_pretrained(folder)
+    return str(folder)
+
+
+def config(run: Path, model: str, steps: int = 2) -> RlConfig:
+    rl = {"steps": steps, "prompts_per_step": 2, "group": 4, "lr": 1e-3, "kl_weight": 0.0, "max_new_tokens": 8}
+    return RlConfig.model_validate(
+        {"run": str(run), "model": {"name": model, "device": "cpu"}, "data": "given", "rl": {**rl, "temperature": 1.5}}
+    )
+
+
+def overlap(responses: Sequence[str], answers: Sequence[str], ended: Sequence[bool]) -> list[float]:
+    """A reward that varies: the share of right words."""
+    return [
+        len(set(text.split()) & set(right.split())) / 2 + 0.1 * done
+        for text, right, done in zip(responses, answers, ended, strict=True)
+    ]
+
+
+def quietly(_: str) -> None:
+    pass
+
+
+def weights(folder: Path) -> torch.Tensor:
+    return torch.cat([each.flatten() for each in load_file(folder / "model.safetensors").values()])
+
+
+@pytest.mark.parametrize("context", ["soft", "hard"])
+def test_it_trains_and_pays_for_undos(undoing: str, tmp_path: Path, context: str) -> None:
+    rewarded: list[tuple[str, float]] = []
+
+    def reward(responses: Sequence[str], answers: Sequence[str], ended: Sequence[bool]) -> list[float]:
+        scores = overlap(responses, answers, ended)
+        rewarded.extend(zip(responses, scores, strict=True))
+        return scores
+
+    undo = UndoRl(cost=0.1, context=context)  # type: ignore[arg-type]
+    model = train_rl(config(tmp_path / "run", undoing), ASKED, reward, undo=undo, say=quietly)
+    assert len(rewarded) == 16
+    assert not any("<UNDO>" in text for text, _ in rewarded)
+    before = weights(Path(undoing))
+    assert not torch.equal(weights(model), before)
+
+
+def test_the_reward_is_for_what_is_left_less_the_cost() -> None:
+    loaded = load("tiny:aligned", device="cpu")
+    (undo,) = add_tokens(loaded.model, loaded.tokenizer)
+    sun, river, lamp = loaded.tokenizer("sun river lamp", add_special_tokens=False)["input_ids"]
+    seen: list[str] = []
+
+    def right(responses: Sequence[str], answers: Sequence[str], ended: Sequence[bool]) -> list[float]:
+        seen.extend(responses)
+        return [float(text == answer and done) for text, answer, done in zip(responses, answers, ended, strict=True)]
+
+    score = UndoRl(cost=0.25).reward_function(right, loaded.tokenizer)
+    end = loaded.tokenizer.eos_token_id
+    answers = [[sun, lamp, undo, river, end], [sun, river, end], [sun, river], [sun, undo, end]]
+    assert score(completion_ids=answers, answer=["sun river"] * 4) == [0.75, 1.0, 0.0, -0.25]
+    assert seen == ["sun river", "sun river", "sun river", ""]
+
+
+def test_hard_inputs_are_those_of_supervised_training() -> None:
+    """Left-padded prompts, right-padded completions: the same logits as the mask of a row by itself."""
+    model, prompts = small_llama("sdpa"), [[1, 5, 6], [1, 7]]
+    answers = [scripts(1, 6, seed=1)[0], scripts(1, 4, seed=2)[0]]
+    ids = torch.tensor([[*prompts[0], *answers[0]], [0, *prompts[1], *answers[1], 0, 0]])
+    given = torch.tensor([[1] * 9, [0, *[1] * 6, 0, 0]])
+    mask, positions = hard_inputs(ids, given, 3, UNDO)
+    with torch.no_grad():
+        logits = model(input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=False).logits
+    for row, (prompt, answer) in enumerate(zip(prompts, answers, strict=True)):
+        expected = training_logits(model, prompt, answer, "hard")
+        assert (logits[row, 3 : 3 + len(answer)] - expected).abs().max() < 1e-12
+
+
+def test_shaping_with_one_scalar_per_trajectory_does_nothing(undoing: str, tmp_path: Path) -> None:
+    """Through TRL: the telescoped sum is -Phi(prompt) for all answers to a prompt, and the weights come out the same."""
+    found = []
+    for potential in (0.0, 3.0):
+
+        def shaped(
+            responses: Sequence[str], answers: Sequence[str], ended: Sequence[bool], potential: float = potential
+        ) -> list[float]:
+            states = [potential * torch.rand(1, 5, dtype=torch.float64) for _ in responses]
+            for state, answer in zip(states, answers, strict=True):
+                state[0, 0] = potential * len(answer)  # of the first state, which the prompt alone decides
+            extra = [float(shaping(state).sum()) for state in states]
+            return [score + more for score, more in zip(overlap(responses, answers, ended), extra, strict=True)]
+
+        run = config(tmp_path / f"run{potential}", undoing)
+        found.append(weights(train_rl(run, ASKED, shaped, undo=UndoRl(limits=UndoLimits(4)), say=quietly)))
+    assert not torch.equal(found[0], weights(Path(undoing))), "the runs did train"
+    assert (found[0] - found[1]).abs().max() < 1e-4
+
+
+def test_shaping_cancels_in_the_group_and_not_in_returns_to_go() -> None:
+    rewards = torch.tensor([[0.0, 0.0, 1.0], [0.0, 0.0, 0.0], [0.0, 0.0, 1.0]], dtype=torch.float64)
+    potentials = torch.tensor([[0.4, 0.9, 0.2], [0.4, 0.1, 0.7], [0.4, 0.5, 0.5]], dtype=torch.float64)
+    extra = shaping(potentials)
+    plain, shaped = (group_advantages(each.sum(1)) for each in (rewards, rewards + extra))
+    assert torch.allclose(plain, shaped, atol=1e-12)
+    taken_off = returns_to_go(rewards) - returns_to_go(rewards + extra)
+    assert torch.allclose(taken_off, potentials, atol=1e-12)
+
+
+def test_with_per_token_returns_the_gradient_is_the_same_on_average_and_less_noisy() -> None:
+    """Two binary choices, the second pays 1 when both are 1; every trajectory enumerated, Phi = the value of the state."""
+    logits = torch.tensor([0.3, -0.2, 0.5], dtype=torch.float64, requires_grad=True)  # first choice, second after 0, 1
+    value = {0: 0.0, 1: float(torch.sigmoid(logits[2]))}
+    start = float(torch.sigmoid(logits[0])) * value[1]
+    means, spreads = [], []
+    for use in (False, True):
+        gradients, chances = [], []
+        for first in (0, 1):
+            for second in (0, 1):
+                rewards = torch.tensor([[0.0, float(first and second)]], dtype=torch.float64)
+                if use:
+                    rewards = rewards + shaping(torch.tensor([[start, value[first]]], dtype=torch.float64))
+                logp = torch.stack(
+                    [
+                        torch.nn.functional.logsigmoid((2 * choice - 1) * logits[index])
+                        for choice, index in ((first, 0), (second, 1 + first))
+                    ]
+                )
+                (gradient,) = torch.autograd.grad((logp * returns_to_go(rewards)[0]).sum(), logits)
+                gradients.append(gradient)
+                chances.append(float(logp.sum().exp()))
+        stacked, weight = torch.stack(gradients), torch.tensor(chances, dtype=torch.float64)[:, None]
+        means.append((weight * stacked).sum(0))
+        spreads.append(float((weight * (stacked - means[-1]).pow(2)).sum()))
+    assert torch.allclose(means[0], means[1], atol=1e-15)
+    assert spreads[1] < 0.7 * spreads[0]
