@@ -65,15 +65,14 @@ def _cluster(num_workers: int) -> Iterator[Any]:
         yield ray
         return
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
-    address = os.environ.get("RAY_ADDRESS")
-    try:
-        if address:
+    if address := os.environ.get("RAY_ADDRESS"):
+        try:
             ray.init(address=address, **quiet)
-        else:
-            size = {"num_cpus": num_workers, "object_store_memory": OBJECT_STORE_BYTES}
-            ray.init(address="local", include_dashboard=False, **size, **quiet)
-    except (ConnectionError, ValueError) as error:
-        raise InputError(f"engine ray: no cluster at RAY_ADDRESS={address}: {error}") from None
+        except Exception as error:  # of many kinds, by what is wrong with the address
+            raise InputError(f"engine ray: no cluster at RAY_ADDRESS={address}: {error}") from None
+    else:
+        size = {"num_cpus": num_workers, "object_store_memory": OBJECT_STORE_BYTES}
+        ray.init(address="local", include_dashboard=False, **size, **quiet)
     try:
         with redirect_stdout(sys.stderr):  # Ray tells of dead workers on stdout, where `--json -` writes
             yield ray
