@@ -67,7 +67,7 @@ def gradient_parts(policy: Tensor, anchor: Tensor) -> tuple[float, float, float]
     stats = stats_from_logits(logits[None], TARGET, Reference(logits=anchor[None]), want=("kl", "delta", "top_ref"))
     kl, delta = stats.need("kl")[0], stats.need("delta")[0]
     of_kl, of_delta = (torch.autograd.grad(each, logits, retain_graph=True)[0] for each in (kl, delta))
-    return float(kl), float((delta * of_kl).norm().detach()), float((kl * of_delta).norm().detach())
+    return float(kl.detach()), float((delta * of_kl).norm().detach()), float((kl * of_delta).norm().detach())
 
 
 def smallest_curvature(seed: int, pa_weight: float) -> float:
