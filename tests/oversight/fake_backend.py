@@ -1,6 +1,6 @@
 """An OpenAI-compatible backend with realistic latency and, on request or at random, the faults that real ones have.
 
-`python fake_backend.py SHARE_OF_FAULTS` prints its port. A user message ``do:FAULT`` asks for one fault. Answers carry
+`python fake_backend.py SHARE_OF_FAULTS [SECONDS]` prints its port. A user message ``do:FAULT`` asks for one fault. Answers carry
 ``[ok]`` or ``[bad]``: the judge of the tests reads that.
 """
 
@@ -56,7 +56,7 @@ def faulty(fault: str, n: int, asked: str) -> Response:
 async def chat(request: Request) -> Response:
     body = await request.json()
     asked, n = str(body["messages"][-1]["content"]), int(body.get("n", 1))
-    await asyncio.sleep(rng.uniform(0.02, 0.08))
+    await asyncio.sleep(rng.uniform(*LATENCY))
     fault = asked.removeprefix("do:") if asked.startswith("do:") else None
     if fault is None and rng.random() < SHARE:
         fault = rng.choice(FAULTS)
@@ -80,9 +80,10 @@ async def pieces(whole: str) -> Any:
 
 
 SHARE = float(sys.argv[1]) if len(sys.argv) > 1 else 0.0
+LATENCY = (float(sys.argv[2]), float(sys.argv[2])) if len(sys.argv) > 2 else (0.02, 0.08)
 
 if __name__ == "__main__":
-    listening = socket.socket()
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # or asyncio leaves Nagle on
     listening.bind(("127.0.0.1", 0))
     print(listening.getsockname()[1], flush=True)
     app = Starlette(routes=[Route("/v1/chat/completions", chat, methods=["POST"])])

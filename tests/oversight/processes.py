@@ -15,9 +15,9 @@ HERE = Path(__file__).parent
 
 
 @contextlib.contextmanager
-def running(script: str, argument: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+def running(script: str, *arguments: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """The address under which it answers, and its process."""
-    process = subprocess.Popen([sys.executable, str(HERE / script), argument], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen([sys.executable, str(HERE / script), *arguments], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         address = f"http://127.0.0.1:{int(process.stdout.readline())}"

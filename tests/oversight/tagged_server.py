@@ -60,7 +60,7 @@ def main(options: dict[str, Any]) -> None:
     ]
     judge = NullJudge() if options.get("null") else TagJudge(options.get("judge_faults", 0))
     app = make_app(backends, judge, settings, reward=make_reward(options.get("reward", "none")))
-    listening = socket.socket()
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # or asyncio leaves Nagle on
     listening.bind(("127.0.0.1", 0))
     print(listening.getsockname()[1], flush=True)
     server = uvicorn.Server(uvicorn.Config(app, log_level="error", access_log=False, backlog=2048))
