@@ -1,0 +1,261 @@
+"""One optimizer step on a GPU: csft_pa against plain SFT with Liger's fused head on the same packed rows.
+
+    python -m benchmarks.step_gpu [--json FILE]
+
+Random weights in the shapes of SmolLM2-135M (all of it) and of Llama-3-8B (half of its layers), bf16, AdamW, 8,192
+tokens in rows of 512. The body is the same for both; Liger's chunk is the one that the head's benchmark finds best. The
+floors: a second forward makes 4/3 of a full step and 3/2 of one with a frozen base; a cached anchor costs its head's product.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from benchmarks.gpu_clock import machine, milliseconds
+from benchmarks.head_gpu import attempt
+from holdfast import objectives
+from holdfast.heads import TokenStats
+from holdfast.records import Role
+from holdfast.tokens import TokenRow
+from holdfast.training.anchor_cache import CachedAnchor, build_cache
+from holdfast.training.anchors import AdapterOffAnchor, Anchor, ModelAnchor, model_inputs
+from holdfast.training.collate import Collator, StreamRow
+from holdfast.training.loss import StepLoss, StreamLoss
+
+ROW, PROMPT = 512, 64
+LIGER_CHUNK = 8
+
+
+@dataclass(frozen=True)
+class Shape:
+    name: str
+    config: dict[str, Any]
+
+
+SHAPES = (
+    Shape(
+        "SmolLM2-135M",
+        {"hidden_size": 576, "intermediate_size": 1536, "num_hidden_layers": 30, "num_attention_heads": 9,
+         "num_key_value_heads": 3, "vocab_size": 49152, "tie_word_embeddings": True},
+    ),
+    Shape(
+        "Llama-3-8B, 16 layers",
+        {"hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 16, "num_attention_heads": 32,
+         "num_key_value_heads": 8, "vocab_size": 128256, "tie_word_embeddings": False},
+    ),
+)  # fmt: skip
+
+
+def make_model(shape: Shape, seed: int, device: str) -> Any:
+    torch.manual_seed(seed)
+    with torch.device(device):
+        kept = torch.get_default_dtype()
+        torch.set_default_dtype(torch.bfloat16)
+        try:
+            return LlamaForCausalLM(LlamaConfig(**shape.config, attn_implementation="sdpa"))
+        finally:
+            torch.set_default_dtype(kept)
+
+
+def make_rows(num_vocab: int, num_tokens: int) -> list[StreamRow]:
+    """Rows of one length: a prompt and an answer."""
+    random = torch.Generator().manual_seed(0)
+    roles = [int(Role.PROMPT)] * PROMPT + [int(Role.RESPONSE)] * (ROW - PROMPT)
+    ids = torch.randint(num_vocab, (num_tokens // ROW, ROW), generator=random).tolist()
+    return [StreamRow(TokenRow(each, roles, list(range(ROW))), 0, n, n) for n, each in enumerate(ids)]
+
+
+def csft_pa(stats: TokenStats, role: Tensor, position: Tensor, progress: float) -> Tensor:  # noqa: ARG001
+    return objectives.csft_pa(stats, position=position)
+
+
+def sft(stats: TokenStats, role: Tensor, position: Tensor, progress: float) -> Tensor:  # noqa: ARG001
+    return objectives.sft(stats)
+
+
+class Bench:
+    """A policy, its optimizer and a micro-batch on the device."""
+
+    def __init__(self, shape: Shape, *, lora: bool, device: str = "cuda", num_tokens: int = 8192) -> None:
+        self.shape, self.device = shape, device
+        self.model = make_model(shape, 0, device)
+        if lora:
+            from peft import LoraConfig, get_peft_model
+
+            config = LoraConfig(task_type="CAUSAL_LM", r=16, target_modules="all-linear")
+            self.model = get_peft_model(self.model, config)
+        self.model.train()
+        trained = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
+        self.optimizer = torch.optim.AdamW(trained, lr=1e-5, fused=device == "cuda")
+        self.rows = make_rows(shape.config["vocab_size"], num_tokens)
+        self.collator = Collator(0, (True,), packing=True)
+        self.batch = _to(self.collator(self.rows), device)
+
+    def ours(self, loss: Any, anchor: Anchor | None) -> Callable[[], None]:
+        name = loss.__name__
+        stream = StreamLoss(name, loss, 1.0, anchor is not None, want=objectives.stats_read(name))
+        step_loss = StepLoss([stream], anchor, plain=True)
+
+        def forward() -> Tensor:
+            batch = self.batch if anchor is not None else {**self.batch, "anchor": None}
+            return step_loss(self.model, batch, self.batch["counts"], progress=0.0, want_grad_norm=False).loss
+
+        return self._step(forward)
+
+    def liger(self) -> Callable[[], None]:
+        """Plain SFT: Liger's fused linear cross-entropy on the hidden states of the same tokens."""
+        from liger_kernel.ops.fused_linear_cross_entropy import LigerFusedLinearCrossEntropyFunction as Function
+
+        head = self.model.get_output_embeddings()
+        body = getattr(self.model, "base_model", self.model)
+        body = (
+            body.model.model if hasattr(body, "peft_config") or hasattr(self.model, "peft_config") else self.model.model
+        )
+        targets = self.batch["targets"]
+
+        def forward() -> Tensor:
+            hidden = body(**model_inputs(self.batch)).last_hidden_state.flatten(0, 1)[targets["index"]]
+            found = Function.apply(
+                hidden, head.weight, targets["ids"], None, None, -100, 0.0, 0.0, "mean",
+                None, False, None, False, False, False, None, None, LIGER_CHUNK,
+            )  # fmt: skip
+            loss: Tensor = found[0] if isinstance(found, tuple) else found
+            return loss
+
+        return self._step(forward)
+
+    def _step(self, forward: Callable[[], Tensor]) -> Callable[[], None]:
+        def work() -> None:
+            forward().backward()
+            self.optimizer.step()
+            self.optimizer.zero_grad(set_to_none=True)
+
+        return work
+
+    def cached(self, anchor: ModelAnchor, folder: Path) -> CachedAnchor:
+        """The anchor's hidden states on disk, as the trainer keeps them."""
+        build_cache(folder, self.rows, anchor, self.collator, key="bench", hidden=True)
+        return CachedAnchor(folder, key="bench", need_kl=True, device=torch.device(self.device))
+
+    def anchor_product(self) -> Callable[[], Any]:
+        head = self.model.get_output_embeddings().weight.detach()
+        hidden = torch.randn(len(self.batch["targets"]["ids"]), head.shape[1], dtype=head.dtype, device=head.device)
+        return lambda: torch.mm(hidden, head.t())
+
+
+def measure(shape: Shape) -> dict[str, Any]:
+    """Milliseconds of every kind of step, and peak bytes of the two with adapters."""
+    found: dict[str, Any] = {"model": shape.name}
+    with attempt(found, "full"):
+        _full(shape, found)
+    _forget()
+    with attempt(found, "lora"):
+        _lora(shape, found)
+    _forget()
+    return found
+
+
+def _full(shape: Shape, found: dict[str, Any]) -> None:
+    bench = Bench(shape, lora=False)
+    found["liger sft"] = _ms(bench.liger())
+    found["sft"] = _ms(bench.ours(sft, None))
+    anchor = ModelAnchor(make_model(shape, 1, bench.device).eval().requires_grad_(False))
+    found["csft_pa, second model"] = _ms(bench.ours(csft_pa, anchor))
+    with tempfile.TemporaryDirectory() as folder:
+        cached = bench.cached(anchor, Path(folder))
+        del anchor
+        found["csft_pa, cached anchor"] = _ms(bench.ours(csft_pa, cached))
+    found["anchor's head product"] = _ms(bench.anchor_product())
+    found["liger sft again"] = _ms(bench.liger())
+
+
+def _lora(shape: Shape, found: dict[str, Any]) -> None:
+    bench = Bench(shape, lora=True)
+    for name, work in (("lora liger sft", bench.liger()), ("lora csft_pa", bench.ours(csft_pa, AdapterOffAnchor()))):
+        found[name] = _ms(work)
+        torch.cuda.reset_peak_memory_stats()
+        work()
+        found[f"{name}, peak bytes"] = torch.cuda.max_memory_allocated()
+
+
+def _ms(work: Callable[[], Any]) -> float:
+    return round(milliseconds(work, runs=5), 2)
+
+
+def _forget() -> None:
+    gc.collect()
+    torch.cuda.empty_cache()
+
+
+def ratios(found: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The figures with goals: each over its own floor."""
+    rows = []
+
+    def add(name: str, one: str, floor: Callable[[], float], goal: float) -> None:
+        try:
+            rows.append(
+                {"model": found["model"], "ratio": name, "measured": round(found[one] / floor(), 3), "goal": goal}
+            )
+        except KeyError:
+            pass  # a part that failed is named in the figures
+
+    add(
+        "csft_pa with a second model / (4/3 plain SFT)",
+        "csft_pa, second model",
+        lambda: found["liger sft"] * 4 / 3,
+        1.08,
+    )
+    add(
+        "LoRA csft_pa, adapters off / (3/2 LoRA plain SFT)", "lora csft_pa", lambda: found["lora liger sft"] * 1.5, 1.08
+    )
+    add(
+        "csft_pa with a cached anchor / (plain SFT + the anchor's head product)",
+        "csft_pa, cached anchor",
+        lambda: found["liger sft"] + found["anchor's head product"],
+        1.05,
+    )
+    add(
+        "LoRA csft_pa, peak bytes / plain SFT",
+        "lora csft_pa, peak bytes",
+        lambda: found["lora liger sft, peak bytes"],
+        1.05,
+    )
+    add("sft / plain SFT with Liger", "sft", lambda: found["liger sft"], 1.05)
+    return rows
+
+
+def _to(value: Any, device: str) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _to(each, device) for name, each in value.items()}
+    return value.to(device) if isinstance(value, Tensor) else value
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--json", metavar="FILE", help="write everything there")
+    options = parser.parse_args()
+    everything: dict[str, Any] = {"machine": machine(), "steps": [], "ratios": []}
+    for shape in SHAPES:
+        found = measure(shape)
+        everything["steps"].append(found)
+        everything["ratios"] += ratios(found)
+        print(json.dumps(found, indent=1), flush=True)
+        if options.json:
+            Path(options.json).write_text(json.dumps(everything, indent=1) + "\n", encoding="utf-8")
+    for row in everything["ratios"]:
+        print(f"{row['model']:22} {row['ratio']:72} {row['measured']:.3f}   goal <= {row['goal']:.2f}")
+
+
+if __name__ == "__main__":
+    main()
