@@ -14,6 +14,7 @@ import gc
 import json
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,7 +64,7 @@ def make_model(shape: Shape, seed: int, device: str) -> Any:
         kept = torch.get_default_dtype()
         torch.set_default_dtype(torch.bfloat16)
         try:
-            return LlamaForCausalLM(LlamaConfig(**shape.config, attn_implementation="sdpa"))
+            return LlamaForCausalLM(LlamaConfig(**shape.config))
         finally:
             torch.set_default_dtype(kept)
 
@@ -118,10 +119,7 @@ class Bench:
         from liger_kernel.ops.fused_linear_cross_entropy import LigerFusedLinearCrossEntropyFunction as Function
 
         head = self.model.get_output_embeddings()
-        body = getattr(self.model, "base_model", self.model)
-        body = (
-            body.model.model if hasattr(body, "peft_config") or hasattr(self.model, "peft_config") else self.model.model
-        )
+        body = (self.model.get_base_model() if hasattr(self.model, "peft_config") else self.model).model
         targets = self.batch["targets"]
 
         def forward() -> Tensor:
@@ -203,12 +201,9 @@ def ratios(found: Mapping[str, Any]) -> list[dict[str, Any]]:
     rows = []
 
     def add(name: str, one: str, floor: Callable[[], float], goal: float) -> None:
-        try:
-            rows.append(
-                {"model": found["model"], "ratio": name, "measured": round(found[one] / floor(), 3), "goal": goal}
-            )
-        except KeyError:
-            pass  # a part that failed is named in the figures
+        with suppress(KeyError):  # a part that failed is named in the figures
+            measured = round(found[one] / floor(), 3)
+            rows.append({"model": found["model"], "ratio": name, "measured": measured, "goal": goal})
 
     add(
         "csft_pa with a second model / (4/3 plain SFT)",
