@@ -12,7 +12,9 @@ from safetensors.torch import load_file
 from generation.undo_models import UNDO, scripts, small_llama, training_logits
 from holdfast.config.rl import RlConfig
 from holdfast.generation import UndoLimits
+from holdfast.generation.slots import SlotCache
 from holdfast.models import add_tokens, load
+from holdfast.tokens import find_undo_id
 from holdfast.training.rl import RlPrompt, train_rl
 from holdfast.training.shaping import group_advantages, returns_to_go, shaping
 from holdfast.training.undo_rl import UndoRl, hard_inputs
@@ -105,6 +107,34 @@ def test_hard_inputs_are_those_of_supervised_training() -> None:
         assert (logits[row, 3 : 3 + len(answer)] - expected).abs().max() < 1e-12
 
 
+def test_the_loss_in_hard_context_is_of_the_decoders_probabilities(undoing: str, tmp_path: Path) -> None:
+    """TRL's own log-probabilities, under our mask, of a completion that takes back."""
+    from datasets import Dataset
+    from trl import GRPOConfig
+
+    loaded = load(undoing, device="cpu")
+    undo = find_undo_id(loaded.tokenizer)
+    assert undo is not None
+    prompt, answer = [1, 20, 21], [30, 31, undo, 32, undo, undo, 33]
+    trainer = UndoRl(context="hard").trainer_class(loaded.tokenizer)(
+        model=undoing,
+        reward_funcs=[lambda **_: [0.0]],
+        args=GRPOConfig(
+            output_dir=str(tmp_path), use_cpu=True, report_to="none", bf16=False, per_device_train_batch_size=8
+        ),
+        train_dataset=Dataset.from_list([{"prompt": "x"}]),
+        processing_class=loaded.tokenizer,
+    )
+    ids = torch.tensor([[*prompt, *answer]])
+    logps, _, _ = trainer._get_per_token_logps_and_entropies(
+        trainer.model.eval(), ids, torch.ones_like(ids), len(answer)
+    )
+    slots = SlotCache(loaded.model, context="hard")
+    logits = [slots.start([prompt], 0), *(slots.feed([token], [token == undo], [False]) for token in answer[:-1])]
+    expected = torch.cat(logits).log_softmax(-1).gather(1, torch.tensor(answer)[:, None]).T
+    assert (logps - expected).abs().max() < 1e-4
+
+
 def test_shaping_with_one_scalar_per_trajectory_does_nothing(undoing: str, tmp_path: Path) -> None:
     """Through TRL: the telescoped sum is -Phi(prompt) for all answers to a prompt, and the weights come out the same."""
     found = []
@@ -138,8 +168,8 @@ def test_shaping_cancels_in_the_group_and_not_in_returns_to_go() -> None:
 def test_with_per_token_returns_the_gradient_is_the_same_on_average_and_less_noisy() -> None:
     """Two binary choices, the second pays 1 when both are 1; every trajectory enumerated, Phi = the value of the state."""
     logits = torch.tensor([0.3, -0.2, 0.5], dtype=torch.float64, requires_grad=True)  # first choice, second after 0, 1
-    value = {0: 0.0, 1: float(torch.sigmoid(logits[2]))}
-    start = float(torch.sigmoid(logits[0])) * value[1]
+    value = {0: 0.0, 1: float(torch.sigmoid(logits.detach()[2]))}
+    start = float(torch.sigmoid(logits.detach()[0])) * value[1]
     means, spreads = [], []
     for use in (False, True):
         gradients, chances = [], []
@@ -156,7 +186,7 @@ def test_with_per_token_returns_the_gradient_is_the_same_on_average_and_less_noi
                 )
                 (gradient,) = torch.autograd.grad((logp * returns_to_go(rewards)[0]).sum(), logits)
                 gradients.append(gradient)
-                chances.append(float(logp.sum().exp()))
+                chances.append(float(logp.detach().sum().exp()))
         stacked, weight = torch.stack(gradients), torch.tensor(chances, dtype=torch.float64)[:, None]
         means.append((weight * stacked).sum(0))
         spreads.append(float((weight * (stacked - means[-1]).pow(2)).sum()))

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import typer
 
-from holdfast.cli import diagnose_attribution, diagnose_calibration, diagnose_decisions, diagnose_safety_gap
+from holdfast.cli import (
+    diagnose_attribution,
+    diagnose_calibration,
+    diagnose_decisions,
+    diagnose_safety_gap,
+    diagnose_undo_costs,
+)
 
 app = typer.Typer(no_args_is_help=True, help="Calibration of decisions, gradients by role, and more.")
 app.command("attribution")(diagnose_attribution.attribution)
 app.command("calibration")(diagnose_calibration.calibration)
 app.command("decisions")(diagnose_decisions.decisions)
 app.command("safety-gap")(diagnose_safety_gap.safety_gap)
+app.command("undo-costs")(diagnose_undo_costs.undo_costs)
 
 
 @app.callback()

@@ -51,7 +51,7 @@ def section(config: SafetyGapConfig, command: str, study: Study, identities: dic
         "### Verdicts\n\n" + _verdicts(study),
         "### At the end of training\n\n" + _behaviour(study),
         "### Goals\n\n"
-        + _table(
+        + table(
             ("wanted", "measured", "met"), ((g.wanted, g.measured, "yes" if g.met else "**no**") for g in study.goals())
         ),
     ]
@@ -71,7 +71,8 @@ def write_section(page: Path, name: str, text: str) -> None:
         file.write(pattern.sub(lambda _: block, old) if pattern.search(old) else f"{old.rstrip()}\n\n{block}")
 
 
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table."""
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
@@ -96,12 +97,12 @@ def _identities(identities: dict[str, Identity]) -> str:
         "parameters",
         "error tokens",
     )
-    return _table(header, rows)
+    return table(header, rows)
 
 
 def _verdicts(study: Study) -> str:
     rows = ((CLAIMS[verdict.curve], verdict.context, verdict.sentence) for verdict in study.verdicts())
-    return _table(("claim", "context", "verdict"), rows)
+    return table(("claim", "context", "verdict"), rows)
 
 
 def _curves(study: Study, context: str) -> str:
@@ -110,7 +111,7 @@ def _curves(study: Study, context: str) -> str:
     for step in study.steps():
         bands = (study.band(name, step, arm, context) for name in CURVES for arm in ARMS)
         rows.append([str(step), *(f"{band.mean:.3f} [{band.low:.3f}, {band.high:.3f}]" for band in bands)])
-    return _table(header, rows)
+    return table(header, rows)
 
 
 def _behaviour(study: Study) -> str:
@@ -118,13 +119,13 @@ def _behaviour(study: Study) -> str:
     plain = study.of("plain", "soft")
     ways += [("plain", "soft")] if plain else []
     header = ["", *(f"{arm}, {context}" if arm != "plain" else "plain sft, no errors" for arm, context in ways)]
-    table = _table(
-        header, ([title, *(_shown(study.rate(count, *way)) for way in ways)] for title, count in COUNTS.items())
+    counts = table(
+        header, ([title, *(shown(study.rate(count, *way)) for way in ways)] for title, count in COUNTS.items())
     )
     if not plain:
-        return table
+        return counts
     seen = smallest_visible([each.behaviour for each in plain])
-    return f"{table}\n\nThe smallest difference of accuracies that so many answers could have shown: {seen:.1%}."
+    return f"{counts}\n\nThe smallest difference of accuracies that so many answers could have shown: {seen:.1%}."
 
 
 def _inits(study: Study) -> str:
@@ -133,13 +134,14 @@ def _inits(study: Study) -> str:
     for init in study.inits:
         for arm in ARMS:
             early, late = (study.band("p_undo", step, arm, context, init).mean for step in (first, study.steps()[-1]))
-            rows.append((init, arm, f"{early:.3f}", f"{late:.3f}", _shown(study.rate(corrected, arm, context, init))))
-    return _table(
+            rows.append((init, arm, f"{early:.3f}", f"{late:.3f}", shown(study.rate(corrected, arm, context, init))))
+    return table(
         ("init", "objective", f"p(undo \\| error), step {first}", "at the end", "forced error corrected"), rows
     )
 
 
-def _shown(rate: Estimate) -> str:
+def shown(rate: Estimate) -> str:
+    """A share in percent with its interval."""
     return "-" if rate.value is None else f"{rate.value:.1%} [{rate.low:.1%}, {rate.high:.1%}]"
 
 

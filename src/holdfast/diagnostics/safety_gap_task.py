@@ -60,17 +60,20 @@ class GapTask:
 
     @cached_property
     def right(self) -> Right:
-        """The task's own rule, the world's oracle, or the very text."""
-        name, _, _ = self.config.test.partition(":")
-        if name in TASKS:
-            final = TASKS[name].final
-            return lambda row, text: final(text) == final(row.turns[-1].visible)
-        if name == "world":
-            judge = WorldJudge()
-            return lambda row, text: (
-                judge.refuses(row, text) if judge.world.ask(row).forbidden else judge.right(row, text)
-            )
-        return lambda row, text: text.split() == row.turns[-1].visible.split()
+        """What counts as right on the test requests."""
+        return right_by(self.config.test)
+
+
+def right_by(source: str) -> Right:
+    """The task's own rule, the world's oracle, or the very text: by the name that the rows were read by."""
+    name, _, _ = source.partition(":")
+    if name in TASKS:
+        final = TASKS[name].final
+        return lambda row, text: final(text) == final(row.turns[-1].visible)
+    if name == "world":
+        judge = WorldJudge()
+        return lambda row, text: judge.refuses(row, text) if judge.world.ask(row).forbidden else judge.right(row, text)
+    return lambda row, text: text.split() == row.turns[-1].visible.split()
 
 
 def builder(settings: TraceSettings, rows: Sequence[Trace], model: LoadedModel, seed: int) -> Builder:

@@ -1,0 +1,32 @@
+"""What `holdfast diagnose undo-costs` reads: a model that takes back, a task, and prices for taking back."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field, field_validator
+
+from holdfast.config.base import Settings
+from holdfast.config.rl import GrpoSettings
+from holdfast.config.training import ModelSettings
+
+
+class UndoCostsConfig(Settings):
+    """GRPO from the same model for every cost of an undo."""
+
+    run: str
+    title: str
+    model: ModelSettings  # knows <UNDO>: the result of a training on traces
+    train: str  # requests with their right answers: any name that `holdfast traces make` takes
+    test: str
+    num_train: int = Field(default=400, gt=0)
+    num_test: int = Field(default=200, gt=0)
+    costs: tuple[float, ...] = (0.0, 0.02, 0.1, 0.3)
+    context: Literal["soft", "hard"] = "soft"
+    seeds: tuple[int, ...] = (0,)
+    rl: GrpoSettings
+
+    @field_validator("model", mode="before")
+    @classmethod
+    def _name_alone(cls, value: Any) -> Any:
+        return {"name": value} if isinstance(value, str) else value
