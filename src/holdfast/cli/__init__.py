@@ -7,7 +7,22 @@ import sys
 
 import typer
 
-from holdfast.cli import attack, audit, data, demo, diagnose, doctor, generate, report, reproduce, runs, serve, traces, train
+from holdfast.cli import (
+    attack,
+    audit,
+    data,
+    demo,
+    diagnose,
+    doctor,
+    generate,
+    oversee,
+    report,
+    reproduce,
+    runs,
+    serve,
+    traces,
+    train,
+)
 from holdfast.config.errors import InputError
 
 UsageProblem: type[Exception] = typer.BadParameter.__mro__[2]
@@ -26,6 +41,7 @@ app.command("train")(train.train)
 app.command("attack")(attack.attack)
 app.command("audit")(audit.audit)
 app.command("generate")(generate.generate)
+app.add_typer(oversee.app, name="oversee")
 app.command("serve")(serve.serve)
 app.command("report")(report.report)
 app.command("reproduce")(reproduce.reproduce)

@@ -42,9 +42,17 @@ def generate(
     max_undos: Annotated[int, typer.Option(min=0, help="Per answer")] = 64,
     batch_size: Annotated[int, typer.Option(min=1)] = 64,
     limit: Annotated[int | None, typer.Option(min=1, help="--data: only the first rows")] = None,
+    n: Annotated[int, typer.Option(min=1, help="Draw this many per request and return the best")] = 1,
+    safe: Annotated[bool, typer.Option("--safe", help="Return only what --judge calls safe, or nothing")] = False,
+    judge: Annotated[str, typer.Option(help="--safe: as for audit (world, learned, code_policy, a guard)")] = "learned",
+    reward: Annotated[
+        str, typer.Option(help="--n: none, likelihood, learned:FOLDER or endpoint:MODEL@URL")
+    ] = "likelihood",
     json: json_option = None,
 ) -> None:
     """Answer requests. One request on a terminal is typed out, and with --undo visibly taken back."""
+    if undo and (safe or n > 1):
+        raise InputError("--n and --safe go with plain sampling, not with --undo")
     if context not in ("soft", "hard"):
         raise InputError(f"--context: expected soft or hard, got '{context}'")
     if not undo and (begin is not None or events or context == "hard"):
@@ -58,6 +66,11 @@ def generate(
     asked = _requests(prompts, data, limit)
     transformers_logging.disable_progress_bar()
     loaded = load(model)
+    if safe or n > 1:
+        from holdfast.cli.generate_overseen import print_overseen
+
+        how_to_draw = {"max_new_tokens": max_new_tokens, "temperature": temperature, "top_p": top_p, "seed": seed}
+        return print_overseen(loaded, asked, judge if safe else None, reward, n, batch_size, how_to_draw, json)
     if not undo:
         with progress_bar("answering") as on_progress:
             answers = generate_plainly(

@@ -38,7 +38,7 @@ def _report(tier: Tier, bar: Progress) -> dict[str, Any]:
     except InputError as error:
         state = str(error)
     else:
-        outcomes = list(bar.track(run_hostile(sandboxes), total=len(HOSTILE), description=str(tier)))
+        outcomes = list(bar.track(run_hostile(sandboxes, HOSTILE), total=len(HOSTILE), description=str(tier)))
         sandboxes.close()
     return {
         "tier": str(tier),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
@@ -37,6 +38,10 @@ class Point:
     kl: float  # KL(overseen || base), exact for the pools' key distributions; prompts that never return left out
     kl_reverse: float  # KL(base || overseen): infinite as soon as one prompt has an unsafe sample
     kl_bound: float
+
+    def row(self) -> dict[str, Any]:
+        """For JSON, which has no infinity: that becomes the word, and NaN becomes null."""
+        return {name: _plain(value) for name, value in asdict(self).items()}
 
 
 def curve(
@@ -92,3 +97,11 @@ def _ratio(numerator: np.ndarray, denominator: np.ndarray, picks: np.ndarray) ->
 
 def _mean(values: Sequence[float]) -> float:
     return math.fsum(values) / len(values) if values else math.nan
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else "infinite"
+    return value

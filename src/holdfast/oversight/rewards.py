@@ -50,11 +50,10 @@ def mean_logps(
     rows, _ = tokenize_all(traces, loaded.tokenizer)
     found: list[float] = []
     for start in range(0, len(rows), batch_size):
-        batch = pad(rows[start : start + batch_size], loaded.tokenizer.pad_token_id or 0)
-        inputs = {name: value.to(loaded.device) for name, value in batch.model_inputs().items()}
-        logits = loaded.model(**inputs).logits[:, :-1]
+        batch = pad(rows[start : start + batch_size], loaded.tokenizer.pad_token_id or 0).to(loaded.device)
+        logits = loaded.model(**batch.model_inputs()).logits[:, :-1]
         is_answer = (batch.roles != Role.PROMPT)[:, 1:]
-        logp = stats_from_logits(logits[is_answer].float(), batch.ids[:, 1:][is_answer].to(loaded.device)).logp
+        logp = stats_from_logits(logits[is_answer].float(), batch.ids[:, 1:][is_answer]).logp
         found += [float(part.mean()) for part in logp.split(is_answer.sum(1).tolist())]
     values = iter(found)
     return [next(values) if text else -math.inf for text in texts]

@@ -1,0 +1,87 @@
+"""`holdfast oversee`: what best-of-n with a safety bar gives (curve), promises (calibrate) and learns (fit-reward)."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from holdfast.cli.output import json_option, write_json
+from holdfast.config.errors import InputError
+
+app = typer.Typer(
+    no_args_is_help=True, help="Best-of-n with a safety bar: curves over n, guarantees, rewards, the study."
+)
+
+
+@app.command()
+def calibrate(
+    file: Annotated[Path, typer.Argument(help="JSONL: unsafe, and score or prompt + response; one row per prompt")],
+    n: Annotated[int, typer.Option(min=1, help="Candidates per request")] = 4,
+    alpha: Annotated[float, typer.Option(help="The guarantee fails in at most this share of calibrations")] = 0.05,
+    threshold: Annotated[float, typer.Option(help="Safety score from which a candidate passes")] = 0.5,
+    target: Annotated[float | None, typer.Option(help="Choose the threshold for this risk of an unsafe answer")] = None,
+    judge: Annotated[str | None, typer.Option(help="Score prompt and response with this judge")] = None,
+    json: json_option = None,
+) -> None:
+    """An upper bound on P(unsafe answer returned), or the loosest threshold that keeps a target; exit 1 if none does."""
+    if target is not None and not 0 < target < 1:
+        raise InputError(f"--target {target}: expected a risk between 0 and 1")
+    from holdfast.judging import find_judge
+    from holdfast.oversight.bounds import ASSUMPTIONS, choose_threshold, guarantee
+    from holdfast.oversight.files import read_calibration
+
+    rows = read_calibration(file, None if judge is None else find_judge(judge))
+    told: dict[str, Any] = {"rows": len(rows.scores), "left_out": rows.num_left_out, "assumptions": ASSUMPTIONS}
+    if target is None:
+        made, reason = guarantee(rows.scores, rows.unsafe, n=n, threshold=threshold, alpha=alpha), ""
+    else:
+        choice = choose_threshold(rows.scores, rows.unsafe, n=n, target=target, alpha=alpha)
+        made, reason = choice.guarantee, choice.reason
+    told |= {"met": made is not None, "reason": reason, "guarantee": None if made is None else asdict(made)}
+    told["statement"] = f"{reason}. Assumed: {ASSUMPTIONS}." if made is None else made.statement()
+    if not write_json(json, told):
+        if rows.num_left_out:
+            print(f"{rows.num_left_out} further rows of the same prompts left out: they are not independent")
+        print(told["statement"])
+        if made is not None:
+            print(f"{made.passed:.1%} of the calibration candidates pass at this threshold.")
+    if made is None:
+        raise typer.Exit(1)
+
+
+@app.command()
+def curve(
+    file: Annotated[Path, typer.Argument(help="JSONL: prompt, reward, safe, perhaps gold; m samples per prompt")],
+    n: Annotated[list[int] | None, typer.Option(help="Only these n (repeat the option)")] = None,
+    json: json_option = None,
+) -> None:
+    """Every n from one pool of samples: reward, gold, pass@n, abstention, E[R*S] and how far the model is moved."""
+    from holdfast.oversight import curves
+    from holdfast.oversight.files import read_pools
+
+    points = curves.curve(list(read_pools(file).values()), n)
+    if write_json(json, [point.row() for point in points]):
+        return
+    from rich.console import Console
+
+    from holdfast.cli.oversee_table import curve_table
+
+    Console(highlight=False).print(curve_table(points))
+
+
+@app.command("fit-reward")
+def fit_reward(
+    file: Annotated[Path, typer.Argument(help="JSONL: prompt, response, right")],
+    out: Annotated[Path, typer.Option(help="Folder for the head; use it as learned:FOLDER")],
+) -> None:
+    """Train the learned reward: a linear head on sentence embeddings, from right and wrong answers of a training split."""
+    from holdfast.oversight import rewards
+    from holdfast.oversight.files import read_labelled
+
+    pairs, right = read_labelled(file)
+    head = rewards.fit_reward(pairs, right)
+    head.save(out)
+    print(f"{len(pairs)} answers, {sum(right)} right: wrote {out}")

@@ -1,0 +1,29 @@
+"""The n-curve as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.table import Table
+
+from holdfast.oversight.curves import Estimate, Point
+from holdfast.oversight.kl import shown_kl
+
+COLUMNS = ("n", "reward", "gold", "pass@n", "abstains", "E[R*S]", "KL(overseen||base)", "bound", "KL(base||overseen)")
+
+
+def curve_table(points: Sequence[Point]) -> Table:
+    """95 % bootstrap intervals over prompts; KL in nats."""
+    table = Table(*COLUMNS, box=None, header_style="bold", title="best-of-n with the safety bar")
+    for point in points:
+        table.add_row(
+            str(point.n),
+            *(shown(each) for each in (point.reward, point.gold, point.pass_at_n, point.abstention, point.joint)),
+            *(shown_kl(value) for value in (point.kl, point.kl_bound, point.kl_reverse)),
+        )
+    return table
+
+
+def shown(estimate: Estimate | None) -> str:
+    """Value and interval."""
+    return "" if estimate is None else f"{estimate.value:.3f} ({estimate.low:.3f} to {estimate.high:.3f})"

@@ -1,0 +1,76 @@
+"""Best-of-n over many prompts with any sampler: draw n, judge all, reward all, return the best safe one of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from holdfast.config import InputError
+from holdfast.generation import Progress, Prompt, Sampler
+from holdfast.generation.conversations import turns_of
+from holdfast.judging import Judge, verdicts
+from holdfast.oversight.rewards import TextReward
+from holdfast.oversight.selection import Selection, select
+from holdfast.records import Completion, Verdict
+
+
+@dataclass(frozen=True)
+class Overseen:
+    """All candidates for one prompt, what was thought of them, and which one is returned."""
+
+    candidates: tuple[Completion, ...]
+    verdicts: tuple[Verdict, ...]
+    rewards: tuple[float | None, ...]
+    selection: Selection
+
+    @property
+    def text(self) -> str | None:
+        """What is returned; None for an abstention."""
+        return None if self.selection.index is None else self.candidates[self.selection.index].text
+
+
+def answer_overseen(
+    sampler: Sampler,
+    prompts: Sequence[Prompt],
+    judge: Judge | None,
+    reward: TextReward | None,
+    *,
+    n: int,
+    max_new_tokens: int,
+    temperature: float,
+    top_p: float = 1.0,
+    seed: int = 0,
+    on_progress: Progress | None = None,
+) -> list[Overseen]:
+    """One per prompt. Without a judge every candidate counts as safe; without a reward the first safe one is returned."""
+    if n > 1 and temperature == 0:
+        raise InputError("best-of-n: at temperature 0 all candidates are the same; give --temperature")
+    repeated = [prompt for prompt in prompts for _ in range(n)]
+    drawn = sampler(
+        repeated,
+        max_new_tokens=max_new_tokens,
+        temperature=temperature,
+        top_p=top_p,
+        seed=seed,
+        on_progress=on_progress,
+    )
+    return [
+        _overseen(prompt, drawn[place * n : (place + 1) * n], judge, reward) for place, prompt in enumerate(prompts)
+    ]
+
+
+def _overseen(prompt: Prompt, drawn: Sequence[Completion], judge: Judge | None, reward: TextReward | None) -> Overseen:
+    """An answer that never came is no candidate, whatever a judge would say of its empty text."""
+    texts = [completion.text for completion in drawn]
+    turns = turns_of(prompt)
+    judged = verdicts(judge, [(turns, text) for text in texts]) if judge else [_unjudged()] * len(texts)
+    judged = [
+        Verdict(None, None, "the answer never came", verdict.judge) if completion.finish_reason == "error" else verdict
+        for completion, verdict in zip(drawn, judged, strict=True)
+    ]
+    rewards = reward(turns, texts) if reward else [0.0] * len(texts)
+    return Overseen(tuple(drawn), tuple(judged), tuple(rewards), select(texts, rewards, judged))
+
+
+def _unjudged() -> Verdict:
+    return Verdict(True, None, "no judge", "none")

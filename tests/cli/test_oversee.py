@@ -1,0 +1,87 @@
+"""`holdfast oversee` and `generate --n --safe`, through the real command line."""
+
+import json
+import math
+import random
+from pathlib import Path
+from typing import Any
+
+from typer.testing import CliRunner
+
+from holdfast.cli import app
+from holdfast.config import InputError
+from holdfast.worlds import SafetyWorld
+
+
+def holdfast(*arguments: str, code: int = 0) -> str:
+    """What the command prints; for wrong input the one line that `main` would show."""
+    done = CliRunner().invoke(app, arguments)
+    if isinstance(done.exception, InputError):
+        assert code == 2
+        return str(done.exception)
+    assert done.exit_code == code, done.output
+    return done.stdout
+
+
+def written(path: Path, rows: list[dict[str, Any]]) -> str:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return str(path)
+
+
+def test_calibrate_states_the_bound_and_its_assumptions(tmp_path: Path) -> None:
+    file = written(tmp_path / "rows.jsonl", [{"prompt": f"p{i}", "unsafe": False, "score": 0.9} for i in range(300)])
+    told = json.loads(holdfast("oversee", "calibrate", file, "--n", "1", "--json", "-"))
+    assert math.isclose(told["guarantee"]["risk_bound"], 0.00994, abs_tol=1e-5)
+    said = holdfast("oversee", "calibrate", file, "--n", "1")
+    assert "at most 0.99% of requests" in said
+    assert "nobody chooses prompts against the judge" in said
+
+
+def test_calibrate_chooses_a_threshold_or_says_that_it_cannot(tmp_path: Path) -> None:
+    rng = random.Random(0)
+    labels = [rng.random() < 0.3 for _ in range(800)]
+    rows = [
+        {"prompt": f"p{i}", "unsafe": bad, "score": rng.uniform(0, 0.6) if bad else rng.uniform(0.4, 1)}
+        for i, bad in enumerate(labels)
+    ]
+    file = written(tmp_path / "rows.jsonl", [*rows, rows[0]])
+    told = json.loads(holdfast("oversee", "calibrate", file, "--target", "0.05", "--json", "-"))
+    assert 0.3 < told["guarantee"]["threshold"] <= 0.6
+    assert told["left_out"] == 1
+    assert "cannot be met" in holdfast("oversee", "calibrate", file, "--target", "0.0001", code=1)
+
+
+def test_wrong_rows_are_named(tmp_path: Path) -> None:
+    file = written(tmp_path / "rows.jsonl", [{"unsafe": False, "score": 0.5}, {"unsafe": "no", "score": 0.5}])
+    assert "rows.jsonl:2: field 'unsafe': expected true or false" in holdfast("oversee", "calibrate", file, code=2)
+    assert "cannot be read" in holdfast("oversee", "calibrate", str(tmp_path / "none"), code=2)
+    pools = written(tmp_path / "pools.jsonl", [{"prompt": "a", "reward": "x", "safe": True}])
+    assert "pools.jsonl:1: field 'reward': expected a number" in holdfast("oversee", "curve", pools, code=2)
+
+
+def test_curve_prints_infinite_as_infinite(tmp_path: Path) -> None:
+    samples = [(0.1, True, 0.0), (0.5, True, 1.0), (0.9, False, 1.0)]
+    rows = [{"prompt": p, "reward": r, "safe": s, "gold": g} for p in "ab" for r, s, g in samples]
+    file = written(tmp_path / "pools.jsonl", rows)
+    points = json.loads(holdfast("oversee", "curve", file, "--json", "-"))
+    assert [point["n"] for point in points] == [1, 2, 3]
+    assert {point["kl_reverse"] for point in points} == {"infinite"}
+    assert points[2]["gold"]["value"] == 1.0
+    assert "infinite" in holdfast("oversee", "curve", file, "--n", "2")
+
+
+def test_generate_returns_what_is_safe_or_says_why_not() -> None:
+    """The unaligned tiny model tells how forbidden things are made: its answers are held back, harmless ones are not."""
+    world = SafetyWorld()
+    forbidden = world.requests("test", "forbidden", 1)[0].prompt[-1].visible
+    harmless = world.requests("test", "copy", 1)[0].prompt[-1].visible
+    told = json.loads(
+        holdfast("generate", "tiny:base", forbidden, harmless, "--n", "4", "--safe", "--judge", "world", "--temperature", "0.7",
+                 "--max-new-tokens", "16", "--json", "-")
+    )  # fmt: skip
+    assert told[0]["text"] is None
+    assert "4 unsafe" in told[0]["reason"]
+    assert told[1]["text"]
+    assert len(told[1]["rewards"]) == 4
+    assert told[1]["rewards"][told[1]["index"]] == max(told[1]["rewards"])
+    assert "temperature" in holdfast("generate", "tiny:base", "x", "--n", "2", code=2)

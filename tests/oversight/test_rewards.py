@@ -1,0 +1,82 @@
+"""Rewards for text against what they should prefer."""
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+from holdfast.config import InputError
+from holdfast.models import load
+from holdfast.oversight.rewards import LearnedReward, Likelihood, find_reward, fit_reward, mean_logps, rating
+from holdfast.records import context
+from holdfast.tokens import prompt_ids
+from holdfast.worlds import SafetyWorld
+
+
+def test_mean_logp_is_the_mean_over_the_answer_tokens() -> None:
+    """Against a forward pass over prompt and answer by hand, batched with an answer of another length."""
+    loaded = load("tiny:aligned")
+    turns = (context("user", "say again : bell lamp window"),)
+    found = mean_logps(loaded, turns, ["bell lamp window", "", "bell"])
+    assert found[1] == -math.inf
+    prompt = prompt_ids(turns, loaded.tokenizer)
+    answer = [
+        *loaded.tokenizer("bell lamp window", add_special_tokens=False)["input_ids"],
+        loaded.tokenizer.eos_token_id,
+    ]
+    with torch.inference_mode():
+        logp = loaded.model(torch.tensor([prompt + answer])).logits.log_softmax(-1)[0]
+    by_hand = sum(float(logp[len(prompt) + i - 1, token]) for i, token in enumerate(answer)) / len(answer)
+    assert found[0] == pytest.approx(by_hand, abs=1e-4)
+
+
+def test_likelihood_prefers_the_right_copy() -> None:
+    world = SafetyWorld()
+    loaded = load("tiny:aligned")
+    row = world.requests("test", "copy", 1)[0]
+    right = row.turns[-1].visible
+    wrong = " ".join(reversed(right.split()))
+    first, second = Likelihood(loaded)(row.prompt, [right, wrong])
+    assert first is not None
+    assert second is not None
+    assert 0 <= second < first <= 1
+
+
+def test_a_learned_reward_ranks_held_out_answers(tmp_path: Path) -> None:
+    """Answers on the topic asked for are right, others wrong; 12 topics to train on, 4 others to test on."""
+    things = "bread soup tea salad rope candle basket kite drum boat chair lamp shirt fence bell clock".split()
+    pairs, right = [], []
+    for index, thing in enumerate(things):
+        for other in (thing, things[(index + 5) % len(things)]):
+            pairs.append(
+                (f"How do I make a {thing}?", f"To make a {other}, take good material for a {other} and begin.")
+            )
+            right.append(other == thing)
+    head = fit_reward(pairs[:24], right[:24])
+    head.save(tmp_path)
+    reward = find_reward(f"learned:{tmp_path}")
+    assert isinstance(reward, LearnedReward)
+    for index in range(24, 32, 2):
+        good, bad, nothing = reward((context("user", pairs[index][0]),), [pairs[index][1], pairs[index + 1][1], ""])
+        assert good is not None
+        assert bad is not None
+        assert good > bad
+        assert nothing == 0.0
+    with pytest.raises(InputError, match="right and wrong"):
+        fit_reward(pairs[:2], [True, True])
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("85", 0.85), (" 100.", 1.0), ("about 7", None), ("250", None), ("", None)]
+)
+def test_ratings(text: str, value: float | None) -> None:
+    assert rating(text) == value
+
+
+def test_unknown_rewards_are_named() -> None:
+    assert find_reward("none") is None
+    with pytest.raises(InputError, match="expected none, likelihood"):
+        find_reward("liklihood")
+    with pytest.raises(InputError, match="is not there"):
+        find_reward("learned:/nonexistent/folder")
