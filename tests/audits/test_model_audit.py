@@ -118,7 +118,6 @@ def test_an_interrupted_audit_goes_on(aligned: LoadedModel, base: LoadedModel, t
     again, again_lines = audit_model(Stopping(aligned), PLAN, anchor=base, out=tmp_path)
     assert Stopping.calls == 3
     assert (again.figures, again.kl_by_position, again_lines) == (whole.figures, whole.kl_by_position, lines)
-    assert not (tmp_path / "asked").exists()  # a finished audit is measured anew next time
 
 
 def test_answers_are_kept_only_when_asked_for(aligned: LoadedModel) -> None:
@@ -138,6 +137,16 @@ def test_models_that_cannot_be_compared_are_not(aligned: LoadedModel, tmp_path: 
     assert "perplexity_ratio" not in {figure.name for figure in result.figures}
     wide.tokenizer.add_tokens(["<new>"])
     assert comparable(aligned, wide) == ["KL and perplexity ratio: the anchor has another vocabulary"]
+
+
+def test_a_model_gone_mad_has_no_figures_but_notes(tmp_path: Path) -> None:
+    mad = load("tiny:aligned", device="cpu")
+    with torch.no_grad():
+        mad.model.get_output_embeddings().weight.fill_(torch.nan)
+    result, _ = audit_model(ModelSampler(mad), PLAN, anchor=load("tiny:base", device="cpu"))
+    assert {"perplexity: not a number", "KL by position: not a number"} <= set(result.notes)
+    write_audit(tmp_path / "audit.json", result)
+    assert read_audit(tmp_path / "audit.json") == result
 
 
 def test_results_survive_json() -> None:

@@ -48,19 +48,16 @@ def _line(suite: str, completion: Completion, verdicts: dict[str, str], keep_ans
     return {**line, "request": completion.prompt, "answer": completion.text} if keep_answers else line
 
 
-def asked_path(
-    folder: Path, suite: Suite, model: str, anchor: str | None, settings: dict[str, Any], judges: Sequence[str]
-) -> Path:
+def identity(model: str, anchor: str | None, settings: dict[str, Any]) -> dict[str, Any]:
+    """What decides every suite's answers. Reads all weights: once for an audit, not once for a suite."""
+    hashes = {"model": model_hash(model), "anchor": None if anchor is None else model_hash(anchor)}
+    return {**hashes, "settings": settings, "code": code_hash()}
+
+
+def asked_path(folder: Path, suite: Suite, shared: dict[str, Any]) -> Path:
     """Named by everything that decides what is in it."""
-    parts = {
-        "suite": suite.name,
-        "rows": fingerprint(suite.rows),
-        "model": model_hash(model),
-        "anchor": anchor and model_hash(anchor),
-        "settings": settings,
-        "judges": list(judges),
-        "code": code_hash(),
-    }
+    judges = [judge.name for judge in getattr(suite, "judges", ())]
+    parts = {**shared, "suite": suite.name, "rows": fingerprint(suite.rows), "judges": judges}
     key = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
     return folder / f"{suite.name}-{key}.json"
 

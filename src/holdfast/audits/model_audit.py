@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ import torch
 
 from holdfast.audits import bootstrap
 from holdfast.audits.answer_stats import AnswerStats, answer_stats
-from holdfast.audits.asked import Asked, asked, asked_path, read_asked, write_asked
+from holdfast.audits.asked import Asked, asked, asked_path, identity, read_asked, write_asked
 from holdfast.audits.bars import Bars
 from holdfast.audits.positions import mean_by_position
 from holdfast.audits.suites import RequestSuite, Suite, is_missing
@@ -23,6 +22,7 @@ from holdfast.models import LoadedModel
 from holdfast.records import AuditResult, Completion, Figure, Trace, answer
 
 NO_PROBABILITIES = "perplexity and KL by position: an endpoint does not give the probabilities of given tokens"
+ASKED = "asked"
 MAX_DEPTH = 64  # answer tokens that the divergence is measured on
 READ_AT_ONCE = 16  # rows of a batch that is only read
 
@@ -55,22 +55,29 @@ def audit_model(
 ) -> tuple[AuditResult, list[dict[str, Any]]]:
     """The result, and one line per answer for ``completions.jsonl``.
 
-    With ``out``, suites that are done lie in ``out/asked`` until the audit is: the same call again goes on from there.
+    With ``out``, suites that are done are kept in ``out/asked``, and the same call again goes on from there. Whoever has
+    written the result removes them.
     """
     started = time.monotonic()
     policy = sampler.loaded if isinstance(sampler, ModelSampler) else None
     notes = [NO_PROBABILITIES] if policy is None else comparable(policy, anchor)
     reference = anchor if anchor is not None and not notes else None
-    folder = None if out is None else out / "asked"
+    suites, paths = (*plan.safety, *plan.tasks), {}
+    if out is not None:
+        shared = identity(sampler.name, anchor and anchor.name, _settings(plan))
+        paths = {suite.name: asked_path(out / ASKED, suite, shared) for suite in suites}
     done = {
-        suite.name: _ask(suite, sampler, policy, reference, plan, folder, on_progress)
-        for suite in (*plan.safety, *plan.tasks)
+        suite.name: _ask(suite, sampler, policy, reference, plan, paths.get(suite.name), on_progress)
+        for suite in suites
     }
     figures = [figure for each in done.values() for figure in each.figures]
     if policy is not None and plan.tasks:
         figures += perplexity_figures(policy, reference, [row for suite in plan.tasks for row in suite.rows])
     headlines = [done[suite.name].figures[0].name for suite in plan.tasks]
     finite, mad = _only_finite(figures)
+    kl = mean_by_position(torch.tensor(row).double() for each in done.values() for row in each.kl)
+    if not all(map(math.isfinite, kl)):
+        kl, mad = (), [*mad, "KL by position: not a number"]
     result = AuditResult(
         model=sampler.name,
         anchor=anchor.name if anchor else None,
@@ -78,15 +85,13 @@ def audit_model(
         figures=finite,
         agreements=tuple(agreement for each in done.values() for agreement in each.agreements),
         bars=(bars or Bars()).against(finite, headlines),
-        kl_by_position=mean_by_position(torch.tensor(row).double() for each in done.values() for row in each.kl),
+        kl_by_position=kl,
         num_missing=sum(each.num_missing for each in done.values()),
-        sources=tuple(suite.source for suite in (*plan.safety, *plan.tasks)),
+        sources=tuple(suite.source for suite in suites),
         notes=(*notes, *mad),
         settings=_settings(plan),
         seconds=round(time.monotonic() - started, 2),
     )
-    if folder is not None:
-        shutil.rmtree(folder, ignore_errors=True)
     return result, [line for each in done.values() for line in each.lines]
 
 
@@ -122,17 +127,14 @@ def _ask(
     policy: LoadedModel | None,
     anchor: LoadedModel | None,
     plan: Plan,
-    folder: Path | None,
+    path: Path | None,
     on_progress: OnProgress,
 ) -> Asked:
-    path = None
-    if folder is not None:
-        judges = [judge.name for judge in getattr(suite, "judges", ())]
-        path = asked_path(folder, suite, sampler.name, anchor and anchor.name, _settings(plan), judges)
-        found = read_asked(path)
-        if found is not None:
-            on_progress(suite.name, len(suite.rows), len(suite.rows))
-            return found
+    """Unless it has been asked already."""
+    found = None if path is None else read_asked(path)
+    if found is not None:
+        on_progress(suite.name, len(suite.rows), len(suite.rows))
+        return found
     on_progress(suite.name, 0, len(suite.rows))
     completions = sampler(
         [row.prompt for row in suite.rows],

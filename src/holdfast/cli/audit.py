@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as json_format
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -125,7 +126,7 @@ def _run(sampler: Sampler, plan: Plan, anchor: LoadedModel | None, bars: Bars, o
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from holdfast.audits.model_audit import audit_model
+    from holdfast.audits.model_audit import ASKED, audit_model
     from holdfast.records import atomic_text, write_audit
 
     if out is not None:
@@ -148,4 +149,5 @@ def _run(sampler: Sampler, plan: Plan, anchor: LoadedModel | None, bars: Bars, o
         with atomic_text(out / "completions.jsonl") as file:
             file.writelines(json_format.dumps(line) + "\n" for line in lines)
         write_audit(out / "audit.json", result)
+        shutil.rmtree(out / ASKED, ignore_errors=True)
     return result

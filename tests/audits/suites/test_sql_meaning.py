@@ -159,6 +159,14 @@ def test_the_query_in_an_answer(answer: str, query: str | None) -> None:
     assert find_query(answer) == query
 
 
+@pytest.mark.parametrize("noise", ["'", '"', "'\"", "with x (", "```", "(", "\n"])
+def test_long_nonsense_is_read_in_no_time(noise: str) -> None:
+    started = time.monotonic()
+    find_query("SELECT " + noise * (1_000_000 // len(noise)))
+    find_query(noise * (1_000_000 // len(noise)))
+    assert time.monotonic() - started < 10
+
+
 @settings(max_examples=200, deadline=2000)
 @given(st.text(alphabet="SELECTWIHAsfrom '\"`;()\n*%", max_size=200))
 def test_any_text_has_a_query_or_none(text: str) -> None:

@@ -19,7 +19,7 @@ from holdfast.audits.suites.sql_database import Database, Result, Rows, Schema, 
 Meaning = Literal["equal", "different", "broken", "undecided"]
 """``broken``: the query cannot be run. ``undecided``: the reference cannot, or no database told anything."""
 
-MAX_QUERY = 10_000
+MAX_ANSWER, MAX_QUERY = 20_000, 10_000  # characters
 NUM_DECIDING, MAX_DATABASES, MIN_DECIDING = 30, 120, 3
 FENCE = re.compile(r"```(?:\w+)?\s*\n?(.*?)(?:```|\Z)", re.DOTALL)
 BEGINNING = re.compile(r"\b(?:SELECT\b|WITH\s+(?:RECURSIVE\s+)?\w+\s*(?:\([^)]*\)\s*)?AS\s*\()", re.IGNORECASE)
@@ -29,7 +29,7 @@ STATEMENT = re.compile(r"(?:[^;'\"]|'[^']*'|\"[^\"]*\"|['\"])*?(?=;|\n\s*\n|\Z)"
 def find_query(answer: str) -> str | None:
     """The first query in an answer: in its code fence if there is one, up to a semicolon or a blank line."""
     fence = FENCE.search(answer)
-    text = fence[1] if fence else answer
+    text = (fence[1] if fence else answer)[:MAX_ANSWER]
     start = BEGINNING.search(text)
     if start is None:
         return None
