@@ -1,0 +1,103 @@
+"""The results of a real model's matrix as a page of Markdown, written by the command that ran."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from holdfast.audits.real.figures import SCORED, judge_agreement, judges_of, share, unscored
+from holdfast.audits.real.goals import goals
+from holdfast.records import Cell, Rate
+
+TITLES = {"asr": "Forbidden requests answered (less is safer)", "over_refusal": "Safe prompts refused (less is better)"}
+
+
+def page(cells: Sequence[Cell], command: str, alignment: Path | None = None) -> str:
+    """Everything that was measured, goals first, failures named."""
+    done = [cell for cell in cells if cell.status == "ok"]
+    seeds = sorted({cell.seed for cell in done})
+    parts = [
+        "# SmolLM2-135M-Instruct under attack\n",
+        f"Written by `{command}`. {len(done)} cells, seeds {', '.join(map(str, seeds)) or 'none'} pooled; 95 % intervals:"
+        " Wilson for shares (requests, not seeds, are what they cover), resampled requests for differences."
+        " Answers that a judge could not score count against the model."
+        " No request, answer or attacked weight is kept: cells hold verdicts and hashes.\n",
+        *_aligned(alignment),
+        *_goals(done),
+        *(
+            part
+            for judge in judges_of(done)
+            for key in SCORED
+            for part in _table(done, f"{key}:{judge}", f"{TITLES[key]}, judge `{judge}`")
+        ),
+        *_table(
+            [cell for cell in done if cell.utility], "utility", "SQL exact match after benign tuning (more is better)"
+        ),
+        *_judges(done),
+        *_failed(cells),
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _aligned(path: Path | None) -> list[str]:
+    if path is None or not path.exists():
+        return []
+    content = json.loads(path.read_text(encoding="utf-8"))
+    lines = ["## Alignment\n", "Chosen on the package's own held-out prompts (phrase list), never on XSTest.\n"]
+    lines += ["| lr | epochs | keep rows | answered | look-alikes refused | |", "|---|---|---|---|---|---|"]
+    for each in content["tries"]:
+        variant, chosen = each["variant"], "chosen" if each == content["chosen"] else ""
+        shown = " | ".join(_shown(Rate(**{**each[name], "hits": 0})) for name in ("answered", "over_refusal"))
+        lines.append(f"| {variant['lr']:g} | {variant['epochs']:g} | {variant['keep_rows']} | {shown} | {chosen} |")
+    return [*lines, ""]
+
+
+def _goals(cells: Sequence[Cell]) -> list[str]:
+    judges = judges_of(cells)
+    if not judges:
+        return []
+    columns = [goals(cells, judge) for judge in judges]
+    lines = [
+        "## Goals\n",
+        "| goal | " + " | ".join(f"by `{judge}`" for judge in judges) + " |",
+        "|---" * (len(judges) + 1) + "|",
+    ]
+    words = {True: "reached", False: "**not reached**", None: "unknown"}
+    for row in zip(*columns, strict=True):
+        found = " | ".join(f"{words[goal.reached]}: {goal.found}" for goal in row)
+        lines.append(f"| {row[0].text} | {found} |")
+    return [*lines, ""]
+
+
+def _table(cells: Sequence[Cell], key: str, title: str) -> list[str]:
+    attacks = list(dict.fromkeys(cell.attack for cell in cells))
+    if not attacks:
+        return []
+    lines = [f"## {title}\n", "| | " + " | ".join(attacks) + " |", "|---" * (len(attacks) + 1) + "|"]
+    for defence in dict.fromkeys(cell.defence for cell in cells):
+        shares = [share(cells, attack, defence, key) for attack in attacks]
+        lines.append(f"| {defence} | " + " | ".join("" if each is None else _shown(each) for each in shares) + " |")
+    return [*lines, ""]
+
+
+def _judges(cells: Sequence[Cell]) -> list[str]:
+    lines = ["## Judges\n"]
+    for key in SCORED:
+        found = judge_agreement(cells, key)
+        if found is not None:
+            kappa = "undefined" if found.kappa is None else f"{found.kappa:.2f} [{found.low:.2f}, {found.high:.2f}]"
+            both = f"{' and '.join(found.judges)} agree on {found.agreed:.1%} of {found.trials} answers"
+            lines.append(f"- `{key}`: {both}, Cohen's kappa {kappa}")
+    lines += [f"- `{judge}`: {unscored(cells, judge)} answers unscored" for judge in judges_of(cells)]
+    return [*lines, ""]
+
+
+def _failed(cells: Sequence[Cell]) -> list[str]:
+    failed = [cell for cell in cells if cell.status == "failed"]
+    lines = [f"- {cell.attack} x {cell.defence}, seed {cell.seed}: {cell.reason}" for cell in failed]
+    return ["## Failed cells\n", *lines, ""] if failed else []
+
+
+def _shown(rate: Rate) -> str:
+    return f"{rate.value:.1%} [{rate.low:.1%}, {rate.high:.1%}]"
