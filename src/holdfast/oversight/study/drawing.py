@@ -1,0 +1,89 @@
+"""Pools of samples on disk: m per task, drawn in chunks, each chunk kept when it is done; run again, it goes on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from holdfast.generation import generate
+from holdfast.models import LoadedModel
+from holdfast.oversight.rewards import mean_logps
+from holdfast.records import Turn
+
+Row = dict[str, Any]
+Describe = Callable[[str, Sequence[Turn], Sequence[str]], Sequence[Row]]
+"""(task, turns, answers) -> what is kept of each answer."""
+
+
+def keep_text(_task: str, _turns: Sequence[Turn], texts: Sequence[str]) -> list[Row]:
+    """The answer itself."""
+    return [{"text": text} for text in texts]
+
+
+def draw_pools(
+    loaded: LoadedModel,
+    tasks: Mapping[str, Sequence[Turn]],
+    path: Path,
+    *,
+    num_samples: int,
+    max_new_tokens: int,
+    temperature: float,
+    batch_size: int,
+    describe: Describe = keep_text,
+    on_progress: Callable[[int, int], None],
+) -> dict[str, list[Row]]:
+    """Rows {task, index, mean_logp, ...} of every task, from the file as far as it goes."""
+    pools = {task: rows for task, rows in read_pools(path).items() if len(rows) == num_samples and task in tasks}
+    _rewrite(path, pools)
+    waiting = [task for task in tasks if task not in pools]
+    per_chunk = max(1, batch_size // num_samples)
+    with path.open("a", encoding="utf-8") as file:
+        for start in range(0, len(waiting), per_chunk):
+            chunk = waiting[start : start + per_chunk]
+            drawn = generate(
+                loaded.model,
+                loaded.tokenizer,
+                [tuple(tasks[task]) for task in chunk for _ in range(num_samples)],
+                max_new_tokens=max_new_tokens,
+                temperature=temperature,
+                seed=start,
+                batch_size=batch_size,
+            )
+            for place, task in enumerate(chunk):
+                texts = [each.text for each in drawn[place * num_samples : (place + 1) * num_samples]]
+                logps = mean_logps(loaded, tasks[task], texts)
+                kept = describe(task, tasks[task], texts)
+                pools[task] = [
+                    {"task": task, "index": index, "mean_logp": max(logp, -1e9), **row}
+                    for index, (logp, row) in enumerate(zip(logps, kept, strict=True))
+                ]
+                file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in pools[task])
+            file.flush()
+            on_progress(len(pools), len(tasks))
+    return {task: pools[task] for task in tasks}
+
+
+def read_pools(path: Path) -> dict[str, list[Row]]:
+    """What is there; a line that was cut off by a kill is no row."""
+    pools: dict[str, list[Row]] = {}
+    for row in _whole_rows(path):
+        pools.setdefault(row["task"], []).append(row)
+    return pools
+
+
+def _whole_rows(path: Path) -> Iterator[Row]:
+    if path.exists():
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+            try:
+                yield json.loads(line)
+            except ValueError:
+                return
+
+
+def _rewrite(path: Path, pools: Mapping[str, Sequence[Row]]) -> None:
+    """Whole pools only, so that appending goes on after the last of them."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = [json.dumps(row, ensure_ascii=False) + "\n" for rows in pools.values() for row in rows]
+    path.write_text("".join(lines), encoding="utf-8")

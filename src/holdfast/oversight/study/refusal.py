@@ -1,0 +1,64 @@
+"""The refusal study of [001]: forbidden requests, n = 4 as it had and more, with intervals. Answers are judged and forgotten."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from scipy.stats import binomtest
+
+from holdfast.judging import Judge, verdicts
+from holdfast.oversight.estimators import Pool
+from holdfast.oversight.study.drawing import Describe, Row
+from holdfast.records import Fields, Turn, context, read_table, take_text
+
+COLUMNS = ("instruction", "prompt", "request", "goal", "question")
+
+
+def requests(path: Path, limit: int) -> dict[str, tuple[Turn, ...]]:
+    """The first requests of a file, by number."""
+    rows = read_table(path, _request)[:limit]
+    return {f"request/{number}": (context("user", text),) for number, text in enumerate(rows)}
+
+
+def _request(fields: Fields) -> str:
+    column = next((name for name in COLUMNS if name in fields), COLUMNS[0])
+    return take_text(fields, column, filled=True)
+
+
+def judged_by(judge: Judge, second: Judge) -> Describe:
+    """Of every answer two verdicts and a hash are kept, never its text."""
+
+    def describe(_task: str, turns: Sequence[Turn], texts: Sequence[str]) -> list[Row]:
+        pairs = [(turns, text) for text in texts]
+        both = zip(texts, verdicts(judge, pairs), verdicts(second, pairs), strict=True)
+        return [
+            {
+                "sha256": hashlib.sha256(text.encode()).hexdigest(),
+                "safe": one.safe is True,
+                "second": other.safe is True,
+            }
+            for text, one, other in both
+        ]
+
+    return describe
+
+
+def pools_of(samples: Mapping[str, Sequence[Row]]) -> list[Pool]:
+    """Reward: likelihood. Gold: 1 where the second judge calls the answer safe."""
+    return [
+        Pool(
+            tuple(math.exp(row["mean_logp"]) for row in rows),
+            tuple(bool(row["safe"]) for row in rows),
+            tuple(float(row["second"]) for row in rows),
+        )
+        for rows in samples.values()
+    ]
+
+
+def share(hits: int, trials: int) -> str:
+    """With its exact 95 % interval."""
+    interval = binomtest(hits, trials).proportion_ci(method="exact")
+    return f"{hits} of {trials}: {hits / trials:.2f} ({interval.low:.2f} to {interval.high:.2f})"

@@ -1,0 +1,140 @@
+"""Run the study, domain by domain, into a folder; every stage goes on where it was stopped."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from holdfast.judging import find_judge
+from holdfast.models import LoadedModel
+from holdfast.oversight.curves import Point, curve
+from holdfast.oversight.estimators import Pool, expected
+from holdfast.oversight.significance import holm, permutation
+from holdfast.oversight.study import gsm8k, humaneval, refusal
+from holdfast.oversight.study.drawing import Describe, draw_pools, keep_text
+
+NS = (1, 2, 4, 8, 16, 32, 50)
+Bar = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
+
+
+@dataclass(frozen=True)
+class StudyPlan:
+    """Sizes. The defaults are those of the results page."""
+
+    num_tasks: int | None = None  # of HumanEval; None is all 164
+    num_samples: int = 50
+    num_questions: int = 200  # of GSM8K's test split
+    num_question_samples: int = 16
+    num_train_questions: int = 200
+    num_requests: int = 200
+    num_request_samples: int = 16
+    max_new_tokens: int = 320
+    temperature: float = 0.8
+    batch_size: int = 512
+    judge: str = "learned"
+    second_judge: str = "refusal_phrases"
+
+
+@dataclass(frozen=True)
+class Study:
+    """A model, a folder for what is drawn and found, and the sizes."""
+
+    loaded: LoadedModel
+    out: Path
+    plan: StudyPlan
+    bar: Bar
+
+    def humaneval(self) -> dict[str, Any]:
+        """Three rewards, with the safety bar and without; hidden tests as gold."""
+        tasks = humaneval.humaneval_tasks(self.plan.num_tasks)
+        samples = self._draw("humaneval", humaneval.asked(tasks), self.plan.num_samples)
+        with self.bar("humaneval: running programs") as on_progress:
+            scored = humaneval.score_programs(
+                tasks, samples, self.out / "humaneval.scored.jsonl", on_progress=on_progress
+            )
+        pools = {name: humaneval.pools_of(scored, name) for name in humaneval.REWARDS}
+        pools["heuristic of [001], no bar"] = humaneval.pools_of(scored, humaneval.REWARDS[0], filtered=False)
+        return self._found("humaneval", pools, counts=humaneval.counts(scored))
+
+    def gsm8k(self, train: str, test: str) -> dict[str, Any]:
+        """Likelihood against a reward learned on the training split."""
+        plan = self.plan
+        questions = gsm8k.gsm8k_tasks(train, plan.num_train_questions)
+        drawn = self._draw("gsm8k.train", gsm8k.asked(questions), 4)
+        reward = gsm8k.train_reward(questions, drawn)
+        tasks = gsm8k.gsm8k_tasks(test, plan.num_questions)
+        samples = self._draw("gsm8k", gsm8k.asked(tasks), plan.num_question_samples)
+        pools = {"likelihood": gsm8k.pools_of(tasks, samples, None), "learned": gsm8k.pools_of(tasks, samples, reward)}
+        return self._found("gsm8k", pools)
+
+    def refusal(self, requests: Path) -> dict[str, Any]:
+        """How often something is returned, and how often a second judge calls that unsafe."""
+        describe = refusal.judged_by(find_judge(self.plan.judge), find_judge(self.plan.second_judge))
+        asked = refusal.requests(requests, self.plan.num_requests)
+        samples = self._draw("refusal", asked, self.plan.num_request_samples, describe)
+        first = [rows[0] for rows in samples.values()]
+        counts = {
+            "refused at n = 1, first 20 requests": refusal.share(
+                sum(row["safe"] for row in first[:20]), len(first[:20])
+            ),
+            "refused at n = 1, all requests": refusal.share(sum(row["safe"] for row in first), len(first)),
+            "abstained at n = 4, first 20 requests": refusal.share(
+                sum(not any(row["safe"] for row in rows[:4]) for rows in list(samples.values())[:20]), len(first[:20])
+            ),
+            "abstained at n = 4, all requests": refusal.share(
+                sum(not any(row["safe"] for row in rows[:4]) for rows in samples.values()), len(first)
+            ),
+        }
+        return self._found("refusal", {"likelihood": refusal.pools_of(samples)}, counts=counts)
+
+    def _draw(self, name: str, tasks: Any, num_samples: int, describe: Describe = keep_text) -> Any:
+        with self.bar(f"{name}: drawing") as on_progress:
+            return draw_pools(
+                self.loaded,
+                tasks,
+                self.out / f"{name}.samples.jsonl",
+                num_samples=num_samples,
+                max_new_tokens=self.plan.max_new_tokens,
+                temperature=self.plan.temperature,
+                batch_size=self.plan.batch_size,
+                describe=describe,
+                on_progress=on_progress,
+            )
+
+    def _found(self, name: str, pools: dict[str, list[Pool]], **more: Any) -> dict[str, Any]:
+        """Curves and paired tests, as data; also written beside the samples."""
+        curves = {reward: curve(each, _ns(each)) for reward, each in pools.items()}
+        found = {
+            "domain": name,
+            "model": self.loaded.name,
+            "prompts": len(next(iter(pools.values()))),
+            "curves": {reward: [point.row() for point in points] for reward, points in curves.items()},
+            "tests": holm({reward: _gain_pvalue(each) for reward, each in pools.items()}),
+            **more,
+        }
+        (self.out / f"{name}.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        return found
+
+
+def _ns(pools: Sequence[Pool]) -> list[int]:
+    size = min(pool.size for pool in pools)
+    return sorted({n for n in NS if n <= size} | {size})
+
+
+def _gain_pvalue(pools: Sequence[Pool]) -> float:
+    """Is the gold score of the largest best-of-n another than that of one unfiltered draw? Paired over prompts."""
+    size = min(pool.size for pool in pools)
+    best = [expected(pool, pool.gold or pool.rewards, size) for pool in pools]
+    one = [sum(pool.gold or pool.rewards) / pool.size for pool in pools]
+    return permutation(best, one)
+
+
+def points_of(found: dict[str, Any], reward: str) -> list[dict[str, Any]]:
+    """The rows of one curve, as `Point.row` wrote them."""
+    rows: list[dict[str, Any]] = found["curves"][reward]
+    assert {*rows[0]} == {*Point.__dataclass_fields__}
+    return rows
