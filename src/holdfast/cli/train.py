@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from holdfast.cli.output import json_option, write_json
+from holdfast.cli.rl import is_rl, train_policy
 
 
 def train(
@@ -16,7 +17,10 @@ def train(
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar")] = False,
     json: json_option = None,
 ) -> None:
-    """Fine-tune: streams with objectives, an anchor, checkpoints. The same command again resumes."""
+    """Fine-tune: streams with objectives, an anchor, checkpoints; or GRPO (rl:). The same command again resumes."""
+    if is_rl(config):
+        train_policy(config, overrides or [], json)
+        return
     from holdfast.config import TrainConfig, load_config
 
     settings = load_config(TrainConfig, config, overrides or [])

@@ -21,13 +21,11 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from holdfast.config import TrainConfig, dump_config
 from holdfast.config.decision_study import DecisionStudyConfig, PhaseSettings
 from holdfast.config.rl import ArithmeticPrompts, RlConfig
-from holdfast.diagnostics.arithmetic import BROKEN, product_splitter, products
-from holdfast.diagnostics.from_transcripts import judge
-from holdfast.diagnostics.transcripts import Transcript
+from holdfast.diagnostics.rl_tasks import arithmetic_task
 from holdfast.records import Trace, atomic_text, context, write_traces
 from holdfast.tokens import prompt_ids
 from holdfast.training import train
-from holdfast.training.rl import RlPrompt, load_policy, train_rl
+from holdfast.training.rl import load_policy, train_rl
 from holdfast.training.rl_sampling import sample
 from holdfast.training.rl_slips import Slips
 from holdfast.worlds.arithmetic import ArithmeticWorld, Size
@@ -160,27 +158,24 @@ def _reinforced(job: Job, world: ArithmeticWorld, start: Path) -> Path:
     config, variant = job.config, job.config.variants[job.name]
     assert variant.grpo is not None
     settings = config.world
+    made = ArithmeticPrompts(
+        base=settings.base,
+        largest=settings.largest,
+        fused=settings.fused,
+        max_attempts=settings.max_attempts,
+        sizes=variant.sizes,
+        num=variant.prompts,
+        slip=settings.slip,
+    )
     rl = RlConfig(
         run=str(job.folder / "run"),
         model={"name": str(start), "device": config.device},  # type: ignore[arg-type]
         rl=variant.grpo.model_copy(update={"seed": job.seed}),
-        arithmetic=ArithmeticPrompts(
-            base=settings.base,
-            largest=settings.largest,
-            fused=settings.fused,
-            max_attempts=settings.max_attempts,
-            sizes=variant.sizes,
-            num=variant.prompts,
-            slip=settings.slip,
-        ),
+        arithmetic=made,
         extract="product",
     )
-    asked = problems(world, _sizes(variant.sizes), variant.prompts, seed=f"rl/{job.seed}")
-    prompts = [RlPrompt(world.prompt(each), str(world.value(each))) for each in asked]
-    environment = Slips(world, arithmetic_tokenizer(world), settings.slip)
-    return train_rl(
-        rl, prompts, final_answer(world.base), observe=decisions(world.base), environment=environment, say=_quiet
-    )
+    task = arithmetic_task(world, made, seed=job.seed)
+    return train_rl(rl, task.prompts, task.reward, observe=task.observe, environment=task.environment, say=_quiet)
 
 
 def responses(job: Job, model: Path) -> Iterator[dict[str, Any]]:
@@ -219,36 +214,6 @@ def longest_response(world: ArithmeticWorld, size: Size) -> int:
     """Tokens of ``max_attempts`` attempts with their checks; what is longer is cut off."""
     steps = size.m * size.n * (1 if world.fused else 2)
     return world.max_attempts * (2 * steps + 2) + 1
-
-
-def final_answer(base: int) -> Callable[[Sequence[str], Sequence[str], Sequence[bool]], list[float]]:
-    """[004]'s reward: 1 if the response stopped on the right product."""
-    split = product_splitter(base)
-
-    def reward(texts: Sequence[str], answers: Sequence[str], ended: Sequence[bool]) -> list[float]:
-        parts = [split(text, end) for text, end in zip(texts, ended, strict=True)]
-        return [
-            float(part.stopped and (part.answers or (BROKEN,))[-1] == answer)
-            for part, answer in zip(parts, answers, strict=True)
-        ]
-
-    return reward
-
-
-def decisions(base: int) -> Callable[[Sequence[str], Sequence[str], Sequence[bool]], dict[str, float]]:
-    """p_s, p_dC and p_dW of a batch of rollouts, for the log; what is unidentified is left out."""
-    split = product_splitter(base)
-
-    def observe(texts: Sequence[str], answers: Sequence[str], ended: Sequence[bool]) -> dict[str, float]:
-        transcripts = [
-            Transcript(str(index), text, answer, end)
-            for index, (text, answer, end) in enumerate(zip(texts, answers, ended, strict=True))
-        ]
-        found = judge(transcripts, split, products).calibrate(draws=100)
-        figures = {name: getattr(found, name).value for name in ("p_s", "p_dC", "p_dW", "cut_off", "attempts")}
-        return {name: value for name, value in figures.items() if value is not None}
-
-    return observe
 
 
 def _untrained(job: Job, world: ArithmeticWorld) -> Path:

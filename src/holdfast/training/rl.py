@@ -24,6 +24,7 @@ from holdfast.tokens import prompt_ids
 from holdfast.training.rl_sampling import Environment, sample
 from holdfast.training.rl_trainer import KlInRewardTrainer
 from holdfast.training.step_log import StepLog
+from holdfast.training.undo_rl import UndoRl
 
 Reward = Callable[[Sequence[str], Sequence[str], Sequence[bool]], list[float]]
 """(responses, reference answers, whether each ended by itself) -> rewards."""
@@ -55,9 +56,10 @@ def train_rl(
     *,
     observe: Observer | None = None,
     environment: Environment | None = None,
+    undo: UndoRl | None = None,
     say: Callable[[str], None] = print,
 ) -> Path:
-    """Train, or go on from the last checkpoint; returns the folder of the model."""
+    """Train, or go on from the last checkpoint; returns the folder of the model. ``undo``: the policy may take back."""
     from datasets import Dataset
 
     if not prompts:
@@ -73,13 +75,20 @@ def train_rl(
     say(f"{config.model.name}: GRPO on {device} ({why}); KL {settings.kl}, weight {settings.kl_weight}")
     rows = [{"prompt": [{"role": "user", "content": each.prompt}], "answer": each.answer} for each in prompts]
     trainer_class = KlInRewardTrainer if settings.kl == "reward_k1" and settings.kl_weight else GRPOTrainer
+    rewards = _reward_function(reward, observe, watch, tokenizer.eos_token_id)
+    rollouts = _rollouts(settings, tokenizer, environment, watch) if settings.sampler == "own" else None
+    if undo is not None:
+        trainer_class, rewards = undo.trainer_class(tokenizer), undo.reward_function(reward, tokenizer)
+        rollouts = undo.rollouts(
+            tokenizer, max_new_tokens=settings.max_new_tokens, temperature=settings.temperature, seed=settings.seed
+        )
     trainer = trainer_class(
         model=config.model.name,  # by path: TRL loads the reference itself
-        reward_funcs=[_reward_function(reward, observe, watch, tokenizer.eos_token_id)],
+        reward_funcs=[rewards],
         args=_arguments(config, run, device),
         train_dataset=Dataset.from_list(rows),
         processing_class=tokenizer,
-        rollout_func=_rollouts(settings, tokenizer, environment, watch) if settings.sampler == "own" else None,
+        rollout_func=rollouts,
         peft_config=_adapters(config),
         callbacks=[_Log(StepLog(run / "steps.jsonl"), watch)],
     )
