@@ -14,6 +14,7 @@ from typing import Any
 
 Answer = Callable[[list[dict[str, str]]], str]
 FAULTS = ("error500", "rate429", "bad400", "slow", "not json", "no choices", "hang up")
+CUT = "[cut]"  # at the end of an answer: the server stopped there because of its length
 
 
 @dataclass
@@ -28,74 +29,85 @@ class Seen:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, answer: Answer, key: str | None, delay: float) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.answer, self.key, self.delay, self.seen = answer, key, delay, Seen()
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        seen = self.server.seen
+        with seen.lock:
+            seen.bodies.append(body)
+            seen.headers.append(dict(self.headers))
+            seen.at_once += 1
+            seen.most_at_once = max(seen.most_at_once, seen.at_once)
+        time.sleep(self.server.delay)
+        try:
+            self.reply(body)
+        finally:
+            with seen.lock:
+                seen.at_once -= 1
+
+    def reply(self, body: dict[str, Any]) -> None:
+        if self.path != "/v1/chat/completions" or body["model"] != "known":
+            return self.send(404, {"error": "no such model"})
+        key = self.server.key
+        if key is not None and self.headers.get("Authorization") != f"Bearer {key}":
+            return self.send(401, {"error": "who are you?"})
+        text = body["messages"][-1]["content"]
+        fault = next((name for name in FAULTS if text.startswith(f"{name}*")), None)
+        with self.server.seen.lock:
+            self.server.seen.tries[text] += 1
+            tries = self.server.seen.tries[text]
+        if fault and tries <= int(text.split("*")[1].split()[0]):
+            return self.fail(fault)
+        said = self.server.answer(body["messages"])
+        reason = "length" if said.endswith(CUT) else "stop"
+        choice = {"message": {"role": "assistant", "content": said.removesuffix(CUT)}, "finish_reason": reason}
+        return self.send(200, {"choices": [choice]})
+
+    def fail(self, fault: str) -> None:
+        if fault == "slow":
+            time.sleep(1.5)
+            return self.send(200, {"choices": []})
+        if fault == "hang up":
+            self.close_connection = True
+            return None
+        if fault == "not json":
+            return self.send(200, "<html>busy</html>")
+        if fault == "no choices":
+            return self.send(200, {"choices": []})
+        return self.send(int(fault[-3:]), {"error": fault})
+
+    def send(self, status: int, content: Any) -> None:
+        data = content.encode() if isinstance(content, str) else json.dumps(content).encode()
+        self.send_response(status)
+        if status == 429:
+            self.send_header("Retry-After", "0")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_: object) -> None:
+        """Quiet."""
+
+
 @contextmanager
 def serving(answer: Answer, *, key: str | None = None, delay: float = 0.0) -> Iterator[tuple[str, Seen]]:
     """``(url, seen)``. A request whose text begins with 'FAULT*N ' fails that way N times before it is answered."""
-    seen = Seen()
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            with seen.lock:
-                seen.bodies.append(body)
-                seen.headers.append(dict(self.headers))
-                seen.at_once += 1
-                seen.most_at_once = max(seen.most_at_once, seen.at_once)
-            time.sleep(delay)
-            try:
-                self.reply(body)
-            finally:
-                with seen.lock:
-                    seen.at_once -= 1
-
-        def reply(self, body: dict[str, Any]) -> None:
-            if self.path != "/v1/chat/completions" or body["model"] != "known":
-                return self.send(404, {"error": "no such model"})
-            if key is not None and self.headers.get("Authorization") != f"Bearer {key}":
-                return self.send(401, {"error": "who are you?"})
-            text = body["messages"][-1]["content"]
-            fault = next((name for name in FAULTS if text.startswith(f"{name}*")), None)
-            with seen.lock:
-                seen.tries[text] += 1
-                tries = seen.tries[text]
-            if fault and tries <= int(text.split("*")[1].split()[0]):
-                return self.fail(fault)
-            choice = {"message": {"role": "assistant", "content": answer(body["messages"])}, "finish_reason": "stop"}
-            return self.send(200, {"choices": [choice]})
-
-        def fail(self, fault: str) -> None:
-            if fault == "slow":
-                time.sleep(1.5)
-                return self.send(200, {"choices": []})
-            if fault == "hang up":
-                self.close_connection = True
-                return None
-            if fault == "not json":
-                return self.send(200, "<html>busy</html>")
-            if fault == "no choices":
-                return self.send(200, {"choices": []})
-            return self.send(int(fault[-3:]), {"error": fault})
-
-        def send(self, status: int, content: Any) -> None:
-            data = content.encode() if isinstance(content, str) else json.dumps(content).encode()
-            self.send_response(status)
-            if status == 429:
-                self.send_header("Retry-After", "0")
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, *_: object) -> None:
-            """Quiet."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
+    server = Server(answer, key, delay)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/v1", seen
+        yield f"http://127.0.0.1:{server.server_address[1]}/v1", server.seen
     finally:
         server.shutdown()
         server.server_close()
