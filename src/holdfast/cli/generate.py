@@ -51,39 +51,24 @@ def generate(
     json: json_option = None,
 ) -> None:
     """Answer requests. One request on a terminal is typed out, and with --undo visibly taken back."""
-    if undo and (safe or n > 1):
-        raise InputError("--n and --safe go with plain sampling, not with --undo")
-    if context not in ("soft", "hard"):
-        raise InputError(f"--context: expected soft or hard, got '{context}'")
-    if not undo and (begin is not None or events or context == "hard"):
-        raise InputError("--begin, --events and --context hard need --undo")
+    _check(undo, overseen=safe or n > 1, context=context, wants_undo=begin is not None or events)
     from transformers.utils import logging as transformers_logging
 
-    from holdfast.generation import UndoDecoding, UndoLimits
-    from holdfast.generation import generate as generate_plainly
+    from holdfast.generation import ModelSampler, UndoDecoding, UndoLimits
     from holdfast.models import load
 
     asked = _requests(prompts, data, limit)
     transformers_logging.disable_progress_bar()
     loaded = load(model)
+    drawing = {"max_new_tokens": max_new_tokens, "temperature": temperature, "top_p": top_p, "seed": seed}
     if safe or n > 1:
         from holdfast.cli.generate_overseen import print_overseen
 
-        how_to_draw = {"max_new_tokens": max_new_tokens, "temperature": temperature, "top_p": top_p, "seed": seed}
-        return print_overseen(loaded, asked, judge if safe else None, reward, n, batch_size, how_to_draw, json)
+        return print_overseen(loaded, asked, judge if safe else None, reward, n, batch_size, drawing, json)
     if not undo:
         with progress_bar("answering") as on_progress:
-            answers = generate_plainly(
-                loaded.model,
-                loaded.tokenizer,
-                asked,
-                max_new_tokens=max_new_tokens,
-                temperature=temperature,
-                top_p=top_p,
-                seed=seed,
-                batch_size=batch_size,
-                on_progress=on_progress,
-            )
+            sampler = ModelSampler(loaded, batch_size)
+            answers = sampler(asked, on_progress=on_progress, **drawing)  # type: ignore[arg-type]
     else:
         limits = UndoLimits(per_answer=max_undos)
         how = UndoDecoding(max_new_tokens, context, temperature, top_p, seed, limits)  # type: ignore[arg-type]
@@ -96,6 +81,15 @@ def generate(
         for answer in answers:
             print(answer.text)
     return None
+
+
+def _check(undo: bool, *, overseen: bool, context: str, wants_undo: bool) -> None:
+    if undo and overseen:
+        raise InputError("--n and --safe go with plain sampling, not with --undo")
+    if context not in ("soft", "hard"):
+        raise InputError(f"--context: expected soft or hard, got '{context}'")
+    if not undo and (wants_undo or context == "hard"):
+        raise InputError("--begin, --events and --context hard need --undo")
 
 
 def _requests(prompts: list[str] | None, data: str | None, limit: int | None) -> Prompts:
