@@ -118,7 +118,7 @@ def _train(job: Job) -> Path:
     if job.name == BASE:
         mix = Mix(config.base.slip, config.base.honest, config.base.show)
         rows = corpus(world, _sizes(config.base.sizes), config.base.rows, seed=job.seed, mix=mix)
-        return _supervised(job, _untrained(job, world), rows, config.base, "sft")
+        return _supervised(job, untrained(job, world), rows, config.base, "sft")
     variant = config.variants[job.name]
     start = Job(config, job.seed, BASE).folder / "run" / "model"
     sizes = _sizes(variant.sizes)
@@ -216,7 +216,8 @@ def longest_response(world: ArithmeticWorld, size: Size) -> int:
     return world.max_attempts * (2 * steps + 2) + 1
 
 
-def _untrained(job: Job, world: ArithmeticWorld) -> Path:
+def untrained(job: Job, world: ArithmeticWorld) -> Path:
+    """The folder of a model with random weights, of the config's size."""
     sizes, tokenizer = job.config.model, arithmetic_tokenizer(world)
     torch.manual_seed(job.seed)
     model = LlamaForCausalLM(
