@@ -9,6 +9,7 @@ from holdfast.cli import (
     diagnose_calibration,
     diagnose_decisions,
     diagnose_safety_gap,
+    diagnose_theory,
     diagnose_undo_costs,
 )
 
@@ -17,6 +18,7 @@ app.command("attribution")(diagnose_attribution.attribution)
 app.command("calibration")(diagnose_calibration.calibration)
 app.command("decisions")(diagnose_decisions.decisions)
 app.command("safety-gap")(diagnose_safety_gap.safety_gap)
+app.command("theory")(diagnose_theory.theory)
 app.command("undo-costs")(diagnose_undo_costs.undo_costs)
 
 
