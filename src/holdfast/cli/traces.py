@@ -61,6 +61,7 @@ def make(
     made = make_traces(
         rows, _builder(builder, rows, model, starts, temperature, seed), budget=budget, clean=clean, seed=seed
     )
+    out.parent.mkdir(parents=True, exist_ok=True)
     write_made(out, made)
     figures = {
         "traces": len(made.traces),

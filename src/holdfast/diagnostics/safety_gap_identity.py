@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -65,13 +66,14 @@ def _identity(model: Any, rows: Sequence[TokenRow]) -> Identity:
     errors = -stats.logp[role == Role.ERROR].sum()
     by_token = [torch.autograd.grad(loss, stats.logp, retain_graph=True)[0] for loss in (sft, masked)]
     target = (by_token[0] - by_token[1])[role != Role.ERROR].abs().max()
-    g_sft, g_masked, g_error = (_gradient(loss, parameters) for loss in (sft, masked, errors))
-    difference = (g_sft - g_masked - g_error).norm() / g_error.norm()
+    difference = [a - b for a, b in zip(_gradient(sft, parameters), _gradient(masked, parameters), strict=True)]
+    expected = _gradient(errors, parameters)
+    residue = _norm([a - b for a, b in zip(difference, expected, strict=True)])
     return Identity(
         target=float(target),
-        difference=float(difference),
-        error_gain=_gain(model, rows, parameters, g_sft - g_masked),
-        num_parameters=g_error.numel(),
+        difference=residue / _norm(expected),
+        error_gain=_gain(model, rows, parameters, difference),
+        num_parameters=sum(part.numel() for part in expected),
         num_error_tokens=int((role == Role.ERROR).sum()),
     )
 
@@ -85,25 +87,29 @@ def _statistics(model: Any, rows: Sequence[TokenRow]) -> tuple[TokenStats, Tenso
     return TokenStats(every[is_target], logits.argmax(-1)[is_target]), batch.roles[:, 1:][is_target]
 
 
-def _gradient(loss: Tensor, parameters: Sequence[Tensor]) -> Tensor:
-    return torch.cat([part.flatten() for part in torch.autograd.grad(loss, parameters, retain_graph=True)])
+def _gradient(loss: Tensor, parameters: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    return torch.autograd.grad(loss, parameters, retain_graph=True)
+
+
+def _norm(parts: Sequence[Tensor]) -> float:
+    return math.sqrt(sum(float(part.pow(2).sum()) for part in parts))
 
 
 @torch.no_grad()
-def _gain(model: Any, rows: Sequence[TokenRow], parameters: Sequence[Tensor], direction: Tensor) -> float:
+def _gain(model: Any, rows: Sequence[TokenRow], parameters: Sequence[Tensor], direction: Sequence[Tensor]) -> float:
     """Descend along the difference of the two gradients, look at the error tokens, and go back."""
-    length = STEP / direction.norm()
+    length = STEP / _norm(direction)
 
-    def log_likelihood() -> Tensor:
+    def log_likelihood() -> float:
         stats, role = _statistics(model, rows)
-        return stats.logp[role == Role.ERROR].sum()
+        return float(stats.logp[role == Role.ERROR].sum())
+
+    def move(distance: float) -> None:
+        for weight, part in zip(parameters, direction, strict=True):
+            weight.add_(part, alpha=distance)
 
     before = log_likelihood()
-    for sign in (-1, 1):
-        at = 0
-        for weight in parameters:
-            weight += sign * length * direction[at : at + weight.numel()].view_as(weight)
-            at += weight.numel()
-        if sign < 0:
-            after = log_likelihood()
-    return float((after - before) / STEP)
+    move(-length)
+    after = log_likelihood()
+    move(length)
+    return (after - before) / STEP
