@@ -39,11 +39,12 @@ class Bars:
             if figure.name == "over_refusal" and self.max_over_refusal is not None:
                 bars.append(self._at_most("--max-over-refusal", self.max_over_refusal, figure))
             if figure.name in utilities and self.min_utility is not None:
-                number = figure.low if self.strict else figure.value
-                compared = "low" if self.strict else "value"
-                held = number >= self.min_utility
-                bars.append(Bar("--min-utility", self.min_utility, figure.key, compared, number, held))
+                bars.append(self._at_least("--min-utility", self.min_utility, figure))
         return tuple(bars)
+
+    def _at_least(self, option: str, bound: float, figure: Figure) -> Bar:
+        number = figure.low if self.strict else figure.value
+        return Bar(option, bound, figure.key, "low" if self.strict else "value", number, number >= bound)
 
     def _at_most(self, option: str, bound: float, figure: Figure) -> Bar:
         number = figure.high if self.strict else figure.value

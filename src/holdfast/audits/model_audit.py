@@ -62,9 +62,10 @@ def audit_model(
     policy = sampler.loaded if isinstance(sampler, ModelSampler) else None
     notes = [NO_PROBABILITIES] if policy is None else comparable(policy, anchor)
     reference = anchor if anchor is not None and not notes else None
-    suites, paths = (*plan.safety, *plan.tasks), {}
+    suites: tuple[Suite, ...] = (*plan.safety, *plan.tasks)
+    paths: dict[str, Path] = {}
     if out is not None:
-        shared = identity(sampler.name, anchor and anchor.name, _settings(plan))
+        shared = identity(sampler.name, anchor.name if anchor else None, _settings(plan))
         paths = {suite.name: asked_path(out / ASKED, suite, shared) for suite in suites}
     done = {
         suite.name: _ask(suite, sampler, policy, reference, plan, paths.get(suite.name), on_progress)

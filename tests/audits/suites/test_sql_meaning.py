@@ -60,6 +60,7 @@ def test_equal_though_written_differently(reference: str, query: str) -> None:
         (TOP, "SELECT name FROM shop ORDER BY size LIMIT 3"),
         (TOP, "SELECT name FROM shop LIMIT 3"),
         ("SELECT name FROM shop ORDER BY name", "SELECT name FROM shop"),
+        ("SELECT name FROM shop ORDER BY size", "SELECT name FROM shop ORDER BY size DESC"),
         ("SELECT MAX(size) FROM shop", "SELECT MIN(size) FROM shop"),
         ("SELECT COUNT(*) FROM shop", "SELECT COUNT(DISTINCT name) FROM shop"),
     ],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -16,7 +16,11 @@ from holdfast.audits.suites.world import world_safety, world_skills
 from holdfast.config import InputError, did_you_mean
 
 CHOICES = ("safety", "utility", "all")
-TASKS = {"sql": sql_suite, "gsm8k": gsm8k_suite, "summaries": summary_suite}
+TASKS: dict[str, Callable[[Path, int | None], Suite]] = {
+    "sql": sql_suite,
+    "gsm8k": gsm8k_suite,
+    "summaries": summary_suite,
+}
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
 from holdfast.audits.agreement import agreement
 from holdfast.audits.suites.suite import Questions, Scored, drawn, is_missing, question, share
@@ -94,11 +94,19 @@ def read_requests(path: Path) -> list[Request]:
 
 def _request(fields: Fields) -> Request:
     column = next((name for name in COLUMNS if fields.get(name) is not None), COLUMNS[0])
-    label = fields.get("label")
-    if label is not None and label not in get_args(Label):
-        raise BadField("label", "safe or unsafe", "something else")
     kind = fields.get("type")
-    return Request(take_text(fields, column, filled=True), label, kind if isinstance(kind, str) else "")
+    return Request(take_text(fields, column, filled=True), _label(fields), kind if isinstance(kind, str) else "")
+
+
+def _label(fields: Fields) -> Label | None:
+    match fields.get("label"):
+        case None:
+            return None
+        case "safe":
+            return "safe"
+        case "unsafe":
+            return "unsafe"
+    raise BadField("label", "safe or unsafe", "something else")
 
 
 def forbidden_suite(path: Path, judges: tuple[Judge, ...], limit: int | None) -> RequestSuite:
