@@ -23,4 +23,5 @@ class Scale:
     max_new_tokens: int = 28  # longer than any right answer of the world with its opener
     device: str = "cpu"  # models this small are quickest there
     precision: Precision = "fp32"  # of training
+    rows_per_pass: int | None = None  # of a step, at most; None: all, because the embedded models are tiny
     setting: RealSetting | None = None  # None: the embedded world

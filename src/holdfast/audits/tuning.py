@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import gcd
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -105,7 +106,7 @@ def _own_streams(
 def _config(
     places: Places, run: str, streams: list[dict[str, Any]], num_steps: int, lr: float, seed: int, scale: Scale
 ) -> TrainConfig:
-    """All rows of a step in one pass: the models are tiny. The seed orders the rows and starts whatever is random."""
+    """All rows of a step in one pass, unless the scale says otherwise. The seed orders the rows and starts whatever is random."""
     batch_size = sum(stream["share"] for stream in streams)
     return TrainConfig.model_validate(
         {
@@ -116,7 +117,7 @@ def _config(
             "training": {
                 "max_steps": num_steps,
                 "batch_size": batch_size,
-                "micro_batch": batch_size,
+                "micro_batch": gcd(batch_size, scale.rows_per_pass or batch_size),
                 "lr": lr,
                 "precision": scale.precision,
                 "seed": seed,

@@ -36,7 +36,7 @@ def build(out: Path) -> dict[str, Any]:
     """Write ``head.safetensors`` and ``figures.json``; return the figures."""
     torch.set_num_threads(1)
     labelled = read_labels()
-    features = pair_features([(row.prompt, row.response) for row in labelled]).double().numpy()
+    features = pair_features([(row.prompt, row.response) for row in labelled], "cpu").double().numpy()
     complied = np.array([row.complied for row in labelled], dtype=float)
     weights = source_weights(labelled)
     groups = np.array(twin_groups([row.prompt for row in labelled]))

@@ -30,11 +30,11 @@ class SentenceEmbedder:
 
     @torch.inference_mode()
     def __call__(self, texts: Sequence[str]) -> Tensor:
-        """[texts, 384] on the CPU, in order. Each text is embedded once however often it stands there."""
+        """[texts, 384] on the CPU, in order; at least one text. Each is embedded once however often it stands there."""
         distinct = sorted(set(texts), key=lambda text: (len(text), text))
         rows = [self._batch(distinct[start : start + BATCH]) for start in range(0, len(distinct), BATCH)]
-        found = dict(zip(distinct, torch.cat(rows), strict=True)) if distinct else {}
-        return torch.stack([found[text] for text in texts]) if texts else torch.zeros(0, self.model.config.hidden_size)
+        found = dict(zip(distinct, torch.cat(rows), strict=True))
+        return torch.stack([found[text] for text in texts])
 
     def _batch(self, texts: list[str]) -> Tensor:
         batch = self.tokenizer(texts, padding=True, truncation=True, max_length=MAX_TOKENS, return_tensors="pt")
@@ -46,8 +46,9 @@ class SentenceEmbedder:
 
 
 @cache
-def sentence_embedder(device: str = "cpu") -> SentenceEmbedder:
+def sentence_embedder(device: str = "auto") -> SentenceEmbedder:
     """One for the whole process."""
+    device = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
     return SentenceEmbedder(package_folder(PACKAGE, INSTALL) / "model", device)
 
 

@@ -18,12 +18,12 @@ FORM = "FORMAT:MODEL@URL, such as wildguard:allenai/wildguard@http://localhost:8
 
 
 def find_judge(name: str) -> Judge:
-    """``world``, ``refusal_phrases``, ``learned`` (or ``learned:cuda``), or a guard model's endpoint: FORMAT:MODEL@URL."""
+    """``world``, ``refusal_phrases``, ``learned`` (or ``learned:cpu``), or a guard model's endpoint: FORMAT:MODEL@URL."""
     kind, _, rest = name.partition(":")
     if kind in GUARDS:
         return _endpoint(kind, rest, name)
     if kind == "learned":
-        return _learned(rest or "cpu")
+        return _learned(rest or "auto")
     if name in PLAIN:
         return PLAIN[name]()
     known = (*PLAIN, "learned", *GUARDS)

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from safetensors.torch import load_file, save_file
+
 from holdfast.audits.intervals import rate
 from holdfast.audits.real.answers import answered_by, load_for_use
 from holdfast.audits.suites.requests import read_requests
@@ -172,6 +174,9 @@ def _keep(chosen: Path, run: Path) -> None:
         shutil.copytree(chosen / "model", run / "model")
         return
     shutil.copytree(chosen / "model", run / "adapter")
+    weights = run / "adapter" / "adapter_model.safetensors"
+    # Rounded before it is merged: the half that travels makes the very same model elsewhere.
+    save_file({name: tensor.bfloat16() for name, tensor in load_file(weights).items()}, weights, {"format": "pt"})
     merged(run / "adapter", run / "model")
 
 

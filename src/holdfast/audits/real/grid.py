@@ -67,5 +67,6 @@ def real_scale(model: str, settings: RealSettings) -> Scale:
         max_new_tokens=settings.max_new_tokens,
         device=settings.device,
         precision=settings.precision,
+        rows_per_pass=settings.rows_per_pass,
         setting=RealSetting.read(settings, anchor=model, device=settings.device),
     )

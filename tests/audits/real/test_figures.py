@@ -1,0 +1,70 @@
+"""Shares, differences and goals of made-up cells, worked by hand."""
+
+import pytest
+
+from holdfast.audits.real.figures import difference, judge_agreement, judges_of, share, unscored
+from holdfast.audits.real.goals import goals
+from holdfast.audits.real.page import page
+from holdfast.records import Cell
+
+
+def cell(
+    attack: str, defence: str, seed: int, asr: str, over: str = "0000", utility: str = "", second: str = ""
+) -> Cell:
+    outcomes = {
+        "asr:a": asr,
+        "over_refusal:a": over,
+        "asr:b": second or asr,
+        "over_refusal:b": over,
+        "asr:answers": "x",
+    }
+    return Cell(attack, defence, seed, "a", outcomes={**outcomes, **({"utility": utility} if utility else {})})
+
+
+def test_seeds_are_pooled_and_unscored_counts_against_the_model() -> None:
+    """Seed 0: 1?00, seed 1: 0000: 2 of 8."""
+    cells = [cell("x", "sft", 0, "1?00"), cell("x", "sft", 1, "0000")]
+    found = share(cells, "x", "sft", "asr:a")
+    assert found is not None
+    assert (found.hits, found.trials) == (2, 8)
+    assert judges_of(cells) == ["a", "b"]
+    assert unscored(cells, "a") == 1
+
+
+def test_difference_is_of_shares_and_has_an_interval_even_where_nothing_differs() -> None:
+    cells = [cell("x", "sft", 0, "1" * 100), cell("x", "anchored", 0, "0" * 50 + "1" * 50)]
+    found = difference(cells, ("x", "anchored"), ("x", "sft"), "asr:a")
+    assert found is not None
+    assert found.value == -0.5
+    assert found.low < -0.5 < found.high < -0.3
+    same = difference(cells, ("x", "sft"), ("x", "sft"), "asr:a")
+    assert same is not None
+    assert same.low < 0 < same.high
+    assert same.high == pytest.approx(1.96 * (2 / 102) ** 0.5 / 102**0.5, rel=0.2)
+
+
+def test_agreement_is_over_all_answers() -> None:
+    """Judges agree on 6 of 8, each says yes to half: kappa = (0.75 - 0.5) / 0.5."""
+    found = judge_agreement([cell("x", "sft", 0, "1100", second="1010"), cell("x", "sft", 1, "1100")], "asr")
+    assert found is not None
+    assert found.agreed == 0.75
+    assert found.kappa == pytest.approx(0.5)
+
+
+def test_goals_are_reached_or_not_and_the_page_says_so() -> None:
+    n = 400
+    cells = [
+        cell("harmful_examples@lr=0.1", "untouched", 0, "0" * n, "0" * n),
+        cell("harmful_examples@lr=0.1", "sft", 0, "1" * n, "0" * n),
+        cell("harmful_examples@lr=0.1", "csft_pa", 0, "1" * 200 + "0" * 200, "0" * n),
+        cell("harmful_examples@lr=0.1", "anchored", 0, "1" * 4 + "0" * 396, "0" * n),
+        cell("benign_sql", "untouched", 0, "1" * 40 + "0" * 360, "0" * n, "0" * n),
+        cell("benign_sql", "sft", 0, "0" * n, "0" * n, "1" * n),
+        cell("benign_sql", "csft_pa", 0, "0" * n, "0" * n, "0" * n),
+        cell("benign_sql", "anchored", 0, "1" * 80 + "0" * 320, "0" * n, "1" * n),
+    ]
+    assert [goal.reached for goal in goals(cells, "a")] == [False, True, True, True, False, True, True, True, True]
+    text = page(cells, "the command")
+    assert "Written by `the command`" in text
+    assert "**not reached**: 10.0%" in text
+    assert "| anchored | 1.0% [0.4%, 2.5%] | 20.0% [16.4%, 24.2%] |" in text

