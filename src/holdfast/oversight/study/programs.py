@@ -40,8 +40,12 @@ def parsable_beginning(code: str, head: str = "") -> str:
 
 def example_test(task: Task) -> str | None:
     """A ``check`` made of the prompt's own examples: what a user would have at hand. None where there are no such."""
+    try:
+        examples = doctest.DocTestParser().get_examples(_docstring(task))
+    except ValueError:  # a docstring that is not indented as doctest wants it
+        return None
     checks = []
-    for example in doctest.DocTestParser().get_examples(_docstring(task)):
+    for example in examples:
         try:
             call = ast.parse(example.source.strip(), mode="eval").body
             wanted = ast.literal_eval(example.want.strip())
