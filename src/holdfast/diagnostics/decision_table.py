@@ -163,12 +163,14 @@ def _page(config: DecisionStudyConfig, cells: Sequence[StudyCell], command: str)
 
 
 def _comparison(found: Comparison) -> Iterator[str]:
+    parts = found.parts
     yield ""
-    yield (
-        f"At {found.size}, {found.better} against {found.worse}: accuracy times {found.times}, p_dW {found.p_dw_gap} more."
-        f" Of the difference {found.parts.total} that the formula sees, sampling explains {found.parts.sampling} and"
-        f" deciding {found.parts.decision} (Shapley means); observed {found.parts.observed}."
-    )
+    yield f"At {found.size}, {found.better} against {found.worse}:"
+    yield ""
+    yield f"- accuracy, ratio: {found.times}"
+    yield f"- p_dW, difference: {found.p_dw_gap}"
+    yield f"- accuracy, difference: {parts.observed} observed, {parts.total} by the formula"
+    yield f"- of that, better attempts explain {parts.sampling}, better decisions {parts.decision} (Shapley means)"
 
 
 def _time(config: DecisionStudyConfig) -> Iterator[str]:
