@@ -27,7 +27,7 @@ def config(tmp_path: Path) -> Path:
 def test_attack_gives_cells_a_report_and_a_page_and_goes_on_from_there(
     config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    page, run = tmp_path / "page.md", tmp_path / "run"
+    page, run = tmp_path / "results" / "page.md", tmp_path / "run"
     assert run_cli("attack", str(config), "--json", "-", "--write", str(page), monkeypatch=monkeypatch) == 0
     rows = json.loads(capsys.readouterr().out)
     names = [f"harmful_examples@lr={lr},epochs=12" for lr in ("0.001", "0.002")]
