@@ -10,6 +10,7 @@ import torch
 
 from generation.undo_models import small_llama
 from holdfast.config.safety_gap import SafetyGapConfig
+from holdfast.config.training import LoraSettings
 from holdfast.diagnostics.safety_gap import Arm, ArmResult, arms, identities, safety_gap
 from holdfast.diagnostics.safety_gap_behaviour import Behaviour
 from holdfast.diagnostics.safety_gap_identity import gradient_identity
@@ -153,7 +154,7 @@ def test_arms_compare_initialisations_in_the_first_context_only() -> None:
 
 
 def test_a_small_study_runs_resumes_and_writes_its_page(task: GapTask, tmp_path: Path) -> None:
-    config = task.config.model_copy(update={"plain": True, "contexts": ("hard",)})
+    config = task.config.model_copy(update={"plain": True, "contexts": ("hard",), "lora": LoraSettings(r=4)})
     results = safety_gap(config)
     assert len(results) == 3
     for each in results:

@@ -77,31 +77,24 @@ def make(
 def _builder(
     name: BuilderName, rows: Sequence[Trace], model: str | None, starts: str | None, temperature: float, seed: int
 ) -> Builder:
-    from holdfast.traces import BENIGN_STARTS, Perturb, Reference, Uniform, WrongStart, read_references
+    """Only ``align`` needs the model itself, only ``random`` its vocabulary."""
+    from transformers.utils import logging as transformers_logging
 
-    if name in (BuilderName.align, BuilderName.random) and model is None:
-        raise InputError(f"--builder {name}: needs --model")
-    references = [Reference(row) for row in rows]
-    match name:
-        case BuilderName.perturb:
-            return Perturb(references)
-        case BuilderName.random:
-            from holdfast.models import load_tokenizer
+    from holdfast.models import load, load_tokenizer
+    from holdfast.traces import choose_builder
 
-            return Uniform(load_tokenizer(str(model)))
-        case BuilderName.refusal:
-            return WrongStart([Reference(row).text for row in read_references(starts)] if starts else BENIGN_STARTS)
-        case BuilderName.align:
-            from transformers.utils import logging as transformers_logging
-
-            from holdfast.models import load
-            from holdfast.traces import Align
-
-            transformers_logging.disable_progress_bar()
-            with progress_bar("sampling") as on_progress:
-                return Align.sampled(
-                    load(str(model)), references, temperature=temperature, seed=seed, on_progress=on_progress
-                )
+    transformers_logging.disable_progress_bar()
+    with progress_bar("finding errors") as on_progress:
+        return choose_builder(
+            name.value,
+            rows,
+            tokenizer=load_tokenizer(model) if model and name is BuilderName.random else None,
+            model=load(model) if model and name is BuilderName.align else None,
+            starts=starts,
+            temperature=temperature,
+            seed=seed,
+            on_progress=on_progress,
+        )
 
 
 def _range(option: str, text: str) -> tuple[int, int]:

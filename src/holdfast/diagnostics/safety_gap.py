@@ -130,13 +130,13 @@ class Meter(TrainerCallback):
         self.steps = {0, *range(every, config.steps, every), config.steps}
         self.curve: dict[int, Readings] = {}
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, *, model: Any, **_: Any) -> None:
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """The untrained model."""
-        self._read(state.global_step, model)
+        self._read(state.global_step, kwargs["model"])
 
-    def on_step_end(self, args: Any, state: Any, control: Any, *, model: Any, **_: Any) -> None:
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """If this step is one to look at."""
-        self._read(state.global_step, model)
+        self._read(state.global_step, kwargs["model"])
 
     def _read(self, step: int, model: Any) -> None:
         if step in self.steps:

@@ -10,7 +10,7 @@ from holdfast.diagnostics.safety_gap_probe import Probe
 from holdfast.generation import UndoDecoding, generate, generate_with_undo
 from holdfast.generation.undo_use import UndoUse, total, undo_use
 from holdfast.models import LoadedModel
-from holdfast.records import Completion
+from holdfast.records import Completion, Trace
 from holdfast.tokens import apply_undo
 
 if TYPE_CHECKING:
@@ -36,14 +36,13 @@ class Behaviour:
 
 def behave(model: LoadedModel, probes: Sequence[Probe], task: GapTask, context: str, *, seed: int) -> Behaviour:
     """Decode with undo three times: after forced errors, greedily, and sampled."""
-    asked = task.test
+    asked = _asked(probes, task)
 
     def answers(temperature: float, begun: Sequence[Sequence[int]] | None = None) -> list[Completion]:
         how = UndoDecoding(task.config.max_new_tokens, context, temperature, seed=seed)  # type: ignore[arg-type]
         batch = task.config.eval_batch
         return generate_with_undo(model.model, model.tokenizer, asked, how, begun=begun, batch_size=batch)
 
-    assert len(probes) == len(asked), "every held-out answer has its probe"
     forced = answers(0.0, [probe.begun for probe in probes])
     sampled, greedy = answers(1.0), answers(0.0)
     uses = (
@@ -52,36 +51,35 @@ def behave(model: LoadedModel, probes: Sequence[Probe], task: GapTask, context: 
     return Behaviour(
         num=len(asked),
         corrected=sum(_corrected(each, probe) for each, probe in zip(forced, probes, strict=True)),
-        recovered=_num_right(forced, task),
-        right=_num_right(greedy, task),
-        sampled_right=_num_right(sampled, task),
+        recovered=_num_right(forced, asked, task),
+        right=_num_right(greedy, asked, task),
+        sampled_right=_num_right(sampled, asked, task),
         sampled=total(uses),
     )
 
 
 def behave_plainly(model: LoadedModel, probes: Sequence[Probe], task: GapTask, *, seed: int) -> Behaviour:
     """A model without undo: accuracy alone."""
-    batch, longest = task.config.eval_batch, task.config.max_new_tokens
-    greedy, sampled = (
-        generate(
-            model.model,
-            model.tokenizer,
-            task.test,
-            max_new_tokens=longest,
-            temperature=heat,
-            seed=seed,
-            batch_size=batch,
-        )
-        for heat in (0.0, 1.0)
-    )
+    asked, config = _asked(probes, task), task.config
+
+    def answers(temperature: float) -> list[Completion]:
+        how: dict[str, Any] = {"max_new_tokens": config.max_new_tokens, "batch_size": config.eval_batch, "seed": seed}
+        return generate(model.model, model.tokenizer, asked, temperature=temperature, **how)
+
+    greedy, sampled = answers(0.0), answers(1.0)
     uses = (
         undo_use(each.token_ids, probe.right[:-1], probe.undo_id) for each, probe in zip(sampled, probes, strict=True)
     )
-    return Behaviour(len(task.test), 0, 0, _num_right(greedy, task), _num_right(sampled, task), total(uses))
+    return Behaviour(len(asked), 0, 0, _num_right(greedy, asked, task), _num_right(sampled, asked, task), total(uses))
 
 
-def _num_right(answers: Sequence[Completion], task: GapTask) -> int:
-    return sum(task.right(row, each.text) for row, each in zip(task.test, answers, strict=True))
+def _asked(probes: Sequence[Probe], task: GapTask) -> list[Trace]:
+    """The held-out rows that can carry an error, in the order of their probes."""
+    return [task.test[probe.row.source] for probe in probes]
+
+
+def _num_right(answers: Sequence[Completion], asked: Sequence[Trace], task: GapTask) -> int:
+    return sum(task.right(row, each.text) for row, each in zip(asked, answers, strict=True))
 
 
 def _corrected(answer: Completion, probe: Probe) -> bool:

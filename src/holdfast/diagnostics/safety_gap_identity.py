@@ -45,8 +45,9 @@ def _norms_in_double(model: Any) -> Iterator[None]:
     norms = [module for module in model.modules() if hasattr(module, "variance_epsilon")]
 
     def exact(hidden: Tensor, norm: Any) -> Tensor:
-        scaled: Tensor = hidden * torch.rsqrt(hidden.pow(2).mean(-1, keepdim=True) + norm.variance_epsilon)
-        return norm.weight * scaled
+        scale = torch.rsqrt(hidden.pow(2).mean(-1, keepdim=True) + norm.variance_epsilon)
+        scaled: Tensor = norm.weight * (hidden * scale)
+        return scaled
 
     for norm in norms:
         norm.forward = partial(exact, norm=norm)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -38,14 +39,14 @@ def section(config: SafetyGapConfig, command: str, study: Study, identities: dic
     """Everything a reader needs to check it: the command, the figures, the verdicts."""
     seeds = ", ".join(map(str, config.seeds))
     traces = config.traces
-    rho = study.of(config.objectives[0], config.contexts[0])[0].error_rate
+    first = study.results[0]
     parts = [
         f"## {config.title}",
         f"Written by `{command}`. {config.model.name}, {config.steps} steps of {config.batch_size} rows, learning rate"
         f" {config.lr:g}, seeds {seeds}. Traces: {traces.builder}, {traces.errors[0]}-{traces.errors[1]} errors of"
-        f" {traces.length[0]}-{traces.length[1]} words in an answer, {traces.clean:.0%} clean; an error stands at {rho:.1%} of"
-        f" the places where one could. Measured on {config.num_test} held-out requests. Bands are least and greatest seed;"
-        " intervals are 95 % (Wilson, seeds pooled).",
+        f" {traces.length[0]}-{traces.length[1]} words in an answer, {traces.clean:.0%} clean; an error stands at"
+        f" {first.error_rate:.1%} of the places where one could. Measured on {first.behaviour.num} held-out requests."
+        " Bands are least and greatest seed; intervals are 95 % (Wilson, seeds pooled).",
         "### Parts (a) and (b): identities of gradients\n\n" + _identities(identities),
         *(f"### Part (c), {context} context\n\n" + _curves(study, context) for context in study.contexts),
         "### Verdicts\n\n" + _verdicts(study),
@@ -148,4 +149,4 @@ def shown(rate: Estimate) -> str:
 def smallest_visible(behaviour: Sequence[Behaviour]) -> float:
     """The smallest difference of two shares that so many answers would show with 80 % power at 5 %, near one half."""
     num = sum(each.num for each in behaviour)
-    return (1.96 + 0.84) * (2 * 0.25 / num) ** 0.5
+    return (1.96 + 0.84) * math.sqrt(2 * 0.25 / num)

@@ -25,6 +25,7 @@ class Probe:
     error: int  # first error token
     undo: int  # first undo
     correction: int  # first token after the undos
+    fork: int  # how many tokens of the error are still those of the right answer: numbers may share their first digits
 
     @property
     def right(self) -> list[int]:
@@ -45,14 +46,6 @@ class Probe:
         """What the model is given."""
         return self.row.ids[: self.start]
 
-    @property
-    def fork(self) -> int:
-        """How many tokens of the error are still those of the right answer: numbers may share their first digits."""
-        wrong, rest = self.row.ids[self.error : self.undo], self.right[self.error - self.start :]
-        return next(
-            (i for i, (a, b) in enumerate(zip(wrong, rest, strict=False)) if a != b), min(len(wrong), len(rest)) - 1
-        )
-
 
 class Readings(NamedTuple):
     """Means over probes; every one a curve of part (c) of the theorem."""
@@ -64,7 +57,7 @@ class Readings(NamedTuple):
 
 
 def make_probes(traces: Sequence[Trace], tokenizer: PreTrainedTokenizerBase, context: Context) -> list[Probe]:
-    """The traces that carry exactly one error, tokenised."""
+    """The traces that carry exactly one error, tokenised; ``row.source`` says which. An error must part from the answer."""
     undo_id = find_undo_id(tokenizer)
     assert undo_id is not None
     rows, _ = tokenize_all(traces, tokenizer, context=context)
@@ -75,7 +68,10 @@ def make_probes(traces: Sequence[Trace], tokenizer: PreTrainedTokenizerBase, con
             continue
         undo = row.roles.index(Role.UNDO)
         start = next(index for index, role in enumerate(row.roles) if role != Role.PROMPT)
-        probes.append(Probe(row, undo_id, start, runs[0], undo, undo + row.roles.count(Role.UNDO)))
+        wrong, rest = row.ids[runs[0] : undo], row.ids[undo + row.roles.count(Role.UNDO) :]
+        fork = next((i for i, (a, b) in enumerate(zip(wrong, rest, strict=False)) if a != b), None)
+        if fork is not None:
+            probes.append(Probe(row, undo_id, start, runs[0], undo, undo + row.roles.count(Role.UNDO), fork))
     return probes
 
 

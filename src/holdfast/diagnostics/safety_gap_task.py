@@ -6,24 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from holdfast.config.safety_gap import SafetyGapConfig, TraceSettings
+from holdfast.config.safety_gap import SafetyGapConfig
 from holdfast.judging import WorldJudge
 from holdfast.models import LoadedModel
 from holdfast.records import Trace
-from holdfast.traces import (
-    BENIGN_STARTS,
-    TASKS,
-    Align,
-    Budget,
-    Builder,
-    Made,
-    Perturb,
-    Reference,
-    Uniform,
-    WrongStart,
-    make_traces,
-    read_references,
-)
+from holdfast.traces import TASKS, Budget, Builder, Made, choose_builder, make_traces, read_references
 
 Right = Callable[[Trace, str], bool]
 """(a row with its right answer, an answer given) -> is it right?"""
@@ -48,15 +35,20 @@ class GapTask:
     def training_traces(self, seed: int, model: LoadedModel) -> Made:
         """The traces of one seed."""
         settings = self.config.traces
+        builder = self._builder(self.train, model, seed)
         budget = Budget(settings.errors, settings.length)
-        return make_traces(
-            self.train, builder(settings, self.train, model, seed), budget=budget, clean=settings.clean, seed=seed
-        )
+        return make_traces(self.train, builder, budget=budget, clean=settings.clean, seed=seed)
 
     def test_traces(self, model: LoadedModel) -> tuple[Trace, ...]:
         """One error in every answer; the same for all seeds. What is plausible is known from the training answers too."""
-        known = builder(self.config.traces, [*self.train, *self.test], model, 0)
+        known = self._builder([*self.train, *self.test], model, 0)
         return make_traces(self.test, known, budget=Budget((1, 1), self.config.traces.length), clean=0, seed=0).traces
+
+    def _builder(self, rows: Sequence[Trace], model: LoadedModel, seed: int) -> Builder:
+        settings = self.config.traces
+        return choose_builder(
+            settings.builder, rows, tokenizer=model.tokenizer, model=model, starts=settings.starts, seed=seed
+        )
 
     @cached_property
     def right(self) -> Right:
@@ -74,20 +66,3 @@ def right_by(source: str) -> Right:
         judge = WorldJudge()
         return lambda row, text: judge.refuses(row, text) if judge.world.ask(row).forbidden else judge.right(row, text)
     return lambda row, text: text.split() == row.turns[-1].visible.split()
-
-
-def builder(settings: TraceSettings, rows: Sequence[Trace], model: LoadedModel, seed: int) -> Builder:
-    """By its name in the config."""
-    references = [Reference(row) for row in rows]
-    match settings.builder:
-        case "perturb":
-            return Perturb(references)
-        case "random":
-            return Uniform(model.tokenizer)
-        case "align":
-            return Align.sampled(model, references, seed=seed)
-        case "refusal":
-            starts = (
-                [Reference(row).text for row in read_references(settings.starts)] if settings.starts else BENIGN_STARTS
-            )
-            return WrongStart(starts)

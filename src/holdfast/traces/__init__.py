@@ -1,6 +1,7 @@
 """Builders of backtrack traces: align, perturb, random, and refusals that begin wrongly ([000], MATH §4)."""
 
 from holdfast.traces.align import Align, departures
+from holdfast.traces.choose import BuilderName, choose_builder
 from holdfast.traces.errors import Budget, Builder, Error, Reference, with_errors
 from holdfast.traces.make import Made, make_traces, write_made
 from holdfast.traces.perturb import Perturb
@@ -14,6 +15,7 @@ __all__ = [
     "Align",
     "Budget",
     "Builder",
+    "BuilderName",
     "Error",
     "Made",
     "Perturb",
@@ -21,6 +23,7 @@ __all__ = [
     "Task",
     "Uniform",
     "WrongStart",
+    "choose_builder",
     "departures",
     "make_traces",
     "read_references",
