@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor
-from transformers import DynamicCache, StaticCache
+from transformers import Cache, DynamicCache, StaticCache
 
 from holdfast.config import InputError
 from holdfast.tokens import Context, additive_mask
@@ -32,14 +32,12 @@ class SlotCache:
         kind: CacheKind = "dynamic",
         num_slots: int | None = None,
     ) -> None:
-        assert kind == "dynamic" or num_slots is not None, "a static cache has a size"
         self.model, self.hard, self.num_slots = model, context == "hard", num_slots
         self.float_mask = model.config._attn_implementation == "eager"  # it reads boolean masks wrongly
-        self.cache = (
-            StaticCache(config=model.config, max_cache_len=num_slots)
-            if kind == "static"
-            else DynamicCache(config=model.config)
-        )
+        self.cache: Cache = DynamicCache(config=model.config)
+        if kind == "static":
+            assert num_slots is not None, "a static cache has a size"
+            self.cache = StaticCache(config=model.config, max_cache_len=num_slots)
         self.static = kind == "static"
         self.used = 0
 
@@ -134,7 +132,8 @@ class SlotCache:
         """Move every row's living slots to the front, in order. Keys carry their positions, so nothing is computed anew."""
         alive = self.alive[:, : self.used]
         index = torch.argsort((~alive).long(), dim=1, stable=True)[:, :most]
-        for layer in self.cache.layers:
+        layers: list[Any] = self.cache.layers
+        for layer in layers:
             where = index[:, None, :, None]
             keys = layer.keys.gather(2, where.expand(-1, layer.keys.shape[1], -1, layer.keys.shape[3]))
             values = layer.values.gather(2, where.expand(-1, layer.values.shape[1], -1, layer.values.shape[3]))
