@@ -69,7 +69,7 @@ class Case:
         settings = GenerationConfig(max_new_tokens=NUM_NEW, do_sample=False, eos_token_id=None, pad_token_id=0)
         with torch.inference_mode():
             written = self.model.generate(input_ids=ids, attention_mask=mask, generation_config=settings)
-        return (written.shape[1] - width) * NUM_ROWS
+        return int(written.shape[1] - width) * NUM_ROWS
 
     def undoing(self, context: Context) -> int:
         """Ours, with scripts."""

@@ -3,11 +3,11 @@
 import json
 
 import pytest
-from judging.tiers import each_tier
 from typer.testing import CliRunner
 
 from holdfast.cli import app
 from holdfast.judging.sandbox.hostile import HOSTILE
+from judging.tiers import each_tier
 
 
 def test_each_tier_is_attacked_and_nothing_gets_through(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,13 +44,13 @@ def attribution(
     found = read_transcripts(file)
     policy = load(model, dtype="float32", trainable=True)
     typer.echo(f"{found.sentence}\n{policy.sentence}", err=True)
-    others = {name: load(name, dtype="float32").model for name in {anchor, old} - {None}}
+    others = {name: load(name, dtype="float32").model for name in {anchor, old} if name}
     rows = attribution_rows(found.transcripts[:limit], split, extractor, policy.tokenizer, max_length=max_length)
     if not rows:
         raise InputError(f"{file}: no response with any token in it")
     settings: dict[str, Any] = {
-        "anchor": others.get(anchor),
-        "old": others.get(old),
+        "anchor": others[anchor] if anchor else None,
+        "old": others[old] if old else None,
         "pad_id": policy.tokenizer.pad_token_id or 0,
         "batch_size": batch_size,
         "sketch": sketch,
@@ -71,10 +71,8 @@ def attribution(
         "old": old,
         "responses": len(rows),
         "sketch": sketch,
-        "rows": result.table(),
-        "growth": [law.row() for law in laws],
-        "cost": result.cost,
     }
+    report |= {"rows": result.table(), "growth": [law.row() for law in laws], "cost": result.cost}
     if not write_json(json, report):
         _print(report)
 

@@ -71,7 +71,7 @@ def calibration(
             judged[path, group] = judge(transcripts, split, extractor)
             figures = judged[path, group].calibrate(max_attempts=max_attempts, draws=draws, seed=seed)
             rows.append({"file": str(path), "group": group, "figures": figures})
-    differences = [
+    differences: list[dict[str, Any]] = [
         {"group": group, "parts": decompose(judged[file, group].counts, each.counts, draws=draws, seed=seed)}
         for (path, group), each in judged.items()
         if path == other and (file, group) in judged

@@ -57,7 +57,7 @@ def pa_of(policy: Tensor, anchor: Tensor) -> Tensor:
 def extremes(policy: Tensor, anchor: Tensor) -> tuple[float, float]:
     """Smallest and largest eigenvalue of PA's Hessian."""
     hessian = torch.autograd.functional.hessian(lambda logits: pa_of(logits, anchor), policy)
-    values = torch.linalg.eigvalsh(hessian)  # type: ignore[arg-type]
+    values = torch.linalg.eigvalsh(hessian)
     return float(values[0]), float(values[-1])
 
 
@@ -89,12 +89,12 @@ def smallest_curvature(seed: int, pa_weight: float) -> float:
     def closure() -> Tensor:
         optimizer.zero_grad()
         value = loss(weights)
-        value.backward()  # type: ignore[no-untyped-call]
+        value.backward()
         return value
 
-    optimizer.step(closure)  # type: ignore[arg-type]
+    optimizer.step(closure)
     hessian = torch.autograd.functional.hessian(loss, weights.detach())
-    return float(torch.linalg.eigvalsh(hessian.reshape(anchor.numel(), -1))[0])  # type: ignore[union-attr]
+    return float(torch.linalg.eigvalsh(hessian.reshape(anchor.numel(), -1))[0])
 
 
 def positive_definite(figures: Figures) -> Finding:

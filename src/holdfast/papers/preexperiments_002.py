@@ -143,7 +143,7 @@ def fitted(
         for rows in torch.randperm(len(train)).split(BATCH):
             stats, position = token_statistics(model, anchor, train[rows])
             optimizer.zero_grad()
-            loss(stats, position, epoch).mean().backward()  # type: ignore[no-untyped-call]
+            loss(stats, position, epoch).mean().backward()
             optimizer.step()
     return model.eval()
 

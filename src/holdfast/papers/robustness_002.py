@@ -70,11 +70,13 @@ def _loss(weights: torch.Tensor, inputs: torch.Tensor, labels: torch.Tensor) -> 
 
 
 def _gradient(weights: torch.Tensor, inputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    return torch.func.grad(_loss)(weights, inputs, labels)
+    gradient: torch.Tensor = torch.func.grad(_loss)(weights, inputs, labels)
+    return gradient
 
 
 def _hessian(weights: torch.Tensor, inputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    return torch.func.hessian(_loss)(weights, inputs, labels)
+    hessian: torch.Tensor = torch.func.hessian(_loss)(weights, inputs, labels)
+    return hessian
 
 
 def pl_without_uniqueness() -> dict[str, float]:

@@ -58,8 +58,9 @@ def gains_are_real(figures: Figures) -> Finding:
     p = {attack: row["fisher_p"] for attack, row in figures["attacks"].items()}
     num = sum(value < 0.05 for value in p.values())
     found = "Fisher's exact p: " + ", ".join(f"{attack} {value:.2g}" for attack, value in p.items())
-    verdict = "holds" if num == len(p) else "holds in part" if num else "does not hold"
-    return Finding(verdict, found, Measured(min(p.values())))
+    if num == len(p):
+        return Finding("holds", found, Measured(max(p.values())))
+    return Finding("holds in part" if num else "does not hold", found, Measured(min(p.values())))
 
 
 def gains_are_computed(figures: Figures) -> Finding:

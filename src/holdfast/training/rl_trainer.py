@@ -9,13 +9,15 @@ from torch import Tensor
 from trl import GRPOTrainer
 
 
-class KlInRewardTrainer(GRPOTrainer):  # type: ignore[misc]
+class KlInRewardTrainer(GRPOTrainer):
     """k1 in the reward: every token is charged for the divergence from itself to the end ([004] Thm 3.2, γ = 1).
 
     Its expected gradient is that of KL(policy || reference) over whole responses, visits to later states included (MATH
     §3). The charge is centred on the group's mean and, unlike the reward, not divided by the group's spread: the weight
     would otherwise mean something else in every group.
     """
+
+    beta: float
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         output: dict[str, Any] = super()._generate_and_score_completions(inputs)

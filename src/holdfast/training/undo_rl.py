@@ -60,7 +60,7 @@ class UndoRl:
 
         return final_answer
 
-    def trainer_class(self, tokenizer: Any) -> type[GRPOTrainer]:
+    def trainer_class(self, tokenizer: Any) -> Any:
         """TRL's trainer as it is for soft context; for hard context it computes log-probabilities under our mask."""
         if self.context == "soft":
             return GRPOTrainer
@@ -69,7 +69,7 @@ class UndoRl:
         return type("HardContextTrainer", (_HardContextTrainer,), {"undo_id": undo_id})
 
 
-class _HardContextTrainer(GRPOTrainer):  # type: ignore[misc]
+class _HardContextTrainer(GRPOTrainer):
     undo_id: int
 
     def _get_per_token_logps_and_entropies(

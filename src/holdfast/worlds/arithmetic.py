@@ -117,7 +117,7 @@ class ArithmeticWorld:
 
     def value(self, product: Product) -> int:
         """The right answer."""
-        a, b = (sum(d * self.base**i for i, d in enumerate(each)) for each in product)
+        a, b = (int(sum(d * self.base**i for i, d in enumerate(each))) for each in product)
         return a * b
 
     # --- as words ---------------------------------------------------------------------------------------------------

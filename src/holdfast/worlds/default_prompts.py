@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
 from holdfast.config import InputError, did_you_mean
 
@@ -42,7 +42,7 @@ def prompts_by_category(kind: Kind) -> dict[str, tuple[str, ...]]:
 def find_kind(name: str) -> Kind:
     """From ``prompts:safety``; a clear line for anything else."""
     kind = name.removeprefix(PREFIX)
-    if kind == "safety" or kind == "keep":  # mypy narrows this, and not `in`
-        return kind
+    if kind in KINDS:
+        return cast(Kind, kind)
     known = "the prompts that come with the package are prompts:safety and prompts:keep"
     raise InputError(f"'{name}': {known}{did_you_mean(kind, KINDS)}")
