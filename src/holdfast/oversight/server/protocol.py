@@ -6,12 +6,17 @@ import json
 import time
 import uuid
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from holdfast.oversight.server.settings import ServerSettings
 from holdfast.records import Turn, context
 
-SPEAKERS = ("system", "user", "assistant")
+SPEAKERS: dict[str, Literal["system", "user", "assistant"]] = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+}
 PASSED_ON = ("temperature", "top_p", "stop", "seed", "presence_penalty", "frequency_penalty")
 REFUSED = ("tools", "functions", "response_format", "audio", "logprobs", "top_logprobs", "logit_bias")
 
@@ -86,13 +91,12 @@ def _turns(messages: Any) -> tuple[Turn, ...]:
         raise ProtocolError(400, "'messages' must be a list of at least one message", "bad_messages")
     turns = []
     for place, message in enumerate(messages):
-        role = message.get("role") if isinstance(message, dict) else None
-        role = "system" if role == "developer" else role
-        if role not in SPEAKERS:
+        speaker = SPEAKERS.get(str(message.get("role"))) if isinstance(message, dict) else None
+        if speaker is None:
             raise ProtocolError(
                 400, f"messages[{place}]: the role must be one of {', '.join(SPEAKERS)}", "bad_messages"
             )
-        turns.append(context(role, _text(message.get("content"), place)))
+        turns.append(context(speaker, _text(message.get("content"), place)))
     if turns[-1].speaker != "user":
         raise ProtocolError(400, "the last message must be the user's", "bad_messages")
     return tuple(turns)

@@ -11,7 +11,7 @@ from typing import Any
 
 MAX_INT_BITS = 1 << 16  # so that arithmetic of the trusted test on a result stays cheap
 _SMALL = 1 << 53
-_COLLECTIONS = {"tuple": tuple, "set": set, "frozenset": frozenset}
+_COLLECTIONS: dict[str, Any] = {"tuple": tuple, "set": set, "frozenset": frozenset}
 
 
 class NotLiteralError(Exception):
