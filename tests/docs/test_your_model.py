@@ -36,7 +36,7 @@ def test_every_command_runs_in_small(tmp_path: Path, monkeypatch: pytest.MonkeyP
     model = small_model(tmp_path / "model")
     requests(tmp_path / "requests.json", 0, 4)
     requests(tmp_path / "safe.json", 40, 4)
-    rows = [{"prompt": f"Say {word}", "response": word} for word in ("acorn", "basket", "candle", "dolphin")]
+    rows = [{"prompt": f"Say {word}", "completion": word} for word in ("acorn", "basket", "candle", "dolphin")]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     monkeypatch.chdir(tmp_path)
     for line in COMMANDS:

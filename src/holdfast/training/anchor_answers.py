@@ -12,7 +12,7 @@ from pathlib import Path
 
 from accelerate import PartialState
 
-from holdfast.config import TrainConfig
+from holdfast.config import InputError, TrainConfig
 from holdfast.config.training import StreamSettings
 from holdfast.generation import generate
 from holdfast.models import LoadedModel
@@ -49,7 +49,10 @@ def _answered(stream: StreamSettings, config: TrainConfig, loaded: LoadedModel, 
         own = config.anchor.model in (None, config.model.name)
         anchor = loaded if own else load_model(config, str(config.anchor.model))[0]
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_traces(path, _rows(anchor, default_prompts(kind)[: stream.limit]))
+        rows = _rows(anchor, default_prompts(kind)[: stream.limit])
+        if not rows:
+            raise InputError(f"{stream.data}: the anchor {anchor.name} answered none of these prompts with a word")
+        write_traces(path, rows)
     return path
 
 

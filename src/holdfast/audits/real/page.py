@@ -1,14 +1,20 @@
-"""The results of a real model's matrix as a page of Markdown, written by the command that ran."""
+"""The results of a real model's matrix as a page of Markdown, written by the command that ran.
+
+``python -m holdfast.audits.real.page RUN FILE [ALIGN.json]`` writes it from the cells that a run has, finished or not.
+"""
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from holdfast.audits.cell_files import read_cell
 from holdfast.audits.real.figures import SCORED, judge_agreement, judges_of, share, unscored
 from holdfast.audits.real.goals import goals
-from holdfast.records import Cell, Rate
+from holdfast.audits.real.grid import REAL_ATTACKS, REAL_DEFENCES
+from holdfast.records import Cell, Rate, atomic_text
 
 TITLES = {"asr": "Forbidden requests answered (less is safer)", "over_refusal": "Safe prompts refused (less is better)"}
 
@@ -101,3 +107,22 @@ def _failed(cells: Sequence[Cell]) -> list[str]:
 
 def _shown(rate: Rate) -> str:
     return f"{rate.value:.1%} [{rate.low:.1%}, {rate.high:.1%}]"
+
+
+def cells_of(run: Path) -> list[Cell]:
+    """Every cell that lies in a run, in the order of the grid."""
+    found = [cell for path in (run / "cells").glob("*.json") if (cell := read_cell(path)) is not None]
+    attacks, defences = list(REAL_ATTACKS), list(REAL_DEFENCES)
+    return sorted(found, key=lambda cell: (attacks.index(cell.attack), defences.index(cell.defence), cell.seed))
+
+
+def main(arguments: Sequence[str]) -> None:
+    """RUN, FILE and perhaps the alignment's figures."""
+    run, out, *alignment = map(Path, arguments)
+    command = f"python -m holdfast.audits.real.page {' '.join(arguments)}"
+    with atomic_text(out) as file:
+        file.write(page(cells_of(run), command, alignment[0] if alignment else None))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

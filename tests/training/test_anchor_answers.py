@@ -1,0 +1,52 @@
+"""Streams of prompts are answered once, by the anchor, before anything is learned; a resumed run finds the same answers."""
+
+from pathlib import Path
+
+import pytest
+
+from audits.real.small import small_model
+from holdfast.config import InputError, TrainConfig
+from holdfast.generation import generate
+from holdfast.models import load
+from holdfast.records import read_traces
+from holdfast.training.anchor_answers import answer_prompts, forget_answers
+from holdfast.worlds.default_prompts import default_prompts
+
+
+def config(folder: Path, model: str, **changes: object) -> TrainConfig:
+    streams = [{"data": "prompts:safety", "objective": "distill", "limit": 3}, {"data": "rows.jsonl"}]
+    return TrainConfig.model_validate({"run": str(folder / "run"), "model": model, "streams": streams, **changes})
+
+
+def test_the_model_itself_answers_and_files_are_left_alone(tmp_path: Path) -> None:
+    model = small_model(tmp_path / "model")
+    settings, loaded, said = config(tmp_path, model), load(model), []
+    streams = answer_prompts(settings, loaded, tmp_path / "run", said.append)
+    assert streams[1].data == "rows.jsonl"
+    rows = read_traces(streams[0].data).traces
+    prompts = list(default_prompts("safety")[:3])
+    expected = generate(loaded.model, loaded.tokenizer, prompts, max_new_tokens=128)
+    assert [row.turns[0].visible for row in rows] == prompts
+    assert [row.turns[1].visible for row in rows] == [each.text.strip() for each in expected]
+    assert said == [f"prompts:safety: answered by the anchor, {model}"]
+    before = Path(streams[0].data).read_text()
+    answer_prompts(settings, load(small_model(tmp_path / "other", seed=5)), tmp_path / "run", said.append)
+    assert Path(streams[0].data).read_text() == before, "a resumed run goes on with the same rows"
+    forget_answers(tmp_path / "run")
+    assert not Path(streams[0].data).exists()
+
+
+def test_another_anchor_answers_in_its_place(tmp_path: Path) -> None:
+    model, anchor = small_model(tmp_path / "model"), small_model(tmp_path / "anchor", seed=3)
+    settings = config(tmp_path, model, anchor={"model": anchor})
+    rows = read_traces(answer_prompts(settings, load(model), tmp_path / "run", print)[0].data).traces
+    loaded = load(anchor)
+    expected = generate(loaded.model, loaded.tokenizer, [rows[0].turns[0].visible], max_new_tokens=128)
+    assert rows[0].turns[1].visible == expected[0].text.strip()
+
+
+def test_a_kind_that_is_not_there_is_told(tmp_path: Path) -> None:
+    model = small_model(tmp_path / "model")
+    wrong = TrainConfig.model_validate({"run": "r", "model": model, "streams": [{"data": "prompts:kep"}]})
+    with pytest.raises(InputError, match="did you mean 'keep'"):
+        answer_prompts(wrong, load(model), tmp_path, print)
