@@ -46,7 +46,7 @@ def _head(cells: Sequence[Cell], config: MatrixConfig, command: str) -> str:
         f"Written by `{command}` on {datetime.now(UTC):%Y-%m-%d}, holdfast {holdfast.__version__}.\n\n"
         f"Model `{config.model}`; seeds {', '.join(map(str, config.seeds))}, pooled; {config.num_requests} requests of each"
         f" kind and seed from the {config.requests} half of the held-out items; {len(cells)} cells,"
-        f" {seconds:,.0f} s of one core each at a time. Intervals are 95 % Wilson intervals on the pooled counts: they"
+        f" {seconds:,.0f} s in all, one core each. Intervals are 95 % Wilson intervals on the pooled counts: they"
         " cover the drawing of requests, not how much seeds differ. What each figure is: [attacks.md](../attacks.md)."
     )
 

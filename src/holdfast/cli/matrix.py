@@ -27,6 +27,8 @@ from holdfast.config.matrix import MatrixConfig
 from holdfast.records import Cell, Measure, atomic_text
 from holdfast.report import write_report
 
+WIDTH = 140  # of tables that go into a file
+
 
 def run_and_show(config: MatrixConfig, json: Path | None, page: Path | None = None) -> None:
     """Run what is missing, print the tables or the JSON, write the report, and a page of results if asked."""
@@ -97,7 +99,7 @@ def _json_rows(cells: Sequence[Cell], tests: Sequence[Paired]) -> list[dict[str,
 
 
 def _show(cells: Sequence[Cell], tests: Sequence[Paired], worst: Sequence[Worst], config: MatrixConfig) -> None:
-    console = Console(highlight=False)
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
     for measure, title in MEASURE_TITLES.items():
         console.print(measure_table(cells, tests, measure, f"{title}, {len(config.seeds)} seeds pooled, 95 % interval"))
         console.print()
