@@ -59,20 +59,10 @@ def attribution(
         result = attribute(policy.model, rows, chosen, **settings, on_progress=on_progress)
         groups = by_length(rows) if growth else {}
         parts = {length: attribute(policy.model, group, chosen, **settings) for length, group in groups.items()}
-    laws = [
-        law
-        for name in chosen
-        if (law := fit_growth(name, {length: part.ratio(name) for length, part in parts.items()})) is not None
-    ]
-    report = {
-        "kind": "attribution",
-        "model": model,
-        "anchor": anchor,
-        "old": old,
-        "responses": len(rows),
-        "sketch": sketch,
-    }
-    report |= {"rows": result.table(), "growth": [law.row() for law in laws], "cost": result.cost}
+    laws = [fit_growth(name, {length: part.ratio(name) for length, part in parts.items()}) for name in chosen]
+    report: dict[str, Any] = {"kind": "attribution", "model": model, "anchor": anchor, "old": old}
+    report |= {"responses": len(rows), "sketch": sketch, "rows": result.table(), "cost": result.cost}
+    report["growth"] = [law.row() for law in laws if law is not None]
     if not write_json(json, report):
         _print(report)
 
