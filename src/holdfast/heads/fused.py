@@ -129,7 +129,7 @@ class _LogitGradients:
 
 class _Found(NamedTuple):
     result: FusedLoss
-    unit: Tensor
+    unit: Tensor | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,15 +149,20 @@ class _Pass:
         assert [group.start for group in groups] == ends[:-1], "groups follow one another"
         assert ends[-1] == num_rows == len(self.scale), "and cover every row"
         scale = self.scale.to(self.policy.dtype)
-        unit = _unit(scale)
-        relative = scale / unit
-        per_token = torch.zeros_like(scale)
+        unit = _unit(scale) if self.policy.made_of is torch.float16 else None
+        relative = scale if unit is None else scale / unit
         grad_norm = torch.zeros_like(scale) if self.want_grad_norm and self.sink is not None else None
-        stats = [self._one(group, relative, per_token, grad_norm) for group in groups]
+        losses: list[Tensor] = []
+        stats = [self._one(group, relative, losses, grad_norm) for group in groups]
+        per_token = torch.cat(losses) if losses else torch.zeros_like(scale)
         return _Found(FusedLoss((scale * per_token).sum(), per_token, stats, grad_norm), unit)
 
-    def _one(self, group: Group, relative: Tensor, per_token: Tensor, grad_norm: Tensor | None) -> TokenStats:
-        """Walk over one group's chunks, writing its rows of ``per_token`` and ``grad_norm``."""
+    def _one(self, group: Group, relative: Tensor, losses: list[Tensor], grad_norm: Tensor | None) -> TokenStats:
+        """Walk over one group's chunks, adding to ``losses`` and writing its rows of ``grad_norm``.
+
+        A chunk costs the host some forty calls; where a head is narrow the device is done with one in a millisecond, so
+        each call counts: nothing here asks the device for a value.
+        """
         want = Want.make(group.reference, group.want, group.soften)
         if group.reference is not None:
             assert group.reference.num_rows == group.stop - group.start, "a reference has its group's rows"
@@ -169,7 +174,8 @@ class _Pass:
         for within, chunk, stats in walk:
             rows = slice(group.start + within.start, group.start + within.stop)
             parts.append(stats)
-            per_token[rows], slopes = _slopes(group.objective, stats, rows, self.sink is not None)
+            loss, slopes = _slopes(group.objective, stats, rows, self.sink is not None)
+            losses.append(loss.to(relative.dtype))
             if self.sink is not None:
                 norm = None if grad_norm is None else grad_norm[rows]
                 grad = chunk.gradient(slopes, scale=relative[rows], norm=norm, out=self.sink.room(rows))
@@ -178,8 +184,8 @@ class _Pass:
 
 
 def _unit(scale: Tensor) -> Tensor:
-    """What gradients are gathered in, the power of two next to the largest scale: 1 / token count itself would
-    underflow in float16, and a power of two rounds nothing."""
+    """What gradients are gathered in where the operands are float16, the power of two next to the largest scale:
+    1 / token count itself would underflow there, and a power of two rounds nothing."""
     if len(scale) == 0:
         return scale.new_ones(())
     return torch.ldexp(scale.new_ones(()), torch.frexp(scale.abs().amax()).exponent)
@@ -197,7 +203,8 @@ def _slopes(objective: Objective, stats: TokenStats, rows: slice, wanted: bool) 
         assert loss.shape == stats.logp.shape, "an objective gives one loss per token"
         found: Sequence[Tensor | None] = [None] * len(leaves)
         if loss.requires_grad:
-            found = torch.autograd.grad(loss.sum(), list(leaves.values()), allow_unused=True)
+            ones = torch.ones_like(loss)  # not loss.sum(), whose gradient is an expanded scalar: two launches more
+            found = torch.autograd.grad(loss, list(leaves.values()), ones, allow_unused=True)
     for value in leaves.values():
         value.requires_grad_(False)
     return loss.detach(), {name: slope for name, slope in zip(leaves, found, strict=True) if slope is not None}
@@ -207,7 +214,7 @@ class _GradientTaken(torch.autograd.Function):
     """A value whose gradient is known already."""
 
     @staticmethod
-    def forward(ctx: Any, value: Tensor, sink: _Sink, unit: Tensor, *inputs: Tensor) -> Tensor:  # noqa: ARG004
+    def forward(ctx: Any, value: Tensor, sink: _Sink, unit: Tensor | None, *inputs: Tensor) -> Tensor:  # noqa: ARG004
         ctx.sink, ctx.unit = sink, unit
         return value.clone()
 
@@ -217,4 +224,4 @@ class _GradientTaken(torch.autograd.Function):
         if ctx.sink is None:
             raise RuntimeError("the fused loss gives its gradient once; call it again, or use token_stats")
         sink, ctx.sink = ctx.sink, None  # in-place below: the gradient is as large as the head itself
-        return (None, None, None, *sink.cast(upstream * ctx.unit))
+        return (None, None, None, *sink.cast(upstream if ctx.unit is None else upstream * ctx.unit))

@@ -24,9 +24,11 @@ class HeadGradients:
 
     def __init__(self, policy: HeadLogits, hidden: Tensor, weight: Tensor, for_hidden: bool, for_weight: bool) -> None:
         self.policy, self.dtypes = policy, (hidden.dtype, weight.dtype)
-        self.hidden = _zeros(hidden, policy.dtype) if for_hidden else None
-        self.weight = _zeros(weight, policy.dtype) if for_weight else None
+        self._sizes = (hidden.shape if for_hidden else None, weight.shape if for_weight else None)
+        self.hidden: Tensor | None = None
+        self.weight: Tensor | None = None
         self._room: Tensor | None = None
+        self._begun = False
 
     def room(self, rows: slice) -> Tensor | None:
         """Where a chunk's gradient is best put for the products: half precision where the device can widen."""
@@ -39,15 +41,34 @@ class HeadGradients:
 
     def add(self, rows: slice, grad: Tensor) -> None:
         """Take in the gradient of some rows of logits; each row once."""
+        first = not self._begun
+        if first:
+            self._begin()
         grad = operand_of(grad, self.policy.weight)
         if self.hidden is not None:
             grad_hidden_into(self.hidden[rows], grad, self.policy.weight)
         if self.weight is not None:
-            add_grad_weight(self.weight[: self.policy.num_vocab], grad, self.policy.hidden[rows])
+            total = self.weight[: self.policy.num_vocab]
+            add_grad_weight(total, grad, self.policy.hidden[rows], first=first)
+
+    def _begin(self) -> None:
+        """Room for the sums, without zeros: every row of hidden states comes once, and the first chunk has every token."""
+        self._begun = True
+        made = [
+            None if size is None else torch.empty(*size, dtype=self.policy.dtype, device=self.policy.device)
+            for size in self._sizes
+        ]
+        self.hidden, self.weight = made
+        if self.weight is not None and len(self.weight) > self.policy.num_vocab:
+            self.weight[self.policy.num_vocab :].zero_()
 
     def cast(self, factor: Tensor | None = None) -> tuple[Tensor | None, Tensor | None]:
         """Times ``factor``, in place, then in the dtypes of hidden states and weight."""
         self._room = None
+        if not self._begun:  # no rows at all
+            self._begin()
+            if self.weight is not None:
+                self.weight.zero_()
         found = []
         for grad, dtype in zip((self.hidden, self.weight), self.dtypes, strict=True):
             found.append(None if grad is None else _scaled(grad, factor, dtype))
@@ -84,7 +105,8 @@ class HeldGradients:
         if self.for_weight:
             width = policy.weight.shape[1]
             grad_weight = torch.empty(self.num_weight_rows, width, dtype=self.dtypes[1], device=policy.device)
-            grad_weight[policy.num_vocab :].zero_()
+            if len(grad_weight) > policy.num_vocab:
+                grad_weight[policy.num_vocab :].zero_()
             scaled = (policy.hidden * factor).to(policy.hidden.dtype)
             grad_weight_into(grad_weight[: policy.num_vocab], held, scaled)
         return grad_hidden, grad_weight
@@ -95,10 +117,6 @@ def worth_holding(policy: HeadLogits, for_weight: bool) -> bool:
     num_tokens, width = policy.hidden.shape
     bf16 = policy.weight.dtype is torch.bfloat16
     return for_weight and bf16 and widens(policy.weight) and num_tokens <= HELD_PER_WIDTH * width
-
-
-def _zeros(like: Tensor, dtype: torch.dtype) -> Tensor:
-    return torch.zeros_like(like, dtype=dtype, memory_format=torch.contiguous_format)
 
 
 def _scaled(grad: Tensor, factor: Tensor | None, dtype: torch.dtype) -> Tensor:

@@ -63,12 +63,14 @@ def grad_hidden_into(out: Tensor, grad: Tensor, weight: Tensor) -> None:
         torch.addmm(out, grad[:, rows], block, beta=min(number, 1), out=out)
 
 
-def add_grad_weight(total: Tensor, grad: Tensor, hidden: Tensor) -> None:
-    """``total`` [V, H] += ``grad`` [n, V].T @ ``hidden`` [n, H], in the dtype of ``total``."""
-    if grad.dtype in HALF:
+def add_grad_weight(total: Tensor, grad: Tensor, hidden: Tensor, *, first: bool) -> None:
+    """``total`` [V, H] += ``grad`` [n, V].T @ ``hidden`` [n, H], in its own dtype; the ``first`` finds nothing there."""
+    if grad.dtype not in HALF:
+        total.addmm_(grad.t(), hidden.to(total.dtype), beta=0 if first else 1)
+    elif first:
+        torch.mm(grad.t(), hidden, out_dtype=total.dtype, out=total)
+    else:
         torch.addmm(total, grad.t(), hidden, out_dtype=total.dtype, out=total)
-        return
-    total.addmm_(grad.t(), hidden.to(total.dtype))
 
 
 def grad_weight_into(out: Tensor, grad: Tensor, hidden: Tensor) -> None:

@@ -30,6 +30,11 @@ class HeadLogits:
         return logits_dtype(self.hidden.dtype)
 
     @property
+    def made_of(self) -> torch.dtype:
+        """The dtype of the operands."""
+        return self.hidden.dtype
+
+    @property
     def device(self) -> torch.device:
         """Where they are computed."""
         return self.hidden.device
@@ -54,6 +59,11 @@ class GivenLogits:
     def dtype(self) -> torch.dtype:
         """Of the statistics."""
         return logits_dtype(self.logits.dtype)
+
+    @property
+    def made_of(self) -> torch.dtype:
+        """The dtype that the model gave them."""
+        return self.logits.dtype
 
     @property
     def device(self) -> torch.device:

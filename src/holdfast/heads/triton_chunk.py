@@ -18,8 +18,11 @@ from holdfast.heads.triton_kernels import FOUND, differentiate_rows, measure_row
 from holdfast.heads.want import Want
 
 MEASURE = {"BLOCK": 1024, "num_warps": 4}
-DIFFERENTIATE = {"BLOCK": 1024, "TILES": 8, "num_warps": 4}
-"""Launch settings, chosen on an H200 by ``python -m benchmarks.head_loss --tune`` (docs/performance.md)."""
+DIFFERENTIATE = {"BLOCK": 4096, "TILES": 2, "num_warps": 8}
+"""Launch settings: the fastest of those that ``python -m benchmarks.head_gpu --tune`` tries, on an H200, for all three of
+its vocabularies. There they move 3.6-4.1 TB/s where a plain copy moves 4.3."""
+
+READ = ("logp", "kl", "kl_rev", "entropy", "delta")  # the slopes a loss may have
 
 
 class TritonChunk:
@@ -30,15 +33,17 @@ class TritonChunk:
         stride = aligned(num_vocab)
         names = ("a", "b") if want.live else ("a",)
         self._kept = {name: torch.empty(rows, stride, dtype=dtype, device=device)[:, :num_vocab] for name in names}
+        self._used = dict(self._kept)
         self._difference = False
 
     def resize(self, rows: int) -> None:
         """Use the first ``rows`` rows from now on."""
-        self._size = rows
+        if rows != self._size:
+            self._size, self._used = rows, {name: kept[:rows] for name, kept in self._kept.items()}
 
     def map(self, name: str) -> Tensor:
         """An array of the chunk. ``a`` and ``b`` are to be filled with logits before ``measure``."""
-        return self._kept[name][: self._size]
+        return self._used[name]
 
     def take_difference(self) -> bool:
         """Asks for a - b in ``b`` where both models share a head: its product is exact where a - b would cancel.
@@ -54,9 +59,10 @@ class TritonChunk:
         num_rows = self._size
         found = torch.empty(len(FOUND), num_rows, dtype=a.dtype, device=a.device)
         tops = torch.empty(2, num_rows, dtype=torch.int64, device=a.device)
-        cached_top = None if cached is None else cached.top
-        self._targets, self._found, self._top = targets.contiguous(), found, tops[0]
-        self._top_ref = tops[1] if cached_top is None else cached_top.long().contiguous()
+        self._targets, self._found = targets.contiguous(), found
+        self._top, self._top_ref = tops.unbind()
+        if cached is not None and cached.top is not None:
+            self._top_ref = cached.top.long().contiguous()
         measure_rows[(num_rows,)](
             a,
             self._b(),
@@ -75,12 +81,13 @@ class TritonChunk:
             WANT_DELTA="delta" in want.stats,
             **MEASURE,
         )
-        stats = {name: found[FOUND.index(name)] for name in want.stats if name in FOUND}
+        rows = dict(zip(FOUND, found.unbind(), strict=True))
+        stats = {name: rows[name] for name in want.stats if name in rows}
         if cached is not None and cached.logp is not None and "logp_ref" in want.stats:
             stats["logp_ref"] = cached.logp.to(a.dtype)
         if "top_ref" in want.stats:
             stats["top_ref"] = self._top_ref
-        return TokenStats(logp=found[FOUND.index("logp")], top=self._top, **stats)
+        return TokenStats(logp=rows["logp"], top=self._top, **stats)
 
     def gradient(
         self,
@@ -100,7 +107,6 @@ class TritonChunk:
         columns = DIFFERENTIATE["BLOCK"] * DIFFERENTIATE["TILES"]
         grid = (self._size, triton.cdiv(self._num_vocab, columns))
         squares = scale if norm is None else torch.empty(grid[1], grid[0], dtype=a.dtype, device=a.device)
-        names = ("logp", "kl", "kl_rev", "entropy", "delta")
         differentiate_rows[grid](
             a,
             self._b(),
@@ -109,7 +115,7 @@ class TritonChunk:
             self._top_ref,
             self._found,
             scale,
-            *(slopes.get(name, scale).contiguous() for name in names),
+            *(slopes.get(name, scale).contiguous() for name in READ),
             grad,
             squares,
             self._size,
@@ -117,7 +123,7 @@ class TritonChunk:
             a.stride(0),
             grad.stride(0),
             DIFFERENCE=self._difference,
-            **{f"USE_{name.upper()}": name in slopes for name in names},
+            **{f"USE_{name.upper()}": name in slopes for name in READ},
             WANT_SQUARES=norm is not None,
             **DIFFERENTIATE,
         )

@@ -24,8 +24,7 @@ class BetaSchedule:
     def __call__(self, position: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
         """beta_t of every token."""
         beta = torch.full(position.shape, self.late, dtype=dtype, device=position.device)
-        beta = torch.where(position < self.num_early, self.early, beta)
-        return torch.where(position == 0, self.first, beta)
+        return beta.masked_fill_(position < self.num_early, self.early).masked_fill_(position == 0, self.first)
 
 
 QI_2024 = BetaSchedule()
@@ -46,8 +45,8 @@ def csft_weight(stats: TokenStats, *, position: Tensor, beta: Beta = QI_2024, fl
     """w_t = 2 sigmoid(-beta_t (logp - logp_ref)), detached. Qi et al.'s code floors it at 1e-3; the paper does not."""
     logp = stats.logp.detach()
     beta_t = _schedule(beta)(position, logp.dtype)
-    weight = 2 * torch.sigmoid(-beta_t * (logp - stats.need("logp_ref")))  # eq. 2
-    return weight.clamp(min=floor)
+    weight = 2 * torch.sigmoid(beta_t * (stats.need("logp_ref") - logp))  # eq. 2
+    return weight.clamp(min=floor) if floor else weight
 
 
 def _schedule(beta: Beta) -> BetaSchedule:

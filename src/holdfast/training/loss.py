@@ -48,7 +48,7 @@ class StepLoss:
     ) -> FusedLoss:
         """``counts``: target tokens of each stream in the whole global batch. ``model`` may be wrapped (DDP, FSDP)."""
         targets = batch["targets"]
-        weights = torch.tensor([stream.weight for stream in self.streams], device=counts.device)
+        weights = torch.tensor([stream.weight for stream in self.streams]).to(counts.device, non_blocking=True)
         scale = (weights / counts.clamp(min=1))[targets["stream"]]
         groups = self._groups(batch, progress, self._reference(model, batch))
         if self.plain:
