@@ -78,7 +78,7 @@ class SlotCache:
             undone = [row for row in rows if undo[row] and not done[row]]
             popped = [(row, self.stacks[row].pop()) for row in undone if self.stacks[row]]
             if popped:
-                self.alive[[row for row, _ in popped], [slot for _, slot in popped]] = False
+                self.alive[[row for row, _ in popped], [old for _, old in popped]] = False
             for row, _ in popped:
                 positions[row] -= 1
             leaving += undone
