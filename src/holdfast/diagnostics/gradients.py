@@ -19,6 +19,7 @@ class Keeper:
     def __init__(self, parameters: Sequence[Tensor], *, sketch: int | None = None, seed: int = 0) -> None:
         self.parameters, self.sketch, self.seed = list(parameters), sketch, seed
         self.num = sum(parameter.numel() for parameter in self.parameters)
+        self._drawn: dict[int, tuple[Tensor, Tensor]] = {}
         assert self.num, "no parameter takes a gradient"
 
     def keep(self, gradients: Sequence[Tensor | None]) -> Tensor:
@@ -33,11 +34,21 @@ class Keeper:
             return torch.cat(parts)
         vector = torch.zeros(self.sketch, dtype=torch.float64)
         for number, part in enumerate(parts):
-            generator = torch.Generator().manual_seed(self.seed * 100_003 + number)
-            places = torch.randint(self.sketch, part.shape, generator=generator)
-            signs = torch.randint(2, part.shape, generator=generator).mul_(2).sub_(1)
+            places, signs = self._places(number)
             vector.index_add_(0, places, part * signs)
         return vector
+
+    def _places(self, number: int) -> tuple[Tensor, Tensor]:
+        """Where each coordinate of a parameter goes, and with which sign: drawn once, five bytes a coordinate."""
+        if number not in self._drawn:
+            size, generator = (
+                self.parameters[number].numel(),
+                torch.Generator().manual_seed(self.seed * 100_003 + number),
+            )
+            places = torch.randint(self.sketch or 1, (size,), generator=generator, dtype=torch.int32)
+            signs = torch.randint(2, (size,), generator=generator, dtype=torch.int8).mul_(2).sub_(1)
+            self._drawn[number] = places, signs
+        return self._drawn[number]
 
 
 def trained_parameters(model: Any) -> list[Tensor]:
