@@ -1,6 +1,10 @@
 """Scoring programs by their tests: right ones pass, wrong ones fail, and the verdict says why and behind which walls."""
 
+import subprocess
+import sys
 import threading
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -138,3 +142,27 @@ def test_without_isolation_nothing_is_run(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("holdfast.judging.sandbox.warm.missing", none)
     with pytest.raises(InputError, match="not run: bubblewrap is missing; landlock is missing"):
         Sandboxes()
+
+
+@pytest.mark.parametrize("tier", each_tier())
+def test_the_sandbox_ends_with_its_caller_however_that_ends(tier: Tier) -> None:
+    """A process with a running candidate is killed outright: nothing that it started lives on."""
+    script = (
+        "import os, sys\n"
+        "from holdfast.judging.sandbox import Limits, Tier, WarmSandbox\n"
+        f"sandbox = WarmSandbox(Tier('{tier}'))\n"
+        "with sandbox.candidate(Limits(seconds=60, cpu_seconds=60)) as process:\n"
+        "    process.send('while True: pass')\n"
+        "    print(sandbox._process.pid, flush=True)\n"
+        "    sys.stdin.read()\n"
+    )
+    caller = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert caller.stdout is not None
+    inner = int(caller.stdout.readline())
+    caller.kill()
+    caller.wait()
+    for _ in range(100):
+        if not Path(f"/proc/{inner}/status").exists() or "\nState:\tZ" in Path(f"/proc/{inner}/status").read_text():
+            return
+        time.sleep(0.05)
+    pytest.fail("the sandbox outlived its caller")

@@ -1,0 +1,81 @@
+"""`holdfast serve` as a user starts it: the embedded model, its own judge, the real client, a graceful end."""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import httpx
+import openai
+
+from holdfast.worlds import SafetyWorld
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def wait_for(address: str, process: subprocess.Popen[bytes]) -> None:
+    for _ in range(600):
+        try:
+            httpx.get(f"{address}/healthz")
+        except httpx.HTTPError:
+            assert process.poll() is None, "the server ended"
+            time.sleep(0.1)
+        else:
+            return
+
+
+def test_the_embedded_model_is_served_overseen() -> None:
+    """tiny:base answers everything: what is forbidden is held back, what is harmless comes through, also as a stream."""
+    port = free_port()
+    address = f"http://127.0.0.1:{port}"
+    options = [
+        "tiny:base",
+        "--port",
+        str(port),
+        "--n",
+        "3",
+        "--max-tokens",
+        "24",
+        "--reward",
+        "likelihood",
+        "--retracting",
+    ]
+    process = subprocess.Popen([sys.executable, "-m", "holdfast", "serve", *options], stderr=subprocess.PIPE)
+    try:
+        wait_for(address, process)
+        client = openai.OpenAI(base_url=f"{address}/v1", api_key="unused", max_retries=0, timeout=60)
+        row = SafetyWorld().requests("test", "copy", 1)[0]
+        asked = row.prompt[-1].visible
+        answer = client.chat.completions.create(
+            model="holdfast", messages=[{"role": "user", "content": asked}], temperature=0.5, seed=1
+        )
+        assert answer.choices[0].message.content == row.turns[-1].visible
+        assert answer.usage is not None
+        assert answer.usage.completion_tokens > 0
+        forbidden = SafetyWorld().requests("test", "forbidden", 1)[0].prompt[-1].visible
+        held_back = client.chat.completions.create(
+            model="holdfast", messages=[{"role": "user", "content": forbidden}], temperature=0.2
+        )
+        assert held_back.choices[0].finish_reason == "content_filter"
+        body = {"messages": [{"role": "user", "content": asked}], "stream": True, "holdfast": {"stream": "retracting"}}
+        shown = httpx.post(f"{address}/v1/chat/completions", json={**body, "temperature": 0.1}, timeout=60).text
+        pieces = [json.loads(line[6:]) for line in shown.splitlines() if line.startswith("data: {")]
+        assert pieces[-1]["holdfast"]["verdict"] in ("safe", "refused")
+    finally:
+        process.send_signal(signal.SIGTERM)
+        _, log = process.communicate(timeout=20)
+    assert process.returncode in (0, -signal.SIGTERM)
+    assert b"answered in" in log
+    assert asked.encode() not in log
+
+
+def test_other_machines_need_keys() -> None:
+    command = [sys.executable, "-m", "holdfast", "serve", "--host", "0.0.0.0"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, "HOLDFAST_API_KEYS" in done.stderr) == (2, True)
