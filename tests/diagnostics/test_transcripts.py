@@ -95,3 +95,9 @@ def test_wrong_column_has_a_hint(tmp_path):
         read_transcripts(path, Columns(reference="expectd"))
     with pytest.raises(InputError, match="no such file"):
         read_transcripts(tmp_path / "none.jsonl")
+
+
+def test_rows_without_a_prompt_are_problems_of_their_own(tmp_path):
+    rows = [{"response": "2", "answer": "2"}, {"response": "2", "answer": "2"}]
+    found = read_transcripts(lines(tmp_path / "a.jsonl", rows)).transcripts
+    assert found[0].problem != found[1].problem

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -59,7 +59,8 @@ def read_transcripts(path: str | Path, columns: Columns | None = None) -> Transc
     problems: list[Problem] = []
     for number, fields in rows:
         try:
-            found.append(convert(fields, columns))
+            one = convert(fields, columns)
+            found.append(one if one.problem else replace(one, problem=f"row {number}"))  # unnamed: each by itself
         except _Missing as missing:
             problems.append(Problem(str(path), number, missing.field, missing.message))
     if problems:
@@ -166,7 +167,7 @@ _SHAPES: dict[str, Callable[[Fields, Columns], Transcript]] = {
 
 def _transcript(fields: Fields, columns: Columns, response: str, reference: str, ended: bool | None) -> Transcript:
     named = columns.problem or next((name for name in PROMPTS if fields.get(name) is not None), None)
-    problem = _text(fields[named]) if named and named in fields else f"{reference}/{response[:40]}"
+    problem = _text(fields[named]) if named and named in fields else ""
     return Transcript(problem, response, reference, ended, _group(fields, columns))
 
 
