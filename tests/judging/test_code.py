@@ -130,6 +130,21 @@ def test_standard_input_and_output(program: str, score: float, reason: str) -> N
     assert reason in verdict.reason
 
 
+@pytest.mark.parametrize("tier", each_tier())
+def test_a_sandbox_killed_from_outside_is_replaced(tier: Tier) -> None:
+    sandboxes = Sandboxes([tier])
+    with sandboxes.lease() as sandbox:
+        sandbox._process.kill()
+        sandbox._process.wait()
+    assert check_code("def add(a, b): return a + b", TEST, "add", sandboxes=sandboxes).score == 1.0
+    sandboxes.close()
+
+
+def test_a_test_that_does_not_parse_is_the_callers_mistake() -> None:
+    with pytest.raises(InputError, match="does not parse"):
+        check_code("def f(x): return x", "def check(:", "f")
+
+
 def test_the_bare_tier_is_never_taken_by_itself() -> None:
     with pytest.raises(InputError, match="allow_bare"):
         shared_sandboxes(tier=Tier.BARE)

@@ -14,6 +14,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from holdfast.config import InputError
 from holdfast.judging.sandbox import Candidate, Limits, Report, Sandboxes, StoppedError, shared_sandboxes
 from holdfast.judging.sandbox.inside.literals import NotLiteralError
 from holdfast.records import Verdict
@@ -142,7 +143,10 @@ def explained(reason: str, report: Report) -> str:
 @functools.lru_cache(maxsize=512)  # one test judges many candidates
 def _compiled(source: str) -> tuple[types.CodeType, tuple[str, ...]]:
     """Code of trusted text, and the names that it takes from elsewhere."""
-    code = compile(source, "<trusted>", "exec", dont_inherit=True, optimize=0)  # -O must not remove the assertions
+    try:
+        code = compile(source, "<trusted>", "exec", dont_inherit=True, optimize=0)  # -O must not remove the assertions
+    except (SyntaxError, ValueError) as error:
+        raise InputError(f"check_code: the test, or the trusted text, does not parse: {error}") from error
     return code, tuple(_free_names(code))
 
 

@@ -31,6 +31,7 @@ class Sandboxes:
     def lease(self) -> Iterator[WarmSandbox]:
         """One of them, for this thread alone while the block lasts."""
         with self._lock:
+            self._idle = [sandbox for sandbox in self._idle if sandbox.alive]
             sandbox = self._idle.pop() if self._idle else None
         sandbox = sandbox or WarmSandbox(self._tier)
         try:

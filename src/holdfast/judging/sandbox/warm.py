@@ -110,7 +110,7 @@ class WarmSandbox:
         if reason := missing(tier):
             raise NoIsolationError(reason)
         self.tier = tier
-        self.alive = True
+        self._closed = False
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._control.settimeout(START_SECONDS)
         with theirs, tempfile.NamedTemporaryFile(prefix="holdfast-canary-") as canary:
@@ -184,6 +184,11 @@ class WarmSandbox:
             self.close()
             return Report(True, 9, 0, 0.0, 0)  # everything inside has been ended with it
 
+    @property
+    def alive(self) -> bool:
+        """Whether it can take a candidate; it may have been killed from outside."""
+        return not self._closed and self._process.poll() is None
+
     def num_processes(self) -> int:
         """How many live in it now: whatever a candidate leaves behind is adopted by the zygote, and counted here."""
         parents = {}
@@ -197,7 +202,7 @@ class WarmSandbox:
 
     def close(self) -> None:
         """End it; with the zygote goes everything inside."""
-        self.alive = False
+        self._closed = True
         self._control.close()
         try:
             self._process.wait(timeout=2)
