@@ -107,6 +107,8 @@ def study(
     json: json_option = None,
 ) -> None:
     """Best-of-n on real samples, beside [001]'s claims: HumanEval, GSM8K, refusals."""
+    from transformers.utils import logging as transformers_logging
+
     from holdfast.cli.progress import progress_bar
     from holdfast.models import load
     from holdfast.oversight.study.page import write_page
@@ -118,6 +120,7 @@ def study(
     if ("gsm8k" in wanted and gsm8k is None) or ("refusal" in wanted and requests is None):
         raise InputError("study: the domain gsm8k needs --gsm8k FOLDER, refusal needs --requests FILE")
     out.mkdir(parents=True, exist_ok=True)
+    transformers_logging.disable_progress_bar()
     plan = StudyPlan(
         num_tasks=tasks,
         num_samples=samples,

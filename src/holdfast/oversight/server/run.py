@@ -43,6 +43,7 @@ def make_backend(name: str, model: str, settings: ServerSettings, key: str | Non
     if is_endpoint(name):
         return http_backend(name, model, key=key, seconds=settings.backend_seconds, logprobs=wants_logps)
     import torch
+    from transformers.utils import logging as transformers_logging
 
     from holdfast.models import load
     from holdfast.oversight.rewards import mean_logps
@@ -50,6 +51,7 @@ def make_backend(name: str, model: str, settings: ServerSettings, key: str | Non
 
     if name.startswith("tiny:"):
         torch.set_num_threads(1)  # more threads only wait for each other on a model this small
+    transformers_logging.disable_progress_bar()
     loaded = load(name)
     loaded.model.eval()
     return EmbeddedBackend(loaded, (lambda turns, texts: mean_logps(loaded, turns, texts)) if wants_logps else None)
