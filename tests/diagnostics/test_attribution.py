@@ -130,8 +130,8 @@ def test_objectives_by_name():
 
 # --- what the estimators' gradients are on average, by enumeration ---------------------------------------------------
 
-STOP, LENGTH, VOCABULARY = 3, 3, 4
-"""A world of four tokens in which a response ends with token 3 or after three tokens: 40 responses in all."""
+STOP, LENGTH, VOCABULARY = 3, 2, 4
+"""A world of four tokens in which a response ends with token 3 or after two tokens: 13 responses in all."""
 
 
 def every_response():

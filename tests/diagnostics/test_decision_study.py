@@ -90,6 +90,7 @@ def test_longest_response_holds_every_attempt():
     assert len(text.split()) + 1 <= longest_response(world, Size(3, 1))
 
 
+@pytest.mark.slow
 def test_the_whole_chain_and_going_on(tmp_path):
     study = config(tmp_path, seeds=[0])
     assert all(job.done for job in run_study(study))
