@@ -181,3 +181,12 @@ def test_the_sandbox_ends_with_its_caller_however_that_ends(tier: Tier) -> None:
             return
         time.sleep(0.05)
     pytest.fail("the sandbox outlived its caller")
+
+
+def test_the_bare_tier_still_limits_time_when_asked_for() -> None:
+    """Harmless programs only: this tier confines nothing else."""
+    sandboxes = shared_sandboxes(tier=Tier.BARE, allow_bare=True)
+    verdict = check_code("def add(a, b): return a + b", TEST, "add", sandboxes=sandboxes)
+    assert (verdict.score, verdict.judge) == (1.0, "tests in bare")
+    loop = "def add(a, b):\n while True: pass"
+    assert check_code(loop, TEST, "add", sandboxes=sandboxes, limits=Limits(seconds=0.3)).safe is False
