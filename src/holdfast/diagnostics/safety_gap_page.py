@@ -43,8 +43,8 @@ def section(config: SafetyGapConfig, command: str, study: Study, identities: dic
     parts = [
         f"## {config.title}",
         f"Written by `{command}`. {config.model.name}, {config.steps} steps of {config.batch_size} rows, learning rate"
-        f" {config.lr:g}, seeds {seeds}. Traces: {traces.builder}, {traces.errors[0]}-{traces.errors[1]} errors of"
-        f" {traces.length[0]}-{traces.length[1]} words in an answer, {traces.clean:.0%} clean; an error stands at"
+        f" {config.lr:g}, seeds {seeds}. Traces: {traces.builder}, errors per answer {_between(traces.errors)}, words per error"
+        f" {_between(traces.length)}, {traces.clean:.0%} clean; an error stands at"
         f" {first.error_rate:.1%} of the places where one could. Measured on {first.behaviour.num} held-out requests."
         " Bands are least and greatest seed; intervals are 95 % (Wilson, seeds pooled).",
         "### Parts (a) and (b): identities of gradients\n\n" + _identities(identities),
@@ -59,6 +59,11 @@ def section(config: SafetyGapConfig, command: str, study: Study, identities: dic
     if len(study.inits) > 1:
         parts.append("### How the row of `<UNDO>` begins\n\n" + _inits(study))
     return "\n\n".join(parts) + "\n"
+
+
+def _between(low_high: tuple[int, int]) -> str:
+    low, high = low_high
+    return str(low) if low == high else f"{low} to {high}"
 
 
 def write_section(page: Path, name: str, text: str) -> None:
