@@ -33,10 +33,19 @@ def is_right(row: Trace, text: str) -> bool:
     return found is not None and wanted is not None and float(found) == float(wanted)
 
 
-def train_reward(tasks: Mapping[str, Trace], samples: Mapping[str, Sequence[Row]]) -> LearnedReward:
-    """On the model's own right and wrong answers to training questions."""
-    pairs = [(request_text(tasks[name]), row["text"]) for name, rows in samples.items() for row in rows]
-    return fit_reward(pairs, [is_right(tasks[name], row["text"]) for name, rows in samples.items() for row in rows])
+def train_reward(tasks: Mapping[str, Trace], samples: Mapping[str, Sequence[Row]]) -> LearnedReward | None:
+    """On the model's own right and wrong answers to training questions; None where it gave only one kind."""
+    answers = [(name, row["text"]) for name, rows in samples.items() for row in rows]
+    right = [is_right(tasks[name], text) for name, text in answers]
+    if len(set(right)) < 2:
+        return None
+    return fit_reward([(request_text(tasks[name]), text) for name, text in answers], right)
+
+
+def num_right(tasks: Mapping[str, Trace], samples: Mapping[str, Sequence[Row]]) -> str:
+    """Of all answers drawn."""
+    right = [is_right(tasks[name], row["text"]) for name, rows in samples.items() for row in rows]
+    return f"{sum(right)} of {len(right)}"
 
 
 def pools_of(

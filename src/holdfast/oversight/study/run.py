@@ -68,8 +68,13 @@ class Study:
         reward = gsm8k.train_reward(questions, drawn)
         tasks = gsm8k.gsm8k_tasks(test, plan.num_questions)
         samples = self._draw("gsm8k", gsm8k.asked(tasks), plan.num_question_samples)
-        pools = {"likelihood": gsm8k.pools_of(tasks, samples, None), "learned": gsm8k.pools_of(tasks, samples, reward)}
-        return self._found("gsm8k", pools)
+        pools = {"likelihood": gsm8k.pools_of(tasks, samples, None)}
+        counts = {"answers to training questions right": gsm8k.num_right(questions, drawn)}
+        if reward is None:
+            counts["learned reward"] = "none: the answers to the training questions were all right or all wrong"
+        else:
+            pools["learned"] = gsm8k.pools_of(tasks, samples, reward)
+        return self._found("gsm8k", pools, counts=counts)
 
     def refusal(self, requests: Path) -> dict[str, Any]:
         """How often something is returned, and how often a second judge calls that unsafe."""
