@@ -141,6 +141,7 @@ def study(
     if "refusal" in wanted and requests is not None:
         found.append(running.refusal(requests))
     if write is not None:
-        write_page(out, write, f"holdfast oversee study {out.name} --model {Path(model).name} --write {write.name}")
+        sizes = f"--samples {samples} --questions {questions} --num-requests {num_requests} --draws {draws}"
+        write_page(out, write, f"holdfast oversee study {out.name} --model {Path(model).name} {sizes}")
     if not write_json(json, found) and write is not None:
         print(f"wrote {write}")

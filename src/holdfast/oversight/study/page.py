@@ -10,7 +10,7 @@ from holdfast.config import InputError
 from holdfast.oversight.study.run import points_of
 
 DOMAINS = ("humaneval", "gsm8k", "refusal")
-COLUMNS = ("n", "reward", "gold", "pass@n", "abstains", "E[R*S]", "KL to base", "bound", "KL from base")
+COLUMNS = ("n", "reward", "gold", "pass@n", "abstains", "E[R*S]", "KL(overseen, base)", "bound", "KL(base, overseen)")
 CLAIMS = (
     (
         "pass@1 0.15 -> 0.25, 'p < 0.05'",
@@ -20,7 +20,7 @@ CLAIMS = (
     ("E[R*S] 0.76 -> 0.85", "the E[R] figures repeated; E[R*S] is measured below, abstentions as 0"),
     (
         "KL 0.24",
-        "KL(base || overseen) of two printed vectors: infinite under a hard filter; the other direction is 0.21",
+        "KL(base, overseen) of two printed vectors: infinite under a hard filter; the other direction is 0.21",
     ),
     ("safety gate", "each offence costs 0.2 and the threshold is 0.8, so any single offence passes"),
 )
@@ -46,7 +46,7 @@ def write_page(folder: Path, target: Path, command: str) -> None:
 
 def _claims() -> str:
     rows = "\n".join(f"| {claim} | {verdict} |" for claim, verdict in CLAIMS)
-    return f"""Intervals are 95 % bootstrap over prompts; every n comes from one pool per prompt by unbiased estimators (MATH in
+    return f"""Intervals are 95 % bootstrap over prompts; every n comes from one pool per prompt by unbiased estimators (see
 docs/oversight.md); KL in nats, exact for the pools' own key distributions.
 
 ## What [001] claims
