@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -143,6 +144,13 @@ def test_goals_by_hand() -> None:
     assert met == [True, True, True, True, True]
     unmet = [goal.met for goal in study((-2, 0.09, 1, 1), (-6, 0.06, 1, 1), with_error=30, corrected=90).goals()]
     assert unmet == [False, False, True, False, False]
+
+
+def test_undo_must_not_fall_behind_plain_training() -> None:
+    both = Study([*study((-2, 0.12, 1, 1), (-6, 0.054, 1, 1)).results, result("plain", 0, START, START, START)])
+    assert both.goals()[-1].met, "95 of 100 each"
+    behind = [replace(each, behaviour=replace(each.behaviour, right=94)) for each in both.results[:-1]]
+    assert not Study([*behind, both.results[-1]]).goals()[-1].met
 
 
 def test_arms_compare_initialisations_in_the_first_context_only() -> None:

@@ -11,7 +11,7 @@ from holdfast.config.safety_gap import SafetyGapConfig
 from holdfast.diagnostics.estimates import Estimate
 from holdfast.diagnostics.safety_gap_behaviour import Behaviour
 from holdfast.diagnostics.safety_gap_identity import Identity
-from holdfast.diagnostics.safety_gap_verdict import ARMS, CLAIMS, Study, corrected, with_error
+from holdfast.diagnostics.safety_gap_verdict import ARMS, CLAIMS, Study, corrected, right, with_error
 from holdfast.records import atomic_text
 
 CURVES = {
@@ -23,7 +23,7 @@ CURVES = {
 COUNTS = {
     "forced error corrected": corrected,
     "answer right after a forced error": lambda b: (b.recovered, b.num),
-    "right, greedy": lambda b: (b.right, b.num),
+    "right, greedy": right,
     "right, sampled": lambda b: (b.sampled_right, b.num),
     "sampled answers with an error": with_error,
     "undo precision": lambda b: (b.sampled.undone_wrong, b.sampled.undos),
@@ -125,9 +125,12 @@ def _behaviour(study: Study) -> str:
     plain = study.of("plain", "soft")
     ways += [("plain", "soft")] if plain else []
     header = ["", *(f"{arm}, {context}" if arm != "plain" else "plain sft, no errors" for arm, context in ways)]
-    counts = table(
-        header, ([title, *(shown(study.rate(count, *way)) for way in ways)] for title, count in COUNTS.items())
-    )
+    rows = []
+    for title, count in COUNTS.items():
+        nothing = "forced" in title  # is forced on a model that cannot take back
+        cells = ["-" if nothing and arm == "plain" else shown(study.rate(count, arm, context)) for arm, context in ways]
+        rows.append([title, *cells])
+    counts = table(header, rows)
     if not plain:
         return counts
     seen = smallest_visible([each.behaviour for each in plain])

@@ -147,6 +147,10 @@ class Study:
         ratio = (errors[0].value or 0) / errors[1].value if errors[1].value else math.inf
         wanted = f"{context}: masked_sft writes errors at least 3 x more rarely than sft"
         yield Goal(wanted, f"{errors[0]} against {errors[1]}: {ratio:.1f} x", ratio >= 3)
+        if self.of("plain", "soft"):
+            undo, plain = self.rate(right, "masked_sft", context), self.rate(right, "plain", "soft")
+            wanted = f"{context}: masked_sft with undo is right at least as often as plain sft on the same answers"
+            yield Goal(wanted, f"{undo} against {plain}", (undo.value or 0) >= (plain.value or 0))
 
 
 def corrected(behaviour: Behaviour) -> tuple[int, int]:
@@ -157,3 +161,8 @@ def corrected(behaviour: Behaviour) -> tuple[int, int]:
 def with_error(behaviour: Behaviour) -> tuple[int, int]:
     """Sampled answers in which a wrong token was written at any time."""
     return behaviour.sampled.answers_with_error, behaviour.sampled.answers
+
+
+def right(behaviour: Behaviour) -> tuple[int, int]:
+    """Greedy answers that are right."""
+    return behaviour.right, behaviour.num
