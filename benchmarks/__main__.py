@@ -1,73 +1,66 @@
-"""`make bench`: every CPU benchmark in one go; `--write` puts the figures into docs/performance.md.
+"""`make bench`: every CPU benchmark in one go, then docs/performance.md.
 
-Ratios only: each is taken against a peer measured in the same run, because seconds of one machine say nothing on another.
+A ratio more than a tenth above the committed one fails and leaves files and page as they were; ``--accept`` takes it.
 """
 
 from __future__ import annotations
 
 import argparse
-import datetime
 import platform
-from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
 from rich.console import Console
 
-from benchmarks import head_loss, train_step
+from benchmarks import head_loss, own_python, page, train_step
+from benchmarks.ledger import RESULTS, committed, finish, provenance, write
+from holdfast.audits.scale import Scale
 
-PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
+
+def measure(rounds: int, console: Console) -> dict[str, Any]:
+    """Everything that goes into benchmarks/results/cpu.json."""
+    torch.set_num_threads(1)
+    heads = head_loss.measure(head_loss.SHAPES, ("sft", "csft_pa"), rounds=rounds)
+    console.print(head_loss.table(heads))
+    seconds = train_step.measure(rounds=rounds)
+    steps = train_step.ratios(seconds)
+    console.print(train_step.table(steps, seconds))
+    own = own_python.measure(Scale())
+    machine = {
+        "cpu": f"{platform.processor() or platform.machine()}, one thread",
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+    }
+    ratios = [*steps, {name: own[name] for name in ("ratio", "measured", "goal")}, *head_ratios(heads)]
+    return {**provenance(), "machine": machine, "ratios": ratios, "heads": heads, "own_python": own["longest"]}
 
 
-def page(heads: list[dict[str, Any]], steps: list[dict[str, Any]]) -> str:
-    """docs/performance.md."""
-    head_rows = "\n".join(
-        f"| {row['head']} {row['num_tokens']}x{row['width']}x{row['num_vocab']} | {row['objective']} | {row['path']} "
-        f"| {row['time_of_reference']:.2f} | {row['peak_below_reference']:.1f} |"
-        for row in heads
-        if row["path"] != "reference"
-    )
-    step_rows = "\n".join(f"| {row['ratio']} | {row['measured']:.2f} | {row['goal']:.2f} |" for row in steps)
-    when = datetime.datetime.now(tz=datetime.UTC).date()
-    machine = f"{platform.processor() or platform.machine()}, one thread"
-    return f"""# Performance
-
-Written by `make bench ARGS=--write` on {when}: {machine}, torch {torch.__version__}, transformers {transformers.__version__}.
-Ratios of CPU time on one thread, measured in one run, each against a peer in the same run.
-
-## The head, forward and backward
-
-`fused` is what the trainer uses. Time and peak live bytes (above inputs, weights and gradients) against whole logits under
-autograd (`reference`).
-
-| head (tokens x width x vocabulary) | objective | path | time / reference | times less peak memory |
-|---|---|---|---|---|
-{head_rows}
-
-## One optimizer step
-
-| ratio | measured | goal, at most |
-|---|---|---|
-{step_rows}
-"""
+def head_ratios(heads: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Time and peak bytes of the path that the trainer uses, against whole logits."""
+    rows: list[dict[str, Any]] = []
+    for each in heads:
+        if each["path"] == "fused":
+            name = f"{each['head']} head, {each['objective']}"
+            rows.append({"ratio": f"{name}: time / reference", "measured": each["time_of_reference"], "goal": None})
+            peak = round(1 / each["peak_below_reference"], 3)
+            rows.append({"ratio": f"{name}: peak bytes / reference", "measured": peak, "goal": None})
+    return rows
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="CPU benchmarks, as ratios")
-    parser.add_argument("--write", action="store_true", help="write docs/performance.md")
     parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--accept", action="store_true", help="take ratios that are worse than the committed ones")
+    parser.add_argument("--page", action="store_true", help="measure nothing: write the page from benchmarks/results")
     options = parser.parse_args()
     console = Console()
-    torch.set_num_threads(1)
-    heads = head_loss.measure(head_loss.SHAPES, ("sft", "csft_pa"), rounds=options.rounds)
-    console.print(head_loss.table(heads))
-    seconds = train_step.measure(rounds=options.rounds)
-    steps = train_step.ratios(seconds)
-    console.print(train_step.table(steps, seconds))
-    if options.write:
-        PAGE.write_text(page(heads, steps), encoding="utf-8")
-        console.print(f"wrote {PAGE.name}")
+    if not options.page:
+        found = measure(options.rounds, console)
+        finish(found["ratios"], None if options.accept else committed("cpu"))
+        write(RESULTS / "cpu.json", found)
+    page.PAGE.write_text(page.text(), encoding="utf-8")
+    console.print(f"wrote {page.PAGE.name}")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """The head on a GPU: csft_pa forward and backward against the floor of its four products, and against Liger's kernels.
 
-    python -m benchmarks.head_gpu [--json FILE] [--tune]
+    python -m benchmarks.head_gpu [--quick] [--tune] [--json benchmarks/results/head_gpu.json]
 
-8,192 tokens in bf16 on heads of real shapes. Everything is measured in one run: medians between CUDA events, the cache
-emptied before each; the floor is cuBLAS on whole arrays, each product once.
+8,192 tokens in bf16 on heads of real shapes. Everything is measured in one run: medians between CUDA events, the works
+taking turns, the cache emptied before each; the floor is cuBLAS on whole arrays, each product once.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from benchmarks.gpu_clock import kernels, machine, milliseconds, peak_bytes
+from benchmarks.gpu_clock import host_milliseconds, kernels, machine, milliseconds, peak_bytes, side_by_side
+from benchmarks.ledger import committed, finish, provenance, write
 from holdfast import objectives
 from holdfast.heads import Group, Reference, TokenStats, fused_loss, token_stats
 
@@ -136,44 +138,62 @@ class Case:
         return work
 
 
-def measure(shape: Shape) -> dict[str, Any]:
+def measure(shape: Shape, *, quick: bool) -> dict[str, Any]:
     """Milliseconds and bytes of everything on one head. What fails is named and leaves the rest standing."""
     case = Case(shape)
     found: dict[str, Any] = {"head": shape.name, "width": shape.width, "num_vocab": shape.num_vocab}
     with attempt(found, "active share"):
         stats = token_stats(case.hidden.detach(), case.weight.detach(), case.targets, **case.anchor())
         found["active share"] = round((stats.top != stats.need("top_ref")).float().mean().item(), 3)
-    for name, work in works(case):
-        with attempt(found, name):
-            found[name] = round(milliseconds(work), 3)
-    with attempt(found, "ours, host ahead"):
-        found["ours, host ahead"] = round(milliseconds(case.ours, ahead=True), 3)
-    for rows in (512, 1024, 2048, 4096):
-        with attempt(found, f"ours, chunks of {rows}"):
-            found[f"ours, chunks of {rows}"] = round(milliseconds(lambda n=rows: case.ours(chunk_tokens=n), runs=5), 3)  # type: ignore[misc]
-    with attempt(found, "liger sft"):
-        chunks = {chunk: milliseconds(lambda n=chunk: case.liger_sft(n), runs=5) for chunk in LIGER_CHUNKS}  # type: ignore[misc]
-        found["liger sft by chunk"] = {str(chunk): round(value, 3) for chunk, value in chunks.items()}
-        found["liger sft"] = round(min(chunks.values()), 3)
+    works = dict(_that_run(found, _works(case, quick)))
+    found |= _rounded(side_by_side(works, 5 if quick else 9))
+    liger = [value for name, value in found.items() if name.startswith("liger sft")]
+    found["liger sft"] = min(liger, default=None)
     with attempt(found, "liger jsd"):
-        found["liger jsd"] = round(milliseconds(case.liger_jsd, runs=3, warm_up=1), 3)
-    for name, call in (("ours", case.ours), ("lora", lambda: case.ours(lora=True)), ("reference", case.reference)):
-        with attempt(found, f"peak bytes, {name}"):
-            found[f"peak bytes, {name}"] = peak_bytes(call)
-    with attempt(found, "kernels"):
-        found["kernels"] = kernels(case.ours)
+        found["liger jsd"] = round(milliseconds(case.liger_jsd, runs=2 if quick else 5, warm_up=1), 3)
+    for name, call in (("ours", case.ours), ("lora", lambda: case.ours(lora=True))):
+        with attempt(found, f"host, {name}"):
+            found[f"{name}, host"] = round(host_milliseconds(call), 3)
+            found[f"{name}, host ahead"] = round(milliseconds(call, runs=5, ahead=True), 3)
+            found[f"{name}, peak bytes"] = peak_bytes(call)
+    works.clear()  # the floors keep whole logits alive
+    with attempt(found, "peak bytes, reference"):
+        found["reference, peak bytes"] = peak_bytes(case.reference)
+    if not quick:
+        with attempt(found, "kernels"):
+            found["kernels"] = {"ours": kernels(case.ours), "lora": kernels(lambda: case.ours(lora=True))}
     return found
 
 
-def works(case: Case) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Made one at a time: a floor keeps whole logits alive."""
+def _works(case: Case, quick: bool) -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "floor", case.floor(torch.bfloat16)
-    yield "floor, float32 logits", case.floor(torch.float32)
     yield "ours", case.ours
-    yield "chunked", lambda: case.ours(backend="chunked")
     yield "lora floor", case.floor(torch.bfloat16, lora=True)
     yield "lora", lambda: case.ours(lora=True)
-    yield "floor again", case.floor(torch.bfloat16)
+    for chunk in LIGER_CHUNKS[-2:] if quick else LIGER_CHUNKS:
+        yield f"liger sft, chunk {chunk}", partial(case.liger_sft, chunk)
+    if quick:
+        return
+    yield "floor, float32 logits", case.floor(torch.float32)
+    yield "chunked", lambda: case.ours(backend="chunked")
+    for rows in (512, 1024, 2048, 4096):
+        yield f"ours, chunks of {rows}", partial(case.ours, chunk_tokens=rows)
+
+
+def _that_run(
+    found: dict[str, Any], works: Iterator[tuple[str, Callable[[], Any]]]
+) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Those that have run twice, which also compiles and warms them up."""
+    for name, work in works:
+        with attempt(found, name):
+            work()
+            work()
+            torch.cuda.synchronize()
+            yield name, work
+
+
+def _rounded(times: dict[str, float]) -> dict[str, float]:
+    return {name: round(value, 3) for name, value in times.items()}
 
 
 @contextmanager
@@ -192,13 +212,13 @@ def ratios(found: dict[str, Any], goal: Goal) -> list[dict[str, Any]]:
         ("csft_pa / floor of its 4 products", "ours", "floor", goal.floor),
         ("csft_pa / Liger fused linear CE", "ours", "liger sft", goal.liger_sft),
         ("csft_pa / Liger fused linear JSD", "ours", "liger jsd", goal.liger_jsd),
-        ("peak bytes / reference", "peak bytes, ours", "peak bytes, reference", goal.peak),
+        ("peak bytes / reference", "ours, peak bytes", "reference, peak bytes", goal.peak),
         ("frozen, shared head / floor of its 3 products", "lora", "lora floor", None),
     ]
     return [
-        {"head": found["head"], "ratio": name, "measured": round(found[one] / found[other], 3), "goal": limit}
+        {"ratio": f"{found['head']}: {name}", "measured": round(found[one] / found[other], 3), "goal": limit}
         for name, one, other, limit in pairs
-        if one in found and other in found
+        if found.get(one) and found.get(other)
     ]
 
 
@@ -249,25 +269,25 @@ def _rate(shape: Shape, name: str) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--json", metavar="FILE", help="write everything there")
+    parser.add_argument("--quick", action="store_true", help="what the ratios need and no more: half a minute")
     parser.add_argument("--tune", action="store_true", help="also time launch settings of the kernels")
     options = parser.parse_args()
-    everything: dict[str, Any] = {"machine": machine(), "heads": [], "ratios": []}
+    before = committed("head_gpu")
+    everything: dict[str, Any] = {**provenance(), "machine": machine(), "ratios": [], "heads": []}
     print(json.dumps(everything["machine"]), flush=True)
     if options.tune:
         with attempt(everything, "tune"):
             everything["tune"] = tune()
             print("\n".join(json.dumps(row) for row in everything["tune"]), flush=True)
     for shape in SHAPES:
-        found = measure(shape)
+        found = measure(shape, quick=options.quick)
         everything["heads"].append(found)
         everything["ratios"] += ratios(found, shape.goal)
-        print(json.dumps(found, indent=1), flush=True)
+        print(json.dumps(found), flush=True)
         torch.cuda.empty_cache()
         if options.json:
-            Path(options.json).write_text(json.dumps(everything, indent=1) + "\n", encoding="utf-8")
-    for row in everything["ratios"]:
-        limit = "" if row["goal"] is None else f"   goal <= {row['goal']:.2f}"
-        print(f"{row['head']:14} {row['ratio']:48} {row['measured']:.3f}{limit}")
+            write(Path(options.json), everything)
+    finish(everything["ratios"], before)
 
 
 if __name__ == "__main__":

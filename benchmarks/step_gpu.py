@@ -1,6 +1,6 @@
 """One optimizer step on a GPU: csft_pa against plain SFT with Liger's fused head on the same packed rows.
 
-    python -m benchmarks.step_gpu [--json FILE]
+    python -m benchmarks.step_gpu [--json benchmarks/results/step_gpu.json]
 
 Random weights in the shapes of SmolLM2-135M (all of it) and of Llama-3-8B (half of its layers), bf16, AdamW, 8,192
 tokens in rows of 512. The body is the same for both; Liger's chunk is the one that the head's benchmark finds best. The
@@ -25,6 +25,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from benchmarks.gpu_clock import machine, milliseconds
 from benchmarks.head_gpu import attempt
+from benchmarks.ledger import committed, finish, provenance, write
 from holdfast import objectives
 from holdfast.heads import TokenStats
 from holdfast.records import Role
@@ -203,7 +204,7 @@ def ratios(found: Mapping[str, Any]) -> list[dict[str, Any]]:
     def add(name: str, one: str, floor: Callable[[], float], goal: float) -> None:
         with suppress(KeyError):  # a part that failed is named in the figures
             measured = round(found[one] / floor(), 3)
-            rows.append({"model": found["model"], "ratio": name, "measured": measured, "goal": goal})
+            rows.append({"ratio": f"{found['model']}: {name}", "measured": measured, "goal": goal})
 
     add(
         "csft_pa with a second model / (4/3 plain SFT)",
@@ -240,16 +241,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--json", metavar="FILE", help="write everything there")
     options = parser.parse_args()
-    everything: dict[str, Any] = {"machine": machine(), "steps": [], "ratios": []}
+    before = committed("step_gpu")
+    everything: dict[str, Any] = {**provenance(), "machine": machine(), "ratios": [], "steps": []}
     for shape in SHAPES:
         found = measure(shape)
         everything["steps"].append(found)
         everything["ratios"] += ratios(found)
         print(json.dumps(found, indent=1), flush=True)
         if options.json:
-            Path(options.json).write_text(json.dumps(everything, indent=1) + "\n", encoding="utf-8")
-    for row in everything["ratios"]:
-        print(f"{row['model']:22} {row['ratio']:72} {row['measured']:.3f}   goal <= {row['goal']:.2f}")
+            write(Path(options.json), everything)
+    finish(everything["ratios"], before)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,61 @@
+"""The committed ratios, and what has become of them: a benchmark fails where it is more than a tenth worse."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parent / "results"
+TOLERANCE = 1.10
+
+
+def provenance() -> dict[str, str]:
+    """When, and by which command."""
+    when = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
+    module = Path(sys.argv[0]).stem
+    name = "benchmarks" if module == "__main__" else f"benchmarks.{module}"
+    return {"date": when, "command": " ".join(["python -m", name, *sys.argv[1:]])}
+
+
+def committed(name: str) -> dict[str, Any] | None:
+    """The results of that benchmark in the repository."""
+    path = RESULTS / f"{name}.json"
+    found: dict[str, Any] | None = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+    return found
+
+
+def write(path: Path, everything: dict[str, Any]) -> None:
+    """One row of a list per line, so that a change shows as a line."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fields = []
+    for name, value in everything.items():
+        if isinstance(value, list):
+            rows = ",\n".join(f"  {json.dumps(row)}" for row in value)
+            fields.append(f' "{name}": [\n{rows}\n ]')
+        else:
+            fields.append(f' "{name}": {json.dumps(value)}')
+    path.write_text("{\n" + ",\n".join(fields) + "\n}\n", encoding="utf-8")
+
+
+def regressions(now: Sequence[dict[str, Any]], before: Sequence[dict[str, Any]]) -> list[str]:
+    """A line for every ratio that is more than a tenth above the committed one; lower is better in all of them."""
+    known = {row["ratio"]: row["measured"] for row in before}
+    return [
+        f"{row['ratio']}: {row['measured']:.3f}, was {known[row['ratio']]:.3f}"
+        for row in now
+        if row["ratio"] in known and row["measured"] > TOLERANCE * known[row["ratio"]]
+    ]
+
+
+def finish(ratios: Sequence[dict[str, Any]], before: dict[str, Any] | None) -> None:
+    """Print the ratios; exit 1 where one is more than a tenth worse than the one ``before``."""
+    for row in ratios:
+        goal = "" if row["goal"] is None else f"   goal <= {row['goal']:.2f}"
+        print(f"{row['ratio']:94} {row['measured']:.3f}{goal}")
+    worse = regressions(ratios, before["ratios"] if before else [])
+    if worse:
+        sys.exit("worse by more than a tenth than the committed ratios:\n" + "\n".join(worse))

@@ -1,0 +1,100 @@
+"""docs/performance.md out of the result files: CPU and GPU tables apart, each with its date, machine and command."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks import scaling
+from benchmarks.ledger import committed
+
+PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
+
+INTRODUCTION = """Ratios, each against a peer measured in the same run: seconds of one machine say nothing on another.
+Lower is better. `make bench` measures the CPU's, fails where one is more than a tenth above the committed one
+(`benchmarks/results`), and writes this page. GPU figures come from the files that the commands below leave there; those
+commands fail in the same way, and `python -m benchmarks --page` writes the page anew."""
+
+
+def text() -> str:
+    """The whole page, from benchmarks/results."""
+    cpu, heads, steps = (committed(name) for name in ("cpu", "head_gpu", "step_gpu"))
+    parts = [
+        "# Performance",
+        INTRODUCTION,
+        _cpu(cpu),
+        _gpu(heads, steps),
+        scaling.section(heads, steps) if heads else "",
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _cpu(found: Mapping[str, Any] | None) -> str:
+    if found is None:
+        return ""
+    rows = "\n".join(
+        f"| {row['head']} {row['num_tokens']}x{row['width']}x{row['num_vocab']} | {row['objective']} | {row['path']} "
+        f"| {row['time_of_reference']:.2f} | {row['peak_below_reference']:.1f} |"
+        for row in found["heads"]
+        if row["path"] != "reference"
+    )
+    steps = [row for row in found["ratios"] if row["goal"] is not None]
+    return f"""## On a CPU
+
+{_origin(found)} CPU time on one thread.
+
+The head, forward and backward. `fused` is what the trainer uses. Time and peak live bytes (above inputs, weights and
+gradients) against whole logits under autograd (`reference`).
+
+| head (tokens x width x vocabulary) | objective | path | time / reference | times less peak memory |
+|---|---|---|---|---|
+{rows}
+
+One optimizer step, and the demo. The share of our own Python is cProfile's, which charges Python functions more than torch's.
+
+{_ratios(steps)}"""
+
+
+def _gpu(heads: Mapping[str, Any] | None, steps: Mapping[str, Any] | None) -> str:
+    parts = ["## On a GPU"]
+    if heads is not None:
+        rows = "\n".join(_milliseconds(row) for row in heads["heads"])
+        parts.append(f"""### The head
+
+{_origin(heads)} 8,192 tokens, bf16, csft_pa forward and backward.
+
+{_ratios(heads["ratios"])}
+
+Milliseconds of that run, for orientation:
+
+| head | floor | floor with float32 logits | ours | plain torch, fused | frozen shared head: floor, ours | Liger CE | Liger JSD |
+|---|---|---|---|---|---|---|---|
+{rows}""")
+    if steps is not None:
+        parts.append(f"### One optimizer step\n\n{_origin(steps)}\n\n{_ratios(steps['ratios'])}")
+    return "\n\n".join(parts)
+
+
+def _milliseconds(row: Mapping[str, Any]) -> str:
+    def shown(name: str) -> str:
+        value = row.get(name)
+        return "-" if value is None else f"{value:.1f}"
+
+    names = ("floor", "floor, float32 logits", "ours", "chunked")
+    cells = [row["head"], *map(shown, names), f"{shown('lora floor')}, {shown('lora')}"]
+    return "| " + " | ".join([*cells, shown("liger sft"), shown("liger jsd")]) + " |"
+
+
+def _origin(found: Mapping[str, Any]) -> str:
+    machine = ", ".join(f"{name} {value}" if name in ("torch", "triton", "transformers") else str(value)
+                        for name, value in found["machine"].items() if name != "memory")  # fmt: skip
+    return f"Written by `{found['command']}` on {found['date']}: {machine}."
+
+
+def _ratios(rows: Sequence[Mapping[str, Any]]) -> str:
+    lines = [
+        f"| {row['ratio']} | {row['measured']:.3f} | {'' if row['goal'] is None else format(row['goal'], '.2f')} |"
+        for row in rows
+    ]
+    return "\n".join(["| ratio | measured | goal, at most |", "|---|---|---|", *lines])
