@@ -5,10 +5,13 @@ from __future__ import annotations
 from holdfast.report.pooling import Matrix, Pooled
 from holdfast.report.svg import percent
 
+UNTOUCHED = "untouched"
+"""The model that nobody tuned: what there is to lose, and no defence to compare with others."""
+
 
 def findings(matrix: Matrix) -> dict[str, str]:
     """A sentence for the matrix and one for the plane; empty where there is nothing to compare."""
-    worst = [(found[1].value, defence, found) for defence in matrix.defences if (found := matrix.worst(defence, "asr"))]
+    worst = [(found[1].value, defence, found) for defence in _tuned(matrix) if (found := matrix.worst(defence, "asr"))]
     if len(worst) < 2:
         return {"matrix": "", "plane": ""}
     (low, safest, best), (high, weakest, least) = min(worst)[:3], max(worst)[:3]
@@ -25,7 +28,7 @@ def _dominating(matrix: Matrix) -> str:
     """Where one defence is at least as safe and as useful as every other, whatever the intervals."""
     wins: dict[str, list[str]] = {}
     for attack in matrix.attacks:
-        pooled = [found for defence in matrix.defences if (found := matrix.pooled.get((defence, attack)))]
+        pooled = [found for defence in _tuned(matrix) if (found := matrix.pooled.get((defence, attack)))]
         places = {found.defence: place for found in pooled if (place := _place(found))}
         for name, place in places.items():
             others = [other for other in places if other != name]
@@ -36,6 +39,10 @@ def _dominating(matrix: Matrix) -> str:
     name = max(wins, key=lambda each: len(wins[each]))
     where = "every attack" if len(wins[name]) == len(matrix.attacks) else " and ".join(wins[name])
     return f"{name} is both the safest and the most useful under {where}."
+
+
+def _tuned(matrix: Matrix) -> list[str]:
+    return [defence for defence in matrix.defences if defence != UNTOUCHED]
 
 
 def _place(pooled: Pooled) -> tuple[float, float] | None:
