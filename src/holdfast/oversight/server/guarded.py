@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -42,21 +44,28 @@ class GuardedJudge:
         """One verdict per text, in order, whatever the judge does."""
         if isinstance(self._judge, NullJudge):
             return [self._judge(prompt, text) for text in texts]
+        begun = time.monotonic()
         work = asyncio.get_running_loop().run_in_executor(self._threads, self._all, prompt, list(texts))
         try:
-            found = await asyncio.wait_for(work, self._seconds)
+            found, finished = await asyncio.wait_for(work, self._seconds)
         except TimeoutError:
+            finished = math.inf
+        if finished - begun > self._seconds:  # a busy event loop may see a late verdict before it sees the deadline
             return [self._nothing(f"the judge took more than {self._seconds:g} s")] * len(texts)
         if len(found) != len(texts):
             return [self._nothing("the judge gave another number of verdicts")] * len(texts)
         return [self._checked(verdict) for verdict in found]
 
-    def _all(self, prompt: Request, texts: list[str]) -> list[object]:
-        """All at once; where that fails one by one, so that one bad text does not cost the others their verdict."""
+    def _all(self, prompt: Request, texts: list[str]) -> tuple[list[object], float]:
+        """All at once; where that fails one by one, so that one bad text does not cost the others their verdict.
+
+        With the time when the last verdict was there.
+        """
         try:
-            return list(verdicts(self._judge, [(prompt, text) for text in texts]))
+            found: list[object] = list(verdicts(self._judge, [(prompt, text) for text in texts]))
         except Exception:
-            return [self._one(prompt, text) for text in texts]
+            found = [self._one(prompt, text) for text in texts]
+        return found, time.monotonic()
 
     def _one(self, prompt: Request, text: str) -> object:
         try:
