@@ -8,14 +8,19 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from holdfast.config import InputError
 from holdfast.papers import STUDIES, figures_of, find_study, robustness_002, rows_of, write_ledger
 from holdfast.papers.study import Figures, OnProgress, Scale
 
 
-def test_the_robustness_bound_is_judged_by_the_figures() -> None:
-    figures = robustness_002.run("cpu", lambda share: None)
+@pytest.fixture(scope="module")
+def figures() -> Figures:
+    return robustness_002.run("cpu", lambda share: None)
+
+
+def test_the_robustness_bound_is_judged_by_the_figures(figures: Figures) -> None:
     verdicts = {row.id: row.verdict for row in rows_of(robustness_002.STUDY, "cpu", figures)}
     assert verdicts == {
         "002-theorem-4-2": "does not hold",
@@ -33,6 +38,21 @@ def test_a_quadratics_minimiser_moves_as_its_inverse_says() -> None:
     for first, second in (robustness_002.quadratic_ratios(seed) for seed in range(20)):
         assert 1 <= first <= 100
         assert second == pytest.approx(first / 100, rel=1e-9)
+
+
+def test_the_softmax_problems_derivatives_are_those_of_its_loss() -> None:
+    generator = torch.Generator().manual_seed(0)
+    inputs = torch.randn(7, 4, generator=generator, dtype=torch.float64)
+    labels = torch.randint(3, (7,), generator=generator)
+    weights = torch.randn(12, generator=generator, dtype=torch.float64)
+
+    def loss(weights: torch.Tensor) -> torch.Tensor:
+        decay = robustness_002.DECAY / 2 * weights.square().sum()
+        return torch.nn.functional.cross_entropy(inputs @ weights.view(4, 3), labels) + decay
+
+    slope, curvature = torch.func.grad(loss)(weights), torch.func.hessian(loss)(weights)
+    torch.testing.assert_close(robustness_002._gradient(weights, inputs, labels), slope)
+    torch.testing.assert_close(robustness_002._hessian(weights, inputs), curvature)
 
 
 def test_figures_are_kept_until_asked_for_afresh(tmp_path: Path) -> None:
@@ -58,8 +78,8 @@ def test_claims_have_ids_of_their_own_and_an_unknown_study_is_refused() -> None:
         find_study("002-theorem-42")
 
 
-def test_the_ledger_has_a_row_for_every_claim(tmp_path: Path) -> None:
-    rows = rows_of(robustness_002.STUDY, "cpu", robustness_002.run("cpu", lambda share: None))
+def test_the_ledger_has_a_row_for_every_claim(tmp_path: Path, figures: Figures) -> None:
+    rows = rows_of(robustness_002.STUDY, "cpu", figures)
     page = tmp_path / "papers.md"
     write_ledger(page, rows)
     text = page.read_text()
@@ -75,7 +95,7 @@ def test_the_command_lists_runs_and_refuses(tmp_path: Path) -> None:
         return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
 
     assert "002-theorem-4-2" in holdfast().stdout
-    done = holdfast("002-theorem-4-2", "--json", "-")
+    done = holdfast("001-statistics", "--json", "-")
     assert json.loads(done.stdout)[0]["verdict"] == "does not hold"
     refused = holdfast("all", "--scale", "laptop")
     assert refused.returncode == 2

@@ -49,7 +49,7 @@ def softmax_ratios(seed: int) -> tuple[float, float]:
     noise = torch.randn(40, 4, generator=generator, dtype=torch.float64)
     noisy = inputs + EPS * noise / noise.norm(dim=1, keepdim=True)
     before, after = minimiser(inputs, labels), minimiser(noisy, labels)
-    curvature = torch.linalg.eigvalsh(_hessian(before, inputs, labels))
+    curvature = torch.linalg.eigvalsh(_hessian(before, inputs))
     # At the new minimiser the old gradient is exactly the perturbation of the gradient there: the smallest G that is admissible.
     perturbation = _gradient(after, inputs, labels).norm()
     distance = (after - before).norm()
@@ -59,24 +59,28 @@ def softmax_ratios(seed: int) -> tuple[float, float]:
 def minimiser(inputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """Newton's method to float64 precision."""
     weights = torch.zeros(inputs.shape[1] * 3, dtype=torch.float64)
-    for _ in range(30):
-        weights = weights - torch.linalg.solve(_hessian(weights, inputs, labels), _gradient(weights, inputs, labels))
+    gradient = _gradient(weights, inputs, labels)
+    while gradient.norm() > 1e-14:
+        weights = weights - torch.linalg.solve(_hessian(weights, inputs), gradient)
+        gradient = _gradient(weights, inputs, labels)
     return weights
 
 
-def _loss(weights: torch.Tensor, inputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    logits = inputs @ weights.view(inputs.shape[1], 3)
-    return torch.nn.functional.cross_entropy(logits, labels) + 0.01 * weights.square().sum()
+DECAY = 0.02
 
 
 def _gradient(weights: torch.Tensor, inputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    gradient: torch.Tensor = torch.func.grad(_loss)(weights, inputs, labels)
-    return gradient
+    """Of mean cross-entropy + DECAY / 2 |weights|^2."""
+    excess = (inputs @ weights.view(-1, 3)).softmax(1) - torch.nn.functional.one_hot(labels, 3)
+    return (inputs.T @ excess / len(inputs)).flatten() + DECAY * weights
 
 
-def _hessian(weights: torch.Tensor, inputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    hessian: torch.Tensor = torch.func.hessian(_loss)(weights, inputs, labels)
-    return hessian
+def _hessian(weights: torch.Tensor, inputs: torch.Tensor) -> torch.Tensor:
+    """Its derivative: the mean of x x' (x) (diag p - p p'), and the decay."""
+    p = (inputs @ weights.view(-1, 3)).softmax(1)
+    spread = torch.diag_embed(p) - p[:, :, None] * p[:, None, :]
+    curvature = torch.einsum("nf,ng,ncd->fcgd", inputs, inputs, spread) / len(inputs)
+    return curvature.reshape(len(weights), -1) + DECAY * torch.eye(len(weights), dtype=weights.dtype)
 
 
 def pl_without_uniqueness() -> dict[str, float]:
