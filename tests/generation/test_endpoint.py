@@ -1,5 +1,6 @@
 """The endpoint sampler against a real server on a real socket, faults included."""
 
+import asyncio
 import socket
 
 import pytest
@@ -29,6 +30,16 @@ def test_answers_come_in_order_and_settings_are_sent() -> None:
     sent = seen.bodies[0]
     assert (sent["max_tokens"], sent["temperature"], sent["top_p"], sent["seed"]) == (7, 0.5, 0.9, 3)
     assert "Authorization" not in seen.headers[0]
+
+
+def test_it_works_where_a_loop_is_running_already() -> None:
+    """As in a notebook: asyncio.run refuses to start there."""
+
+    async def cell() -> str:
+        with serving(echo) as (url, _):
+            return sampler(url)(["one"], max_new_tokens=4)[0].text
+
+    assert asyncio.run(cell()) == "you said: one"
 
 
 def test_conversations_keep_their_turns_and_a_begun_answer_is_gone_on_with() -> None:

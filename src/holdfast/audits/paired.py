@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scipy.stats import binomtest
-
+from holdfast.oversight.significance import holm, mcnemar_of
 from holdfast.records import MEASURES, Cell, Measure
 
 REFERENCES = ("sft", "anchored")
@@ -33,22 +32,6 @@ class Paired:
         return self.p_holm < LEVEL
 
 
-def mcnemar(only_first: int, only_second: int) -> float:
-    """The exact two-sided test: were the pairs that disagree as likely to fall on one side as on the other?"""
-    disagreeing = only_first + only_second
-    return float(binomtest(only_first, disagreeing).pvalue) if disagreeing else 1.0
-
-
-def holm(ps: Sequence[float]) -> list[float]:
-    """p-values made larger for having looked at several (Holm 1979): the smallest times m, the next times m - 1, ..."""
-    adjusted = [1.0] * len(ps)
-    largest = 0.0
-    for rank, index in enumerate(sorted(range(len(ps)), key=ps.__getitem__)):
-        largest = max(largest, min(1.0, (len(ps) - rank) * ps[index]))
-        adjusted[index] = largest
-    return adjusted
-
-
 def paired_tests(cells: Sequence[Cell], references: Sequence[str] = REFERENCES) -> list[Paired]:
     """Every defence against every reference that is there, per attack and measure; seeds pooled.
 
@@ -70,10 +53,11 @@ def _against(cells: Sequence[Cell], attack: str, measure: Measure, other: str, d
     counted = {defence: _pairs(cells, attack, measure, defence, other) for defence in defences}
     known = {defence: pairs for defence, pairs in counted.items() if pairs}
     counts = {d: (sum(a > b for a, b in pairs), sum(a < b for a, b in pairs)) for d, pairs in known.items()}
-    ps = [mcnemar(*count) for count in counts.values()]
+    ps = {defence: mcnemar_of(*count) for defence, count in counts.items()}
+    corrected = holm(ps)
     return [
-        Paired(attack, measure, defence, other, *counts[defence], len(known[defence]), p, p_holm)
-        for defence, p, p_holm in zip(known, ps, holm(ps), strict=True)
+        Paired(attack, measure, defence, other, *counts[defence], len(known[defence]), ps[defence], corrected[defence])
+        for defence in known
     ]
 
 

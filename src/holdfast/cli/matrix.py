@@ -11,7 +11,6 @@ from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from holdfast.attacks import Attack, find_attack, variants
@@ -23,6 +22,7 @@ from holdfast.audits.real.grid import find_real_attack, find_real_defence, real_
 from holdfast.audits.results_page import results_page
 from holdfast.audits.worst import Worst, worst_cases
 from holdfast.cli.output import write_json
+from holdfast.cli.progress import progress_bar
 from holdfast.config.matrix import MatrixConfig
 from holdfast.records import Cell, Measure, atomic_text
 from holdfast.report import write_report
@@ -51,18 +51,11 @@ def run_and_show(config: MatrixConfig, json: Path | None, page: Path | None = No
 def _run(config: MatrixConfig) -> list[Cell]:
     attacks = _attacks(config)
     defences = [find_real_defence(name) if config.real else find_defence(name) for name in config.defences]
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("matrix", total=len(attacks) * len(defences) * len(config.seeds))
+    with progress_bar("matrix", stays=True) as on_progress:
+        on_progress(0, len(attacks) * len(defences) * len(config.seeds))
 
         def on_cell(cell: Cell, done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total, description=f"{cell.attack} x {cell.defence}")
+            on_progress(done, total, f"{cell.attack} x {cell.defence}")
 
         return run_matrix(
             attacks,

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
-    """Gives ``on_progress(done, total)``."""
+def progress_bar(title: str, *, stays: bool = False) -> Iterator[Callable[..., None]]:
+    """Gives ``on_progress(done, total)``; a third argument changes the title."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
@@ -19,6 +19,6 @@ def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
         MofNCompleteColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns, console=Console(stderr=True), transient=not stays) as bar:
         task = bar.add_task(title, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+        yield lambda done, total, title=None: bar.update(task, completed=done, total=total, description=title)

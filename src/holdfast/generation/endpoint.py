@@ -10,9 +10,10 @@ import asyncio
 import importlib.util
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from holdfast.config import InputError
@@ -23,6 +24,7 @@ from holdfast.records import Completion, FinishReason, Turn
 if TYPE_CHECKING:
     import httpx
 
+T = TypeVar("T")
 SCHEMES = ("http", "https")
 WRONG_FOR_ALL = {401: "the key is refused", 403: "the key is refused", 404: "no such model or path"}
 LONGEST_WAIT = 60.0
@@ -94,7 +96,7 @@ class EndpointSampler:
         conversations = [turns_of(prompt) for prompt in prompts]
         bodies = [{"model": self.model, **settings, **_conversation(turns, self.goes_on)} for turns in conversations]
         faults: Counter[str] = Counter()
-        completions = asyncio.run(self._ask_all(bodies, conversations, faults, on_progress))
+        completions = _run(self._ask_all(bodies, conversations, faults, on_progress))
         if faults:
             reasons = ", ".join(f"{reason} ({count})" for reason, count in faults.most_common(3))
             if faults.total() == len(prompts):
@@ -197,3 +199,13 @@ def _read_answer(content: Any) -> tuple[str, FinishReason]:
         raise TypeError("expected text")
     text = text.encode(errors="replace").decode()  # JSON can carry half a character, which no file can
     return text, "length" if choice.get("finish_reason") == "length" else "stop"
+
+
+def _run(work: Coroutine[Any, Any, T]) -> T:
+    """asyncio.run, and in a thread of its own where a loop is running already: in a notebook, for one."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, work).result()

@@ -15,8 +15,13 @@ def mcnemar(first: Sequence[bool], second: Sequence[bool]) -> float:
     _same_length(first, second)
     only_first = sum(a and not b for a, b in zip(first, second, strict=True))
     only_second = sum(b and not a for a, b in zip(first, second, strict=True))
-    different = only_first + only_second
-    return float(binomtest(only_first, different).pvalue) if different else 1.0
+    return mcnemar_of(only_first, only_second)
+
+
+def mcnemar_of(only_first: int, only_second: int) -> float:
+    """From the counts: were the pairs that disagree as likely to fall on one side as on the other?"""
+    disagreeing = only_first + only_second
+    return float(binomtest(only_first, disagreeing).pvalue) if disagreeing else 1.0
 
 
 def permutation(first: Sequence[float], second: Sequence[float], *, num: int = 10_000, seed: int = 0) -> float:
