@@ -21,7 +21,9 @@ def read_cell(path: Path) -> Cell | None:
     """None if there is no such cell, or none that can be read: then it is run again."""
     try:
         content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        rates: dict[str, Rate | None] = {name: None if content[name] is None else Rate(**content[name]) for name in MEASURES}
+        rates: dict[str, Rate | None] = {
+            name: None if content[name] is None else Rate(**content[name]) for name in MEASURES
+        }
         content = {**content, **rates, "kl_by_position": tuple(content["kl_by_position"])}
         return Cell(**{field.name: content[field.name] for field in fields(Cell)})
     except (OSError, ValueError, KeyError, TypeError):

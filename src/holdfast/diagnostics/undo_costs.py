@@ -63,6 +63,7 @@ def undo_costs(config: UndoCostsConfig, *, on_progress: Callable[[int, int], Non
 
 def _refined(config: UndoCostsConfig, cost: float, seed: int, rows: Sequence[Trace]) -> Path:
     right = right_by(config.train)
+
     def reward(responses: Sequence[str], answers: Sequence[str], ended: Sequence[bool]) -> list[float]:
         return [
             float(done and right(rows[int(number)], text))
