@@ -40,7 +40,8 @@ def test_every_command_runs_in_small(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     monkeypatch.chdir(tmp_path)
     for line in COMMANDS:
-        words = shlex.split(line.replace("MODEL", model).replace("configs/", f"{ROOT}/configs/"))[1:]
+        split = shlex.split(line)[1:]  # before the paths go in: they may have spaces
+        words = [word.replace("MODEL", model).replace("configs/", f"{ROOT}/configs/") for word in split]
         assert run_cli(*words, *SMALL.get(words[0], []), monkeypatch=monkeypatch) == 0, line
     before, after = (json.loads((tmp_path / "runs" / name / "audit.json").read_text()) for name in ("before", "mine"))
     assert before["judges"] == after["judges"] == ["refusal_phrases", "learned"]
