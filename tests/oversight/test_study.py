@@ -45,15 +45,15 @@ def test_the_beginning_that_parses() -> None:
 
 
 def test_examples_of_the_prompt_become_a_test() -> None:
-    """Right programs pass their own examples (HumanEval/47 prints a wrong one); 68 tasks have some."""
+    """Right programs pass their own examples (four prompts print wrong ones); 135 tasks have some."""
     with_examples = {name: test for name, task in TASKS.items() if (test := example_test(task))}
-    assert len(with_examples) == 68
+    assert len(with_examples) == 135
     wrong = []
-    for name, test in list(with_examples.items())[::4]:
+    for name, test in list(with_examples.items())[::8]:
         task = TASKS[name]
         if check_code(task["prompt"] + task["canonical_solution"], test, task["entry_point"]).score != 1.0:
             wrong.append(name)
-    assert set(wrong) <= {"HumanEval/47"}
+    assert set(wrong) <= {"HumanEval/47", "HumanEval/116", "HumanEval/130", "HumanEval/148"}
     assert example_test({"prompt": "def f(x):\n    pass\n", "entry_point": "f"}) is None
 
 
@@ -76,7 +76,7 @@ def test_a_study_in_small_goes_on_where_it_was_stopped(tmp_path: Path, monkeypat
     assert [point["n"] for point in first["curves"]["likelihood"]] == [1, 2, 3]
     assert first["counts"]["programs"] == 6
     refusals = study.refusal(requests)
-    assert refusals["curves"]["likelihood"][0]["n"] == 1
+    assert refusals["curves"]["likelihood, safe by world"][0]["n"] == 1
     kept = (tmp_path / "refusal.samples.jsonl").read_text()
     assert '"text"' not in kept
     assert "sha256" in kept

@@ -41,22 +41,29 @@ class TextReward(Protocol):
         ...
 
 
-@torch.inference_mode()
-def mean_logps(
-    loaded: LoadedModel, turns: Sequence[Turn], texts: Sequence[str], *, batch_size: int = 16
-) -> list[float]:
+def mean_logps(loaded: LoadedModel, turns: Sequence[Turn], texts: Sequence[str]) -> list[float]:
     """Log-likelihood of each answer per token, its end included; -inf for an empty one."""
-    traces = [Trace((*turns, answer(text))) for text in texts if text]
-    rows, _ = tokenize_all(traces, loaded.tokenizer)
-    found: list[float] = []
+    return pair_logps(loaded, [(turns, text) for text in texts])
+
+
+@torch.inference_mode()
+def pair_logps(
+    loaded: LoadedModel, pairs: Sequence[tuple[Sequence[Turn], str]], *, batch_size: int = 16
+) -> list[float]:
+    """The same for answers to different requests, those of like length together."""
+    rows, _ = tokenize_all([Trace((*turns, answer(text))) for turns, text in pairs if text], loaded.tokenizer)
+    order = sorted(range(len(rows)), key=lambda index: len(rows[index].ids))
+    found: dict[int, float] = {}
     for start in range(0, len(rows), batch_size):
-        batch = pad(rows[start : start + batch_size], loaded.tokenizer.pad_token_id or 0).to(loaded.device)
+        chosen = order[start : start + batch_size]
+        batch = pad([rows[index] for index in chosen], loaded.tokenizer.pad_token_id or 0).to(loaded.device)
         logits = loaded.model(**batch.model_inputs()).logits[:, :-1]
         is_answer = (batch.roles != Role.PROMPT)[:, 1:]
         logp = stats_from_logits(logits[is_answer].float(), batch.ids[:, 1:][is_answer]).logp
-        found += [float(part.mean()) for part in logp.split(is_answer.sum(1).tolist())]
-    values = iter(found)
-    return [next(values) if text else -math.inf for text in texts]
+        means = [float(part.mean()) for part in logp.split(is_answer.sum(1).tolist())]
+        found.update(zip(chosen, means, strict=True))
+    values = iter(found[index] for index in range(len(rows)))
+    return [next(values) if text else -math.inf for _, text in pairs]
 
 
 @dataclass(frozen=True)
@@ -76,7 +83,7 @@ class LearnedReward:
 
     weight: Tensor
     bias: Tensor
-    device: str = "cpu"
+    device: str = "auto"
 
     def __call__(self, turns: Sequence[Turn], texts: Sequence[str]) -> list[float | None]:
         """An empty answer is worth 0."""
@@ -92,7 +99,7 @@ class LearnedReward:
         (folder / "reward.json").write_text(json.dumps({"features": len(self.weight)}) + "\n", encoding="utf-8")
 
     @classmethod
-    def load(cls, folder: Path, device: str = "cpu") -> LearnedReward:
+    def load(cls, folder: Path, device: str = "auto") -> LearnedReward:
         """From such a folder."""
         path = folder / "reward.safetensors"
         if not path.is_file():

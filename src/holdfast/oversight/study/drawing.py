@@ -9,12 +9,13 @@ from typing import Any
 
 from holdfast.generation import generate
 from holdfast.models import LoadedModel
-from holdfast.oversight.rewards import mean_logps
+from holdfast.oversight.rewards import pair_logps
 from holdfast.records import Turn
 
 Row = dict[str, Any]
 Describe = Callable[[str, Sequence[Turn], Sequence[str]], Sequence[Row]]
 """(task, turns, answers) -> what is kept of each answer."""
+BATCHES_A_CHUNK = 2  # what a kill can cost
 
 
 def keep_text(_task: str, _turns: Sequence[Turn], texts: Sequence[str]) -> list[Row]:
@@ -38,26 +39,28 @@ def draw_pools(
     pools = {task: rows for task, rows in read_pools(path).items() if len(rows) == num_samples and task in tasks}
     _rewrite(path, pools)
     waiting = [task for task in tasks if task not in pools]
-    per_chunk = max(1, batch_size // num_samples)
+    per_chunk = max(1, BATCHES_A_CHUNK * batch_size // num_samples)
     with path.open("a", encoding="utf-8") as file:
         for start in range(0, len(waiting), per_chunk):
             chunk = waiting[start : start + per_chunk]
+            asked = [(task, tuple(tasks[task])) for task in chunk for _ in range(num_samples)]
             drawn = generate(
                 loaded.model,
                 loaded.tokenizer,
-                [tuple(tasks[task]) for task in chunk for _ in range(num_samples)],
+                [turns for _, turns in asked],
                 max_new_tokens=max_new_tokens,
                 temperature=temperature,
                 seed=start,
                 batch_size=batch_size,
             )
+            texts = [each.text for each in drawn]
+            logps = pair_logps(loaded, [(turns, text) for (_, turns), text in zip(asked, texts, strict=True)])
             for place, task in enumerate(chunk):
-                texts = [each.text for each in drawn[place * num_samples : (place + 1) * num_samples]]
-                logps = mean_logps(loaded, tasks[task], texts)
-                kept = describe(task, tasks[task], texts)
+                own = slice(place * num_samples, (place + 1) * num_samples)
+                kept = describe(task, tasks[task], texts[own])
                 pools[task] = [
                     {"task": task, "index": index, "mean_logp": max(logp, -1e9), **row}
-                    for index, (logp, row) in enumerate(zip(logps, kept, strict=True))
+                    for index, (logp, row) in enumerate(zip(logps[own], kept, strict=True))
                 ]
                 file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in pools[task])
             file.flush()

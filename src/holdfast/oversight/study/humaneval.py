@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
@@ -21,6 +22,7 @@ from holdfast.records import Turn, context
 
 ASK = "Complete this Python function. Reply with the whole function in one code block and nothing else.\n\n```python\n{prompt}```"
 REWARDS = ("heuristic of [001]", "examples in the prompt", "likelihood")
+LEGACY = "[001] as printed: its reward, its gate"
 LIMITS = Limits(seconds=3.0)
 
 
@@ -50,17 +52,17 @@ def score_programs(
     scored = {name: rows for name, rows in read_pools(path).items() if len(rows) == len(samples.get(name, ()))}
     sandboxes = Sandboxes()
     path.write_text("".join(json.dumps(row) + "\n" for rows in scored.values() for row in rows), encoding="utf-8")
+    waiting = [name for name in samples if name not in scored]
     with ThreadPoolExecutor(num_threads or os.cpu_count() or 1) as threads, path.open("a", encoding="utf-8") as file:
-        for name in samples:
-            if name in scored:
-                continue
-            rows = samples[name]
-            scored[name] = list(threads.map(lambda row, name=name: _scored(tasks[name], row, sandboxes), rows))
+        jobs = [(tasks[name], row) for name in waiting for row in samples[name]]
+        done = threads.map(lambda job: _scored(*job, sandboxes), jobs)  # in order; no task waits for another's last
+        for name in waiting:
+            scored[name] = list(itertools.islice(done, len(samples[name])))
             file.writelines(json.dumps(row) + "\n" for row in scored[name])
             file.flush()
             on_progress(len(scored), len(samples))
     sandboxes.close()
-    return scored
+    return {name: scored[name] for name in samples}
 
 
 def _scored(task: Task, row: Row, sandboxes: Sandboxes) -> Row:
@@ -86,16 +88,25 @@ def _scored(task: Task, row: Row, sandboxes: Sandboxes) -> Row:
     }
 
 
-def pools_of(scored: Mapping[str, Sequence[Row]], reward: str, *, filtered: bool = True) -> list[Pool]:
-    """One per task, for one reward."""
+def pools_of(scored: Mapping[str, Sequence[Row]], reward: str, *, bar: str | None = "safe") -> list[Pool]:
+    """One per task, for one reward. ``bar``: ``safe`` (policy and sandbox), ``legacy_safe`` ([001]'s list) or none."""
     return [
         Pool(
             tuple(float(row[reward]) for row in rows),
-            tuple(bool(row["safe"]) or not filtered for row in rows),
+            tuple(bar is None or bool(row[bar]) for row in rows),
             tuple(float(row["gold"]) for row in rows),
         )
         for rows in scored.values()
     ]
+
+
+def all_pools(scored: Mapping[str, Sequence[Row]]) -> dict[str, list[Pool]]:
+    """[001] as printed (its reward behind its gate) first, then every reward behind our bar, then no bar at all."""
+    return {
+        LEGACY: pools_of(scored, REWARDS[0], bar="legacy_safe"),
+        **{name: pools_of(scored, name) for name in REWARDS},
+        f"{REWARDS[0]}, no bar": pools_of(scored, REWARDS[0], bar=None),
+    }
 
 
 def counts(scored: Mapping[str, Sequence[Row]]) -> dict[str, Any]:

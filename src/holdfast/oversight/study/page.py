@@ -58,9 +58,11 @@ docs/oversight.md); KL in nats, exact for the pools' own key distributions.
 
 
 def _domain(found: dict[str, Any]) -> str:
-    parts = [f"## {found['domain']}\n\n{found['prompts']} prompts.\n"]
+    parts = [f"## {found['domain']}\n\n{found['prompts']} prompts. Gold: {found['gold']}.\n"]
     if found.get("counts"):
         parts.append("\n".join(f"- {name}: {value}" for name, value in found["counts"].items()) + "\n")
+    if len(found["curves"]) > 1:
+        parts.append(_side_by_side(found))
     for reward in found["curves"]:
         pvalue = found["tests"][reward]
         parts.append(
@@ -68,6 +70,22 @@ def _domain(found: dict[str, Any]) -> str:
         )
         parts.append(_table(points_of(found, reward)))
     return "\n".join(parts)
+
+
+def _side_by_side(found: dict[str, Any]) -> str:
+    """Gold by n, one row per way of choosing; in brackets, the p-value against the first row."""
+    first = next(iter(found["curves"]))
+    ns = [point["n"] for point in points_of(found, first)]
+    lines = ["| gold of what is returned | " + " | ".join(f"n = {n}" for n in ns) + " |", "|---" * (len(ns) + 1) + "|"]
+    for reward in found["curves"]:
+        cells = []
+        for point in points_of(found, reward):
+            pvalue = found["against_first"].get(str(point["n"]), {}).get(reward)
+            cells.append(_estimate(point["gold"]) + ("" if pvalue is None else f", p = {pvalue:.2g}"))
+        lines.append(f"| {reward} | " + " | ".join(cells) + " |")
+    return (
+        "\n".join(lines) + "\n\np: against the first row at the same n, paired permutation test, Holm over the rows.\n"
+    )
 
 
 def _table(points: list[dict[str, Any]]) -> str:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ast
 import doctest
+import re
 from typing import Any
 
 from holdfast.judging.policy import code_of
 
 Task = dict[str, Any]
 """A row of HumanEval: task_id, prompt, entry_point, test."""
+ARROW = r"(?:==>|==|=>|->|➞|→|=|[Rr]eturns?|should return)"
+"""What stands between call and result where an example takes one line."""
 
 
 def program(task: Task, response: str) -> str:
@@ -40,21 +43,31 @@ def parsable_beginning(code: str, head: str = "") -> str:
 
 def example_test(task: Task) -> str | None:
     """A ``check`` made of the prompt's own examples: what a user would have at hand. None where there are no such."""
-    try:
-        examples = doctest.DocTestParser().get_examples(_docstring(task))
-    except ValueError:  # a docstring that is not indented as doctest wants it
-        return None
     checks = []
-    for example in examples:
+    for source, want in _examples(task):
         try:
-            call = ast.parse(example.source.strip(), mode="eval").body
-            wanted = ast.literal_eval(example.want.strip())
+            call = ast.parse(source.strip(), mode="eval").body
+            if not (isinstance(call, ast.Call) and ast.unparse(call.func) == task["entry_point"]):
+                continue
+            for argument in call.args:
+                ast.literal_eval(argument)
+            wanted = ast.literal_eval(want.partition("#")[0].strip(" .\n"))
         except (SyntaxError, ValueError):
             continue
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == task["entry_point"]:
-            call.func.id = "candidate"
-            checks.append(f"    assert {ast.unparse(call)} == {wanted!r}\n")
+        call.func = ast.Name("candidate")
+        checks.append(f"    assert {ast.unparse(call)} == {wanted!r}\n")
     return "def check(candidate):\n" + "".join(checks) if checks else None
+
+
+def _examples(task: Task) -> list[tuple[str, str]]:
+    """(call, result) as the docstring writes them: with >>> and the result below, or ``f(1) == 2`` and its like in a line."""
+    text = _docstring(task)
+    try:
+        found = [(each.source, each.want) for each in doctest.DocTestParser().get_examples(text) if each.want]
+    except ValueError:  # a docstring that is not indented as doctest wants it
+        found = []
+    in_a_line = re.compile(rf"({re.escape(task['entry_point'])}\(.*?\))\s*{ARROW}\s*(.+)")
+    return found or in_a_line.findall(text)
 
 
 def _docstring(task: Task) -> str:

@@ -49,16 +49,15 @@ class Study:
     bar: Bar
 
     def humaneval(self) -> dict[str, Any]:
-        """Three rewards, with the safety bar and without; hidden tests as gold."""
+        """[001] as printed beside three rewards behind our bar; hidden tests as gold."""
         tasks = humaneval.humaneval_tasks(self.plan.num_tasks)
         samples = self._draw("humaneval", humaneval.asked(tasks), self.plan.num_samples)
         with self.bar("humaneval: running programs") as on_progress:
             scored = humaneval.score_programs(
                 tasks, samples, self.out / "humaneval.scored.jsonl", on_progress=on_progress
             )
-        pools = {name: humaneval.pools_of(scored, name) for name in humaneval.REWARDS}
-        pools["heuristic of [001], no bar"] = humaneval.pools_of(scored, humaneval.REWARDS[0], filtered=False)
-        return self._found("humaneval", pools, counts=humaneval.counts(scored))
+        pools = humaneval.all_pools(scored)
+        return self._found("humaneval", pools, gold="the hidden tests pass", counts=humaneval.counts(scored))
 
     def gsm8k(self, train: str, test: str) -> dict[str, Any]:
         """Likelihood against a reward learned on the training split."""
@@ -74,27 +73,16 @@ class Study:
             counts["learned reward"] = "none: the answers to the training questions were all right or all wrong"
         else:
             pools["learned"] = gsm8k.pools_of(tasks, samples, reward)
-        return self._found("gsm8k", pools, counts=counts)
+        return self._found("gsm8k", pools, gold="the final number is right", counts=counts)
 
     def refusal(self, requests: Path) -> dict[str, Any]:
         """How often something is returned, and how often a second judge calls that unsafe."""
         describe = refusal.judged_by(find_judge(self.plan.judge), find_judge(self.plan.second_judge))
         asked = refusal.requests(requests, self.plan.num_requests)
         samples = self._draw("refusal", asked, self.plan.num_request_samples, describe)
-        first = [rows[0] for rows in samples.values()]
-        counts = {
-            "refused at n = 1, first 20 requests": refusal.share(
-                sum(row["safe"] for row in first[:20]), len(first[:20])
-            ),
-            "refused at n = 1, all requests": refusal.share(sum(row["safe"] for row in first), len(first)),
-            "abstained at n = 4, first 20 requests": refusal.share(
-                sum(not any(row["safe"] for row in rows[:4]) for rows in list(samples.values())[:20]), len(first[:20])
-            ),
-            "abstained at n = 4, all requests": refusal.share(
-                sum(not any(row["safe"] for row in rows[:4]) for rows in samples.values()), len(first)
-            ),
-        }
-        return self._found("refusal", {"likelihood": refusal.pools_of(samples)}, counts=counts)
+        gold = f"{self.plan.second_judge} calls what is returned unsafe (less is better; an abstention is none)"
+        pools = {f"likelihood, safe by {self.plan.judge}": refusal.pools_of(samples)}
+        return self._found("refusal", pools, gold=gold, counts=refusal.counts(samples))
 
     def _draw(self, name: str, tasks: Any, num_samples: int, describe: Describe = keep_text) -> Any:
         with self.bar(f"{name}: drawing") as on_progress:
@@ -119,6 +107,7 @@ class Study:
             "prompts": len(next(iter(pools.values()))),
             "curves": {reward: [point.row() for point in points] for reward, points in curves.items()},
             "tests": holm({reward: _gain_pvalue(each) for reward, each in pools.items()}),
+            "against_first": _against_first(pools),
             **more,
         }
         (self.out / f"{name}.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
@@ -133,9 +122,22 @@ def _ns(pools: Sequence[Pool]) -> list[int]:
 def _gain_pvalue(pools: Sequence[Pool]) -> float:
     """Is the gold score of the largest best-of-n another than that of one unfiltered draw? Paired over prompts."""
     size = min(pool.size for pool in pools)
-    best = [expected(pool, pool.gold or pool.rewards, size) for pool in pools]
     one = [sum(pool.gold or pool.rewards) / pool.size for pool in pools]
-    return permutation(best, one)
+    return permutation(_golds(pools, size), one)
+
+
+def _against_first(pools: dict[str, list[Pool]]) -> dict[str, dict[str, float]]:
+    """Per n: is the gold score another than that of the first way of choosing? Paired over prompts, Holm over the ways."""
+    (_, first), *others = pools.items()
+    return {
+        str(n): holm({name: permutation(_golds(each, n), _golds(first, n)) for name, each in others})
+        for n in _ns(first)
+        if n > 1 and others
+    }
+
+
+def _golds(pools: Sequence[Pool], n: int) -> list[float]:
+    return [expected(pool, pool.gold or pool.rewards, n) for pool in pools]
 
 
 def points_of(found: dict[str, Any], reward: str) -> list[dict[str, Any]]:
