@@ -11,8 +11,31 @@ import pytest
 import torch
 
 from holdfast.config import InputError
-from holdfast.papers import STUDIES, figures_of, find_study, robustness_002, rows_of, write_ledger
-from holdfast.papers.study import Figures, OnProgress, Scale
+from holdfast.papers import (
+    STUDIES,
+    Kept,
+    find_study,
+    kept_figures,
+    make_figures,
+    robustness_002,
+    rows_of,
+    run_studies,
+    stored,
+    write_ledger,
+)
+from holdfast.papers.fingerprint import fingerprint
+from holdfast.papers.study import Figures, OnProgress, Scale, Study
+
+STUDY = robustness_002.STUDY
+
+
+def kept(figures: Figures, study: Study = STUDY) -> Kept:
+    made = {"date": "2026-01-01", "version": "0", "seconds": 1.0}
+    return Kept(study=study.id, scale="cpu", source=fingerprint(study), figures=figures, **made)
+
+
+def verdicts(figures: Figures, study: Study = STUDY) -> dict[str, str]:
+    return {row.id: row.verdict for row in rows_of(study, kept(figures, study))}
 
 
 @pytest.fixture(scope="module")
@@ -21,8 +44,7 @@ def figures() -> Figures:
 
 
 def test_the_robustness_bound_is_judged_by_the_figures(figures: Figures) -> None:
-    verdicts = {row.id: row.verdict for row in rows_of(robustness_002.STUDY, "cpu", figures)}
-    assert verdicts == {
+    assert verdicts(figures) == {
         "002-theorem-4-2": "does not hold",
         "002-theorem-4-2-growth": "holds",
         "002-uniqueness": "does not hold",
@@ -30,7 +52,7 @@ def test_the_robustness_bound_is_judged_by_the_figures(figures: Figures) -> None
     kinder = deepcopy(figures)
     kinder["quadratic"] = kinder["softmax"] = [(0.9, 0.5)]
     kinder["flat_line"]["distance_of_two_minimisers"] = 0.0
-    assert {row.verdict for row in rows_of(robustness_002.STUDY, "cpu", kinder)} == {"holds"}
+    assert set(verdicts(kinder).values()) == {"holds"}
 
 
 def test_a_quadratics_minimiser_moves_as_its_inverse_says() -> None:
@@ -55,48 +77,102 @@ def test_the_softmax_problems_derivatives_are_those_of_its_loss() -> None:
     torch.testing.assert_close(robustness_002._hessian(weights, inputs), curvature)
 
 
-def test_figures_are_kept_until_asked_for_afresh(tmp_path: Path) -> None:
-    ran: list[Scale] = []
-
+def test_figures_are_kept_with_when_and_how(tmp_path: Path) -> None:
     def run(scale: Scale, on_progress: OnProgress) -> Figures:
-        ran.append(scale)
-        return {"runs": len(ran), "pair": (1, 2)}
+        return {"pair": (1, 2)}
 
-    study = replace(robustness_002.STUDY, id="try", run=run)
-    first = figures_of(study, "cpu", tmp_path, lambda share: None)
-    assert first == figures_of(study, "cpu", tmp_path, lambda share: None) == {"runs": 1, "pair": [1, 2]}
-    assert figures_of(study, "cpu", tmp_path, lambda share: None, fresh=True)["runs"] == 2
-    kept = tmp_path / "try.cpu.json"
-    kept.write_text(json.dumps({**json.loads(kept.read_text()), "source": "other"}))
-    assert figures_of(study, "cpu", tmp_path, lambda share: None)["runs"] == 3, "a changed study is run again"
+    study = replace(STUDY, id="try", run=run)
+    assert kept_figures(study, "cpu", tmp_path) is None
+    made = make_figures(study, "cpu", tmp_path, lambda share: None)
+    assert made == kept_figures(study, "cpu", tmp_path)
+    assert made.figures == {"pair": [1, 2]}
+    file = tmp_path / "try.cpu.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "source": "other"}))
+    assert kept_figures(study, "cpu", tmp_path) is None, "figures of another set-up do not count"
+    file.write_text("{")
+    with pytest.raises(InputError, match="not the figures of a study"):
+        kept_figures(study, "cpu", tmp_path)
+
+
+SOURCE = '''
+SIZE = 3
+OTHER = 5
+
+def run(scale, on_progress):
+    """Words."""
+    return helper(SIZE)
+
+def helper(x):
+    return {"x": x}
+
+def judge(figures):
+    return OTHER
+'''
+
+
+def test_the_fingerprint_sees_what_run_reaches_and_nothing_else(tmp_path: Path) -> None:
+    def of(source: str) -> str:
+        file = tmp_path / "study.py"
+        file.write_text(source)
+        space: dict[str, object] = {}
+        exec(compile(source, str(file), "exec"), space)
+        return fingerprint(replace(STUDY, run=space["run"]))  # type: ignore[arg-type]
+
+    same = of(SOURCE)
+    assert same == of(SOURCE.replace("Words", "Other words").replace("OTHER = 5", "OTHER = 6"))
+    assert same == of(SOURCE.replace("helper(SIZE)", "helper(SIZE)\n"))
+    assert same != of(SOURCE.replace("SIZE = 3", "SIZE = 4"))
+    assert same != of(SOURCE.replace('{"x": x}', '{"x": x + 1}'))
 
 
 def test_claims_have_ids_of_their_own_and_an_unknown_study_is_refused() -> None:
     ids = [claim.id for study in STUDIES.values() for claim in study.claims]
     assert len(ids) == len(set(ids))
+    assert find_study("002-uniqueness") is STUDY, "a claim's id finds its study"
+    assert {study.paper for study in STUDIES.values()} >= {"001", "002", "004"}
+    assert all(name.startswith(f"{study.paper}-") for study in STUDIES.values() for name in [study.id])
     with pytest.raises(InputError, match="did you mean '002-theorem-4-2'"):
         find_study("002-theorem-42")
 
 
 def test_the_ledger_has_a_row_for_every_claim(tmp_path: Path, figures: Figures) -> None:
-    rows = rows_of(robustness_002.STUDY, "cpu", figures)
     page = tmp_path / "papers.md"
-    write_ledger(page, rows)
+    gpu = replace(STUDY, id="002-large", seconds={"h200": 5.0})
+    write_ledger(page, [STUDY, gpu], {STUDY.id: kept(figures)})
     text = page.read_text()
-    for row in rows:
-        assert text.count(f"| {row.claim} |") == 1
-        assert f"**{row.verdict}** | `holdfast reproduce 002-theorem-4-2`" in text
-    assert "3 claims: 2 *does not hold*, 1 *holds*." in text
+    for row in rows_of(STUDY, kept(figures)):
+        assert text.count(f"| {row.id} | {row.claim} |") == 2
+        assert f"**{row.verdict}**" in text
+    assert "6 claims: 2 *does not hold*, 1 *holds*, 3 *not testable here*." in text
+    assert "needed: `holdfast reproduce 002-large --scale h200`" in text
+    assert "| `002-large` | " in text
 
 
-def test_the_command_lists_runs_and_refuses(tmp_path: Path) -> None:
+def test_studies_run_in_processes_are_kept_and_not_run_again(tmp_path: Path) -> None:
+    chosen = [find_study("001-statistics"), find_study("004-appendix-c"), replace(STUDY, seconds={"h200": 9.0})]
+    heard: list[tuple[float, float]] = []
+    ran = run_studies(chosen, "cpu", tmp_path, num_workers=2, on_shares=lambda *each: heard.append(each[:2]))
+    assert set(ran.kept) == {"001-statistics", "004-appendix-c"}, "what needs a GPU is left alone"
+    assert not ran.failed
+    assert heard[-1][0] == heard[-1][1], "all the work is done at the end"
+    times = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    assert run_studies(chosen, "cpu", tmp_path).kept == ran.kept == stored(chosen, tmp_path)
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == times
+    with pytest.raises(InputError, match="no figures, or figures of an older set-up, for 002-theorem-4-2; run"):
+        stored([STUDY], tmp_path)
+
+
+def test_the_command_lists_runs_judges_and_refuses(tmp_path: Path) -> None:
     def holdfast(*words: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "holdfast", "reproduce", *words]
         return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
 
     assert "002-theorem-4-2" in holdfast().stdout
-    done = holdfast("001-statistics", "--json", "-")
+    done = holdfast("001-statistics", "--json", "-", "--write", "page.md")
     assert json.loads(done.stdout)[0]["verdict"] == "does not hold"
+    again = holdfast("001-gate", "--stored", "runs/papers", "--json", "-", "--write", "again.md")
+    assert again.stdout == done.stdout
+    assert (tmp_path / "again.md").read_text() == (tmp_path / "page.md").read_text()
     refused = holdfast("all", "--scale", "laptop")
     assert refused.returncode == 2
     assert refused.stderr == "holdfast: --scale: expected one of cpu, h200, not 'laptop'\n"

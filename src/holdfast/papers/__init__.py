@@ -1,8 +1,9 @@
 """The papers, put to the test: one file per table, figure or theorem, and the ledger of claims."""
 
+from holdfast.papers.figure_files import Kept, kept_figures, make_figures
 from holdfast.papers.ledger import write_ledger
 from holdfast.papers.registry import STUDIES, find_study
-from holdfast.papers.running import figures_of, rows_of
+from holdfast.papers.running import Ran, rows_of, run_studies, stored
 from holdfast.papers.study import SCALES, Claim, Finding, Scale, Study
 
 __all__ = [
@@ -10,10 +11,15 @@ __all__ = [
     "STUDIES",
     "Claim",
     "Finding",
+    "Kept",
+    "Ran",
     "Scale",
     "Study",
-    "figures_of",
     "find_study",
+    "kept_figures",
+    "make_figures",
     "rows_of",
+    "run_studies",
+    "stored",
     "write_ledger",
 ]

@@ -1,10 +1,14 @@
-"""docs/papers.md: a row for every claim, made from the rows that the studies gave."""
+"""docs/papers.md: a row for every claim, made from the figures that the studies left."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from holdfast.papers.figure_files import Kept
+from holdfast.papers.running import rows_of
+from holdfast.papers.study import Study
 from holdfast.records.studies import Measured, StudyRow
 from holdfast.records.writing import atomic_text
 
@@ -16,42 +20,60 @@ PAPERS = {
 }
 HEAD = """# Papers: the ledger
 
-What four papers claim, and what we found when we ran it. Written by `holdfast reproduce all --write docs/papers.md`; a verdict
-comes from the figures by a rule that stands in the study's file (`src/holdfast/papers/`) and was written before its first run.
-Nothing here is typed in by hand. Intervals are 95 %.
+What four papers claim, and what we found when we ran it. Written by
+`holdfast reproduce all --stored docs/results/papers --write docs/papers.md`; a verdict comes from the figures by a rule that
+stands in the study's file (`src/holdfast/papers/`) and was written before its first run; later changes are in the
+[lab log](lab-log.md). Nothing here is typed in by hand. Intervals are 95 %. Qi et al. 2024, whose constrained SFT [002] builds
+on, is cited by name. How each method is implemented: [objectives.md](objectives.md).
 
 Verdicts: *holds*; *holds in part* (the row says where); *does not hold*; *not testable here* (the row says what would be needed).
+*Erratum* marks a slip of the paper that the row shows by a number; where `printed` is "not in the paper", the row is ours.
 """
 
 
-def write_ledger(path: Path, rows: Sequence[StudyRow]) -> None:
+def write_ledger(path: Path, studies: Sequence[Study], kept: dict[str, Kept]) -> None:
     """The whole page."""
+    rows = [row for study in studies for row in rows_of(study, kept.get(study.id))]
+    numbers = [number for number in PAPERS if any(row.paper == number for row in rows)]
     with atomic_text(path) as file:
-        file.write("\n".join([HEAD, _summary(rows), *(_paper(number, rows) for number in PAPERS)]))
+        file.write(
+            "\n".join([HEAD, _summary(rows), *(_paper(number, rows) for number in numbers), _runs(studies, kept)])
+        )
 
 
 def _summary(rows: Sequence[StudyRow]) -> str:
     verdicts = list(dict.fromkeys(row.verdict for row in rows))
     counts = ", ".join(f"{sum(row.verdict == verdict for row in rows)} *{verdict}*" for verdict in verdicts)
-    return f"{len(rows)} claims: {counts}.\n"
+    errata = sum(row.erratum for row in rows)
+    return f"{len(rows)} claims: {counts}. {errata} rows are errata.\n"
 
 
 def _paper(number: str, rows: Sequence[StudyRow]) -> str:
-    lines = [f"## [{number}]", "", PAPERS[number], ""]
-    lines += ["| claim | where | printed | found | measured | verdict | command |", "|---|---|---|---|---|---|---|"]
+    head = ("id", "claim", "where", "printed", "found", "measured", "verdict", "command")
+    lines = [f"## [{number}]", "", PAPERS[number], "", _line(head), "|---" * len(head) + "|"]
     for row in rows:
         if row.paper == number:
-            cells = (
-                row.claim,
-                row.place,
-                row.printed,
-                row.found,
-                _figure(row.measured),
-                f"**{row.verdict}**",
-                f"`{row.command}`",
+            verdict = f"**{row.verdict}**" + (" (erratum)" if row.erratum else "")
+            measured = _figure(row.measured)
+            lines.append(
+                _line([row.id, row.claim, row.place, row.printed, row.found, measured, verdict, f"`{row.command}`"])
             )
-            lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join([*lines, ""])
+
+
+def _runs(studies: Sequence[Study], kept: dict[str, Kept]) -> str:
+    head = ("study", "what", "claims", "scale", "run on", "holdfast", "seconds (one core)")
+    lines = ["## What ran", "", _line(head), "|---" * len(head) + "|"]
+    for study in studies:
+        run = kept.get(study.id)
+        ran = ("", "not yet", "", "") if run is None else (run.scale, run.date, run.version, f"{run.seconds:.0f}")
+        lines.append(_line([f"`{study.id}`", study.title, str(len(study.claims)), *ran]))
+    return "\n".join([*lines, ""])
+
+
+def _line(cells: Iterable[str]) -> str:
+    """A row of a Markdown table. Bars would end a cell, and [b](c) after a number would be read as a link."""
+    return "| " + " | ".join(re.sub(r"\](?=\()", "] ", cell.replace("|", "\\|")) for cell in cells) + " |"
 
 
 def _figure(measured: Measured | None) -> str:

@@ -1,37 +1,31 @@
-"""Every study by its id, in the order of the papers."""
+"""Every study by its id: each file of this folder whose name ends with a paper's number holds one."""
 
 from __future__ import annotations
 
+from importlib import import_module
+from pathlib import Path
+
 from holdfast.config import InputError, did_you_mean
-from holdfast.papers import (
-    appendix_c_004,
-    convergence_002,
-    curvature_002,
-    formula_004,
-    preexperiments_002,
-    robustness_002,
-    statistics_001,
-    table_statistics_002,
-)
 from holdfast.papers.study import Study
 
-_ALL: tuple[Study, ...] = (
-    statistics_001.STUDY,
-    preexperiments_002.STUDY,
-    table_statistics_002.STUDY,
-    convergence_002.STUDY,
-    robustness_002.STUDY,
-    curvature_002.STUDY,
-    appendix_c_004.STUDY,
-    formula_004.STUDY,
-)
-STUDIES: dict[str, Study] = {study.id: study for study in _ALL}
+NUMBERS = ("000", "001", "002", "004")
+
+
+def _found() -> dict[str, Study]:
+    names = [path.stem for number in NUMBERS for path in sorted(Path(__file__).parent.glob(f"*_{number}.py"))]
+    studies: list[Study] = [import_module(f"holdfast.papers.{name}").STUDY for name in names]
+    return {study.id: study for study in studies}
+
+
+STUDIES = _found()
 
 
 def find_study(name: str) -> Study:
-    """By id; a clear line for an id that is not there."""
-    if name not in STUDIES:
-        raise InputError(
-            f"study '{name}': no such study{did_you_mean(name, STUDIES) or '; `holdfast reproduce` lists them'}"
-        )
-    return STUDIES[name]
+    """By its id or that of one of its claims; a clear line for an id that is not there."""
+    for study in STUDIES.values():
+        if name == study.id or name in (claim.id for claim in study.claims):
+            return study
+    known = [*STUDIES, *(claim.id for study in STUDIES.values() for claim in study.claims)]
+    raise InputError(
+        f"study '{name}': no such study or claim{did_you_mean(name, known) or '; `holdfast reproduce` lists them'}"
+    )

@@ -1,39 +1,69 @@
-"""Running studies: figures are kept on disk by study and scale, so an interrupted `reproduce all` goes on where it stopped."""
+"""Running studies, several at once: what is kept is not run again, so an interrupted `reproduce all` goes on where it stopped."""
 
 from __future__ import annotations
 
-import hashlib
-import inspect
-import json
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from multiprocessing import get_context
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from holdfast.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
+from holdfast.config import InputError
+from holdfast.papers.figure_files import Kept, kept_figures, make_figures
+from holdfast.papers.registry import find_study
+from holdfast.papers.study import SCALES, Claim, Finding, Scale, Study
 from holdfast.records.studies import StudyRow
-from holdfast.records.writing import atomic_text
+
+OnShares = Callable[[float, float, str], None]
+"""Hears (seconds' worth of work done, in all, the studies at work)."""
 
 
-def figures_of(study: Study, scale: Scale, folder: Path, on_progress: OnProgress, *, fresh: bool = False) -> Figures:
-    """From disk if the study's own file is unchanged since; else run, and kept. A run that fails leaves nothing behind.
+class Ran(NamedTuple):
+    """What came of several studies."""
 
-    What the study calls may have changed too: ``fresh`` runs it again.
-    """
-    path = folder / f"{study.id}.{scale}.json"
-    source = _source_hash(study)
-    if path.exists() and not fresh:
-        kept = json.loads(path.read_text(encoding="utf-8"))
-        if kept["source"] == source:
-            return dict(kept["figures"])
-    figures = study.run(scale, on_progress)
-    text = json.dumps({"study": study.id, "scale": scale, "source": source, "figures": figures}, indent=1)
-    folder.mkdir(parents=True, exist_ok=True)
-    with atomic_text(path) as file:
-        file.write(text + "\n")
-    return dict(json.loads(text)["figures"])  # as a later run will read it: tuples are lists by now
+    kept: dict[str, Kept]  # by study
+    failed: dict[str, str]  # by study: why
 
 
-def rows_of(study: Study, scale: Scale, figures: Figures) -> list[StudyRow]:
-    """One row per claim."""
-    return [_row(study, scale, claim, claim.judge(figures)) for claim in study.claims]
+def run_studies(
+    studies: Sequence[Study],
+    scale: Scale,
+    folder: Path,
+    *,
+    num_workers: int = 1,
+    fresh: bool = False,
+    on_shares: OnShares = lambda done, total, names: None,
+) -> Ran:
+    """The figures of every study that this scale can make, one process each; of the others those that are kept."""
+    kept = {} if fresh else _all_kept(studies, folder)
+    missing = [study for study in studies if study.id not in kept and scale in study.seconds]
+    missing.sort(key=lambda study: -study.seconds[scale])  # the longest first: no core waits for it at the end
+    failed = _run(missing, scale, folder, num_workers, on_shares)
+    kept = _all_kept(studies, folder)
+    return Ran(kept, failed)
+
+
+def stored(studies: Iterable[Study], folder: Path) -> dict[str, Kept]:
+    """Figures that are there already; running nothing. A study that this machine could run must have them."""
+    studies = list(studies)
+    kept = _all_kept(studies, folder)
+    missing = [study.id for study in studies if study.id not in kept and "cpu" in study.seconds]
+    if missing:
+        raise InputError(
+            f"{folder}: no figures, or figures of an older set-up, for {', '.join(missing)}; "
+            f"run `holdfast reproduce {missing[0] if len(missing) == 1 else 'all'} --out {folder}`"
+        )
+    return kept
+
+
+def rows_of(study: Study, kept: Kept | None) -> list[StudyRow]:
+    """One row per claim. Without figures: what it would take to have some."""
+    if kept is None:
+        scale = next(iter(study.seconds))
+        finding = Finding("not testable here", f"needed: `holdfast reproduce {study.id} --scale {scale}`")
+        return [_row(study, scale, claim, finding) for claim in study.claims]
+    return [_row(study, kept.scale, claim, claim.judge(kept.figures)) for claim in study.claims]
 
 
 def _row(study: Study, scale: Scale, claim: Claim, finding: Finding) -> StudyRow:
@@ -48,11 +78,56 @@ def _row(study: Study, scale: Scale, claim: Claim, finding: Finding) -> StudyRow
         found=finding.found,
         verdict=finding.verdict,
         command=f"holdfast reproduce {study.id}{option}",
+        erratum=claim.erratum,
     )
 
 
-def _source_hash(study: Study) -> str:
-    """Of the file that defines the study: set-up, measures and rule stand there."""
-    file = inspect.getsourcefile(study.run)
-    assert file is not None, f"{study.id}: its run function has no source file"
-    return hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16]
+def _all_kept(studies: Iterable[Study], folder: Path) -> dict[str, Kept]:
+    """The largest scale that is there counts."""
+    found = {}
+    for study in studies:
+        for scale in SCALES:
+            kept = kept_figures(study, scale, folder)
+            if kept is not None:
+                found[study.id] = kept
+    return found
+
+
+def _run(studies: Sequence[Study], scale: Scale, folder: Path, num_workers: int, on_shares: OnShares) -> dict[str, str]:
+    """Why some failed."""
+    if not studies:
+        return {}
+    context = get_context("spawn")  # torch's threads do not survive a fork
+    shares = context.Array("d", len(studies))
+    costs = [max(study.seconds[scale], 0.1) for study in studies]
+    with ProcessPoolExecutor(num_workers, context, _begin, (shares,)) as pool:
+        futures = {pool.submit(_work, study.id, scale, folder, place): study.id for place, study in enumerate(studies)}
+        waiting: set[Future[None]] = set(futures)
+        while waiting:
+            waiting = wait(waiting, timeout=0.5, return_when=FIRST_COMPLETED).not_done
+            busy = ", ".join(name for future, name in futures.items() if future.running())
+            on_shares(sum(share * cost for share, cost in zip(shares, costs, strict=True)), sum(costs), busy)
+    return {name: _reason(error) for future, name in futures.items() if (error := future.exception())}
+
+
+_shares: Any = None  # of this worker: the shared array of every study's progress
+
+
+def _begin(shares: Any) -> None:
+    global _shares
+    import torch
+
+    _shares = shares
+    torch.set_num_threads(1)
+
+
+def _work(name: str, scale: Scale, folder: Path, place: int) -> None:
+    def on_progress(share: float) -> None:
+        _shares[place] = share
+
+    make_figures(find_study(name), scale, folder, on_progress)
+    _shares[place] = 1.0
+
+
+def _reason(error: BaseException) -> str:
+    return str(error) if isinstance(error, InputError) else "".join(traceback.format_exception(error))

@@ -38,6 +38,7 @@ class Claim:
     text: str
     printed: str
     judge: Callable[[Figures], Finding]
+    erratum: bool = False  # something the paper has wrong, shown by a number
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -31,6 +31,7 @@ class StudyRow:
     found: str  # what we got, in a sentence
     verdict: Verdict
     command: str
+    erratum: bool = False  # something that the paper has wrong
 
     def row(self) -> dict[str, Any]:
         """Flat: ``measured``, ``low``, ``high``, ``seeds`` beside the words."""
