@@ -26,8 +26,27 @@ def choose(
         return likeliest
     probabilities = torch.softmax(logits.float() / temperature, -1)
     if top_p < 1:
-        ordered, index = probabilities.sort(-1, descending=True)
-        outside = ordered.cumsum(-1) - ordered >= top_p  # the first token is always inside
-        probabilities = probabilities.scatter(-1, index, ordered.masked_fill(outside, 0.0))
+        likely, index = _nucleus(probabilities, top_p)
+        probabilities = probabilities.scatter(-1, index, likely)
     drawn: list[int] = torch.multinomial(probabilities, 1, generator=generator).squeeze(1).tolist()
     return drawn
+
+
+def draw(logits: Tensor, uniform: Tensor, *, temperature: float, top_p: float = 1.0) -> Tensor:
+    """The same on the device, without a look at any value; logits [B, V], ``uniform`` [B, 1] from [0, 1) -> [B, 1]."""
+    if temperature == 0:
+        return logits.argmax(-1, keepdim=True)
+    probabilities, index = torch.softmax(logits.float() / temperature, -1), None
+    if top_p < 1:
+        probabilities, index = _nucleus(probabilities, top_p)
+    # In float64, so that rounding cannot carry the draw past the last token that has any probability.
+    reached = probabilities.cumsum(-1, dtype=torch.float64)
+    place = torch.searchsorted(reached, uniform.double() * reached[:, -1:], right=True)
+    return place if index is None else index.gather(-1, place)
+
+
+def _nucleus(probabilities: Tensor, top_p: float) -> tuple[Tensor, Tensor]:
+    """The likeliest tokens first, with 0 for those behind the first that together reach ``top_p``; and which they are."""
+    ordered, index = probabilities.sort(-1, descending=True)
+    outside = ordered.cumsum(-1) - ordered >= top_p  # the first token is always inside
+    return ordered.masked_fill(outside, 0.0), index

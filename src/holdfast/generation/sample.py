@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -17,6 +19,7 @@ from holdfast.generation.conversations import (
     stop_ids,
     turns_of,
 )
+from holdfast.generation.graphs import Decoding, GraphDecoder, until_stop, why_not_graphs
 from holdfast.records import Completion
 
 __all__ = ["Prompt", "generate", "turns_of"]
@@ -39,6 +42,7 @@ def generate(
     A last assistant turn in the prompt is an answer already begun: the model goes on from there, and the completion holds
     only what it adds. Sampling is repeatable for the same prompts, seed and batch size. The model's own generation defaults
     (repetition penalty, top-k) are not used: what is measured is the model. ``on_progress(done, total)`` after every batch.
+    On a GPU the steps are replayed from a CUDA graph where the model allows it (``graphs``).
     """
     check_sampling(temperature, top_p, max_new_tokens, batch_size)
     conversations = [turns_of(prompt) for prompt in prompts]
@@ -51,9 +55,10 @@ def generate(
     model.eval()
     with torch.random.fork_rng(devices=devices), torch.inference_mode():
         torch.manual_seed(seed)
+        write = _writer(model, ids, settings, min(batch_size, len(ids)))
         for start in range(0, len(order), batch_size):
             batch = order[start : start + batch_size]
-            written.update(zip(batch, _continue(model, [ids[index] for index in batch], settings), strict=True))
+            written.update(zip(batch, write(batch), strict=True))
             if on_progress is not None:
                 on_progress(len(written), len(order))
     model.train(was_training)
@@ -81,6 +86,48 @@ def _settings(
     )
 
 
+def _writer(
+    model: PreTrainedModel, ids: Sequence[list[int]], settings: GenerationConfig, num_rows: int
+) -> Callable[[Sequence[int]], list[list[int]]]:
+    """Indices of prompts -> their new ids; by CUDA graphs on a GPU, and where they fail by transformers."""
+    graphs: GraphDecoder | None = None
+    if model.device.type == "cuda":
+        reason = why_not_graphs(model)
+        if reason is None:
+            graphs = GraphDecoder(model, _decoding(settings), num_rows)
+        else:
+            _say_once(reason)
+    luck = torch.rand(len(ids), settings.max_new_tokens, dtype=torch.float64) if graphs and settings.do_sample else None
+
+    def write(batch: Sequence[int]) -> list[list[int]]:
+        nonlocal graphs
+        prompts = [ids[index] for index in batch]
+        if graphs is not None:
+            try:
+                return graphs(prompts, None if luck is None else luck[list(batch)]).ids
+            except (RuntimeError, NotImplementedError) as error:
+                graphs = None
+                _say_once(str(error).splitlines()[0])
+        return _continue(model, prompts, settings)
+
+    return write
+
+
+def _decoding(settings: GenerationConfig) -> Decoding:
+    return Decoding(
+        max_new_tokens=settings.max_new_tokens,
+        stops=settings.eos_token_id,
+        pad_id=settings.pad_token_id,
+        temperature=settings.temperature if settings.do_sample else 0.0,
+        top_p=settings.top_p,
+    )
+
+
+@functools.cache
+def _say_once(reason: str) -> None:
+    warnings.warn(f"generation goes without CUDA graphs, which is slower: {reason}", stacklevel=2)
+
+
 def _continue(model: PreTrainedModel, batch: Sequence[list[int]], settings: GenerationConfig) -> list[list[int]]:
     """The new ids of each row, up to and including the one that ends it."""
     width = max(map(len, batch))
@@ -91,9 +138,4 @@ def _continue(model: PreTrainedModel, batch: Sequence[list[int]], settings: Gene
         attention_mask=torch.tensor(attention, device=model.device),
         generation_config=settings,
     )
-    return [_until_stop(row, settings.eos_token_id) for row in output[:, width:].tolist()]
-
-
-def _until_stop(row: list[int], stops: Sequence[int]) -> list[int]:
-    end = next((index for index, token in enumerate(row) if token in stops), len(row) - 1)
-    return row[: end + 1]
+    return [until_stop(row, settings.eos_token_id) for row in output[:, width:].tolist()]
