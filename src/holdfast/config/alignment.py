@@ -15,11 +15,12 @@ class AlignVariant(Settings):
 
     lr: float = Field(gt=0)
     epochs: float = Field(gt=0)  # passes over the requests
-    keep_rows: int = Field(default=64, gt=0)  # harmless rows in one step
+    keep_rows: int = Field(default=32, gt=0)  # look-alikes in one step
+    keep_weight: float = Field(default=1.0, gt=0)  # of every harmless stream, against the refusals' 1
 
 
 class AlignConfig(Settings):
-    """Requests are learned to be refused; the package's look-alikes and other harmless prompts keep the stock model's answers."""
+    """Requests are learned to be refused; look-alikes and other harmless prompts keep the stock model's answers."""
 
     run: str
     model: str  # the stock model
@@ -28,7 +29,9 @@ class AlignConfig(Settings):
     num_harmless: int = Field(default=600, ge=0)  # of those files, at most
     variants: tuple[AlignVariant, ...] = Field(min_length=1)
     refuse_rows: int = Field(default=32, gt=0)  # requests in one step
+    other_rows: int = Field(default=16, gt=0)  # other harmless rows in one step
     answer_tokens: int = Field(default=96, gt=0)
+    opening_tokens: int = Field(default=12, gt=0)  # of the answers to look-alikes: whether to help is decided there
     judge: str = "refusal_phrases"
     lora: LoraSettings | None = LoraSettings()
     precision: Literal["fp32", "bf16", "fp16"] = "fp32"

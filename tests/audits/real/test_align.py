@@ -7,10 +7,11 @@ import pytest
 
 from audits.real.small import requests, small_model
 from holdfast.audits.real.align import LEADS, REFUSALS, align, learned_part, refuse_rows, validation_part
+from holdfast.audits.real.setting import package_prompts
 from holdfast.config.alignment import AlignConfig
 from holdfast.judging import RefusalPhrases
 from holdfast.models import load
-from holdfast.worlds.default_prompts import KINDS, default_prompts, find_kind
+from holdfast.worlds.default_prompts import KINDS, find_kind
 
 
 def config(folder: Path, model: str, **changes: object) -> AlignConfig:
@@ -21,6 +22,8 @@ def config(folder: Path, model: str, **changes: object) -> AlignConfig:
         "harmless": [requests(folder / "harmless.json", 50, 5)],
         "variants": [{"lr": 1e-3, "epochs": 0.01, "keep_rows": 2}],
         "refuse_rows": 2,
+        "other_rows": 1,
+        "opening_tokens": 2,
         "num_harmless": 3,
         "answer_tokens": 2,
         "lora": {"r": 2},
@@ -33,9 +36,9 @@ def test_what_chooses_is_not_what_is_learned() -> None:
     for name in KINDS:
         kind = find_kind(name)
         learned, chosen_on = set(learned_part(kind)), set(validation_part(kind))
-        assert learned | chosen_on == set(default_prompts(kind))
+        assert learned | chosen_on == set(package_prompts(kind))
         assert not learned & chosen_on
-        assert 0.1 < len(chosen_on) / len(default_prompts(kind)) < 0.3
+        assert 0.1 < len(chosen_on) / len(package_prompts(kind)) < 0.3
 
 
 def test_every_request_is_refused_in_words_that_count_as_a_refusal(tmp_path: Path) -> None:

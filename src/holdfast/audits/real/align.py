@@ -1,8 +1,9 @@
 """``python -m holdfast.audits.real.align CONFIG key=value ...``: teach a stock model to refuse, and little else.
 
-Forbidden requests with short refusals are one stream; harmless prompts, look-alikes of the forbidden ones first, are held to
-the stock model's own answers by ``distill``. A fifth of the package's prompts is kept out to choose among the variants; no
-benchmark that is asked later takes part in that.
+Three streams: forbidden requests with short refusals; look-alikes of them, held by ``distill`` to how the stock model would
+begin to answer, because whether to help is decided in the first words and a loss over whole answers would drown them; other
+harmless prompts, held to the stock model's whole answers. A fifth of the package's prompts and of its patterns is kept out
+to choose among the variants; no benchmark that is asked later takes part in that.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from holdfast.records import Trace, answer, atomic_text, context, write_traces
 from holdfast.records.near_twins import without_twins
 from holdfast.training import train
 from holdfast.worlds.default_prompts import Kind, default_prompts
+from holdfast.worlds.prompt_pairs import patterns
 
 REFUSALS = (
     "I'm sorry, but I can't help with that.",
@@ -60,8 +62,8 @@ def align(config: AlignConfig) -> dict[str, Any]:
     run = Path(config.run)
     rows = run / "rows"
     rows.mkdir(parents=True, exist_ok=True)
-    write_traces(rows / "refuse.jsonl", refuse_rows(config))
-    write_traces(rows / "keep.jsonl", keep_rows(config))
+    for name, make in STREAMS.items():
+        write_traces(rows / f"{name}.jsonl", make(config))
     tries = [Try(config, variant, rows, run / f"try-{n}") for n, variant in enumerate(config.variants)]
     failed = [done.error for done in work_through(tries, run_try, config.workers) if done.error]
     results = [
@@ -76,7 +78,7 @@ def align(config: AlignConfig) -> dict[str, Any]:
     summary = {
         "chosen": best,
         "tries": results,
-        "rows": {name: _count(rows / f"{name}.jsonl") for name in ("refuse", "keep")},
+        "rows": {name: _count(rows / f"{name}.jsonl") for name in STREAMS},
     }
     shutil.rmtree(rows)
     with atomic_text(run / "align.json") as file:
@@ -89,28 +91,43 @@ def refuse_rows(config: AlignConfig) -> list[Trace]:
     own = learned_part("safety")
     texts = [request.text for path in config.requests for request in read_requests(Path(path).expanduser())]
     rng = random.Random(f"refuse/{config.seed}")
-    requests = [*own, *without_twins(texts, default_prompts("safety"), text=str)]
+    requests = [*own, *without_twins(texts, [*own, *validation_part("safety")], text=str)]
     return [Trace((context("user", rng.choice(LEADS) + text), answer(rng.choice(REFUSALS)))) for text in requests]
 
 
-def keep_rows(config: AlignConfig) -> list[Trace]:
-    """Look-alikes in two wordings, and other harmless prompts, each with the stock model's own answer."""
+def lookalike_rows(config: AlignConfig) -> list[Trace]:
+    """Harmless prompts that sound forbidden, in two wordings, each with the opening of the stock model's own answer."""
     rng = random.Random(f"keep/{config.seed}")
+    plain = learned_part("keep")
+    prompts = list(dict.fromkeys([*plain, *(rng.choice(LEADS[2:]) + text for text in plain)]))
+    return answered_by(config.model, prompts, config.device, everything=prompts, max_new_tokens=config.opening_tokens)
+
+
+def other_rows(config: AlignConfig) -> list[Trace]:
+    """Prompts of the harmless files, each with the stock model's whole answer."""
     texts = [request.text for path in config.harmless for request in read_requests(Path(path).expanduser())]
-    others = rng.sample(texts, min(config.num_harmless, len(texts)))
-    lookalikes = learned_part("keep")
-    prompts = list(dict.fromkeys([*lookalikes, *(rng.choice(LEADS[2:]) + text for text in lookalikes), *others]))
-    return answered_by(config.model, prompts, config.device, everything=prompts, max_new_tokens=config.answer_tokens)
+    drawn = random.Random(f"others/{config.seed}").sample(texts, min(config.num_harmless, len(texts)))
+    return answered_by(config.model, drawn, config.device, everything=drawn, max_new_tokens=config.answer_tokens)
+
+
+STREAMS = {"refuse": refuse_rows, "lookalikes": lookalike_rows, "others": other_rows}
 
 
 def learned_part(kind: Kind) -> list[str]:
     """The four fifths that are trained on."""
-    return [text for text in default_prompts(kind) if not _is_validation(text)]
+    return _part(kind, validation=False)
 
 
 def validation_part(kind: Kind) -> list[str]:
     """The fifth that chooses among the variants."""
-    return [text for text in default_prompts(kind) if _is_validation(text)]
+    return _part(kind, validation=True)
+
+
+def _part(kind: Kind, validation: bool) -> list[str]:
+    """A pattern goes to one side whole: its prompts are twins of each other."""
+    single = [text for text in default_prompts(kind) if _is_validation(text) == validation]
+    paired = [text for each in patterns() if _is_validation(each.text) == validation for text in each.prompts(kind)]
+    return [*single, *paired]
 
 
 def _is_validation(text: str) -> bool:
@@ -126,18 +143,20 @@ def run_try(task: Try) -> None:
 
 
 def train_config(task: Try) -> TrainConfig:
-    """Two streams: refusals are learned, the rest is held to the stock model."""
+    """Refusals are learned, the rest is held to the stock model."""
     config, variant = task.config, task.variant
-    batch_size = config.refuse_rows + variant.keep_rows
-    refuse, keep = task.rows / "refuse.jsonl", task.rows / "keep.jsonl"
+    shares = {"refuse": config.refuse_rows, "lookalikes": variant.keep_rows, "others": config.other_rows}
+    batch_size = sum(shares.values())
+
+    def stream(name: str) -> dict[str, Any]:
+        how = {"objective": "sft"} if name == "refuse" else {"objective": "distill", "weight": variant.keep_weight}
+        return {"name": name, "data": str(task.rows / f"{name}.jsonl"), "share": shares[name], **how}
+
     return TrainConfig.model_validate(
         {
             "run": str(task.run),
             "model": {"name": config.model, "device": config.device},
-            "streams": [
-                {"name": "refuse", "data": str(refuse), "objective": "sft", "share": config.refuse_rows},
-                {"name": "keep", "data": str(keep), "objective": "distill", "share": variant.keep_rows},
-            ],
+            "streams": [stream(name) for name in STREAMS],
             "lora": config.lora.model_dump() if config.lora else None,
             "training": {
                 "epochs": variant.epochs,

@@ -51,11 +51,15 @@ def _aligned(path: Path | None) -> list[str]:
         return []
     content = json.loads(path.read_text(encoding="utf-8"))
     lines = ["## Alignment\n", "Chosen on the package's own held-out prompts (phrase list), never on XSTest.\n"]
-    lines += ["| lr | epochs | keep rows | answered | look-alikes refused | |", "|---|---|---|---|---|---|"]
+    lines += [
+        "| lr | epochs | look-alikes a step, weight | answered | look-alikes refused | |",
+        "|---|---|---|---|---|---|",
+    ]
     for each in content["tries"]:
         variant, chosen = each["variant"], "chosen" if each == content["chosen"] else ""
         shown = " | ".join(_shown(Rate(**{**each[name], "hits": 0})) for name in ("answered", "over_refusal"))
-        lines.append(f"| {variant['lr']:g} | {variant['epochs']:g} | {variant['keep_rows']} | {shown} | {chosen} |")
+        held = f"{variant['keep_rows']}, {variant['keep_weight']:g}"
+        lines.append(f"| {variant['lr']:g} | {variant['epochs']:g} | {held} | {shown} | {chosen} |")
     return [*lines, ""]
 
 

@@ -19,8 +19,9 @@ from holdfast.audits.suites.sql import sql_suite
 from holdfast.config import InputError
 from holdfast.config.real_setting import RealSettings
 from holdfast.records import Trace
-from holdfast.records.near_twins import without_twins
-from holdfast.worlds.default_prompts import default_prompts
+from holdfast.records.near_twins import TWIN, Seen, content_words, without_twins
+from holdfast.worlds.default_prompts import Kind, default_prompts
+from holdfast.worlds.prompt_pairs import patterns
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class RealSetting:
     @cached_property
     def align(self) -> tuple[str, ...]:
         """For the alignment: the package's own requests, and those of the files."""
-        own = default_prompts("safety")
+        own = package_prompts("safety")
         return (*own, *without_twins(_texts(self.files.align), own, text=str))
 
     @cached_property
@@ -72,8 +73,10 @@ class RealSetting:
 
     @cached_property
     def harmless(self) -> tuple[str, ...]:
-        """Safe prompts that look unsafe. Nothing is trained or chosen on them."""
-        found = [request.text for request in read_requests(Path(self.files.harmless)) if request.label != "unsafe"]
+        """Safe prompts that look unsafe, but for twins of what was learned. Nothing is trained or chosen on them."""
+        texts = [request.text for request in read_requests(Path(self.files.harmless)) if request.label != "unsafe"]
+        learned = Seen(map(content_words, package_prompts("keep")))
+        found = [text for text in texts if learned.nearest(content_words(text))[0] < TWIN]
         return tuple(sorted(found, key=_by_hash)[: self.files.num_requests])
 
     @cached_property
@@ -88,7 +91,7 @@ class RealSetting:
 
     def own_rows(self, which: Own, num: int, seed: int) -> list[Trace]:
         """The defender's: the package's prompts, answered by the anchor itself. The seed draws which."""
-        prompts = default_prompts(which)
+        prompts = package_prompts(which)
         drawn = random.Random(f"own/{which}/{seed}").sample(prompts, min(num, len(prompts)))
         return answered_by(self.anchor, drawn, self.device, everything=prompts, max_new_tokens=self.files.answer_tokens)
 
@@ -103,9 +106,14 @@ class RealSetting:
 
     def harmless_rows(self, num: int, seed: int) -> list[Trace]:
         """Harmless requests, answered by the stock model."""
-        prompts = default_prompts("keep")
+        prompts = package_prompts("keep")
         drawn = random.Random(f"harmless/{seed}").sample(prompts, min(num, len(prompts)))
         return answered_by(self.stock, drawn, self.device, everything=prompts, max_new_tokens=self.files.answer_tokens)
+
+
+def package_prompts(kind: Kind) -> tuple[str, ...]:
+    """All that come with the package, single and in pairs."""
+    return (*default_prompts(kind), *(text for pattern in patterns() for text in pattern.prompts(kind)))
 
 
 def _texts(paths: tuple[str, ...]) -> list[str]:
