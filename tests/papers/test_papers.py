@@ -1,15 +1,15 @@
 """Studies: figures kept and reused, verdicts that follow the figures, a ledger with a row for every claim."""
 
 import json
-import subprocess
-import sys
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from typer.testing import CliRunner, Result
 
+from holdfast.cli import app
 from holdfast.config import InputError
 from holdfast.papers import (
     STUDIES,
@@ -151,7 +151,7 @@ def test_the_ledger_has_a_row_for_every_claim(tmp_path: Path, figures: Figures) 
 def test_studies_run_in_processes_are_kept_and_not_run_again(tmp_path: Path) -> None:
     chosen = [find_study("001-statistics"), find_study("004-appendix-c"), replace(STUDY, seconds={"h200": 9.0})]
     heard: list[tuple[float, float]] = []
-    ran = run_studies(chosen, "cpu", tmp_path, num_workers=2, on_shares=lambda *each: heard.append(each[:2]))
+    ran = run_studies(chosen, "cpu", tmp_path, on_shares=lambda *each: heard.append(each[:2]))
     assert set(ran.kept) == {"001-statistics", "004-appendix-c"}, "what needs a GPU is left alone"
     assert not ran.failed
     assert heard[-1][0] == heard[-1][1], "all the work is done at the end"
@@ -162,17 +162,18 @@ def test_studies_run_in_processes_are_kept_and_not_run_again(tmp_path: Path) -> 
         stored([STUDY], tmp_path)
 
 
-def test_the_command_lists_runs_judges_and_refuses(tmp_path: Path) -> None:
-    def holdfast(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "holdfast", "reproduce", *words]
-        return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+def test_the_command_lists_runs_judges_and_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def holdfast(*words: str) -> Result:
+        return CliRunner().invoke(app, ["reproduce", *words])
 
     assert "002-theorem-4-2" in holdfast().stdout
     done = holdfast("001-statistics", "--json", "-", "--write", "page.md")
     assert json.loads(done.stdout)[0]["verdict"] == "does not hold"
     again = holdfast("001-gate", "--stored", "runs/papers", "--json", "-", "--write", "again.md")
     assert again.stdout == done.stdout
-    assert (tmp_path / "again.md").read_text() == (tmp_path / "page.md").read_text()
-    refused = holdfast("all", "--scale", "laptop")
-    assert refused.returncode == 2
-    assert refused.stderr == "holdfast: --scale: expected one of cpu, h200, not 'laptop'\n"
+    assert Path("again.md").read_text() == Path("page.md").read_text()
+    assert json.loads(Path("runs/papers/papers.json").read_text()) == json.loads(done.stdout)
+    refused = holdfast("all", "--scale", "laptop").exception
+    assert str(refused) == "--scale: expected one of cpu, h200, not 'laptop'"
