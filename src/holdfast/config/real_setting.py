@@ -27,5 +27,5 @@ class RealSettings(Settings):
     answer_tokens: int = Field(default=96, gt=0)  # of an answer that is learned from
     precision: Literal["fp32", "bf16", "fp16"] = "fp32"
     device: str = "auto"
-    rows_per_pass: int | None = Field(default=None, gt=0)  # of a training step: memory against time; divides 32
+    rows_per_pass: int | None = Field(default=None, gt=0)  # of a training step: memory against time
     steps: float = Field(default=1.0, gt=0)  # share of every training's steps; less than 1 is for trying things out

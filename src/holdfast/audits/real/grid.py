@@ -32,11 +32,11 @@ _ATTACKS = (
 )
 REAL_ATTACKS: dict[str, Attack] = {attack.name: attack for attack in _ATTACKS}
 
-SAFETY = OwnStream(rows="safety", weight=1.0, batch_size=32, borrow=0.5)
-KEEP = OwnStream(rows="keep", weight=1.0, batch_size=32, borrow=0.25)
+SAFETY = OwnStream(rows="safety", weight=1.0, batch_size=32, num=700, borrow=0.5)
+KEEP = OwnStream(rows="keep", weight=1.0, batch_size=32, num=1000, borrow=0.25)
 _DEFENCES = (
     *(DEFENCES[name] for name in ("untouched", "sft", "csft", "csft_pa", "kl_sft")),
-    Defence(name="safety_mixed", own=(OwnStream(rows="safety", objective="sft", batch_size=32),)),
+    Defence(name="safety_mixed", own=(OwnStream(rows="safety", objective="sft", batch_size=32, num=700),)),
     Defence(name="anchored", own=(SAFETY, KEEP)),
     Defence(name="anchored_plain", own=(replace(SAFETY, borrow=0.0), replace(KEEP, borrow=0.0))),
 )
