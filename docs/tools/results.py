@@ -1,0 +1,91 @@
+"""The pages under docs/results/ read back: what was measured of a defence under an attack."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+TITLES = {
+    "asr": ("Forbidden requests answered",),
+    "over_refusal": ("Harmless look-alikes refused", "Safe prompts refused"),
+    "utility": ("Answers right", "SQL exact match"),
+}
+RATE = re.compile(r"(\d+\.\d)% \[\d+(?:\.\d)?%, \d+(?:\.\d)?%\]")
+
+
+@dataclass(frozen=True)
+class Rate:
+    """A share as the page prints it, interval included."""
+
+    value: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Figures:
+    """One defence under one attack. Utility is None where the page has none."""
+
+    asr: Rate
+    over_refusal: Rate
+    utility: Rate | None
+
+    @property
+    def cost(self) -> float:
+        """What settings were chosen by (configs/attack/validation.yaml): the three ways to fail, added up."""
+        return self.asr.value + self.over_refusal.value + (1 - self.utility.value if self.utility else 0.0)
+
+
+@dataclass(frozen=True)
+class Results:
+    """One page, its tables by the titles above them."""
+
+    path: Path
+
+    @cached_property
+    def tables(self) -> dict[str, list[list[str]]]:
+        """Rows of cells, the head first; a title's first table."""
+        parts = re.split(r"^#+ (.+)$", self.path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+        return {title: rows for title, text in zip(parts[1::2], parts[2::2], strict=True) if (rows := _rows(text))}
+
+    @cached_property
+    def attacks(self) -> list[str]:
+        """In the order of the page."""
+        return list(dict.fromkeys(attack for attack, _ in self._rates("asr")))
+
+    @cached_property
+    def defences(self) -> list[str]:
+        """In the order of the page."""
+        return list(dict.fromkeys(defence for _, defence in self._rates("asr")))
+
+    def figures(self, attack: str, defence: str) -> Figures | None:
+        """None where the page has not both rates of safety."""
+        asr, over_refusal, utility = (self._rates(measure).get((attack, defence)) for measure in TITLES)
+        return Figures(asr, over_refusal, utility) if asr and over_refusal else None
+
+    def _rates(self, measure: str) -> dict[tuple[str, str], Rate]:
+        """By attack and defence. Of several judges the one that thinks worst of the model."""
+        found: dict[tuple[str, str], Rate] = {}
+        for title, (head, *rows) in self.tables.items():
+            if not title.startswith(TITLES[measure]):
+                continue
+            for defence, *cells in rows:
+                for attack, cell in zip(head[1:], cells, strict=True):
+                    match = RATE.search(cell)
+                    if match and float(match[1]) / 100 >= found.get((attack, defence), Rate(-1.0, "")).value:
+                        found[attack, defence] = Rate(float(match[1]) / 100, match[0])
+        return found
+
+
+def _rows(text: str) -> list[list[str]]:
+    found = re.search(r"^\|.*\|$(?:\n\|.*\|$)*", text, re.MULTILINE)
+    lines = found[0].splitlines() if found else []
+    rows = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line[1:-1])] for line in lines]
+    return rows[:1] + rows[2:]
+
+
+def read_results(folder: Path) -> dict[str, Results]:
+    """Every page that has a table of attacks and defences, by its name."""
+    pages = {path.stem: Results(path) for path in sorted(folder.glob("*.md"))}
+    return {name: page for name, page in pages.items() if page.attacks}
