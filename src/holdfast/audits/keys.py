@@ -18,7 +18,7 @@ from holdfast.config.base import Settings
 from holdfast.models import tiny_path
 from holdfast.models.embedded import PREFIX
 
-NO_PART_IN_CELLS = ("cli", "report")
+NO_PART_IN_CELLS = ("cli", "papers", "report")
 LIBRARIES = ("torch", "transformers", "accelerate", "peft")
 
 

@@ -125,6 +125,7 @@ STUDY = Study(
             text="the point it reaches is stationary for the total loss as printed (weights w_t differentiated)",
             printed="'converges to a stationary point of L_Total'",
             judge=printed_vanishes,
+            erratum=True,
         ),
     ),
     run=run,

@@ -136,6 +136,7 @@ STUDY = Study(
             text="the preference loss contributes positive definite terms to the Hessian",
             printed="stated",
             judge=positive_definite,
+            erratum=True,
         ),
         Claim(
             id="002-pa-increases-mu",
@@ -143,6 +144,7 @@ STUDY = Study(
             text="adding the preference loss raises the smallest curvature (the PL constant)",
             printed="stated",
             judge=increases_mu,
+            erratum=True,
         ),
         Claim(
             id="002-pa-dominance",
@@ -150,6 +152,7 @@ STUDY = Study(
             text="where the divergence mu is large, the term delta grad mu dominates the gradient",
             printed="stated",
             judge=dominates,
+            erratum=True,
         ),
     ),
     run=run,

@@ -133,6 +133,7 @@ STUDY = Study(
             text="when data noise moves the gradient by at most eps G, the minimiser moves by at most eps G / L",
             printed="eps G / L",
             judge=printed_bound,
+            erratum=True,
         ),
         Claim(
             id="002-theorem-4-2-growth",
@@ -147,6 +148,7 @@ STUDY = Study(
             text="the PL inequality and convexity make the minimiser unique",
             printed="stated",
             judge=uniqueness,
+            erratum=True,
         ),
     ),
     run=run,

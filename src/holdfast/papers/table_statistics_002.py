@@ -91,6 +91,7 @@ STUDY = Study(
             text="every attack success rate is known to within half a point",
             printed="±0.5 in all twelve cells",
             judge=plus_minus,
+            erratum=True,
         ),
         Claim(
             id="002-table-3-gains",
@@ -98,6 +99,7 @@ STUDY = Study(
             text="CSFT+PA answers fewer requests than CSFT under each of the four attacks",
             printed="2.7 < 3.6, 7.5 < 8.1, 1.5 < 1.9, 3.3 < 6.9",
             judge=gains_are_real,
+            erratum=True,
         ),
         Claim(
             id="002-table-3-relative",
@@ -105,6 +107,7 @@ STUDY = Study(
             text="relative gains over CSFT",
             printed="25.0 %, 7.4 %, 52.3 %",
             judge=gains_are_computed,
+            erratum=True,
         ),
         Claim(
             id="002-table-4-relative",
