@@ -47,10 +47,9 @@ def mean_logps(loaded: LoadedModel, turns: Sequence[Turn], texts: Sequence[str])
 
 
 @torch.inference_mode()
-def pair_logps(
-    loaded: LoadedModel, pairs: Sequence[tuple[Sequence[Turn], str]], *, batch_size: int = 16
-) -> list[float]:
+def pair_logps(loaded: LoadedModel, pairs: Sequence[tuple[Sequence[Turn], str]]) -> list[float]:
     """The same for answers to different requests, those of like length together."""
+    batch_size = 64 if loaded.device.type == "cuda" else 16
     rows, _ = tokenize_all([Trace((*turns, answer(text))) for turns, text in pairs if text], loaded.tokenizer)
     order = sorted(range(len(rows)), key=lambda index: len(rows[index].ids))
     found: dict[int, float] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,8 @@ from holdfast.oversight.curves import Point, curve
 from holdfast.oversight.estimators import Pool, expected
 from holdfast.oversight.significance import holm, permutation
 from holdfast.oversight.study import gsm8k, humaneval, refusal
-from holdfast.oversight.study.drawing import Describe, draw_pools, keep_text
+from holdfast.oversight.study.drawing import Describe, Row, draw_pools, keep_text
+from holdfast.records import Turn
 
 NS = (1, 2, 4, 8, 16, 32, 50)
 Bar = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
@@ -48,10 +49,14 @@ class Study:
     plan: StudyPlan
     bar: Bar
 
+    def programs(self) -> dict[str, list[Row]]:
+        """HumanEval's samples alone: the part that wants a GPU."""
+        tasks = humaneval.humaneval_tasks(self.plan.num_tasks)
+        return self._draw("humaneval", humaneval.asked(tasks), self.plan.num_samples)
+
     def humaneval(self) -> dict[str, Any]:
         """[001] as printed beside three rewards behind our bar; hidden tests as gold."""
-        tasks = humaneval.humaneval_tasks(self.plan.num_tasks)
-        samples = self._draw("humaneval", humaneval.asked(tasks), self.plan.num_samples)
+        tasks, samples = humaneval.humaneval_tasks(self.plan.num_tasks), self.programs()
         with self.bar("humaneval: running programs") as on_progress:
             scored = humaneval.score_programs(
                 tasks, samples, self.out / "humaneval.scored.jsonl", on_progress=on_progress
@@ -84,7 +89,9 @@ class Study:
         pools = {f"likelihood, safe by {self.plan.judge}": refusal.pools_of(samples)}
         return self._found("refusal", pools, gold=gold, counts=refusal.counts(samples))
 
-    def _draw(self, name: str, tasks: Any, num_samples: int, describe: Describe = keep_text) -> Any:
+    def _draw(
+        self, name: str, tasks: Mapping[str, Sequence[Turn]], num_samples: int, describe: Describe = keep_text
+    ) -> dict[str, list[Row]]:
         with self.bar(f"{name}: drawing") as on_progress:
             return draw_pools(
                 self.loaded,
