@@ -4,7 +4,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 PY := .venv/bin/python
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-slow test-gpu check format bench clean
+.PHONY: demo test test-slow test-gpu check format bench site clean
 
 demo: .venv/core.stamp
 	@$(PY) -m holdfast demo
@@ -30,8 +30,11 @@ format: .venv/dev.stamp
 bench: .venv/dev.stamp
 	@$(PY) -m benchmarks $(ARGS)
 
+site: .venv/dev.stamp
+	@$(PY) -m properdocs build --strict  # quiet would hide the warnings from --strict
+
 clean:
-	rm -rf .venv build dist src/*.egg-info
+	rm -rf .venv build dist site src/*.egg-info
 
 .venv/bin/python:
 	@test -n "$(PYTHON)" || { echo "holdfast needs Python 3.11 or newer; found: $$(python3 --version 2>&1). Set PYTHON=/path/to/python3.11" >&2; exit 2; }

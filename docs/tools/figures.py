@@ -90,17 +90,16 @@ def _choice(page: Results | None, situation: Situation) -> list[str] | None:
     close = [other for other in others if other[2].cost - least <= CLOSE]
     rest = [other for other in others if other not in close]
     tried = _linked(name) if figures.cost <= HOLDS else f"nothing holds; least bad: {_linked(name)}"
-    where = "" if len(situation.attacks) == 1 or len(page.attacks) == 1 else f" ({attack})"
     return [
         situation.words,
         tried,
-        figures.asr.text + where,
+        figures.asr.text,
         figures.over_refusal.text,
         figures.utility.text if figures.utility else "",
         f"{figures.cost:.2f}",
         ", ".join(f"{_linked(other)} {cost.cost:.2f}" for other, _, cost in close),
         f"{_linked(rest[0][0])} {rest[0][2].cost:.2f}" if rest else "",
-        f"[{situation.page}](results/{situation.page}.md)",
+        f"[{situation.page}](results/{situation.page}.md), `{attack}`",
     ]
 
 

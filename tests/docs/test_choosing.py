@@ -81,7 +81,8 @@ def test_the_rule_by_hand(docs: Path) -> None:
     assert tool(docs).returncode == 0
     row = choice(docs, UNKNOWN)
     assert row[1] == "[`csft_pa`](objectives/csft_pa.md)"
-    assert row[2:6] == ["20.0% [0%, 100%] (backdoor)", "4.0% [0%, 100%]", "90.0% [0%, 100%]", "0.34"]
+    assert row[2:6] == ["20.0% [0%, 100%]", "4.0% [0%, 100%]", "90.0% [0%, 100%]", "0.34"]
+    assert row[8] == "[matrix](results/matrix.md), `backdoor`"
     assert row[6:8] == ["[`csft`](objectives/csft.md) 0.30", "[`sft`](objectives/sft.md) 1.20"]
 
 
