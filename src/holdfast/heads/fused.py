@@ -198,7 +198,8 @@ def _slopes(objective: Objective, stats: TokenStats, rows: slice, wanted: bool) 
     leaves = {name: value for name in DIFFERENTIABLE if (value := getattr(stats, name)) is not None}
     for value in leaves.values():
         value.requires_grad_()
-    with torch.enable_grad():
+    # Single-threaded: handing a few 1-D operations to the engine's device thread costs more than they do.
+    with torch.enable_grad(), torch.autograd.set_multithreading_enabled(False):
         loss = objective(stats, rows)
         assert loss.shape == stats.logp.shape, "an objective gives one loss per token"
         found: Sequence[Tensor | None] = [None] * len(leaves)
