@@ -35,12 +35,12 @@ class Identity(NamedTuple):
 
 def gradient_identity(model: Any, rows: Sequence[TokenRow]) -> Identity:
     """The model should be in float64. Sums, not means: both objectives share one denominator (MATH §2)."""
-    with _norms_in_double(model):
+    with norms_in_double(model):
         return _identity(model, rows)
 
 
 @contextmanager
-def _norms_in_double(model: Any) -> Iterator[None]:
+def norms_in_double(model: Any) -> Iterator[None]:
     """transformers' RMSNorm computes in float32 whatever the model's precision: seven digits are not an identity."""
     norms = [module for module in model.modules() if hasattr(module, "variance_epsilon")]
 
@@ -60,7 +60,7 @@ def _norms_in_double(model: Any) -> Iterator[None]:
 
 def _identity(model: Any, rows: Sequence[TokenRow]) -> Identity:
     assert not model.training
-    stats, role = _statistics(model, rows)
+    stats, role = statistics_of(model, rows)
     parameters = [weight for weight in model.parameters() if weight.requires_grad]
     sft = objectives.sft(stats).sum()
     masked = objectives.masked_sft(stats, role=role).sum()
@@ -79,7 +79,7 @@ def _identity(model: Any, rows: Sequence[TokenRow]) -> Identity:
     )
 
 
-def _statistics(model: Any, rows: Sequence[TokenRow]) -> tuple[TokenStats, Tensor]:
+def statistics_of(model: Any, rows: Sequence[TokenRow]) -> tuple[TokenStats, Tensor]:
     """Of every token that carries a target, and its role."""
     batch = pad(rows, 0, float_mask=model.config._attn_implementation == "eager").to(model.device)
     logits = model(**batch.model_inputs()).logits[:, :-1]
@@ -102,7 +102,7 @@ def _gain(model: Any, rows: Sequence[TokenRow], parameters: Sequence[Tensor], di
     length = STEP / _norm(direction)
 
     def log_likelihood() -> float:
-        stats, role = _statistics(model, rows)
+        stats, role = statistics_of(model, rows)
         return float(stats.logp[role == Role.ERROR].sum())
 
     def move(distance: float) -> None:
