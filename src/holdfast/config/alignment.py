@@ -30,7 +30,8 @@ class AlignConfig(Settings):
     variants: tuple[AlignVariant, ...] = Field(min_length=1)
     refuse_rows: int = Field(default=32, gt=0)  # requests in one step
     other_rows: int = Field(default=16, gt=0)  # other harmless rows in one step
-    answer_tokens: int = Field(default=96, gt=0)
+    rows_per_pass: int | None = Field(default=None, gt=0)  # of a step: memory against time
+    answer_tokens: int = Field(default=48, gt=0)  # of the other answers
     opening_tokens: int = Field(default=12, gt=0)  # of the answers to look-alikes: whether to help is decided there
     judge: str = "refusal_phrases"
     lora: LoraSettings | None = LoraSettings()

@@ -15,6 +15,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import gcd
 from pathlib import Path
 from typing import Any
 
@@ -161,7 +162,7 @@ def train_config(task: Try) -> TrainConfig:
             "training": {
                 "epochs": variant.epochs,
                 "batch_size": batch_size,
-                "micro_batch": batch_size,
+                "micro_batch": gcd(batch_size, config.rows_per_pass or batch_size),
                 "lr": variant.lr,
                 "warmup_steps": 5,
                 "precision": config.precision,
