@@ -21,7 +21,8 @@ FORMULAS = f"""P parameters, L layers, width H, vocabulary V, T tokens, G GPUs:
   in its place); LoRA 2.16 P / G (bf16 base 2, adapters of 1 % of P at 16; the anchor is the base itself);
 - gathered by FSDP2: two layers in bf16, 4 P / L; none on one GPU;
 - activations: (2 L + 34) H T bytes: every layer's input, and the inside of one layer;
-- head: 2 x 640 MiB of float32 logits, and 2 T V bytes of held gradients where the head is trained; TP divides the last three;
+- head: 2 x {CHUNK_BYTES // 2**20} MiB of float32 logits, and 2 T V bytes of held gradients where the head is trained;
+  TP divides the last three;
 - a step: (6 + 2 + 2) P T operations full (forward, backward, anchor, recomputation), (4 + 2 + 2) P T frozen; TP divides it too;
 - G is the smallest power of two that fits; TP 8 inside a machine where G T would pass {MOST_TOKENS // 1024}k tokens a step;
 - cache: light 8 bytes a target token (logp, top: for csft); full adds 2 H a token and the head's 2 V H (kl, exact)."""

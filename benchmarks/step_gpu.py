@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from benchmarks.gpu_clock import machine, milliseconds
+from benchmarks.gpu_clock import machine, side_by_side
 from benchmarks.head_gpu import attempt
 from benchmarks.ledger import committed, finish, provenance, write
 from holdfast import objectives
@@ -36,7 +36,7 @@ from holdfast.training.collate import Collator, StreamRow
 from holdfast.training.loss import StepLoss, StreamLoss
 
 ROW, PROMPT = 512, 64
-LIGER_CHUNK = 8
+LIGER_CHUNK, ROUNDS = 16, 5
 
 
 @dataclass(frozen=True)
@@ -167,29 +167,34 @@ def measure(shape: Shape) -> dict[str, Any]:
 
 def _full(shape: Shape, found: dict[str, Any]) -> None:
     bench = Bench(shape, lora=False)
-    found["liger sft"] = _ms(bench.liger())
-    found["sft"] = _ms(bench.ours(sft, None))
     anchor = ModelAnchor(make_model(shape, 1, bench.device).eval().requires_grad_(False))
-    found["csft_pa, second model"] = _ms(bench.ours(csft_pa, anchor))
     with tempfile.TemporaryDirectory() as folder:
-        cached = bench.cached(anchor, Path(folder))
-        del anchor
-        found["csft_pa, cached anchor"] = _ms(bench.ours(csft_pa, cached))
-    found["anchor's head product"] = _ms(bench.anchor_product())
-    found["liger sft again"] = _ms(bench.liger())
+        works = {
+            "liger sft": bench.liger(),
+            "sft": bench.ours(sft, None),
+            "csft_pa, second model": bench.ours(csft_pa, anchor),
+            "csft_pa, cached anchor": bench.ours(csft_pa, bench.cached(anchor, Path(folder))),
+            "anchor's head product": bench.anchor_product(),
+        }
+        found |= _times(works)
 
 
 def _lora(shape: Shape, found: dict[str, Any]) -> None:
     bench = Bench(shape, lora=True)
-    for name, work in (("lora liger sft", bench.liger()), ("lora csft_pa", bench.ours(csft_pa, AdapterOffAnchor()))):
-        found[name] = _ms(work)
+    works = {"lora liger sft": bench.liger(), "lora csft_pa": bench.ours(csft_pa, AdapterOffAnchor())}
+    found |= _times(works)
+    for name, work in works.items():
+        _forget()
         torch.cuda.reset_peak_memory_stats()
         work()
         found[f"{name}, peak bytes"] = torch.cuda.max_memory_allocated()
 
 
-def _ms(work: Callable[[], Any]) -> float:
-    return round(milliseconds(work, runs=5), 2)
+def _times(works: Mapping[str, Callable[[], Any]]) -> dict[str, float]:
+    """Median milliseconds, the works taking turns after a first run of each."""
+    for work in works.values():
+        work()
+    return {name: round(value, 2) for name, value in side_by_side(works, ROUNDS).items()}
 
 
 def _forget() -> None:

@@ -141,7 +141,9 @@ def test_grpo_end_to_end(folder, tmp_path, kl):
     rows = [json.loads(line) for line in (tmp_path / "run" / "steps.jsonl").read_text().splitlines()]
     assert [row["step"] for row in rows] == [1, 2, 3]
     assert seen == [16, 16, 16]
-    assert {"reward", "words", "rollout_seconds", "step_time"} <= rows[0].keys()
+    assert {"reward", "words", "rollout_seconds", "reward_seconds", "scoring_seconds", "step_time"} <= rows[0].keys()
+    for row in rows:
+        assert 0 < row["rollout_seconds"] + row["scoring_seconds"] < row["step_time"]
     assert ("kl" in rows[0]) == (kl == "loss_k3")
     with pytest.raises(InputError, match="other settings"):
         train_rl(config.model_copy(update={"extract": "boxed"}), prompts, shortness, say=lambda _: None)

@@ -8,6 +8,8 @@ captured runs as it is on a CPU too, where the tests compare it with transformer
 from __future__ import annotations
 
 import contextlib
+import functools
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -61,14 +63,36 @@ def why_not_graphs(model: Any) -> str | None:
     return None
 
 
+def graphs_for(model: Any, how: Decoding, num_rows: int) -> GraphDecoder | None:
+    """None where the model cannot be decoded so; on a GPU that is said in one line, once."""
+    reason = why_not_graphs(model)
+    if reason is None:
+        return GraphDecoder(model, how, num_rows)
+    if model.device.type == "cuda":
+        _say_once(reason)
+    return None
+
+
 class GraphDecoder:
     """Writes batch after batch of at most ``num_rows`` rows; cache and graph are kept as long as the batches fit them."""
 
     def __init__(self, model: Any, how: Decoding, num_rows: int) -> None:
         self.model, self.how, self.num_rows = model, how, num_rows
         self._batch: _Batch | None = None
+        self._failed = False
 
-    @torch.inference_mode()
+    def attempt(self, prompts: Sequence[Sequence[int]], uniform: Tensor | None = None) -> Written | None:
+        """The same as a call; None, with the reason said once, if the model turns out to resist or memory to be short."""
+        if self._failed:
+            return None
+        try:
+            return self(prompts, uniform)
+        except (RuntimeError, NotImplementedError) as error:
+            self._failed, self._batch = True, None
+            _say_once(str(error).splitlines()[0])
+            return None
+
+    @torch.no_grad()
     def __call__(self, prompts: Sequence[Sequence[int]], uniform: Tensor | None = None) -> Written:
         """``uniform`` [rows, max_new_tokens], from [0, 1): the luck of every row; needed above temperature 0."""
         longest = max(map(len, prompts)) + self.how.max_new_tokens
@@ -184,6 +208,11 @@ def until_stop(row: list[int], stops: Sequence[int]) -> list[int]:
     """The ids up to and including the one that ends the text."""
     end = next((index for index, token in enumerate(row) if token in stops), len(row) - 1)
     return row[: end + 1]
+
+
+@functools.cache
+def _say_once(reason: str) -> None:
+    warnings.warn(f"generation goes without CUDA graphs, which is slower: {reason}", stacklevel=2)
 
 
 @contextlib.contextmanager

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -19,7 +17,7 @@ from holdfast.generation.conversations import (
     stop_ids,
     turns_of,
 )
-from holdfast.generation.graphs import Decoding, GraphDecoder, until_stop, why_not_graphs
+from holdfast.generation.graphs import Decoding, graphs_for, until_stop
 from holdfast.records import Completion
 
 __all__ = ["Prompt", "generate", "turns_of"]
@@ -90,25 +88,13 @@ def _writer(
     model: PreTrainedModel, ids: Sequence[list[int]], settings: GenerationConfig, num_rows: int
 ) -> Callable[[Sequence[int]], list[list[int]]]:
     """Indices of prompts -> their new ids; by CUDA graphs on a GPU, and where they fail by transformers."""
-    graphs: GraphDecoder | None = None
-    if model.device.type == "cuda":
-        reason = why_not_graphs(model)
-        if reason is None:
-            graphs = GraphDecoder(model, _decoding(settings), num_rows)
-        else:
-            _say_once(reason)
+    graphs = graphs_for(model, _decoding(settings), num_rows)
     luck = torch.rand(len(ids), settings.max_new_tokens, dtype=torch.float64) if graphs and settings.do_sample else None
 
     def write(batch: Sequence[int]) -> list[list[int]]:
-        nonlocal graphs
         prompts = [ids[index] for index in batch]
-        if graphs is not None:
-            try:
-                return graphs(prompts, None if luck is None else luck[list(batch)]).ids
-            except (RuntimeError, NotImplementedError) as error:
-                graphs = None
-                _say_once(str(error).splitlines()[0])
-        return _continue(model, prompts, settings)
+        found = graphs.attempt(prompts, None if luck is None else luck[list(batch)]) if graphs else None
+        return _continue(model, prompts, settings) if found is None else found.ids
 
     return write
 
@@ -121,11 +107,6 @@ def _decoding(settings: GenerationConfig) -> Decoding:
         temperature=settings.temperature if settings.do_sample else 0.0,
         top_p=settings.top_p,
     )
-
-
-@functools.cache
-def _say_once(reason: str) -> None:
-    warnings.warn(f"generation goes without CUDA graphs, which is slower: {reason}", stacklevel=2)
 
 
 def _continue(model: PreTrainedModel, batch: Sequence[list[int]], settings: GenerationConfig) -> list[list[int]]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,12 +43,38 @@ class RlPrompt:
     answer: str
 
 
+TIMED = {"rollout": "_generate", "reward": "_calculate_rewards", "scoring": "_generate_and_score_completions"}
+"""Parts of a step, and the methods of TRL's trainer that they are."""
+
+
 @dataclass
 class _Watch:
-    """What a batch of rollouts was, between the sampler, the reward and the log."""
+    """What a batch of rollouts was, between the sampler, the reward and the log; and what took how long."""
 
-    rollout_seconds: float = 0.0
     figures: dict[str, float] = field(default_factory=dict)
+    seconds: Counter[str] = field(default_factory=Counter)  # since the last row of the log
+
+    def time(self, trainer: Any) -> None:
+        """Watch the trainer's clock. Scoring holds the rewards and the log-probabilities under policy and reference."""
+        for name, method in TIMED.items():
+            setattr(trainer, method, self._timed(name, getattr(trainer, method)))
+
+    def _timed(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(call)
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            started = time.perf_counter()
+            try:
+                return call(*args, **kwargs)
+            finally:
+                self.seconds[name] += time.perf_counter() - started
+
+        return timed
+
+    def row(self) -> dict[str, float]:
+        """Seconds by part; counted anew from here."""
+        spent, self.seconds = self.seconds, Counter()
+        spent["scoring"] -= spent["rollout"]  # it is the whole of what comes before the update
+        return {f"{name}_seconds": round(spent[name], 3) for name in TIMED}
 
 
 def train_rl(
@@ -76,7 +104,7 @@ def train_rl(
     rows = [{"prompt": [{"role": "user", "content": each.prompt}], "answer": each.answer} for each in prompts]
     trainer_class = KlInRewardTrainer if settings.kl == "reward_k1" and settings.kl_weight else GRPOTrainer
     rewards = _reward_function(reward, observe, watch, tokenizer.eos_token_id)
-    rollouts = _rollouts(settings, tokenizer, environment, watch) if settings.sampler == "own" else None
+    rollouts = _rollouts(settings, tokenizer, environment) if settings.sampler == "own" else None
     if undo is not None:
         trainer_class, rewards = undo.trainer_class(tokenizer), undo.reward_function(reward, tokenizer)
         rollouts = undo.rollouts(
@@ -92,6 +120,7 @@ def train_rl(
         peft_config=_adapters(config),
         callbacks=[_Log(StepLog(run / "steps.jsonl"), watch)],
     )
+    watch.time(trainer)
     trainer.remove_callback(PrinterCallback)
     trainer.train(resume_from_checkpoint=get_last_checkpoint(str(run)))
     model = run / "model"
@@ -162,11 +191,10 @@ def _adapters(config: RlConfig) -> Any:
     )
 
 
-def _rollouts(settings: GrpoSettings, tokenizer: Any, environment: Environment | None, watch: _Watch) -> Any:
+def _rollouts(settings: GrpoSettings, tokenizer: Any, environment: Environment | None) -> Any:
     """TRL's ``rollout_func``: our sampler, with the environment's tokens masked from the loss."""
 
     def rollout(prompts: list[Any], trainer: Any) -> dict[str, Any]:
-        started = time.perf_counter()
         ids = [prompt_ids([context("user", each[-1]["content"])], tokenizer) for each in prompts]
         written = sample(
             trainer.accelerator.unwrap_model(trainer.model),
@@ -178,7 +206,6 @@ def _rollouts(settings: GrpoSettings, tokenizer: Any, environment: Environment |
             seed=settings.seed * 1_000_003 + trainer.state.global_step,
             environment=environment,
         )
-        watch.rollout_seconds = time.perf_counter() - started
         return {
             "prompt_ids": ids,
             "completion_ids": [each.ids for each in written],
@@ -220,8 +247,7 @@ class _Log(TrainerCallback):
         kept = ("reward", "reward_std", "kl", "entropy", "grad_norm", "step_time", "completions/mean_length",
                 "completions/clipped_ratio", "clip_ratio/region_mean", "frac_reward_zero_std", "learning_rate")  # fmt: skip
         row = {name: logs[name] for name in kept if logs.get(name) is not None}
-        times = {"rollout_seconds": round(self.watch.rollout_seconds, 3)}
-        self.log.append({"step": state.global_step, **row, **self.watch.figures, **times})
+        self.log.append({"step": state.global_step, **row, **self.watch.figures, **self.watch.row()})
 
 
 def load_policy(folder: Path, device: torch.device) -> Any:
