@@ -196,3 +196,18 @@ def test_odd_tokens_do_not_stop_the_page():
         ["7", None, -1.0, None, "0", 0, None],
     ]
     assert made["tops"] == {"weight": None, "kl": -1.0, "gradient_share": None}
+
+
+def test_the_ledger_of_the_papers_is_a_part(tmp_path):
+    row = {"id": "002-x", "paper": "002", "place": "Table 3", "claim": HOSTILE, "printed": "2.7 %", "found": "fewer"}
+    judged = {"measured": 0.25, "low": 0.125, "high": 0.5, "seeds": 3, "verdict": "holds", "erratum": True}
+    rows = [{**row, **judged, "command": "holdfast reproduce 002-x"}, {"paper": "004", "verdict": "does not hold"}]
+    (tmp_path / "papers.json").write_text(json.dumps(rows), encoding="utf-8")
+    page = write_report(tmp_path).read_text(encoding="utf-8")
+    elements = Elements(page)
+    assert "papers" in {attributes.get("id") for _, attributes in elements.found}
+    text = "".join(elements.text)
+    assert "1 holds, 1 does not hold" in text
+    assert "0.25 [0.125, 0.5], 3 seeds holdfast reproduce 002-x" in text
+    assert "⟨U+202E⟩gnp.exe" in text
+    assert not [tag for tag, _ in elements.found if tag == "img"]

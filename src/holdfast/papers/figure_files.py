@@ -41,7 +41,7 @@ def make_figures(study: Study, scale: Scale, folder: Path, on_progress: OnProgre
         seconds=round(time.monotonic() - started, 1),
         figures=figures,
     )
-    text = json.dumps(asdict(kept), indent=1, allow_nan=False)
+    text = json.dumps(asdict(kept), allow_nan=False)
     folder.mkdir(parents=True, exist_ok=True)
     with atomic_text(_path(study, scale, folder)) as file:
         file.write(text + "\n")

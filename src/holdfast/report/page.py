@@ -15,6 +15,7 @@ from holdfast.report.depth import depth_parts
 from holdfast.report.findings import findings
 from holdfast.report.heat import LEVELS, MEANINGS, NAMES, heat_rows
 from holdfast.report.microscope import FIGURES, microscope
+from holdfast.report.papers import papers_part
 from holdfast.report.plane import legend_mark, plane, plane_points, utility_limits
 from holdfast.report.pooling import Matrix, pool
 from holdfast.report.reading import RunData
@@ -64,6 +65,7 @@ def render(data: RunData) -> str:
         answers=answers,
         figures=FIGURES,
         audit=None if data.audit is None else audit_part(data.audit),
+        papers=papers_part(data.papers) if data.papers else None,
         findings=findings(matrix) if matrix else None,
         config=None if data.config is None else shown(data.config, MAX_CONFIG),
         notes=notes,
