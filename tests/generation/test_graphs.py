@@ -95,6 +95,36 @@ def test_luck_belongs_to_the_row_not_to_the_batch():
         torch.testing.assert_close(torch.tensor(logps), right.float())
 
 
+class Crowded:
+    """A model for which there is memory for so many rows only."""
+
+    def __init__(self, model, most: int) -> None:
+        self.model, self.most, self.device, self.dtype, self.config = (
+            model,
+            most,
+            model.device,
+            model.dtype,
+            model.config,
+        )
+
+    def __call__(self, **inputs):
+        if len(inputs["input_ids"]) > self.most:
+            raise torch.OutOfMemoryError("out of memory")
+        return self.model(**inputs)
+
+
+def test_where_memory_is_short_batches_are_halved():
+    model, prompts = small_llama("sdpa"), some_prompts(40, seed=10)
+    uniform = torch.rand(40, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(11))
+    how = Decoding(6, [2], PAD, temperature=1.0)
+    right = GraphDecoder(model, how, 40)(prompts, uniform)
+    crowded = GraphDecoder(Crowded(model, 12), how, 40)
+    assert crowded.attempt(prompts, uniform) == right
+    assert crowded.num_rows == 10
+    with pytest.warns(UserWarning, match="without CUDA graphs, which is slower: out of memory"):
+        assert GraphDecoder(Crowded(model, 2), how, 40).attempt(prompts, uniform) is None
+
+
 @pytest.mark.parametrize("top_p", [1.0, 0.7, 1e-6])
 def test_every_token_gets_the_share_of_luck_that_is_its_probability(top_p):
     """An even grid of luck hits every token as often as its probability says, up to one step of the grid."""

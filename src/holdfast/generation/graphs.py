@@ -24,6 +24,7 @@ from holdfast.generation.choosing import draw
 
 CHECK_EVERY = 8  # steps between two looks at whether all rows have ended: each look waits for the GPU
 SLOT_STEP = 64  # caches are a multiple of this long, so that batches of similar length share a graph
+FEWEST_ROWS = 8  # of a batch that memory is too short for: below it, something else is wrong
 ATTENTION = "holdfast_decode"
 
 
@@ -74,7 +75,7 @@ def graphs_for(model: Any, how: Decoding, num_rows: int) -> GraphDecoder | None:
 
 
 class GraphDecoder:
-    """Writes batch after batch of at most ``num_rows`` rows; cache and graph are kept as long as the batches fit them."""
+    """Writes batch after batch, ``num_rows`` rows at a time; cache and graph are kept as long as the batches fit them."""
 
     def __init__(self, model: Any, how: Decoding, num_rows: int) -> None:
         self.model, self.how, self.num_rows = model, how, num_rows
@@ -87,14 +88,26 @@ class GraphDecoder:
             return None
         try:
             return self(prompts, uniform)
+        except torch.OutOfMemoryError:
+            reason = "out of memory"
         except (RuntimeError, NotImplementedError) as error:
-            self._failed, self._batch = True, None
-            _say_once(str(error).splitlines()[0])
+            self._failed, reason = True, str(error).splitlines()[0]
+        self._batch = None
+        if self._failed or self.num_rows <= FEWEST_ROWS:
+            self._failed = True
+            _say_once(reason)
             return None
+        torch.cuda.empty_cache()  # here, where no exception holds on to what it was raised in
+        self.num_rows = -(-self.num_rows // 2)
+        return self.attempt(prompts, uniform)
 
     @torch.no_grad()
     def __call__(self, prompts: Sequence[Sequence[int]], uniform: Tensor | None = None) -> Written:
         """``uniform`` [rows, max_new_tokens], from [0, 1): the luck of every row; needed above temperature 0."""
+        if len(prompts) > self.num_rows:
+            cuts = [slice(at, at + self.num_rows) for at in range(0, len(prompts), self.num_rows)]
+            parts = [self(prompts[cut], None if uniform is None else uniform[cut]) for cut in cuts]
+            return Written([row for part in parts for row in part.ids], [row for part in parts for row in part.logps])
         longest = max(map(len, prompts)) + self.how.max_new_tokens
         num_slots = -(-longest // SLOT_STEP) * SLOT_STEP
         if self._batch is None or self._batch.num_slots != num_slots:
