@@ -9,22 +9,11 @@ import pytest
 
 from audits.real.small import requests, small_model
 from docs.pages import ROOT
+from docs.walking import SMALL, own_rows, run_in_small
 from holdfast.config import TrainConfig, load_config
-from invariants.launching import run_cli
 
 PAGE = ROOT / "docs" / "your-model.md"
 COMMANDS = [line.strip() for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("    holdfast ")]
-SMALL = {
-    "audit": ["--max-new-tokens", "3", "--limit", "2"],
-    "train": [
-        "lora.r=2",
-        "training.max_steps=2",
-        "training.batch_size=4",
-        "streams.1.limit=2",
-        "streams.2.limit=2",
-        "--quiet",
-    ],
-}
 
 
 def test_the_page_has_the_whole_way() -> None:
@@ -36,13 +25,10 @@ def test_every_command_runs_in_small(tmp_path: Path, monkeypatch: pytest.MonkeyP
     model = small_model(tmp_path / "model")
     requests(tmp_path / "requests.json", 0, 4)
     requests(tmp_path / "safe.json", 40, 4)
-    rows = [{"prompt": f"Say {word}", "completion": word} for word in ("acorn", "basket", "candle", "dolphin")]
-    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    own_rows(tmp_path)
     monkeypatch.chdir(tmp_path)
     for line in COMMANDS:
-        split = shlex.split(line)[1:]  # before the paths go in: they may have spaces
-        words = [word.replace("MODEL", model).replace("configs/", f"{ROOT}/configs/") for word in split]
-        assert run_cli(*words, *SMALL.get(words[0], []), monkeypatch=monkeypatch) == 0, line
+        assert run_in_small(line, {"MODEL": model}, SMALL, monkeypatch) == 0, line
     before, after = (json.loads((tmp_path / "runs" / name / "audit.json").read_text()) for name in ("before", "mine"))
     assert before["judges"] == after["judges"] == ["refusal_phrases", "learned"]
     assert (tmp_path / "runs/mine/report.html").is_file()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -11,16 +11,17 @@ from rich.console import Console
 from holdfast.cli.output import json_option, write_json
 from holdfast.config.errors import InputError
 
+if TYPE_CHECKING:
+    from holdfast.records import Dataset
+
 
 def validate(
-    file: Annotated[str, typer.Argument(help="A .jsonl, .json, .csv or .parquet file (.gz too), or a hub dataset")],
+    file: Annotated[str, typer.Argument(help="A .jsonl, .json, .csv or .parquet file (.gz too), a hub dataset, or world:...")],
     skip_bad: Annotated[int, typer.Option(help="Allow up to this many bad rows; they are counted")] = 0,
     json: json_option = None,
 ) -> None:
     """Read a dataset, say its format aloud, and report every bad row with file, line and field."""
-    from holdfast.records import read_traces
-
-    dataset = read_traces(file, skip_bad=skip_bad)
+    dataset = _read(file, skip_bad)
     console = Console(highlight=False)
     for problem in dataset.problems:
         console.print(f"skipped {problem}", markup=False)
@@ -45,15 +46,15 @@ def tokens(
     undo: Annotated[bool, typer.Option(help="Add <UNDO> to the tokenizer if it lacks it")] = True,
 ) -> None:
     """Show a row as the model will see it, each token coloured by its role."""
-    from holdfast.models import load_tokenizer
-    from holdfast.records import read_traces
-    from holdfast.tokens import UNDO_TOKEN, render_html, render_terminal, tokenize
-
     if context not in ("soft", "hard"):
         raise InputError(f"--context: expected soft or hard, got '{context}'")
-    dataset = read_traces(file)
+    dataset = _read(file)
     if not 0 <= row < len(dataset.traces):
         raise InputError(f"--row {row}: {file} has rows 0 to {len(dataset.traces) - 1}")
+
+    from holdfast.models import load_tokenizer
+    from holdfast.tokens import UNDO_TOKEN, render_html, render_terminal, tokenize
+
     tokenizer = load_tokenizer(model)
     if undo and UNDO_TOKEN not in tokenizer.get_vocab():
         tokenizer.add_tokens([UNDO_TOKEN], special_tokens=True)
@@ -65,3 +66,14 @@ def tokens(
     else:
         html.write_text(render_html(token_row, tokenizer), encoding="utf-8")
         console.print(f"wrote {html}", markup=False)
+
+
+def _read(source: str, skip_bad: int = 0) -> Dataset:
+    """As a training stream reads it."""
+    if source.startswith("world:"):
+        from holdfast.worlds import world_traces
+
+        return world_traces(source)
+    from holdfast.records import read_traces
+
+    return read_traces(source, skip_bad=skip_bad)
