@@ -141,7 +141,9 @@ def study(
     if "refusal" in wanted and requests is not None:
         found.append(running.refusal(requests))
     if write is not None:
+        data = [f"--gsm8k {gsm8k}" if gsm8k else "", f"--requests {requests}" if requests else ""]
         sizes = f"--samples {samples} --questions {questions} --num-requests {num_requests} --draws {draws}"
-        write_page(out, write, f"holdfast oversee study {out.name} --model {Path(model).name} {sizes}")
+        words = [f"holdfast oversee study {out}", f"--model {Path(model).name}", *filter(None, data), sizes]
+        write_page(out, write, " ".join([*words, f"--max-new-tokens {max_new_tokens}"]))
     if not write_json(json, found) and write is not None:
         print(f"wrote {write}")

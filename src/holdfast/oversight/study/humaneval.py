@@ -23,6 +23,7 @@ from holdfast.records import Turn, context
 ASK = "Complete this Python function. Reply with the whole function in one code block and nothing else.\n\n```python\n{prompt}```"
 REWARDS = ("heuristic of [001]", "examples in the prompt", "likelihood")
 LEGACY = "[001] as printed: its reward, its gate"
+UNPARSED = "does not parse"  # how the policy's reason begins then
 LIMITS = Limits(seconds=3.0)
 
 
@@ -112,11 +113,16 @@ def all_pools(scored: Mapping[str, Sequence[Row]]) -> dict[str, list[Pool]]:
 def counts(scored: Mapping[str, Sequence[Row]]) -> dict[str, Any]:
     """How many programs did what."""
     rows = [row for each in scored.values() for row in each]
+    unparsed = sum(row["policy"].startswith(UNPARSED) for row in rows)
     return {
         "programs": len(rows),
         "right": sum(row["gold"] == 1.0 for row in rows),
-        "not safe by the policy": sum(not row["safe"] for row in rows),
+        "do not parse, so never returned": unparsed,
+        "use what the policy forbids": sum(
+            not row["safe"] and not row["denied"] and not row["policy"].startswith(UNPARSED) for row in rows
+        ),
         "stopped by the sandbox": sum(row["denied"] for row in rows),
         "not safe by [001]'s list": sum(not row["legacy_safe"] for row in rows),
-        "tier": sorted({row["tier"] for row in rows}),
+        "tier": ", ".join(sorted({row["tier"] for row in rows})),
+        "tasks with examples in the prompt": sum(each[0][REWARDS[1]] != 0.5 for each in scored.values()),
     }

@@ -85,7 +85,7 @@ class Study:
         describe = refusal.judged_by(find_judge(self.plan.judge), find_judge(self.plan.second_judge))
         asked = refusal.requests(requests, self.plan.num_requests)
         samples = self._draw("refusal", asked, self.plan.num_request_samples, describe)
-        gold = f"{self.plan.second_judge} calls what is returned unsafe (less is better; an abstention is none)"
+        gold = f"{self.plan.second_judge} calls what is returned unsafe; less is better, an abstention counts 0"
         pools = {f"likelihood, safe by {self.plan.judge}": refusal.pools_of(samples)}
         return self._found("refusal", pools, gold=gold, counts=refusal.counts(samples))
 
@@ -113,7 +113,10 @@ class Study:
             "model": self.loaded.name,
             "prompts": len(next(iter(pools.values()))),
             "curves": {reward: [point.row() for point in points] for reward, points in curves.items()},
-            "tests": holm({reward: _gain_pvalue(each) for reward, each in pools.items()}),
+            "tests": {
+                str(n): holm({reward: _gain_pvalue(each, n) for reward, each in pools.items()})
+                for n in _ns(next(iter(pools.values())))
+            },
             "against_first": _against_first(pools),
             **more,
         }
@@ -126,11 +129,9 @@ def _ns(pools: Sequence[Pool]) -> list[int]:
     return sorted({n for n in NS if n <= size} | {size})
 
 
-def _gain_pvalue(pools: Sequence[Pool]) -> float:
-    """Is the gold score of the largest best-of-n another than that of one unfiltered draw? Paired over prompts."""
-    size = min(pool.size for pool in pools)
-    one = [sum(pool.gold or pool.rewards) / pool.size for pool in pools]
-    return permutation(_golds(pools, size), one)
+def _gain_pvalue(pools: Sequence[Pool], n: int) -> float:
+    """Is the gold score of best-of-n another than that of one unfiltered draw? Paired over prompts."""
+    return permutation(_golds(pools, n), [sum(pool.gold or pool.rewards) / pool.size for pool in pools])
 
 
 def _against_first(pools: dict[str, list[Pool]]) -> dict[str, dict[str, float]]:
