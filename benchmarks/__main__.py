@@ -13,7 +13,7 @@ import torch
 import transformers
 from rich.console import Console
 
-from benchmarks import head_loss, own_python, page, train_step
+from benchmarks import head_loss, own_python, page, train_step, undo_decoding
 from benchmarks.ledger import RESULTS, committed, finish, provenance, write
 from holdfast.audits.scale import Scale
 
@@ -26,13 +26,20 @@ def measure(rounds: int, console: Console) -> dict[str, Any]:
     seconds = train_step.measure(rounds=rounds)
     steps = train_step.ratios(seconds)
     console.print(train_step.table(steps, seconds))
+    undo = undo_decoding.measure(undo_decoding.small_model(), rounds=rounds + 1)
+    console.print(undo_decoding.table(undo))
     own = own_python.measure(Scale())
     machine = {
         "cpu": f"{platform.processor() or platform.machine()}, one thread",
         "torch": torch.__version__,
         "transformers": transformers.__version__,
     }
-    ratios = [*steps, {name: own[name] for name in ("ratio", "measured", "goal")}, *head_ratios(heads)]
+    ratios = [
+        *steps,
+        *undo_decoding.ratios(undo),
+        {name: own[name] for name in ("ratio", "measured", "goal")},
+        *head_ratios(heads),
+    ]
     return {**provenance(), "machine": machine, "ratios": ratios, "heads": heads, "own_python": own["longest"]}
 
 
