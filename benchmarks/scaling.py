@@ -12,7 +12,7 @@ from typing import Any
 TOKENS = 8192  # of a micro-batch on one GPU
 GPU_BYTES = 0.85 * 141e9  # of an H200 that may be planned with
 MOST_TOKENS = 512 * 1024  # of a global batch; above it, tensor parallelism takes the place of more rows
-CHUNK_BYTES = 900 * 2**20  # float32 logits of one model in a chunk
+CHUNK_BYTES = 640 * 2**20  # float32 logits of one model in a chunk
 ASSUMED_BODY = 0.6  # of the rate of plain products, until a whole step is measured
 
 FORMULAS = f"""P parameters, L layers, width H, vocabulary V, T tokens, G GPUs:

@@ -53,7 +53,7 @@ def gradients(loss: Tensor, head: Head) -> tuple[Tensor, Tensor]:
 
 def mixed(stats: TokenStats) -> Tensor:
     """A loss that leans on every statistic, differently for every token."""
-    lean = torch.linspace(0.5, 1.5, len(stats.logp), dtype=stats.logp.dtype)
+    lean = torch.linspace(0.5, 1.5, len(stats.logp), dtype=stats.logp.dtype, device=stats.logp.device)
     present = [value for name in SMOOTH if (value := getattr(stats, name)) is not None]
     return sum((k + 1) * (lean**k * value.sin()).sum() for k, value in enumerate(present))
 

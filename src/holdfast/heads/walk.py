@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -15,14 +16,12 @@ from holdfast.heads.stats import TokenStats
 from holdfast.heads.want import Want
 
 CHUNK_BYTES = {"cpu": 64 * 2**20}
-CHUNK_BYTES_ELSEWHERE = 900 * 2**20
+CHUNK_BYTES_ELSEWHERE = 640 * 2**20
 """Logits of one model in a chunk. All arrays of a chunk together take this once for sft, two or three times with an
 anchor; plain torch on a GPU once more.
 
 On a CPU fresh pages cost as much as arithmetic; on a GPU a product of fewer than about 1,000 rows is slow.
 """
-
-TILE_ROWS, MOST_ROWS = 128, 2048  # of a product on a GPU: chunks are whole tiles; more rows make it no faster
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +75,8 @@ def chunk_size(num_rows: int, policy: Source, chunk_tokens: int | None) -> int:
     if chunk_tokens is None:
         budget = CHUNK_BYTES.get(policy.device.type, CHUNK_BYTES_ELSEWHERE)
         chunk_tokens = max(1, budget // (policy.num_vocab * policy.dtype.itemsize))
-        if policy.device.type != "cpu" and chunk_tokens > TILE_ROWS:
-            chunk_tokens = min(chunk_tokens - chunk_tokens % TILE_ROWS, MOST_ROWS)
-            return min(chunk_tokens, -(-_even(num_rows, chunk_tokens) // TILE_ROWS) * TILE_ROWS)
+        if policy.device.type != "cpu":
+            chunk_tokens = 2 ** int(math.log2(chunk_tokens))  # whole tiles of a product
     assert chunk_tokens >= 1
-    return _even(num_rows, chunk_tokens)
-
-
-def _even(num_rows: int, most: int) -> int:
-    """Rows of each of the fewest chunks that have no more than so many."""
-    return -(-num_rows // -(-num_rows // most))
+    num_chunks = -(-num_rows // chunk_tokens)
+    return -(-num_rows // num_chunks)
