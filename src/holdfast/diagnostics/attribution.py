@@ -112,9 +112,9 @@ def attribute(
 
 
 def _forward(model: Any, rows: Sequence[AttributionRow], anchor: Any, old: Any, pad_id: int) -> Tokens:
-    batch = pad([row.row for row in rows], pad_id).to(model.device)
-    table = target_table(batch, [0] * len(rows))
-    inputs = model_inputs(batch.model_inputs())
+    batch = pad([row.row for row in rows], pad_id)
+    table = {name: column.to(model.device) for name, column in target_table(batch, [0] * len(rows)).items()}
+    inputs = model_inputs(batch.to(model.device).model_inputs())
     width = batch.ids.shape[1]
     logits = model(**inputs).logits.flatten(0, 1)[table["index"]]
     reference = None
