@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 import torch
 
 from generation.undo_models import small_llama
+from holdfast.config import InputError
 from holdfast.config.safety_gap import SafetyGapConfig
 from holdfast.config.training import LoraSettings
 from holdfast.diagnostics.safety_gap import Arm, ArmResult, arms, identities, safety_gap
@@ -17,11 +19,11 @@ from holdfast.diagnostics.safety_gap_behaviour import Behaviour
 from holdfast.diagnostics.safety_gap_identity import gradient_identity
 from holdfast.diagnostics.safety_gap_page import section, write_section
 from holdfast.diagnostics.safety_gap_probe import Readings, make_probes, read
-from holdfast.diagnostics.safety_gap_task import GapTask
-from holdfast.diagnostics.safety_gap_verdict import Study
+from holdfast.diagnostics.safety_gap_task import GapTask, right_by
+from holdfast.diagnostics.safety_gap_verdict import Study, gain
 from holdfast.generation.undo_use import UndoUse
 from holdfast.models import LoadedModel, add_tokens, load
-from holdfast.records import Role
+from holdfast.records import Role, Trace, answer, context
 from holdfast.tokens import TokenRow, stack_context
 from invariants.launching import run_cli
 
@@ -108,11 +110,14 @@ def distribution(loaded: LoadedModel, ids: list[int]) -> torch.Tensor:
         return loaded.model(torch.tensor([ids]), use_cache=False).logits[0, -1].softmax(-1)
 
 
-def result(objective: str, seed: int, *readings: tuple[float, ...], context: str = "soft", **counts: int) -> ArmResult:
+def result(
+    objective: str, seed: int, *readings: tuple[float, ...], context: str = "soft", init: str = "mean", **counts: int
+) -> ArmResult:
     curve = {10 * number: Readings(*reading) for number, reading in enumerate(readings)}
     use = UndoUse(answers=100, answers_with_error=counts.pop("with_error", 0))
-    behaviour = Behaviour(100, counts.pop("corrected", 100), 90, 95, 90, use)
-    return ArmResult(Arm(objective, context, "mean", seed), curve, behaviour, 0.2)
+    hits = (True,) * 95 + (False,) * 5
+    behaviour = Behaviour(100, counts.pop("corrected", 100), 90, hits, 90, use)
+    return ArmResult(Arm(objective, context, init, seed), curve, behaviour, 0.2)
 
 
 START = (-6.0, 0.05, 0.0, 0.1)
@@ -147,10 +152,64 @@ def test_goals_by_hand() -> None:
 
 
 def test_undo_must_not_fall_behind_plain_training() -> None:
-    both = Study([*study((-2, 0.12, 1, 1), (-6, 0.054, 1, 1)).results, result("plain", 0, START, START, START)])
+    plain = [result("plain", seed, START, START, START) for seed in (0, 1, 2)]
+    both = Study([*study((-2, 0.12, 1, 1), (-6, 0.054, 1, 1)).results, *plain])
     assert both.goals()[-1].met, "95 of 100 each"
-    behind = [replace(each, behaviour=replace(each.behaviour, right=94)) for each in both.results[:-1]]
-    assert not Study([*behind, both.results[-1]]).goals()[-1].met
+    fewer = (True,) * 94 + (False,) * 6
+    behind = [replace(each, behaviour=replace(each.behaviour, hits=fewer)) for each in both.results[:-3]]
+    assert not Study([*behind, *plain]).goals()[-1].met
+
+
+def test_a_gain_is_counted_request_by_request() -> None:
+    """Of 100 requests 10 are won and 4 lost, in both seeds: 6 points; the spread of one gap is sqrt(.14 - .06^2)."""
+    ours, theirs = [True] * 10 + [False] * 4 + [True] * 86, [False] * 10 + [True] * 4 + [True] * 86
+    found = gain([ours, ours], [theirs, theirs])
+    error = math.sqrt((0.14 - 0.06**2) / 100)
+    assert found.difference.value == pytest.approx(0.06)
+    assert found.difference.low == pytest.approx(0.06 - 1.96 * error, abs=0.01)
+    assert found.visible == pytest.approx(2.8 * error, rel=0.05), "two seeds on the same requests are no more requests"
+    assert found.met
+
+
+def test_one_objective_alone_has_curves_but_no_verdicts(task: GapTask) -> None:
+    alone = Study(
+        [result("masked_sft", seed, START, START, init=init) for seed in (0, 1) for init in ("mean", "mixed")]
+    )
+    assert alone.verdicts() == alone.goals() == []
+    text = section(task.config, "cmd", alone, {})
+    assert "masked_sft" in text
+    assert ": sft" not in text
+    assert "| masked_sft | mixed | 0.000 [0.000, 0.000] |" in text
+
+
+def test_requests_that_were_trained_on_or_chosen_on_are_not_asked(task: GapTask) -> None:
+    same = task.config.model_copy(update={"test": task.config.train, "num_test": 30})
+    trained_on = {row.prompt for row in GapTask(same).train}
+    assert len(GapTask(same).test) == 6
+    assert not any(row.prompt in trained_on for row in GapTask(same).test)
+    with pytest.raises(InputError, match="no row is left"):
+        GapTask(same.model_copy(update={"num_test": 24})).test  # noqa: B018
+    later = GapTask(task.config.model_copy(update={"skip_test": 2, "num_test": 4}))
+    assert later.test == task.test[2:]
+
+
+def test_copies_of_an_answer_have_errors_of_their_own(tiny: LoadedModel, task: GapTask) -> None:
+    settings = task.config.traces.model_copy(update={"copies": 3, "clean": 0})
+    made = GapTask(task.config.model_copy(update={"traces": settings})).training_traces(0, tiny)
+    assert len(made.traces) == 3 * len(task.train)
+    first, second, third = (made.traces[at :: len(task.train)] for at in range(3))
+    assert first[0].turns[-1].visible == first[1].turns[-1].visible == first[2].turns[-1].visible
+    assert len({trace.turns[-1] for trace in (*first, *second, *third)}) > 6
+
+
+def test_a_product_is_right_when_its_last_attempt_is() -> None:
+    right = right_by("world:arithmetic/plain/2x1")
+    row = Trace((context("user", "x0:3 x1:2 m2 y0:4 n1"), answer("a0.0:12 a0.1:10 stop")))
+    assert right(row, "a0.0:12 a0.1:10 stop")
+    assert right(row, "a0.0:11 a0.1:10 check a0.0:12 again b0.0:12 b0.1:10 stop")
+    assert not right(row, "a0.0:11 a0.1:10 stop")
+    assert not right(row, "a0.0:12 a0.1:10")
+    assert not right(row, "stop")
 
 
 def test_arms_compare_initialisations_in_the_first_context_only() -> None:
@@ -181,7 +240,7 @@ def test_a_small_study_runs_resumes_and_writes_its_page(task: GapTask, tmp_path:
     text = page.read_text(encoding="utf-8")
     assert "## second" in text
     assert "## first" not in text
-    assert "The smallest difference" in text
+    assert "smallest that would be seen" in text
 
 
 def test_wrong_settings_end_in_one_line(

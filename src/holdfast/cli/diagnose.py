@@ -11,6 +11,7 @@ from holdfast.cli import (
     diagnose_safety_gap,
     diagnose_theory,
     diagnose_undo_costs,
+    diagnose_wrong_start,
 )
 
 app = typer.Typer(no_args_is_help=True, help="Calibration of decisions, gradients by role, and more.")
@@ -20,6 +21,7 @@ app.command("decisions")(diagnose_decisions.decisions)
 app.command("safety-gap")(diagnose_safety_gap.safety_gap)
 app.command("theory")(diagnose_theory.theory)
 app.command("undo-costs")(diagnose_undo_costs.undo_costs)
+app.command("wrong-start")(diagnose_wrong_start.wrong_start)
 
 
 @app.callback()

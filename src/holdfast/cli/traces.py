@@ -43,7 +43,9 @@ def make(
     ],
     out: Annotated[Path, typer.Argument(help="A .jsonl file to write")],
     builder: Annotated[BuilderName, typer.Option(help="Where the errors come from")] = BuilderName.perturb,
-    model: Annotated[str | None, typer.Option(help="align samples from it; random draws from its vocabulary")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="align samples from it; random and perturb keep to its words")
+    ] = None,
     errors: Annotated[str, typer.Option(help="Errors per answer, MIN-MAX")] = "1-2",
     length: Annotated[str, typer.Option(help="Words per error, MIN-MAX")] = "1-3",
     clean: Annotated[float, typer.Option(help="Share of answers left without an error")] = 0.2,
@@ -77,7 +79,7 @@ def make(
 def _builder(
     name: BuilderName, rows: Sequence[Trace], model: str | None, starts: str | None, temperature: float, seed: int
 ) -> Builder:
-    """Only ``align`` needs the model itself, only ``random`` its vocabulary."""
+    """Only ``align`` needs the model itself."""
     from transformers.utils import logging as transformers_logging
 
     from holdfast.models import load, load_tokenizer
@@ -88,7 +90,7 @@ def _builder(
         return choose_builder(
             name.value,
             rows,
-            tokenizer=load_tokenizer(model) if model and name is BuilderName.random else None,
+            tokenizer=load_tokenizer(model) if model and name in (BuilderName.random, BuilderName.perturb) else None,
             model=load(model) if model and name is BuilderName.align else None,
             starts=starts,
             temperature=temperature,

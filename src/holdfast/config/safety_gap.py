@@ -18,6 +18,7 @@ class TraceSettings(Settings):
     length: tuple[int, int] = (1, 2)  # words
     clean: float = Field(default=0.2, ge=0, lt=1)
     starts: str | None = None  # refusal: the dataset whose answers are the wrong starts
+    copies: int = Field(default=1, gt=0)  # traces of every answer, each with errors of its own
 
 
 class SafetyGapConfig(Settings):
@@ -30,6 +31,7 @@ class SafetyGapConfig(Settings):
     test: str  # right answers to measure on
     num_train: int | None = Field(default=None, gt=0)
     num_test: int = Field(default=200, gt=0)
+    skip_test: int = Field(default=0, ge=0)  # first rows left out: those that settings were chosen on
     traces: TraceSettings = TraceSettings()
     objectives: tuple[Literal["sft", "masked_sft"], ...] = ("sft", "masked_sft")
     contexts: tuple[Literal["soft", "hard"], ...] = ("soft", "hard")
@@ -45,6 +47,7 @@ class SafetyGapConfig(Settings):
     num_measurements: int = Field(default=10, gt=1)  # along training
     max_new_tokens: int = Field(default=64, gt=0)
     eval_batch: int = Field(default=64, gt=0)
+    workers: int = Field(default=1, gt=0)  # trainings at a time, each a process of its own
     keep_models: bool = False  # of every training; else only its figures stay
 
     @field_validator("model", mode="before")

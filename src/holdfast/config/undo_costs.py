@@ -24,6 +24,7 @@ class UndoCostsConfig(Settings):
     costs: tuple[float, ...] = (0.0, 0.02, 0.1, 0.3)
     context: Literal["soft", "hard"] = "soft"
     seeds: tuple[int, ...] = (0,)
+    workers: int = Field(default=1, gt=0)  # trainings at a time, each a process of its own
     rl: GrpoSettings
 
     @field_validator("model", mode="before")

@@ -9,9 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +19,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from holdfast.config import TrainConfig, dump_config
 from holdfast.config.decision_study import DecisionStudyConfig, PhaseSettings
 from holdfast.config.rl import ArithmeticPrompts, RlConfig
+from holdfast.diagnostics.pool import work_through
 from holdfast.diagnostics.rl_tasks import arithmetic_task
 from holdfast.records import Trace, atomic_text, context, write_traces
 from holdfast.tokens import prompt_ids
@@ -77,23 +76,10 @@ def run_study(config: DecisionStudyConfig, *, on_job: Callable[[Job, int, int], 
 def _work_through(jobs: Sequence[Job], workers: int) -> Iterator[Job]:
     missing = [job for job in jobs if not job.done]
     yield from (job for job in jobs if job.done)
-    if workers == 1:
-        for job in missing:
-            run_job(job)
-            yield job
-        return
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        yield from pool.map(run_job_alone, missing)
+    yield from work_through(run_job, missing, workers)
 
 
-def run_job_alone(job: Job) -> Job:
-    """In a worker process: one thread."""
-    torch.set_num_threads(1)
-    run_job(job)
-    return job
-
-
-def run_job(job: Job) -> None:
+def run_job(job: Job) -> Job:
     """Train (or load) one model and write its responses."""
     job.folder.mkdir(parents=True, exist_ok=True)
     began = time.perf_counter()
@@ -105,6 +91,7 @@ def run_job(job: Job) -> None:
         file.write(json.dumps(clock) + "\n")
     with atomic_text(job.folder / ROLLOUTS) as file:
         file.write("".join(json.dumps(row) + "\n" for row in rows))
+    return job
 
 
 def world_of(config: DecisionStudyConfig) -> ArithmeticWorld:

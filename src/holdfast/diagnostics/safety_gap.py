@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from transformers import TrainerCallback
 
 from holdfast.config import TrainConfig
 from holdfast.config.safety_gap import SafetyGapConfig
+from holdfast.diagnostics.pool import work_through
 from holdfast.diagnostics.safety_gap_behaviour import Behaviour, behave, behave_plainly
 from holdfast.diagnostics.safety_gap_identity import Identity, gradient_identity
 from holdfast.diagnostics.safety_gap_probe import Probe, Readings, make_probes, read
@@ -73,22 +75,27 @@ def arms(config: SafetyGapConfig) -> Iterator[Arm]:
 
 def safety_gap(config: SafetyGapConfig, *, on_progress: Callable[[int, int], None] | None = None) -> list[ArmResult]:
     """Run what is missing of a study. Every finished training leaves a file, so that the same command goes on."""
-    task, folder = GapTask(config), Path(config.run) / "arms"
-    folder.mkdir(parents=True, exist_ok=True)
-    planned, results = list(arms(config)), []
-    for number, arm in enumerate(planned):
-        path = folder / f"{arm.key}.json"
-        if path.is_file():
-            results.append(ArmResult.of_row(json.loads(path.read_text(encoding="utf-8"))))
-        else:
-            results.append(run_arm(task, arm))
-            with atomic_text(path) as file:
-                json.dump(results[-1].row(), file, indent=1)
-            if not config.keep_models:
-                shutil.rmtree(_work_folder(config, arm))
+    planned = list(arms(config))
+    missing = [arm for arm in planned if not _figures(config, arm).is_file()]
+    finished = len(planned) - len(missing)
+    for number, _ in enumerate(work_through(partial(_finish, config), missing, config.workers), start=finished + 1):
         if on_progress is not None:
-            on_progress(number + 1, len(planned))
-    return results
+            on_progress(number, len(planned))
+    return [ArmResult.of_row(json.loads(_figures(config, arm).read_text(encoding="utf-8"))) for arm in planned]
+
+
+def _figures(config: SafetyGapConfig, arm: Arm) -> Path:
+    return Path(config.run) / "arms" / f"{arm.key}.json"
+
+
+def _finish(config: SafetyGapConfig, arm: Arm) -> None:
+    """One training; its figures are on disk when this returns."""
+    result, path = run_arm(GapTask(config), arm), _figures(config, arm)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_text(path) as file:
+        json.dump(result.row(), file, indent=1)
+    if not config.keep_models:
+        shutil.rmtree(_work_folder(config, arm))
 
 
 def run_arm(task: GapTask, arm: Arm) -> ArmResult:

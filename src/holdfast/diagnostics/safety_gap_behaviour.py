@@ -24,14 +24,19 @@ class Behaviour:
     num: int
     corrected: int  # the forced error was taken back and what stands in its place is right
     recovered: int  # and the whole answer is right
-    right: int  # answers that nothing was forced on
+    hits: tuple[bool, ...]  # request by request: is the answer right that nothing was forced on?
     sampled_right: int
     sampled: UndoUse
 
     @classmethod
     def of_row(cls, row: dict[str, Any]) -> Behaviour:
         """Back from JSON."""
-        return cls(**{**row, "sampled": UndoUse(**row["sampled"])})
+        return cls(**{**row, "hits": tuple(row["hits"]), "sampled": UndoUse(**row["sampled"])})
+
+    @property
+    def right(self) -> int:
+        """Answers that nothing was forced on."""
+        return sum(self.hits)
 
 
 def behave(model: LoadedModel, probes: Sequence[Probe], task: GapTask, context: str, *, seed: int) -> Behaviour:
@@ -51,9 +56,9 @@ def behave(model: LoadedModel, probes: Sequence[Probe], task: GapTask, context: 
     return Behaviour(
         num=len(asked),
         corrected=sum(_corrected(each, probe) for each, probe in zip(forced, probes, strict=True)),
-        recovered=_num_right(forced, asked, task),
-        right=_num_right(greedy, asked, task),
-        sampled_right=_num_right(sampled, asked, task),
+        recovered=sum(_hits(forced, asked, task)),
+        hits=_hits(greedy, asked, task),
+        sampled_right=sum(_hits(sampled, asked, task)),
         sampled=total(uses),
     )
 
@@ -70,7 +75,7 @@ def behave_plainly(model: LoadedModel, probes: Sequence[Probe], task: GapTask, *
     uses = (
         undo_use(each.token_ids, probe.right[:-1], probe.undo_id) for each, probe in zip(sampled, probes, strict=True)
     )
-    return Behaviour(len(asked), 0, 0, _num_right(greedy, asked, task), _num_right(sampled, asked, task), total(uses))
+    return Behaviour(len(asked), 0, 0, _hits(greedy, asked, task), sum(_hits(sampled, asked, task)), total(uses))
 
 
 def _asked(probes: Sequence[Probe], task: GapTask) -> list[Trace]:
@@ -78,8 +83,8 @@ def _asked(probes: Sequence[Probe], task: GapTask) -> list[Trace]:
     return [task.test[probe.row.source] for probe in probes]
 
 
-def _num_right(answers: Sequence[Completion], asked: Sequence[Trace], task: GapTask) -> int:
-    return sum(task.right(row, each.text) for row, each in zip(asked, answers, strict=True))
+def _hits(answers: Sequence[Completion], asked: Sequence[Trace], task: GapTask) -> tuple[bool, ...]:
+    return tuple(task.right(row, each.text) for row, each in zip(asked, answers, strict=True))
 
 
 def _corrected(answer: Completion, probe: Probe) -> bool:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from holdfast.config.safety_gap import SafetyGapConfig
 from holdfast.diagnostics.estimates import Estimate
-from holdfast.diagnostics.safety_gap_behaviour import Behaviour
 from holdfast.diagnostics.safety_gap_identity import Identity
-from holdfast.diagnostics.safety_gap_verdict import ARMS, CLAIMS, Study, corrected, right, with_error
+from holdfast.diagnostics.safety_gap_verdict import CLAIMS, Goal, Study, Verdict, corrected, right, with_error
 from holdfast.records import atomic_text
 
 CURVES = {
@@ -40,22 +38,21 @@ def section(config: SafetyGapConfig, command: str, study: Study, identities: dic
     seeds = ", ".join(map(str, config.seeds))
     traces = config.traces
     first = study.results[0]
+    skipped = f", the first {config.skip_test} of `{config.test}` left out" if config.skip_test else ""
     parts = [
         f"## {config.title}",
         f"Written by `{command}`. {config.model.name}, {config.steps} steps of {config.batch_size} rows, learning rate"
         f" {config.lr:g}, seeds {seeds}. Traces: {traces.builder}, errors per answer {_between(traces.errors)}, words per error"
         f" {_between(traces.length)}, {traces.clean:.0%} clean; an error stands at"
-        f" {first.error_rate:.1%} of the places where one could. Measured on {first.behaviour.num} held-out requests."
+        f" {first.error_rate:.1%} of the places where one could. Measured on {first.behaviour.num} held-out requests{skipped}."
         " Bands are least and greatest seed; intervals are 95 % (Wilson, seeds pooled).",
         "### Parts (a) and (b): identities of gradients\n\n" + _identities(identities),
         *(f"### Part (c), {context} context\n\n" + _curves(study, context) for context in study.contexts),
-        "### Verdicts\n\n" + _verdicts(study),
         "### At the end of training\n\n" + _behaviour(study),
-        "### Goals\n\n"
-        + table(
-            ("wanted", "measured", "met"), ((g.wanted, g.measured, "yes" if g.met else "**no**") for g in study.goals())
-        ),
     ]
+    if verdicts := study.verdicts():
+        parts.insert(-1, "### Verdicts\n\n" + _verdicts(verdicts))
+        parts.append("### Goals\n\n" + _goals(study.goals()))
     if len(study.inits) > 1:
         parts.append("### How the row of `<UNDO>` begins\n\n" + _inits(study))
     return "\n\n".join(parts) + "\n"
@@ -106,22 +103,27 @@ def _identities(identities: dict[str, Identity]) -> str:
     return table(header, rows)
 
 
-def _verdicts(study: Study) -> str:
-    rows = ((CLAIMS[verdict.curve], verdict.context, verdict.sentence) for verdict in study.verdicts())
+def _verdicts(verdicts: Sequence[Verdict]) -> str:
+    rows = ((CLAIMS[verdict.curve], verdict.context, verdict.sentence) for verdict in verdicts)
     return table(("claim", "context", "verdict"), rows)
 
 
+def _goals(goals: Sequence[Goal]) -> str:
+    rows = ((goal.wanted, goal.measured, "yes" if goal.met else "**no**") for goal in goals)
+    return table(("wanted", "measured", "met"), rows)
+
+
 def _curves(study: Study, context: str) -> str:
-    header = ["step", *(f"{title}: {arm}" for title in CURVES.values() for arm in ARMS)]
+    header = ["step", *(f"{title}: {arm}" for title in CURVES.values() for arm in study.objectives)]
     rows = []
     for step in study.steps():
-        bands = (study.band(name, step, arm, context) for name in CURVES for arm in ARMS)
+        bands = (study.band(name, step, arm, context) for name in CURVES for arm in study.objectives)
         rows.append([str(step), *(f"{band.mean:.3f} [{band.low:.3f}, {band.high:.3f}]" for band in bands)])
     return table(header, rows)
 
 
 def _behaviour(study: Study) -> str:
-    ways = [(arm, context) for context in study.contexts for arm in ARMS]
+    ways = [(arm, context) for context in study.contexts for arm in study.objectives]
     plain = study.of("plain", "soft")
     ways += [("plain", "soft")] if plain else []
     header = ["", *(f"{arm}, {context}" if arm != "plain" else "plain sft, no errors" for arm, context in ways)]
@@ -131,22 +133,34 @@ def _behaviour(study: Study) -> str:
         cells = ["-" if nothing and arm == "plain" else shown(study.rate(count, arm, context)) for arm, context in ways]
         rows.append([title, *cells])
     counts = table(header, rows)
-    if not plain:
-        return counts
-    seen = smallest_visible([each.behaviour for each in plain])
-    return f"{counts}\n\nThe smallest difference of accuracies that so many answers could have shown: {seen:.1%}."
+    return f"{counts}\n\n{_gains(study)}" if plain else counts
+
+
+def _gains(study: Study) -> str:
+    """What undo is worth: accuracy against plain sft, request by request."""
+    rows = []
+    for context in study.contexts:
+        for arm in study.objectives:
+            gained = study.against_plain(arm, context)
+            rows.append((f"{arm}, {context}", points(gained.difference), f"{100 * gained.visible:.1f}"))
+    about = (
+        "Right answers (greedy) in points above plain sft, on the same requests; intervals by bootstrap over requests."
+    )
+    return f"{about}\n\n{table(('', 'difference', 'smallest that would be seen (80 % power)'), rows)}"
 
 
 def _inits(study: Study) -> str:
-    context, first = study.contexts[0], study.steps()[1]
+    """When undo is learned, and how well in the end. All steps: an early lead may be gone at the next one."""
+    context = study.contexts[0]
     rows = []
-    for init in study.inits:
-        for arm in ARMS:
-            early, late = (study.band("p_undo", step, arm, context, init).mean for step in (first, study.steps()[-1]))
-            rows.append((init, arm, f"{early:.3f}", f"{late:.3f}", shown(study.rate(corrected, arm, context, init))))
-    return table(
-        ("init", "objective", f"p(undo \\| error), step {first}", "at the end", "forced error corrected"), rows
-    )
+    for arm in study.objectives:
+        for init in study.inits:
+            bands = (study.band("p_undo", step, arm, context, init) for step in study.steps()[1:])
+            found = [f"{band.mean:.3f} [{band.low:.3f}, {band.high:.3f}]" for band in bands]
+            rows.append((arm, init, *found, shown(study.rate(corrected, arm, context, init))))
+    steps = (f"step {step}" for step in study.steps()[1:])
+    about = f"p(undo \\| error) along training, {context} context."
+    return f"{about}\n\n{table(('objective', 'init', *steps, 'forced error corrected'), rows)}"
 
 
 def shown(rate: Estimate) -> str:
@@ -154,7 +168,7 @@ def shown(rate: Estimate) -> str:
     return "-" if rate.value is None else f"{rate.value:.1%} [{rate.low:.1%}, {rate.high:.1%}]"
 
 
-def smallest_visible(behaviour: Sequence[Behaviour]) -> float:
-    """The smallest difference of two shares that so many answers would show with 80 % power at 5 %, near one half."""
-    num = sum(each.num for each in behaviour)
-    return (1.96 + 0.84) * math.sqrt(2 * 0.25 / num)
+def points(difference: Estimate) -> str:
+    """A difference of shares in percentage points."""
+    value, low, high = (100 * (each or 0.0) for each in (difference.value, difference.low, difference.high))
+    return f"{value:+.1f} [{low:+.1f}, {high:+.1f}]"

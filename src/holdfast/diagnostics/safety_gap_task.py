@@ -6,11 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from holdfast.config import InputError
 from holdfast.config.safety_gap import SafetyGapConfig
 from holdfast.judging import WorldJudge
 from holdfast.models import LoadedModel
 from holdfast.records import Trace
 from holdfast.traces import TASKS, Budget, Builder, Made, choose_builder, make_traces, read_references
+from holdfast.worlds.arithmetic import ArithmeticWorld
 
 Right = Callable[[Trace, str], bool]
 """(a row with its right answer, an answer given) -> is it right?"""
@@ -29,15 +31,20 @@ class GapTask:
 
     @cached_property
     def test(self) -> list[Trace]:
-        """Right answers to measure on."""
-        return read_references(self.config.test, limit=self.config.num_test)
+        """Right answers to measure on: those of no request that is trained on."""
+        config, trained_on = self.config, {row.prompt for row in self.train}
+        rows = read_references(config.test, limit=config.skip_test + config.num_test)[config.skip_test :]
+        held_out = [row for row in rows if row.prompt not in trained_on]
+        if not held_out:
+            raise InputError(f"{config.test}: no row is left to measure on after skip_test and what is trained on")
+        return held_out
 
     def training_traces(self, seed: int, model: LoadedModel) -> Made:
         """The traces of one seed."""
         settings = self.config.traces
         builder = self._builder(self.train, model, seed)
         budget = Budget(settings.errors, settings.length)
-        return make_traces(self.train, builder, budget=budget, clean=settings.clean, seed=seed)
+        return make_traces(self.train * settings.copies, builder, budget=budget, clean=settings.clean, seed=seed)
 
     def test_traces(self, model: LoadedModel) -> tuple[Trace, ...]:
         """One error in every answer; the same for all seeds. What is plausible is known from the training answers too."""
@@ -62,7 +69,16 @@ def right_by(source: str) -> Right:
     if name in TASKS:
         final = TASKS[name].final
         return lambda row, text: final(text) == final(row.turns[-1].visible)
+    if source.startswith("world:arithmetic/"):
+        return _same_product
     if name == "world":
         judge = WorldJudge()
         return lambda row, text: judge.refuses(row, text) if judge.world.ask(row).forbidden else judge.right(row, text)
     return lambda row, text: text.split() == row.turns[-1].visible.split()
+
+
+def _same_product(row: Trace, text: str) -> bool:
+    """The attempt that the response stops with comes to the right number."""
+    world = ArithmeticWorld()
+    given, right = world.read(text), world.read(row.turns[-1].visible)
+    return given.stopped and given.answers[-1:] == right.answers[-1:]

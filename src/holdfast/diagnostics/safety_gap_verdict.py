@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from holdfast.diagnostics.estimates import Estimate, share
+import numpy as np
+
+from holdfast.diagnostics.estimates import Bootstrap, Estimate, share
 from holdfast.diagnostics.safety_gap import ArmResult
 from holdfast.diagnostics.safety_gap_behaviour import Behaviour
 
@@ -45,6 +47,27 @@ class Goal(NamedTuple):
     met: bool
 
 
+class Gain(NamedTuple):
+    """A difference of two shares, and the smallest one that the test would have found four times of five (at 5 %)."""
+
+    difference: Estimate
+    visible: float
+
+    @property
+    def met(self) -> bool:
+        """Not behind."""
+        return (self.difference.value or 0) >= 0
+
+
+def gain(ours: Sequence[Sequence[bool]], theirs: Sequence[Sequence[bool]]) -> Gain:
+    """[seed][request] hits of two ways on the same requests. Requests are drawn together with all their seeds."""
+    gaps = np.asarray(ours, float) - np.asarray(theirs, float)
+    drawn = Bootstrap.of(gaps.mean(0)[:, None], None, draws=4000, seed=0)
+    values = drawn.sums[:, 0] / gaps.shape[1]
+    interval = drawn.interval(lambda sums: sums[:, 0] / gaps.shape[1]) or (0.0, 0.0)
+    return Gain(Estimate(float(gaps.mean()), *interval), float((1.96 + 0.84) * values.std()))
+
+
 @dataclass(frozen=True)
 class Study:
     """All trainings of a study, with the questions that are asked of them."""
@@ -55,6 +78,11 @@ class Study:
     def contexts(self) -> list[str]:
         """In the order in which they were run."""
         return list(dict.fromkeys(each.arm.context for each in self.results if each.arm.objective != "plain"))
+
+    @property
+    def objectives(self) -> list[str]:
+        """Those of the two that were trained."""
+        return [arm for arm in ARMS if any(each.arm.objective == arm for each in self.results)]
 
     @property
     def init(self) -> str:
@@ -85,8 +113,16 @@ class Study:
         counts = [count(each.behaviour) for each in self.of(*arm)]
         return share(sum(hits for hits, _ in counts), sum(trials for _, trials in counts), None, "none seen")
 
+    def against_plain(self, objective: str, context: str) -> Gain:
+        """Accuracy with undo less that of plain sft, on the same requests, seed by seed."""
+        plain = {each.arm.seed: each.behaviour.hits for each in self.of("plain", "soft")}
+        pairs = [(each.behaviour.hits, plain[each.arm.seed]) for each in self.of(objective, context)]
+        return gain([undo for undo, _ in pairs], [without for _, without in pairs])
+
     def verdicts(self) -> list[Verdict]:
-        """One sentence per curve and context."""
+        """One sentence per curve and context; none where only one objective was trained."""
+        if len(self.objectives) < len(ARMS):
+            return []
         return [
             Verdict(name, context, self._gap(context) if name == "log_p_error" else self._equal(name, context))
             for context in self.contexts
@@ -120,7 +156,9 @@ class Study:
         return f"{'holds' if kept else 'does not hold'}: {where}"
 
     def goals(self) -> list[Goal]:
-        """The goals that were set for the embedded world before any of it was run."""
+        """The goals that were set for the embedded world, and for accuracy, before any of it was run."""
+        if len(self.objectives) < len(ARMS):
+            return []
         found = [goal for context in self.contexts for goal in self._goals_of(context)]
         if {"soft", "hard"} <= set(self.contexts):
             for arm in ARMS:
@@ -148,9 +186,9 @@ class Study:
         wanted = f"{context}: masked_sft writes errors at least 3 x more rarely than sft"
         yield Goal(wanted, f"{errors[0]} against {errors[1]}: {ratio:.1f} x", ratio >= 3)
         if self.of("plain", "soft"):
-            undo, plain = self.rate(right, "masked_sft", context), self.rate(right, "plain", "soft")
+            gained = self.against_plain("masked_sft", context)
             wanted = f"{context}: masked_sft with undo is right at least as often as plain sft on the same answers"
-            yield Goal(wanted, f"{undo} against {plain}", (undo.value or 0) >= (plain.value or 0))
+            yield Goal(wanted, f"{gained.difference}; could have seen {gained.visible:.3f}", gained.met)
 
 
 def corrected(behaviour: Behaviour) -> tuple[int, int]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from holdfast.config.rl import RlConfig
 from holdfast.config.undo_costs import UndoCostsConfig
 from holdfast.diagnostics.estimates import Estimate, share
+from holdfast.diagnostics.pool import work_through
 from holdfast.diagnostics.safety_gap_task import right_by
 from holdfast.generation import UndoDecoding, generate_with_undo
 from holdfast.generation.undo_use import UndoUse, total, undo_use
@@ -40,25 +42,30 @@ class CostResult:
 
 def undo_costs(config: UndoCostsConfig, *, on_progress: Callable[[int, int], None] | None = None) -> list[CostResult]:
     """Run what is missing; every finished run leaves a file."""
-    train, test = (
-        read_references(config.train, limit=config.num_train),
-        read_references(config.test, limit=config.num_test),
-    )
     planned = [(cost, seed) for cost in (None, *config.costs) for seed in config.seeds]
-    results = []
-    for number, (cost, seed) in enumerate(planned):
-        path = Path(config.run) / "costs" / f"{'before' if cost is None else cost}-{seed}.json"
-        if path.is_file():
-            results.append(CostResult.of_row(json.loads(path.read_text(encoding="utf-8"))))
-        else:
-            model = config.model.name if cost is None else str(_refined(config, cost, seed, train))
-            results.append(_measured(config, cost, seed, model, test))
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with atomic_text(path) as file:
-                json.dump(asdict(results[-1]), file)
+    missing = [(cost, seed) for cost, seed in planned if not _figures(config, cost, seed).is_file()]
+    finished = len(planned) - len(missing)
+    for number, _ in enumerate(work_through(partial(_finish, config), missing, config.workers), start=finished + 1):
         if on_progress is not None:
-            on_progress(number + 1, len(planned))
-    return results
+            on_progress(number, len(planned))
+    return [CostResult.of_row(json.loads(_figures(config, *each).read_text(encoding="utf-8"))) for each in planned]
+
+
+def _figures(config: UndoCostsConfig, cost: float | None, seed: int) -> Path:
+    return Path(config.run) / "costs" / f"{'before' if cost is None else cost}-{seed}.json"
+
+
+def _finish(config: UndoCostsConfig, planned: tuple[float | None, int]) -> None:
+    """One run; its figures are on disk when this returns."""
+    cost, seed = planned
+    model = config.model.name
+    if cost is not None:
+        model = str(_refined(config, cost, seed, read_references(config.train, limit=config.num_train)))
+    result = _measured(config, cost, seed, model, read_references(config.test, limit=config.num_test))
+    path = _figures(config, cost, seed)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_text(path) as file:
+        json.dump(asdict(result), file)
 
 
 def _refined(config: UndoCostsConfig, cost: float, seed: int, rows: Sequence[Trace]) -> Path:

@@ -31,11 +31,11 @@ def choose_builder(
     seed: int = 0,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Builder:
-    """``random`` needs a tokenizer, ``align`` a model; ``starts`` names the dataset whose answers are wrong starts."""
+    """``random`` needs a tokenizer, ``perturb`` heeds one, ``align`` needs a model; answers of ``starts`` are wrong starts."""
     references = [Reference(row) for row in rows]
     match name:
         case "perturb":
-            return Perturb(references)
+            return Perturb(references, _sayable_by(tokenizer)) if tokenizer is not None else Perturb(references)
         case "random" if tokenizer is not None:
             return Uniform(tokenizer)
         case "align" if model is not None:
@@ -43,3 +43,8 @@ def choose_builder(
         case "refusal":
             return WrongStart([Reference(row).text for row in read_references(starts)] if starts else BENIGN_STARTS)
     raise InputError(f"--builder {name}: needs --model")
+
+
+def _sayable_by(tokenizer: PreTrainedTokenizerBase) -> Callable[[str], bool]:
+    """Does the vocabulary spell this word without its token for the unknown?"""
+    return lambda word: tokenizer.unk_token_id not in tokenizer(word, add_special_tokens=False)["input_ids"]

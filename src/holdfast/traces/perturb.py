@@ -5,7 +5,9 @@ from __future__ import annotations
 import random
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, lru_cache
+from itertools import chain
 
 from holdfast.traces.errors import PUNCTUATION, Budget, Error, Reference
 
@@ -20,9 +22,13 @@ MAX_ALTERNATIVES = 64
 
 
 class Perturb:
-    """Knows what else could stand in a place: from the place itself, the request, and the other answers of the data."""
+    """Knows what else could stand in a place: from the place itself, the request, and the other answers of the data.
 
-    def __init__(self, references: Sequence[Reference]) -> None:
+    What ``sayable`` refuses is left out: a word that a model has no tokens for is no error that it could write.
+    """
+
+    def __init__(self, references: Sequence[Reference], sayable: Callable[[str], bool] = bool) -> None:
+        self._sayable = cache(sayable)
         slots: dict[tuple[str, str], set[str]] = defaultdict(set)
         for reference in references:
             for before, word, after in _neighbours(reference.words):
@@ -31,7 +37,7 @@ class Perturb:
 
     def places(self, reference: Reference) -> list[int]:
         """Where something plausible but wrong is known."""
-        return [at for at in range(len(reference.words)) if self.alternatives(reference, at)]
+        return [at for at in range(len(reference.words)) if any(True for _ in self._others(reference, at))]
 
     def __call__(self, reference: Reference, budget: Budget, rng: random.Random) -> list[Error]:
         """A wrong word, and perhaps the words that come after the right one."""
@@ -43,10 +49,14 @@ class Perturb:
 
     def alternatives(self, reference: Reference, at: int) -> list[str]:
         """What could stand here instead of the right word, without repetition."""
+        return list(dict.fromkeys(self._others(reference, at)))
+
+    def _others(self, reference: Reference, at: int) -> Iterator[str]:
+        """One by one: whether there is any at all is asked of every place, and shall not cost the whole list."""
         words, word = reference.words, reference.words[at]
         place = (words[at - 1] if at else "", words[at + 1] if at + 1 < len(words) else "")
-        found = [*_numbers(word), *_operators(word), *_names(word, reference), *self._slots.get(place, ())]
-        return [other for other in dict.fromkeys(found) if other != word]
+        found = chain(_numbers(word), _operators(word), _names(word, reference), self._slots.get(place, ()))
+        return (other for other in found if other != word and self._sayable(other))
 
 
 def _neighbours(words: Sequence[str]) -> Iterator[tuple[str, str, str]]:
@@ -81,6 +91,7 @@ def _names(word: str, reference: Reference) -> Iterator[str]:
         yield from (other for other in bare if _shape(other) == shape)
 
 
+@lru_cache(2**16)
 def _shape(word: str) -> str:
     """``Player_ID`` -> ``Aa_A``, ``clips`` -> ``a``."""
     return re.sub(r"(.)\1+", r"\1", re.sub(r"\d", "0", re.sub(r"[^\W\d_A-Z]", "a", re.sub(r"[A-Z]", "A", word))))
