@@ -14,11 +14,15 @@ TOLERANCE = 1.10
 
 
 def provenance() -> dict[str, str]:
-    """When, and by which command."""
+    """When, and by which command; where its results were put is left out."""
+    given = list(sys.argv[1:])
+    if "--json" in given:
+        at = given.index("--json")
+        del given[at : at + 2]
     when = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
     module = Path(sys.argv[0]).stem
     name = "benchmarks" if module == "__main__" else f"benchmarks.{module}"
-    return {"date": when, "command": " ".join(["python -m", name, *sys.argv[1:]])}
+    return {"date": when, "command": " ".join(["python -m", name, *given])}
 
 
 def committed(name: str) -> dict[str, Any] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.config import InputError
@@ -34,9 +34,12 @@ class Encoder:
         added = {token for token, added in tokenizer.added_tokens_decoder.items() if added.content.strip()}
         self.special_ids = frozenset(added | set(tokenizer.all_special_ids)) - {self.undo_id}
         self._remembered = lru_cache(4096)(self._encode)
-        # Byte-level vocabularies simply concatenate; SentencePiece-like ones put a space before every first word.
-        self._concatenates = self.decode(self._ids("a") + self._ids(" b") + self._ids("c")) == "a bc"
         self._endings: dict[str, Ending] = {}
+
+    @cached_property
+    def _concatenates(self) -> bool:
+        """Byte-level vocabularies simply concatenate; SentencePiece-like ones put a space before every first word."""
+        return self.decode(self._ids("a") + self._ids(" b") + self._ids("c")) == "a bc"
 
     def decode(self, ids: list[int]) -> str:
         """Ids -> text, special tokens included."""
