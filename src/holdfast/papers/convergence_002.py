@@ -1,13 +1,18 @@
 """[002] Theorem 4.1: gradient norms along SGD with steps 1/k, on a problem small enough to know the whole gradient.
 
 Set-up: softmax regression on 64 rows over 6 tokens, the anchor a random regression; csft + 0.2 pa as training computes it
-(weights detached), batches of 8; steps 4 / (k + 20): their sum diverges, that of their squares does not. 5 seeds, 20,000 steps.
+(weights detached); 5 seeds, two ways that the theorem allows: batches of 8 with steps 4 / (k + 20), 20,000 of them; all rows
+(no noise) with steps (20 / (k + 20))^0.6 / 2, 10,000 of them. Both sums diverge, those of the squares do not.
 Measured: the squared norm of the whole update direction (what the code follows), and of the gradient of the printed loss with
-its weights differentiated. Rules: 'liminf = 0' holds if the smallest squared norm of the last tenth is below 1e-3 of the first;
-'a stationary point of the printed loss' holds if the printed loss's gradient shrinks as far, too.
+its weights differentiated. Rules, on the run without noise: 'liminf = 0' holds if the smallest squared norm of the last tenth is
+below 1e-3 of the first, in part if the interval contains that bar; 'a stationary point of the printed loss' holds if the printed
+loss's gradient shrinks as far, too. The noisy run is reported beside it.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,7 +24,7 @@ from holdfast.papers.spread import above, below, over_seeds
 from holdfast.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
 
 NUM_SEEDS = 5
-NUM_STEPS = 20_000
+NUM_ROWS = 64
 MEASURE_EVERY = 200
 BETA = 0.5
 PA_WEIGHT = 0.2
@@ -31,8 +36,8 @@ class Problem:
 
     def __init__(self, seed: int) -> None:
         self.generator = torch.Generator().manual_seed(seed)
-        self.inputs = torch.randn(64, 4, generator=self.generator, dtype=torch.float64)
-        self.labels = torch.randint(6, (64,), generator=self.generator)
+        self.inputs = torch.randn(NUM_ROWS, 4, generator=self.generator, dtype=torch.float64)
+        self.labels = torch.randint(6, (NUM_ROWS,), generator=self.generator)
         self.anchor = torch.randn(4, 6, generator=self.generator, dtype=torch.float64)
 
     def followed(self, weights: Tensor, rows: Tensor) -> Tensor:
@@ -58,29 +63,45 @@ def decay(weights: Tensor) -> Tensor:
     return 0.005 * weights.square().sum()
 
 
+class Way(NamedTuple):
+    """Of descending: rows of a step, how many steps, and their sizes."""
+
+    batch: int
+    num_steps: int
+    step: Callable[[int], float]
+
+
+WAYS = {
+    "noisy": Way(8, 20_000, lambda k: 4 / (k + 20)),
+    "whole": Way(NUM_ROWS, 10_000, lambda k: 0.5 * (20 / (k + 20)) ** 0.6),
+}
+
+
 def run(scale: Scale, on_progress: OnProgress) -> Figures:
     """Squared gradient norms along training, seed by seed."""
-    curves = []
+    curves: dict[str, list[dict[str, list[float]]]] = {name: [] for name in WAYS}
     for seed in range(NUM_SEEDS):
-        curves.append(descend(seed))
+        for name, way in WAYS.items():
+            curves[name].append(descend(seed, way))
         on_progress((seed + 1) / NUM_SEEDS)
     return {"curves": curves}
 
 
-def descend(seed: int) -> dict[str, list[float]]:
-    """SGD from the anchor's own weights."""
+def descend(seed: int, way: Way) -> dict[str, list[float]]:
+    """From the anchor's own weights."""
     problem = Problem(seed)
-    everything = torch.arange(64)
+    everything = torch.arange(NUM_ROWS)
     weights = problem.anchor.clone().requires_grad_()
     curve: dict[str, list[float]] = {"followed": [], "printed": []}
-    for step in range(NUM_STEPS):
-        if step % MEASURE_EVERY == 0:
+    for k in range(way.num_steps):
+        if k % MEASURE_EVERY == 0:
             for name, values in curve.items():
                 (gradient,) = torch.autograd.grad(getattr(problem, name)(weights, everything), weights)
-                values.append(float(gradient.square().sum()))
-        rows = torch.randint(64, (8,), generator=problem.generator)
+                values.append(float(f"{gradient.square().sum():.4g}"))
+        drawn = torch.randint(NUM_ROWS, (way.batch,), generator=problem.generator)
+        rows = drawn if way.batch < NUM_ROWS else everything
         (gradient,) = torch.autograd.grad(problem.followed(weights, rows), weights)
-        weights = (weights - 4 / (step + 20) * gradient).detach().requires_grad_()
+        weights = (weights - way.step(k) * gradient).detach().requires_grad_()
     return curve
 
 
@@ -95,16 +116,19 @@ def printed_vanishes(figures: Figures) -> Finding:
 
 
 def _shrinks(figures: Figures, name: str) -> Finding:
-    shares = []
-    for curve in figures["curves"]:
-        values = curve[name]
-        shares.append(min(values[-len(values) // 10 :]) / values[0])
-    measured = over_seeds(shares)
-    each = ", ".join(f"{share:.1g}" for share in shares)
-    found = f"smallest squared norm at the end over the first: mean {measured.value:.2g} (seeds: {each})"
-    if below(measured, 1e-3):
-        return Finding("holds", found, measured)
-    return Finding("does not hold" if above(measured, 1e-3) else "holds in part", found, measured)
+    ends = {way: over_seeds([_end(curve[name]) for curve in curves]) for way, curves in figures["curves"].items()}
+    whole = ends["whole"]
+    found = "smallest squared norm at the end over the first: " + ", ".join(
+        f"{end.value:.2g} ({'batches of 8' if way == 'noisy' else 'all rows'})" for way, end in ends.items()
+    )
+    if below(whole, 1e-3):
+        return Finding("holds", found, whole)
+    return Finding("does not hold" if above(whole, 1e-3) else "holds in part", found, whole)
+
+
+def _end(values: list[float]) -> float:
+    """Of the last tenth, over the first value."""
+    return min(values[-len(values) // 10 :]) / values[0]
 
 
 STUDY = Study(
@@ -129,5 +153,5 @@ STUDY = Study(
         ),
     ),
     run=run,
-    seconds={"cpu": 90},
+    seconds={"cpu": 120},
 )

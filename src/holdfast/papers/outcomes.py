@@ -16,9 +16,10 @@ from holdfast.audits import run_matrix
 from holdfast.audits.defences import Defence
 from holdfast.audits.intervals import rate
 from holdfast.oversight.significance import holm, mcnemar
+from holdfast.papers.spread import over_seeds
 from holdfast.papers.study import Figures, Finding, OnProgress
 from holdfast.records import Cell, Rate
-from holdfast.records.studies import Measured, Verdict
+from holdfast.records.studies import Verdict
 
 LEVEL = 0.05
 RUNS = Path("runs/papers")
@@ -113,14 +114,18 @@ def all_fall(found: Sequence[Step]) -> Verdict:
 
 
 def fewer_under(figures: Figures, attacks: Sequence[str], worse: str, better: str, measure: str = "asr") -> Finding:
-    """Does ``better`` answer fewer than ``worse`` under each of the attacks?"""
+    """Does ``better`` answer fewer than ``worse`` under each of the attacks? Measured: the change of the share."""
     found = {attack: steps(figures, attack, (worse, better), measure)[0] for attack in attacks}
     words = "; ".join(f"{attack} {said(step)}" for attack, step in found.items())
-    after = [step.after for step in found.values()]
-    low, high = min(each.low for each in after), max(each.high for each in after)
-    mean = sum(each.value for each in after) / len(after)
-    measured = Measured(mean, low, high, len(figures["seeds"]))
-    return Finding(all_fall(list(found.values())), f"{worse} -> {better}: {words}", measured)
+    changes = [_change(figures, attacks, worse, better, measure, place) for place in range(len(figures["seeds"]))]
+    return Finding(all_fall(list(found.values())), f"{worse} -> {better}: {words}", over_seeds(changes))
+
+
+def _change(figures: Figures, attacks: Sequence[str], first: str, second: str, measure: str, place: int) -> float:
+    """Of the share, the mean over attacks, in one seed."""
+    rows = [figures["outcomes"][attack] for attack in attacks]
+    pairs = [(row[first][measure][place], row[second][measure][place]) for row in rows]
+    return sum(new.count("1") / len(new) - old.count("1") / len(old) for old, new in pairs) / len(pairs)
 
 
 def said(step: Step) -> str:

@@ -199,7 +199,9 @@ def falls_by(measure: str, printed: float) -> Callable[[Figures], Finding]:
         as_printed = [contains(each, printed) for each in readings.values()]
         verdict = "holds" if any(as_printed) else "holds in part" if any(falls) else "does not hold"
         best = max(readings.values(), key=lambda each: each.value)
-        return Finding(verdict, f"fall against cross-entropy: {found}", best)  # type: ignore[arg-type]
+        means = {name: over_seeds([seed[measure] for seed in seeds]).value for name, seeds in figures["groups"].items()}
+        values = ", ".join(f"{name[2:]} {mean:.4g}" for name, mean in means.items() if name.startswith("1 "))
+        return Finding(verdict, f"{values}; fall against cross-entropy: {found}", best)  # type: ignore[arg-type]
 
     return judge
 
