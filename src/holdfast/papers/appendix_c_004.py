@@ -107,6 +107,7 @@ STUDY = Study(
             text="the KL penalty drags sampling more than decisions because attempts are long",
             printed="|drag| 0.186 against 0.079 and 0.002",
             judge=drag_falls_on_sampling,
+            erratum=True,
         ),
         Claim(
             id="004-appendix-c-weight",
@@ -114,6 +115,7 @@ STUDY = Study(
             text="the drag outweighs the push on sampling, so sampling is held while decisions learn",
             printed="net -0.2848 = push -0.0987 + drag -0.1861 (KL weight silently 1)",
             judge=drag_outweighs_push,
+            erratum=True,
         ),
         Claim(
             id="004-appendix-c-sign",
@@ -121,6 +123,7 @@ STUDY = Study(
             text="the penalty d is the same quantity in the text and in the appendix",
             printed="+log in the text, -log in the appendix",
             judge=sign_of_the_penalty,
+            erratum=True,
         ),
         Claim(
             id="004-appendix-c-expectation",
@@ -128,6 +131,7 @@ STUDY = Study(
             text="the one trajectory worked through shows how the reward pushes sampling",
             printed="push on s -0.0987",
             judge=one_trajectory,
+            erratum=True,
         ),
     ),
     run=run,

@@ -16,7 +16,7 @@ from holdfast.papers.study import Figures
 from holdfast.records.studies import Verdict
 
 RESULTS = Path("docs/results/decisions")
-RATES = ("observed", "p_s", "p_dC", "p_dW", "echo", "wrong_to_right")
+RATES = ("observed", "observed_stopped", "p_s", "p_dC", "p_dW", "echo", "wrong_to_right")
 
 
 def read_runs(*names: str, folder: Path | None = None) -> Figures:

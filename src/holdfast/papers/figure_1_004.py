@@ -6,7 +6,8 @@ Rules. RL's sampling: p_s falls at every step from easy to hard. RL's decisions:
 at the hardest at least three quarters of that at the easiest. SFT: at the hardest size p_dW at most 0.1 while p_dC, where
 it is known, is at least 0.9; in part if only one. Gap: at the hardest size RL's p_dW is at least 0.15 above SFT's.
 Prediction: the mean error over models and sizes is at most 0.03. Echo: at the hardest size SFT writes the same answer again
-more often than RL. Each holds if it does in every study, in part if in some.
+more often than RL. Exclusion: leaving out responses that were cut off changes no accuracy by more than a point. Each holds
+if it does in every study, in part if in some.
 """
 
 from __future__ import annotations
@@ -116,6 +117,25 @@ def echo(figures: Figures) -> Finding:
     return Finding(over_studies(figures, rule), found)
 
 
+def exclusion(figures: Figures) -> Finding:
+    """Responses over the limit."""
+
+    def moves(study: dict[str, Any]) -> dict[str, float]:
+        found = {}
+        for model, cells in study["models"].items():
+            for size, cell in cells.items():
+                if cell["observed_stopped"] is not None:
+                    found[f"{model} at {size}"] = cell["observed_stopped"][0] - cell["observed"][0]
+        return found
+
+    def words(study: dict[str, Any]) -> str:
+        worst = max(moves(study), key=lambda name: moves(study)[name])
+        return f"up to {100 * moves(study)[worst]:+.1f} points ({worst})"
+
+    verdict = over_studies(figures, lambda study: max(moves(study).values()) <= 0.01)
+    return Finding(verdict, f"without the responses that were cut off accuracy moves by {sentence(figures, words)}")
+
+
 STUDY = Study(
     id="004-figure-1",
     paper="004",
@@ -162,6 +182,14 @@ STUDY = Study(
             text="SFT's later answers echo its first ones",
             printed="'instead echoing first attempts'",
             judge=echo,
+        ),
+        Claim(
+            id="004-figure-1-exclusion",
+            place="E.2, Fig. 1",
+            text="leaving out responses that exceed the length limit does not change the picture",
+            printed="answers over 8,192 tokens are excluded",
+            judge=exclusion,
+            erratum=True,
         ),
     ),
     run=run,

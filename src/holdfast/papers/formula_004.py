@@ -111,6 +111,7 @@ STUDY = Study(
             text="close agreement of predicted and observed accuracy validates the two-stage decomposition",
             printed="'validates the two-stage decomposition'",
             judge=agreement_validates,
+            erratum=True,
         ),
         Claim(
             id="004-table-1-intervals",
@@ -118,6 +119,7 @@ STUDY = Study(
             text="the printed intervals are 95 % intervals of an accuracy",
             printed="normal approximation, e.g. 1.0 (-1.0, 3.0)",
             judge=intervals,
+            erratum=True,
         ),
     ),
     run=run,
