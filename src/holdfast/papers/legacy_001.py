@@ -147,9 +147,9 @@ def captures_quality(figures: Figures) -> Finding:
     ours = figures["reward"]["examples"]
     verdict: Verdict = "holds" if low > 0.75 else "holds in part" if low > 0.55 else "does not hold"
     found = (
-        f"a right program scores above a wrong one with probability {value:.2f} [{low:.2f}, {high:.2f}] ({figures['tasks']}"
-        f" tasks, {figures['wrong']} wrong programs); the prompt's examples: {ours['above'][0]:.2f}; the mock answer, a comment without"
-        f" code, earns {figures['reward_of_the_mock']:.1f}"
+        f"a right program scores above a wrong one with probability {value:.2f} [{low:.2f}, {high:.2f}], {figures['tasks']} tasks"
+        f" and {figures['wrong']} wrong programs; the prompt's examples: {ours['above'][0]:.2f}; the mock answer, a comment"
+        f" without code, earns {figures['reward_of_the_mock']:.1f}"
     )
     return Finding(verdict, found, Measured(value, low, high))
 

@@ -41,7 +41,7 @@ def run(scale: Scale, on_progress: OnProgress) -> Figures:
         "one_offence_passes": [LegacyPatterns()("", pattern).score for pattern in LEGACY_PATTERNS],
         "noise": noise(),
         "risk": {str(n): [pass_through(UNSAFE * MISSED, n), simulated_risk(n)] for n in (1, FEW, 50)},
-        "safety_values": sorted({_safety(offences) for offences in range(len(LEGACY_PATTERNS) + 1)}),
+        "safety_values": sorted({round(_safety(offences), 6) for offences in range(len(LEGACY_PATTERNS) + 1)}),
         "reward_range": _reward_range(),
     }
 

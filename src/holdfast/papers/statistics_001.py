@@ -116,9 +116,7 @@ def grade(figures: Figures) -> Finding:
 def divergence_direction(figures: Figures) -> Finding:
     """Holds if 0.24 is the divergence of the overseen distribution from the base."""
     named, other = figures["kl_overseen_base"], figures["kl_base_overseen"]
-    found = (
-        f"0.24 is KL(base || overseen) = {other:.4f}, infinite under a hard filter; KL(overseen || base) = {named:.4f}"
-    )
+    found = f"0.24 is KL(base, overseen) = {other:.4f}, infinite under a hard filter; KL(overseen, base) = {named:.4f}"
     return Finding("holds" if round(named, 2) == 0.24 else "does not hold", found, Measured(named))
 
 
