@@ -126,8 +126,7 @@ def main() -> None:
     parser.add_argument("--json", metavar="FILE", help="write everything there")
     options = parser.parse_args()
     rows = measure(Case(options.model))
-    found = {**provenance(), "machine": machine(), "ratios": ratios(rows), "ways": rows}
-    found["command"] = found["command"].replace(options.model, "FOLDER")
+    found: dict[str, Any] = {**provenance(options.model), "machine": machine(), "ratios": ratios(rows), "ways": rows}
     if options.json:
         write(Path(options.json), found)
     finish(found["ratios"], committed("generation_gpu"))

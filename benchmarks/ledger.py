@@ -13,9 +13,9 @@ RESULTS = Path(__file__).parent / "results"
 TOLERANCE = 1.10
 
 
-def provenance() -> dict[str, str]:
-    """When, and by which command; where its results were put is left out."""
-    given = list(sys.argv[1:])
+def provenance(model: str | None = None) -> dict[str, str]:
+    """When, and by which command; folders of one machine are left out: the model's, and where the results were put."""
+    given = ["FOLDER" if each == model else each for each in sys.argv[1:]]
     if "--json" in given:
         at = given.index("--json")
         del given[at : at + 2]

@@ -73,8 +73,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         rows = [run(options.model, sampler, Path(scratch)) for sampler in ("own", "trl")]
     print("\n".join(map(json.dumps, rows)), flush=True)
-    found = {**provenance(), "machine": machine(), "ratios": ratios(*rows), "samplers": rows}
-    found["command"] = found["command"].replace(options.model, "FOLDER")
+    found: dict[str, Any] = {
+        **provenance(options.model),
+        "machine": machine(),
+        "ratios": ratios(*rows),
+        "samplers": rows,
+    }
     if options.json:
         write(Path(options.json), found)
     finish(found["ratios"], committed("rollouts_gpu"))

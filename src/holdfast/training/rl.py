@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -52,7 +52,9 @@ class _Watch:
     """What a batch of rollouts was, between the sampler, the reward and the log; and what took how long."""
 
     figures: dict[str, float] = field(default_factory=dict)
-    seconds: Counter[str] = field(default_factory=Counter)  # since the last row of the log
+    seconds: defaultdict[str, float] = field(
+        default_factory=lambda: defaultdict(float)
+    )  # since the last row of the log
 
     def time(self, trainer: Any) -> None:
         """Watch the trainer's clock. Scoring holds the rewards and the log-probabilities under policy and reference."""
@@ -70,11 +72,11 @@ class _Watch:
 
         return timed
 
-    def row(self) -> dict[str, float]:
-        """Seconds by part; counted anew from here."""
-        spent, self.seconds = self.seconds, Counter()
+    def row(self, num_steps: int) -> dict[str, float]:
+        """Seconds of a step by part, the mean of so many; counted anew from here."""
+        spent, self.seconds = self.seconds, defaultdict(float)
         spent["scoring"] -= spent["rollout"]  # it is the whole of what comes before the update
-        return {f"{name}_seconds": round(spent[name], 3) for name in TIMED}
+        return {f"{name}_seconds": round(spent[name] / num_steps, 3) for name in TIMED}
 
 
 def train_rl(
@@ -234,11 +236,12 @@ class _Log(TrainerCallback):
     """steps.jsonl: TRL's figures, the observer's, and where the time went."""
 
     def __init__(self, log: StepLog, watch: _Watch) -> None:
-        self.log, self.watch = log, watch
+        self.log, self.watch, self.last_step = log, watch, 0
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """A resumed run writes its later rows again."""
         self.log.rewind(state.global_step)
+        self.last_step = state.global_step
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any) -> None:
         """One row per logged step."""
@@ -247,7 +250,9 @@ class _Log(TrainerCallback):
         kept = ("reward", "reward_std", "kl", "entropy", "grad_norm", "step_time", "completions/mean_length",
                 "completions/clipped_ratio", "clip_ratio/region_mean", "frac_reward_zero_std", "learning_rate")  # fmt: skip
         row = {name: logs[name] for name in kept if logs.get(name) is not None}
-        self.log.append({"step": state.global_step, **row, **self.watch.figures, **self.watch.row()})
+        times = self.watch.row(max(1, state.global_step - self.last_step))
+        self.last_step = state.global_step
+        self.log.append({"step": state.global_step, **row, **self.watch.figures, **times})
 
 
 def load_policy(folder: Path, device: torch.device) -> Any:
