@@ -1,17 +1,37 @@
-"""Answers made at run time by a model that is at hand, held in this process's memory and nowhere else."""
+"""Answers made at run time by a model that is at hand, kept in memory and, while a run lasts, in its scratch folder."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import fcntl
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
+from pathlib import Path
 
 import torch
 
 from holdfast.generation import generate
 from holdfast.models import LoadedModel, load
-from holdfast.records import Trace, answer, context
+from holdfast.records import Trace, answer, atomic_text, context
 
 BATCH = 256
+_SHARED: ContextVar[Path | None] = ContextVar("shared", default=None)
+
+
+@contextmanager
+def shared_in(folder: Path | None) -> Iterator[None]:
+    """Processes that answer the same prompts do it once: the first one leaves its answers in ``folder`` for the others.
+
+    Whoever owns the folder deletes it.
+    """
+    before = _SHARED.set(folder)
+    try:
+        yield
+    finally:
+        _SHARED.reset(before)
 
 
 def answered_by(
@@ -24,6 +44,21 @@ def answered_by(
 
 @cache
 def _answers(model: str, prompts: tuple[str, ...], device: str, max_new_tokens: int) -> dict[str, str]:
+    folder = _SHARED.get()
+    if folder is None:
+        return _made(model, prompts, device, max_new_tokens)
+    name = hashlib.sha256(json.dumps([model, prompts, max_new_tokens]).encode()).hexdigest()[:16]
+    path = folder / f"answers-{name}.json"
+    with (folder / f"answers-{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not path.exists():
+            with atomic_text(path) as file:
+                json.dump(_made(model, prompts, device, max_new_tokens), file)
+    found: dict[str, str] = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+def _made(model: str, prompts: tuple[str, ...], device: str, max_new_tokens: int) -> dict[str, str]:
     loaded = load_for_use(model, device)
     written = generate(loaded.model, loaded.tokenizer, prompts, max_new_tokens=max_new_tokens, batch_size=BATCH)
     # An answer of nothing cannot be learned from; a full stop can.

@@ -13,7 +13,7 @@ from holdfast.attacks import Attack, Dress
 from holdfast.audits.audit import responses
 from holdfast.audits.defences import Defence
 from holdfast.audits.intervals import rate
-from holdfast.audits.real.answers import load_for_use
+from holdfast.audits.real.answers import load_for_use, shared_in
 from holdfast.audits.suites.sql import tidy
 from holdfast.audits.tuning import tune
 from holdfast.judging import Judge, find_judge, refusals, verdicts
@@ -30,11 +30,13 @@ def run_real_cell(
 ) -> Cell:
     """Rows and weights lie in a temporary folder and are deleted; of the answers only verdicts and hashes are kept.
 
+    Answers that are learned from stay in ``scratch`` for the other cells until the run ends.
+
     The first judge's figures are the cell's; every judge's verdicts are in ``outcomes``, as ``asr:JUDGE``.
     """
     started = time.monotonic()
     judges = [find_judge(name) for name in setting.files.judges]
-    with TemporaryDirectory(prefix="cell-", dir=scratch) as folder:
+    with TemporaryDirectory(prefix="cell-", dir=scratch) as folder, shared_in(scratch):
         world: Any = setting  # the rows of these attacks and defences are a setting's, not the embedded world's
         model = load_for_use(tune(attack, defence, seed, scale, world, Path(folder)), scale.device)
         outcomes = ask(model, attack, judges, setting, scale)
