@@ -145,7 +145,7 @@ STUDY = Study(
         Claim(
             id="002-pa-tightens",
             place="4.2, A.2.5",
-            text="adding PA makes the minimiser less sensitive to noise in the data",
+            text="adding PA (its argmax softened) makes the minimiser less sensitive to noise in the data",
             printed="stated ('tightening the bound')",
             judge=tightens,
         ),
