@@ -12,9 +12,9 @@ NUMBERS = ("000", "001", "002", "004")
 
 
 def _found() -> dict[str, Study]:
-    names = [path.stem for number in NUMBERS for path in sorted(Path(__file__).parent.glob(f"*_{number}.py"))]
+    names = [path.stem for number in NUMBERS for path in Path(__file__).parent.glob(f"*_{number}.py")]
     studies: list[Study] = [import_module(f"holdfast.papers.{name}").STUDY for name in names]
-    return {study.id: study for study in studies}
+    return {study.id: study for study in sorted(studies, key=lambda study: study.id)}
 
 
 STUDIES = _found()

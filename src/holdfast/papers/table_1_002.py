@@ -59,7 +59,8 @@ def run(scale: Scale, on_progress: OnProgress) -> Figures:
             nearer[name] += bool((added * of_kl).sum() < 0)
             preferred[name] += bool((added * of_delta).sum() > 0) and differ
         kl = stats_from_logits(policy, target, Reference(logits=anchor), want=("kl",)).need("kl")
-        pa_draws.append((differ, float(slope(policy, anchor, target, pa).norm()), float(kl)))
+        norm = float(slope(policy, anchor, target, pa).norm())
+        pa_draws.append((differ, float(f"{norm:.6g}"), float(f"{float(kl):.6g}")))
         on_progress((seed + 1) / NUM_DRAWS)
     return {"draws": NUM_DRAWS, "nearer": nearer, "preferred": preferred, "pa": pa_draws}
 
