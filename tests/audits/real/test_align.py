@@ -4,9 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
 from audits.real.small import requests, small_model
-from holdfast.audits.real.align import LEADS, REFUSALS, align, learned_part, refuse_rows, validation_part
+from holdfast.audits.real.align import LEADS, REFUSALS, align, learned_part, mean_of, refuse_rows, validation_part
 from holdfast.audits.real.setting import package_prompts
 from holdfast.config.alignment import AlignConfig
 from holdfast.judging import RefusalPhrases
@@ -64,3 +65,22 @@ def test_the_best_variant_is_kept_and_nothing_else(tmp_path: Path) -> None:
     best = min(each["answered"]["value"] + each["over_refusal"]["value"] for each in summary["tries"])
     assert summary["chosen"]["answered"]["value"] + summary["chosen"]["over_refusal"]["value"] == best
     assert load(str(run / "model")).model.num_parameters() == load(model).model.num_parameters()
+
+
+def test_the_mean_of_whole_models_is_one_more_try(tmp_path: Path) -> None:
+    model = small_model(tmp_path / "model")
+    tries = []
+    for number, scale in enumerate((1.0, 4.0)):
+        loaded = load(model)
+        for parameter in loaded.model.parameters():
+            parameter.data.mul_(scale)
+        folder = tmp_path / f"try-{number}" / "model"
+        loaded.model.save_pretrained(folder)
+        loaded.tokenizer.save_pretrained(folder)
+        tries.append({"run": str(folder.parent)})
+    found = mean_of(tries, tmp_path / "mean", config(tmp_path, model))
+    assert found["variant"] == {"mean_of": 2}
+    assert found["answered"]["trials"] == len(validation_part("safety"))
+    first, mean = load(model).model, load(str(tmp_path / "mean" / "model")).model
+    for before, after in zip(first.parameters(), mean.parameters(), strict=True):
+        torch.testing.assert_close(after, 2.5 * before)

@@ -9,6 +9,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from holdfast.audits.cell_files import read_cell
 from holdfast.audits.real.figures import SCORED, judge_agreement, judges_of, share, unscored
@@ -51,16 +52,18 @@ def _aligned(path: Path | None) -> list[str]:
         return []
     content = json.loads(path.read_text(encoding="utf-8"))
     lines = ["## Alignment\n", "Chosen on the package's own held-out prompts (phrase list), never on XSTest.\n"]
-    lines += [
-        "| lr | epochs | look-alikes a step, weight | answered | look-alikes refused | |",
-        "|---|---|---|---|---|---|",
-    ]
+    lines += ["| variant | answered | look-alikes refused | |", "|---|---|---|---|"]
     for each in content["tries"]:
-        variant, chosen = each["variant"], "chosen" if each == content["chosen"] else ""
         shown = " | ".join(_shown(Rate(**{**each[name], "hits": 0})) for name in ("answered", "over_refusal"))
-        held = f"{variant['keep_rows']}, {variant['keep_weight']:g}"
-        lines.append(f"| {variant['lr']:g} | {variant['epochs']:g} | {held} | {shown} | {chosen} |")
+        lines.append(f"| {_variant(each['variant'])} | {shown} | {'chosen' if each == content['chosen'] else ''} |")
     return [*lines, ""]
+
+
+def _variant(variant: dict[str, Any]) -> str:
+    if "mean_of" in variant:
+        return f"the mean of the {variant['mean_of']} models above"
+    held = f"{variant['keep_rows']} look-alikes a step, weight {variant['keep_weight']:g}"
+    return f"lr {variant['lr']:g}, {variant['epochs']:g} passes, {held}"
 
 
 def _goals(cells: Sequence[Cell]) -> list[str]:
