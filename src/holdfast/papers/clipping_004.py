@@ -147,5 +147,5 @@ STUDY = Study(
         ),
     ),
     run=run,
-    seconds={"cpu": 60},
+    seconds={"cpu": 28},
 )

@@ -176,5 +176,5 @@ STUDY = Study(
         ),
     ),
     run=run,
-    seconds={"cpu": 15},
+    seconds={"cpu": 22},
 )

@@ -221,5 +221,5 @@ STUDY = Study(
         ),
     ),
     run=run,
-    seconds={"cpu": 60},
+    seconds={"cpu": 25},
 )
