@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.config import InputError
-from holdfast.diagnostics.safety_gap import ArmResult
 from holdfast.papers.divergence_000 import EQUAL, MUCH, READINGS, values
 from holdfast.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
 from holdfast.records.studies import Measured, Verdict
@@ -42,10 +41,10 @@ def _arms(folder: Path) -> dict[str, Any]:
     """First and last readings by 'objective, context'; only contexts with two seeds of either objective."""
     arms: dict[str, list[dict[str, list[float]]]] = {}
     for path in sorted(folder.glob("*.json")):
-        result = ArmResult.of_row(json.loads(path.read_text(encoding="utf-8")))
-        steps = (min(result.curve), max(result.curve))
-        ends = {str(step): [round(value, 5) for value in result.curve[step]] for step in steps}
-        arms.setdefault(f"{result.arm.objective}, {result.arm.context}", []).append(ends)
+        row = json.loads(path.read_text(encoding="utf-8"))
+        curve = {int(step): reading for step, reading in row["curve"].items()}
+        ends = {str(step): [round(curve[step][name], 5) for name in READINGS] for step in (min(curve), max(curve))}
+        arms.setdefault(f"{row['arm']['objective']}, {row['arm']['context']}", []).append(ends)
     contexts = {name.partition(", ")[2] for name in arms}
     whole = [context for context in contexts if all(len(arms.get(f"{arm}, {context}", ())) >= 2 for arm in PAIR)]
     kept = {f"{arm}, {context}": arms[f"{arm}, {context}"] for context in sorted(whole) for arm in PAIR}
