@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -182,9 +181,10 @@ class Study:
                 f"{context}: {arm} corrects forced errors, at least 95 %", str(fixed), (fixed.value or 0) >= 0.95
             )
         errors = [self.rate(with_error, arm, context) for arm in ARMS]
-        ratio = (errors[0].value or 0) / errors[1].value if errors[1].value else math.inf
+        none, at_most = not errors[1].value, errors[1].high or 1.0  # where none was seen, the most that there may be
+        ratio = (errors[0].value or 0) / (at_most if none else errors[1].value or at_most)
         wanted = f"{context}: masked_sft writes errors at least 3 x more rarely than sft"
-        yield Goal(wanted, f"{errors[0]} against {errors[1]}: {ratio:.1f} x", ratio >= 3)
+        yield Goal(wanted, f"{errors[0]} against {errors[1]}: {'over ' * none}{ratio:.1f} x", ratio >= 3)
         if self.of("plain", "soft"):
             gained = self.against_plain("masked_sft", context)
             wanted = f"{context}: masked_sft with undo is right at least as often as plain sft on the same answers"
