@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from peft import LoraConfig, get_peft_model
 from transformers import GenerationConfig, MistralConfig
 
 from generation.undo_models import VOCAB, small_llama
@@ -52,6 +53,15 @@ def check_against_transformers(model, num_new: int = 30) -> None:
 def test_greedy_tokens_are_those_of_transformers(attention):
     """Different prompt lengths, rows that end in the middle, a last batch of one row, a cache that is used again."""
     check_against_transformers(small_llama(attention, torch.float32))
+
+
+def test_greedy_tokens_under_autocast_and_with_adapters():
+    """As the policy of an RL run is: float32 weights in bf16 autocast, adapters in front of them."""
+    adapters = LoraConfig(task_type="CAUSAL_LM", r=4, target_modules="all-linear", init_lora_weights=False)
+    model = get_peft_model(small_llama("sdpa", torch.float32), adapters).eval()
+    prompts = some_prompts(4, seed=12)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert GraphDecoder(model, Decoding(8, [2], PAD), 4)(prompts).ids == by_transformers(model, prompts, [2], 8)
 
 
 def test_the_models_attention_is_its_own_again():

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
-from transformers import AttentionInterface, StaticCache
+from transformers import AttentionInterface, Cache, StaticCache
 from transformers.cache_utils import StaticLayer
 
 from holdfast.generation.choosing import draw
@@ -116,13 +116,22 @@ class GraphDecoder:
         return self._batch.write(prompts, uniform)
 
 
+class _Layer(StaticLayer):
+    """Keys in the values' dtype: under autocast they leave their rotation in float32, and attention rounds them anyway."""
+
+    def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+        """Put them into their slots; returns all slots."""
+        return super().update(key_states.to(value_states.dtype), value_states, *args, **kwargs)
+
+
 class _Batch:
     """Tensors that stay where they are, because the graph reads and writes them there."""
 
     def __init__(self, model: Any, how: Decoding, num_rows: int, num_slots: int) -> None:
         device = model.device
         self.model, self.how, self.num_slots = model, how, num_slots
-        self.cache = StaticCache(config=model.config, max_cache_len=num_slots)
+        num_layers = len(StaticCache(config=model.config, max_cache_len=num_slots).layers)
+        self.cache = Cache(layers=[_Layer(num_slots) for _ in range(num_layers)])
         self.graph: torch.cuda.CUDAGraph | None = None
         self.stops = torch.tensor(list(how.stops), device=device)
         self.slots = torch.arange(num_slots, device=device)
