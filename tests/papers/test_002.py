@@ -130,8 +130,8 @@ def test_sft_adds_nothing_to_itself_and_csft_scales_it() -> None:
 
 def test_table_1s_rows_follow_the_draws() -> None:
     pa = [[True, 1.0, 1.0], [True, 2.0, 2.0], [False, 0.0, 0.5]]
-    none = dict.fromkeys(table_1_002.OBJECTIVES, 0)
-    figures = {"draws": 3, "nearer": none | {"csft_pa": 3}, "preferred": none | {"csft_pa": 2}, "pa": pa}
+    none = dict.fromkeys(table_1_002.OBJECTIVES, "000")
+    figures = {"nearer": none | {"csft_pa": "111"}, "preferred": none | {"csft_pa": "11"}, "pa": pa}
     study = table_1_002.STUDY
     assert verdict(study, "002-table-1-csft-pa", figures) == "holds"
     assert verdict(study, "002-table-1-csft-pa", {**figures, "preferred": none}) == "holds in part"

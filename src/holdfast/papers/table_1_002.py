@@ -20,7 +20,7 @@ import torch
 from scipy.stats import spearmanr
 from torch import Tensor
 
-from holdfast.audits import rate_of
+from holdfast.audits import rate
 from holdfast.heads import Reference, TokenStats, stats_from_logits
 from holdfast.objectives import csft, csft_pa, pa, sft
 from holdfast.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
@@ -41,8 +41,8 @@ MARKS = {"sft": (True, False), "csft": (True, False), "csft_pa": (True, True)}
 
 
 def run(scale: Scale, on_progress: OnProgress) -> Figures:
-    """For each objective how many draws it moves towards the anchor; PA's gradient, draw by draw."""
-    nearer, preferred = dict.fromkeys(OBJECTIVES, 0), dict.fromkeys(OBJECTIVES, 0)
+    """Draw by draw: does each objective move towards the anchor (1) or not (0); PA's gradient."""
+    nearer, preferred = dict.fromkeys(OBJECTIVES, ""), dict.fromkeys(OBJECTIVES, "")
     pa_draws: list[tuple[bool, float, float]] = []  # do the favourites differ, |gradient|, mu_t
     for seed in range(NUM_DRAWS):
         generator = torch.Generator().manual_seed(seed)
@@ -56,13 +56,14 @@ def run(scale: Scale, on_progress: OnProgress) -> Figures:
         differ = bool(policy.argmax() != anchor.argmax())
         for name, each in slopes.items():
             added = slopes["sft"] - each  # the objective's step beyond SFT's: minus its gradient, plus SFT's
-            nearer[name] += bool((added * of_kl).sum() < 0)
-            preferred[name] += bool((added * of_delta).sum() > 0) and differ
+            nearer[name] += str(int((added * of_kl).sum() < 0))
+            if differ:
+                preferred[name] += str(int((added * of_delta).sum() > 0))
         kl = stats_from_logits(policy, target, Reference(logits=anchor), want=("kl",)).need("kl")
         norm = float(slope(policy, anchor, target, pa).norm())
         pa_draws.append((differ, float(f"{norm:.6g}"), float(f"{float(kl):.6g}")))
         on_progress((seed + 1) / NUM_DRAWS)
-    return {"draws": NUM_DRAWS, "nearer": nearer, "preferred": preferred, "pa": pa_draws}
+    return {"nearer": nearer, "preferred": preferred, "pa": pa_draws}
 
 
 def slope(policy: Tensor, anchor: Tensor, target: Tensor, loss: Callable[[TokenStats], Tensor]) -> Tensor:
@@ -77,13 +78,11 @@ def row_of_the_table(name: str) -> Callable[[Figures], Finding]:
     """Both marks of one method."""
 
     def judge(figures: Figures) -> Finding:
-        differing = sum(differ for differ, _, _ in figures["pa"])
-        nearer = rate_of(figures["nearer"][name], figures["draws"])
-        preferred = rate_of(figures["preferred"][name], differing)
+        nearer, preferred = (rate(digit == "1" for digit in figures[key][name]) for key in ("nearer", "preferred"))
         right = sum((share.value >= BAR) == mark for share, mark in zip((nearer, preferred), MARKS[name], strict=True))
         found = (
-            f"beyond SFT it lowers KL to the anchor in {nearer.value:.0%} of {figures['draws']} draws and raises delta in "
-            f"{preferred.value:.0%} of the {differing} where favourites differ"
+            f"beyond SFT it lowers KL to the anchor in {nearer.value:.0%} of {nearer.trials} draws and raises delta in "
+            f"{preferred.value:.0%} of the {preferred.trials} where favourites differ"
         )
         verdict = ("does not hold", "holds in part", "holds")[right]
         return Finding(verdict, found, Measured(preferred.value, preferred.low, preferred.high))  # type: ignore[arg-type]
