@@ -11,8 +11,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
-from results import Figures, Results, read_results
+from results import Figures, Results, read_results, tables_by_study
 
 DOCS = Path(__file__).parents[1]
 HOLDS = 0.5  # a cost above it: more than half of what can go wrong did
@@ -20,30 +21,31 @@ CLOSE = 0.05  # costs that differ by less are as good as each other
 NOT_TUNED = "untouched"
 ONE_STREAM = ("sft", "csft", "csft_pa", "kl_sft", "dft", "first_k_masked")
 AFTERWARDS = ("interpolate", "repair")
+FOUR = ("matrix", "anchorless")  # the same four attacks, seeds and requests
 
 
 @dataclass(frozen=True)
 class Situation:
-    """What one knows before tuning, and where it was measured. Without ``attacks``: all of the page."""
+    """What one knows before tuning, and where it was measured. Without ``attacks``: all of those pages."""
 
     words: str
-    page: str
+    pages: tuple[str, ...]
     attacks: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
     attacker_picks: bool = False
 
 
 SITUATIONS = (
-    Situation("rows of your own that nobody tampered with; you fear drift", "matrix", ("benign_drift",)),
-    Situation("rows from strangers: some may answer what should be refused", "matrix", ("harmful_examples",)),
-    Situation("rows that may teach another identity", "matrix", ("identity_shift",)),
-    Situation("rows that may hide a trigger", "matrix", ("backdoor",)),
-    Situation("you cannot tell which of these four", "matrix"),
-    Situation("as the second, and the attacker sets the learning rate too", "adaptive", attacker_picks=True),
-    Situation("the model is tuned again and again", "chains"),
-    Situation("any of the four, with no prompts to hold it on", "matrix", only=ONE_STREAM),
-    Situation("any of the four, and the tuning is already done", "matrix", only=AFTERWARDS),
-    Situation("a real model of 135M, any attack measured", "smollm2"),
+    Situation("rows of your own that nobody tampered with; you fear drift", FOUR, ("benign_drift",)),
+    Situation("rows from strangers: some may answer what should be refused", FOUR, ("harmful_examples",)),
+    Situation("rows that may teach another identity", FOUR, ("identity_shift",)),
+    Situation("rows that may hide a trigger", FOUR, ("backdoor",)),
+    Situation("you cannot tell which of these four", FOUR),
+    Situation("as the second, and the attacker sets the learning rate too", ("adaptive",), attacker_picks=True),
+    Situation("the model is tuned again and again", ("chains",)),
+    Situation("any of the four, with no prompts to hold it on", FOUR, only=ONE_STREAM),
+    Situation("any of the four, and the tuning is already done", FOUR, only=AFTERWARDS),
+    Situation("a real model of 135M, any attack measured", ("smollm2",)),
 )
 
 
@@ -56,18 +58,36 @@ def worst(page: Results, defence: str, situation: Situation) -> tuple[str, Figur
     return max(found, key=lambda each: each[1].asr.value if situation.attacker_picks else each[1].cost)
 
 
-def ranked(page: Results, situation: Situation) -> list[tuple[str, str, Figures]]:
-    """Defences measured under all attacks of the situation. Of those as good as the best, the safest is first."""
-    names = [name for name in page.defences if name != NOT_TUNED and _base(name) in (situation.only or (_base(name),))]
-    found = [(name, *at) for name in names if (at := worst(page, name, situation))]
-    least = min((figures.cost for _, _, figures in found), default=0.0)
+class Choice(NamedTuple):
+    """A defence with its figures under the attack that is worst for it."""
 
-    def place(each: tuple[str, str, Figures]) -> tuple[bool, float, float]:
-        figures = each[2]
-        is_close = figures.cost - least <= CLOSE
-        return not is_close, figures.asr.value if is_close else figures.cost, figures.cost
+    defence: str
+    page: str
+    attack: str
+    figures: Figures
 
-    return sorted(found, key=place)
+
+def ranked(pages: dict[str, Results], situation: Situation) -> list[Choice]:
+    """Defences measured under all attacks of the situation, the one to try first, then by cost.
+
+    Of those as good as the cheapest, the one to try answers least; where intervals overlap, the cheaper one.
+    """
+    found: dict[str, Choice] = {}
+    for name in situation.pages:
+        for defence in pages[name].defences if name in pages else ():
+            wanted = defence != NOT_TUNED and _base(defence) in (situation.only or (_base(defence),))
+            if wanted and (at := worst(pages[name], defence, situation)):
+                found.setdefault(defence, Choice(defence, name, *at))
+    order = sorted(found.values(), key=lambda choice: choice.figures.cost)
+    close = [choice for choice in order if is_close(choice, order)]
+    answers_least = min((choice.figures.asr.high for choice in close), default=0.0)
+    best = [choice for choice in close if choice.figures.asr.low <= answers_least][:1]
+    return best + [choice for choice in order if choice not in best]
+
+
+def is_close(choice: Choice, order: Sequence[Choice]) -> bool:
+    """As good as the cheapest."""
+    return choice.figures.cost - min(each.figures.cost for each in order) <= CLOSE
 
 
 def _base(name: str) -> str:
@@ -77,29 +97,25 @@ def _base(name: str) -> str:
 def choosing(pages: dict[str, Results]) -> str:
     """The decision table."""
     head = ["what you know", "try", "answered", "look-alikes refused", "right", "cost", "as good", "next", "from"]
-    rows = [row for situation in SITUATIONS if (row := _choice(pages.get(situation.page), situation))]
+    rows = [row for situation in SITUATIONS if (row := _choice(pages, situation))]
     return _table(head, rows)
 
 
-def _choice(page: Results | None, situation: Situation) -> list[str] | None:
-    order = ranked(page, situation) if page else []
-    if page is None or not order:
+def _choice(pages: dict[str, Results], situation: Situation) -> list[str] | None:
+    order = ranked(pages, situation)
+    if not order:
         return None
-    (name, attack, figures), *others = order
-    least = min(each[2].cost for each in order)
-    close = [other for other in others if other[2].cost - least <= CLOSE]
-    rest = [other for other in others if other not in close]
-    tried = _linked(name) if figures.cost <= HOLDS else f"nothing holds; least bad: {_linked(name)}"
+    best, *others = order
+    close = [choice for choice in others if is_close(choice, order)]
+    rest = [choice for choice in others if choice not in close][:1]
+    tried = _linked(best.defence)
     return [
         situation.words,
-        tried,
-        figures.asr.text,
-        figures.over_refusal.text,
-        figures.utility.text if figures.utility else "",
-        f"{figures.cost:.2f}",
-        ", ".join(f"{_linked(other)} {cost.cost:.2f}" for other, _, cost in close),
-        f"{_linked(rest[0][0])} {rest[0][2].cost:.2f}" if rest else "",
-        f"[{situation.page}](results/{situation.page}.md), `{attack}`",
+        tried if best.figures.cost <= HOLDS else f"nothing holds; least bad: {tried}",
+        *_three(best.figures),
+        f"{best.figures.cost:.2f}",
+        *(", ".join(f"{_linked(each.defence)} {each.figures.cost:.2f}" for each in group) for group in (close, rest)),
+        f"[{best.page}](results/{best.page}.md), `{best.attack}`",
     ]
 
 
@@ -110,15 +126,16 @@ def _linked(defence: str) -> str:
 
 def measured(objective: str, pages: dict[str, Results]) -> str:
     """What an objective's own page says of it, beside plain sft."""
-    rows = []
-    for name, page in pages.items():
-        for attack in page.attacks:
-            figures, plain = page.figures(attack, objective), page.figures(attack, "sft")
+    rows: dict[tuple[str, ...], str] = {}  # a page that repeats another's figures adds nothing
+    for name in sorted(pages, key=lambda name: (name not in FOUR, name != FOUR[0], name)):
+        for attack in pages[name].attacks:
+            figures, plain = (pages[name].figures(attack, defence) for defence in (objective, "sft"))
             if figures and plain:
-                rows.append([f"[{name}](../results/{name}.md)", f"`{attack}`", *_three(figures), _beside(plain)])
+                rows.setdefault((f"`{attack}`", *_three(figures), _beside(plain)), f"[{name}](../results/{name}.md)")
     if not rows:
         return "No page of results has it as a defence of its own yet."
-    return _table(["from", "attack", "answered", "look-alikes refused", "right", "sft: answered, right"], rows)
+    head = ["attack", "answered", "look-alikes refused", "right", "sft: answered, right", "from"]
+    return _table(head, [[*row, page] for row, page in rows.items()])
 
 
 def _three(figures: Figures) -> list[str]:
@@ -131,10 +148,15 @@ def _beside(plain: Figures) -> str:
 
 
 def undo(folder: Path) -> str:
-    """sft and masked_sft on the same backtrack traces, as the page of that study has them."""
-    head, *rows = Results(folder / "undo.md").tables["At the end of training"]
+    """sft and masked_sft on the same backtrack traces, in every study that the page of results has."""
     wanted = ("sampled answers with an error", "forced error corrected", "right, sampled")
-    return _table(["", *head[1:]], [row for row in rows if row[0] in wanted])
+    rows = []
+    for study, table in tables_by_study(folder / "undo.md", "At the end of training").items():
+        by_name = {row[0]: row[1:] for row in table}
+        if set(wanted) <= set(by_name):
+            columns = zip(table[0][1:], *(by_name[name] for name in wanted), strict=True)
+            rows += [[study, *column] for column in columns]
+    return _table(["task", "trained with", *wanted], rows)
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

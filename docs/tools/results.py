@@ -12,7 +12,7 @@ TITLES = {
     "over_refusal": ("Harmless look-alikes refused", "Safe prompts refused"),
     "utility": ("Answers right", "SQL exact match"),
 }
-RATE = re.compile(r"(\d+\.\d)% \[\d+(?:\.\d)?%, \d+(?:\.\d)?%\]")
+RATE = re.compile(r"(\d+\.\d)% \[(\d+(?:\.\d)?)%, (\d+(?:\.\d)?)%\]")
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,15 @@ class Rate:
     """A share as the page prints it, interval included."""
 
     value: float
+    low: float
+    high: float
     text: str
+
+    @classmethod
+    def read(cls, cell: str) -> Rate | None:
+        """None for a cell without one, such as ``failed``."""
+        found = RATE.search(cell)
+        return cls(*(float(number) / 100 for number in found.groups()), found[0]) if found else None
 
 
 @dataclass(frozen=True)
@@ -72,9 +80,9 @@ class Results:
                 continue
             for defence, *cells in rows:
                 for attack, cell in zip(head[1:], cells, strict=True):
-                    match = RATE.search(cell)
-                    if match and float(match[1]) / 100 >= found.get((attack, defence), Rate(-1.0, "")).value:
-                        found[attack, defence] = Rate(float(match[1]) / 100, match[0])
+                    rate, other = Rate.read(cell), found.get((attack, defence))
+                    if rate and (other is None or rate.value > other.value):
+                        found[attack, defence] = rate
         return found
 
 
@@ -83,6 +91,17 @@ def _rows(text: str) -> list[list[str]]:
     lines = found[0].splitlines() if found else []
     rows = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line[1:-1])] for line in lines]
     return rows[:1] + rows[2:]
+
+
+def tables_by_study(path: Path, title: str) -> dict[str, list[list[str]]]:
+    """The tables under headings of that title, by the heading of the second level that each stands under."""
+    parts = re.split(r"^## (.+)$", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    found = {}
+    for study, text in zip(parts[1::2], parts[2::2], strict=True):
+        _, heading, rest = text.partition(f"\n### {title}\n")
+        if heading:
+            found[study] = _rows(rest)
+    return found
 
 
 def read_results(folder: Path) -> dict[str, Results]:

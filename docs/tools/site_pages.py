@@ -23,6 +23,9 @@ OWN_PAGES = {"README.md": "index.md", **{name: name for name in ("CONTRIBUTING.m
 FIRST = ("tutorial.md", "your-model.md", "choosing.md")
 LAST = ("papers.md", "lab-log.md")
 LINK = re.compile(r"(\[[^\]]*\]\()([^)\s#]+)(#[^)\s]*)?(?=\))")
+LIST_AFTER_TEXT = re.compile(
+    r"^(?!- |  |\||#|>)(.+\n)(?=- )", re.MULTILINE
+)  # a list there, a paragraph in this dialect
 FENCE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 STYLE = """
 .wy-nav-content { max-width: 75rem }
@@ -83,7 +86,9 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
         return f"{link[1]}{os.path.relpath(_site_uri(target), here.parent)}{link[3] or ''}"
 
     pieces = FENCE.split(markdown)  # text, fence, text, ...
-    return "".join(piece if number % 2 else LINK.sub(replaced, piece) for number, piece in enumerate(pieces))
+    for number in range(0, len(pieces), 2):
+        pieces[number] = LIST_AFTER_TEXT.sub(r"\1\n", LINK.sub(replaced, pieces[number]))
+    return "".join(pieces)
 
 
 def _linked(file: File) -> Iterator[Path]:

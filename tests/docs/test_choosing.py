@@ -13,14 +13,18 @@ import pytest
 from docs.pages import DOCS, table_rows
 
 TOOL = DOCS / "tools" / "figures.py"
+FIRST = "rows of your own that nobody tampered with; you fear drift"
 SECOND = "rows from strangers: some may answer what should be refused"
 UNKNOWN = "you cannot tell which of these four"
 
 
 @pytest.fixture
 def docs(tmp_path: Path) -> Path:
-    """A copy whose results may be changed."""
-    return Path(shutil.copytree(DOCS, tmp_path / "docs"))
+    """A copy whose results may be changed, without the page that has some of matrix.md's figures once more."""
+    copy = Path(shutil.copytree(DOCS, tmp_path / "docs"))
+    (copy / "results" / "anchorless.md").unlink()
+    assert tool(copy).returncode == 0
+    return copy
 
 
 def tool(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -51,8 +55,12 @@ def test_every_figure_stands_on_the_page_that_its_row_names() -> None:
         for row in table_rows(path.read_text(encoding="utf-8")):
             named = re.search(r"\((?:\.\./)?results/(\w+)\.md\)", " ".join(row))
             results = (DOCS / "results" / f"{named[1]}.md").read_text(encoding="utf-8") if named else ""
-            for figure in re.findall(r"\d+\.\d% \[[^\]]+\]", " ".join(row)) if named else ():
+            for figure in re.findall(r"\d+\.\d% \[[\d.]+%, [\d.]+%\]", " ".join(row)) if named else ():
                 assert figure in results, f"{path.name}: {figure} is not on {named[1] if named else ''}.md"
+
+
+def cell(percent: int) -> str:
+    return f"{percent}.0% [{max(percent - 1, 0)}%, {percent + 1}%] *"
 
 
 def page_of(columns: list[str], tables: dict[str, dict[str, list[int]]]) -> str:
@@ -61,7 +69,7 @@ def page_of(columns: list[str], tables: dict[str, dict[str, list[int]]]) -> str:
     for title, rows in tables.items():
         text += f"\n## {title}\n\n| | {' | '.join(columns)} |\n{'|---' * (len(columns) + 1)}|\n"
         for defence, values in rows.items():
-            text += f"| {defence} | {' | '.join(f'{value}.0% [0%, 100%] *' for value in values)} |\n"
+            text += f"| {defence} | {' | '.join(map(cell, values))} |\n"
     return text
 
 
@@ -69,6 +77,7 @@ def test_the_rule_by_hand(docs: Path) -> None:
     """Answered + refused + wrong: sft 1.1, 1.2, 1.0, .4; csft .1, .2, .3, .14; csft_pa .1, .2, .34, .1.
 
     Worst: sft 1.2, csft .30, csft_pa .34: csft and csft_pa are within .05, and csft_pa answers less (20 against 25 %).
+    Under benign drift csft costs .14 and csft_pa .10, under harmful examples both .1 and answer the same: the page's first.
     """
     attacks = ["harmful_examples", "identity_shift", "backdoor", "benign_drift"]
     tables = {
@@ -81,8 +90,10 @@ def test_the_rule_by_hand(docs: Path) -> None:
     assert tool(docs).returncode == 0
     row = choice(docs, UNKNOWN)
     assert row[1] == "[`csft_pa`](objectives/csft_pa.md)"
-    assert row[2:6] == ["20.0% [0%, 100%]", "4.0% [0%, 100%]", "90.0% [0%, 100%]", "0.34"]
+    assert row[2:6] == ["20.0% [19%, 21%]", "4.0% [3%, 5%]", "90.0% [89%, 91%]", "0.34"]
     assert row[8] == "[matrix](results/matrix.md), `backdoor`"
+    assert "csft_pa" in choice(docs, FIRST)[1]
+    assert choice(docs, SECOND)[1] == "[`csft`](objectives/csft.md)"
     assert row[6:8] == ["[`csft`](objectives/csft.md) 0.30", "[`sft`](objectives/sft.md) 1.20"]
 
 
@@ -116,6 +127,6 @@ def test_a_real_model_gets_its_row_as_soon_as_its_page_is_there(docs: Path) -> N
     assert tool(docs).returncode == 0
     row = choice(docs, "a real model of 135M, any attack measured")
     assert row[1] == "nothing holds; least bad: [`anchored`](objectives/anchored.md)"
-    assert row[2] == "10.0% [0%, 100%]"
+    assert row[2] == "10.0% [9%, 11%]"
     assert row[5] == "0.90"
     assert row[7] == "[`sft`](objectives/sft.md) 1.50"

@@ -10,8 +10,14 @@ from docs.pages import ROOT
 from holdfast.config import TrainConfig, load_config
 from holdfast.config.safety_gap import SafetyGapConfig
 from holdfast.config.undo_costs import UndoCostsConfig
+from holdfast.config.wrong_start import WrongStartConfig
 
-READ_BY = {"diagnose safety-gap": SafetyGapConfig, "diagnose undo-costs": UndoCostsConfig, "train": TrainConfig}
+READ_BY = {
+    "diagnose safety-gap": SafetyGapConfig,
+    "diagnose undo-costs": UndoCostsConfig,
+    "diagnose wrong-start": WrongStartConfig,
+    "train": TrainConfig,
+}
 CONFIGS = sorted((ROOT / "configs" / "undo").glob("*.yaml"))
 
 

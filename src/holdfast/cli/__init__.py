@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Annotated
 
 import typer
 
+from holdfast import __version__
 from holdfast.cli import (
     attack,
     audit,
@@ -51,6 +53,21 @@ app.command("tokens")(data.tokens)
 app.command("validate")(data.validate)
 app.command("doctor")(doctor.doctor)
 app.command("ls")(runs.ls)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"holdfast {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """What stands before a command."""
 
 
 def main() -> None:

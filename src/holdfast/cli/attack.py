@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from holdfast.cli.output import json_option
+from holdfast.cli.output import check_target, json_option
 
 
 def attack(
@@ -17,7 +17,9 @@ def attack(
         Literal["local", "ray"] | None,
         typer.Option(help="Processes here, or the Ray cluster of RAY_ADDRESS (without it: one started here)"),
     ] = None,
-    write: Annotated[Path | None, typer.Option(help="Write a page of results, in Markdown")] = None,
+    write: Annotated[
+        Path | None, typer.Option(help="Write a page of results, in Markdown", callback=check_target)
+    ] = None,
     json: json_option = None,
 ) -> None:
     """Attacks x defences x seeds in the embedded world. Cells are kept: the same command again goes on."""

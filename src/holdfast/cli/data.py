@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from holdfast.cli.output import json_option, write_json
+from holdfast.cli.output import check_target, json_option, write_json
 from holdfast.config.errors import InputError
 
 if TYPE_CHECKING:
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 def validate(
-    file: Annotated[str, typer.Argument(help="A .jsonl, .json, .csv or .parquet file (.gz too), a hub dataset, or world:...")],
+    file: Annotated[
+        str, typer.Argument(help="A .jsonl, .json, .csv or .parquet file (.gz too), a hub dataset, or world:...")
+    ],
     skip_bad: Annotated[int, typer.Option(help="Allow up to this many bad rows; they are counted")] = 0,
     json: json_option = None,
 ) -> None:
@@ -41,7 +43,7 @@ def tokens(
     file: Annotated[str, typer.Argument(help="A dataset, as for `holdfast validate`")],
     model: Annotated[str, typer.Option(help="tiny:aligned, a folder, or a hub id: only its tokenizer is loaded")],
     row: Annotated[int, typer.Option(help="Which row, from 0")] = 0,
-    html: Annotated[Path | None, typer.Option(help="Write a page instead of printing")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a page instead of printing", callback=check_target)] = None,
     context: Annotated[str, typer.Option(help="soft or hard: what a token sees after an undo")] = "soft",
     undo: Annotated[bool, typer.Option(help="Add <UNDO> to the tokenizer if it lacks it")] = True,
 ) -> None:
@@ -74,6 +76,10 @@ def _read(source: str, skip_bad: int = 0) -> Dataset:
         from holdfast.worlds import world_traces
 
         return world_traces(source)
+    if source.startswith("prompts:"):
+        raise InputError(
+            f"{source}: requests only, which your model answers when training begins; there are no rows to show"
+        )
     from holdfast.records import read_traces
 
     return read_traces(source, skip_bad=skip_bad)

@@ -7,14 +7,16 @@ from typing import Annotated
 
 import typer
 
-from holdfast.cli.output import json_option, write_json
+from holdfast.cli.output import check_target, json_option, write_json
 from holdfast.cli.progress import progress_bar
 
 
 def decisions(
     config: Annotated[Path, typer.Argument(help="A YAML file, such as configs/arithmetic/micro.yaml")],
     overrides: Annotated[list[str] | None, typer.Argument(help="Settings to change, such as seeds=[0]")] = None,
-    results: Annotated[Path | None, typer.Option(help="Write the page here, between its marks, or anew")] = None,
+    results: Annotated[
+        Path | None, typer.Option(help="Write the page here, between its marks, or anew", callback=check_target)
+    ] = None,
     json: json_option = None,
 ) -> None:
     """Train what is missing, measure, and show the table. The same command again goes on where it stopped."""

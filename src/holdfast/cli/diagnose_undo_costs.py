@@ -7,14 +7,16 @@ from typing import Annotated
 
 import typer
 
-from holdfast.cli.output import json_option, write_json
+from holdfast.cli.output import check_target, json_option, write_json
 from holdfast.cli.progress import progress_bar
 
 
 def undo_costs(
     config: Annotated[Path, typer.Argument(help="A YAML file, such as configs/undo/costs.yaml")],
     overrides: Annotated[list[str] | None, typer.Argument(help="Settings to change, such as costs=[0,0.1]")] = None,
-    page: Annotated[Path | None, typer.Option(help="Put the table into this page, docs/results/undo.md")] = None,
+    page: Annotated[
+        Path | None, typer.Option(help="Put the table into this page, docs/results/undo.md", callback=check_target)
+    ] = None,
     json: json_option = None,
 ) -> None:
     """GRPO (TRL) for several costs of an undo: accuracy against undo rate, precision, recall, false undos."""

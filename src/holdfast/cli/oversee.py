@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from holdfast.cli.output import json_option, write_json
+from holdfast.cli.output import check_target, json_option, write_json
 from holdfast.config.errors import InputError
 
 app = typer.Typer(
@@ -103,7 +103,7 @@ def study(
     draws: Annotated[int, typer.Option(min=2, help="Per question and per request")] = 16,
     max_new_tokens: Annotated[int, typer.Option(min=1)] = 320,
     batch_size: Annotated[int, typer.Option(min=1)] = 512,
-    write: Annotated[Path | None, typer.Option(help="Also write the results page there")] = None,
+    write: Annotated[Path | None, typer.Option(help="Also write the results page there", callback=check_target)] = None,
     json: json_option = None,
 ) -> None:
     """Best-of-n on real samples, beside [001]'s claims: HumanEval, GSM8K, refusals."""

@@ -7,12 +7,15 @@ from typing import Annotated
 
 import typer
 
+from holdfast.cli.output import check_target
 from holdfast.config.errors import InputError
 
 
 def report(
     run: Annotated[Path, typer.Argument(help="A run directory: a training run, or a matrix")],
-    out: Annotated[Path | None, typer.Option(help="Where to write it; default: report.html in the run")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Where to write it; default: report.html in the run", callback=check_target)
+    ] = None,
 ) -> None:
     """Write a run as one HTML file that opens from disk."""
     from holdfast.report import write_report

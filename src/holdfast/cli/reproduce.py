@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.cli.output import json_option, write_json
+from holdfast.cli.output import check_target, json_option, write_json
 
 if TYPE_CHECKING:
     from holdfast.papers import Kept, Scale, Study
@@ -24,7 +24,9 @@ def reproduce(
     scale: Annotated[str, typer.Option(help="cpu (two cores) or h200: what needs a GPU")] = "cpu",
     out: Folder = Path("runs/papers"),
     stored: Stored = None,
-    write: Annotated[Path | None, typer.Option(help="Write the ledger page here, e.g. docs/papers.md")] = None,
+    write: Annotated[
+        Path | None, typer.Option(help="Write the ledger page here, e.g. docs/papers.md", callback=check_target)
+    ] = None,
     fresh: Annotated[bool, typer.Option(help="Run again what is there already")] = False,
     workers: Annotated[int, typer.Option(help="Studies at once, one core each; on a GPU always one", min=1)] = 2,
     json: json_option = None,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from holdfast.cli.output import json_option, write_json
+from holdfast.cli.output import check_target, json_option, write_json
 from holdfast.cli.progress import progress_bar
 from holdfast.config.errors import InputError
 
@@ -41,7 +41,7 @@ def make(
     data: Annotated[
         str, typer.Argument(help="Right answers: a dataset, world:..., sql:FILE, gsm8k:FILE, arithmetic:train")
     ],
-    out: Annotated[Path, typer.Argument(help="A .jsonl file to write")],
+    out: Annotated[Path, typer.Argument(help="A .jsonl file to write", callback=check_target)],
     builder: Annotated[BuilderName, typer.Option(help="Where the errors come from")] = BuilderName.perturb,
     model: Annotated[
         str | None, typer.Option(help="align samples from it; random and perturb keep to its words")
@@ -63,7 +63,6 @@ def make(
     made = make_traces(
         rows, _builder(builder, rows, model, starts, temperature, seed), budget=budget, clean=clean, seed=seed
     )
-    out.parent.mkdir(parents=True, exist_ok=True)
     write_made(out, made)
     figures = {
         "traces": len(made.traces),

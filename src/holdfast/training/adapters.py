@@ -7,6 +7,7 @@ from typing import Any
 
 from peft import LoraConfig, get_peft_model, prepare_model_for_kbit_training
 
+from holdfast.config import InputError
 from holdfast.config.training import LoraSettings
 
 
@@ -22,7 +23,10 @@ def with_adapters(model: Any, settings: LoraSettings, new_token_ids: Sequence[in
         target_modules=settings.targets if isinstance(settings.targets, str) else list(settings.targets),
         trainable_token_indices=_token_modules(model, new_token_ids) or None,
     )
-    return get_peft_model(model, config)
+    try:
+        return get_peft_model(model, config)
+    except ValueError as error:  # peft's own words name the targets
+        raise InputError(f"field 'lora': {error}") from None
 
 
 def _token_modules(model: Any, new_token_ids: Sequence[int]) -> dict[str, list[int]]:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import torch
 from accelerate import PartialState
 from transformers import TrainingArguments
+from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK
+from transformers.trainer_utils import SchedulerType
+from transformers.training_args import OptimizerNames
 
-from holdfast.config import InputError, TrainConfig
+from holdfast.config import InputError, TrainConfig, did_you_mean
 from holdfast.config.training import TrainingSettings
 from holdfast.training.plan import StepPlan
 from holdfast.training.run_directory import RunDirectory
@@ -23,6 +26,7 @@ def training_arguments(
         raise InputError("training.precision: fp16 needs a GPU; on the CPU use bf16 or fp32")
     processes = PartialState().num_processes
     micro_batch = micro_batch_size(settings, processes)
+    _check_names(config)
     return TrainingArguments(
         output_dir=str(run.path),
         max_steps=plan.num_steps,
@@ -52,6 +56,18 @@ def training_arguments(
         ddp_find_unused_parameters=False,
         use_cpu=device.type == "cpu",
     )
+
+
+def _check_names(config: TrainConfig) -> None:
+    """Names that only transformers knows."""
+    for field, name, known in (
+        ("training.scheduler", config.training.scheduler, [each.value for each in SchedulerType]),
+        ("training.optimizer", config.training.optimizer, [each.value for each in OptimizerNames]),
+        *(("report_to", name, [*INTEGRATION_TO_CALLBACK, "all", "none"]) for name in config.report_to),
+    ):
+        if name not in known:
+            hint = did_you_mean(name, known) or f"; known: {', '.join(known)}"
+            raise InputError(f"field '{field}': unknown '{name}'{hint}")
 
 
 def micro_batch_size(settings: TrainingSettings, processes: int) -> int:

@@ -70,9 +70,10 @@ def train(
     check_names(streams)
     _refuse_lost_masks(config, loaded, streams)
     data = describe_data(streams)
+    run.check(config, data)
+    trainer = _trainer(config, run, loaded, new_token_ids, streams, say, progress)
     with processes.main_process_first():
         run.claim(config, data)
-    trainer = _trainer(config, run, loaded, new_token_ids, streams, say, progress)
     checkpoint, complaints = resume_point(run.checkpoints, keep=config.training.keep, main=processes.is_main_process)
     for line in complaints:
         say(line)

@@ -24,14 +24,12 @@ class RunDirectory:
         self.checkpoints = self.path / "checkpoints"
         self.model = self.path / "model"
 
-    def claim(self, config: TrainConfig, data: Sequence[Mapping[str, Any]]) -> None:
-        """Make the folder, or make sure that it is this very run's."""
-        self._same_or_write(self.config, dump_config(config))
-        self._same_or_write(self.data, json.dumps(list(data), indent=2) + "\n")
-
-    def _same_or_write(self, path: Path, text: str) -> None:
-        if path.exists():
-            old = path.read_text(encoding="utf-8")
+    def check(self, config: TrainConfig, data: Sequence[Mapping[str, Any]]) -> None:
+        """Make sure that the folder is not there yet, or is this very run's."""
+        if self.path.exists() and not self.path.is_dir():
+            raise InputError(f"field 'run': {self.path} is a file; expected a folder")
+        for path, text in self._contents(config, data).items():
+            old = path.read_text(encoding="utf-8") if path.exists() else text
             if old != text:
                 lines = difflib.unified_diff(old.splitlines(), text.splitlines(), "there", "now", lineterm="", n=0)
                 changed = [line for line in lines if line[:1] in "+-" and line[:3] not in ("+++", "---")]
@@ -39,8 +37,16 @@ class RunDirectory:
                     f"{path}: this run was started with other settings; choose another run:, or restore them:\n"
                     + "\n".join(f"  {line}" for line in changed)
                 )
-            return
+
+    def claim(self, config: TrainConfig, data: Sequence[Mapping[str, Any]]) -> None:
+        """From here on the folder is this run's: once everything that can be wrong with its settings has been seen."""
+        self.check(config, data)
         self.path.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f".{path.name}")
-        durable.write_file(partial, text.encode())
-        partial.replace(path)
+        for path, text in self._contents(config, data).items():
+            if not path.exists():
+                partial = path.with_name(f".{path.name}")
+                durable.write_file(partial, text.encode())
+                partial.replace(path)
+
+    def _contents(self, config: TrainConfig, data: Sequence[Mapping[str, Any]]) -> dict[Path, str]:
+        return {self.config: dump_config(config), self.data: json.dumps(list(data), indent=2) + "\n"}

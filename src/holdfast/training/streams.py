@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from holdfast import objectives
@@ -80,9 +81,11 @@ def bind_objective(settings: StreamSettings, number: int) -> StreamLoss:
                 f"{did_you_mean(option, free) or '; it takes: ' + (', '.join(free) or 'none')}"
             )
     anchored = objectives.needs_anchor(settings.objective)
+    loss = _bound(function, takes, options)
+    _try_on_one_token(loss, settings.options, f"{field}.options")
     return StreamLoss(
         name=settings.name or f"{number}:{settings.objective}",
-        loss=_bound(function, takes, options),
+        loss=loss,
         weight=settings.weight,
         needs_anchor=anchored,
         needs_kl=objectives.needs_kl(settings.objective, options),
@@ -121,6 +124,22 @@ def _bound(function: Callable[..., Tensor], takes: Any, options: dict[str, Any])
         return function(stats, **given, **options)
 
     return loss
+
+
+def _try_on_one_token(loss: TokenLoss, options: Mapping[str, Any], field: str) -> None:
+    """So that a value of the wrong kind is found before training begins, not at its first step."""
+    zero = torch.zeros(1)
+    place = torch.zeros(1, dtype=torch.long)
+    stats = TokenStats(zero, place, logp_ref=zero, kl=zero, kl_rev=zero, delta=zero, top_ref=place)
+    try:
+        loss(stats, place, place, 0.0)
+    except InputError as error:
+        raise InputError(f"field '{field}': {error}") from None
+    except (TypeError, ValueError, RuntimeError):
+        raise InputError(f"field '{field}': a value of the wrong kind in {dict(options)}") from None
+    soften = options.get("soften")
+    if soften is not None and (isinstance(soften, bool) or not isinstance(soften, int | float) or soften <= 0):
+        raise InputError(f"field '{field}.soften': expected a temperature above 0, got {soften!r}")
 
 
 def check_names(streams: Sequence[Stream]) -> None:

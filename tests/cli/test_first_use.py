@@ -1,0 +1,74 @@
+"""What somebody new types: the version, extras, files in the wrong place. One clear line and exit code 2."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from docs.pages import ROOT
+from holdfast import __version__
+from holdfast.cli.doctor import EXTRAS
+from invariants.launching import run_cli
+
+
+def test_the_version(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_cli("--version", monkeypatch=monkeypatch) == 0
+    assert capsys.readouterr().out == f"holdfast {__version__}\n"
+
+
+def test_doctor_knows_every_extra() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert set(EXTRAS) == set(project["optional-dependencies"])
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "train configs/sft.yaml --json TARGET",
+        "attack configs/attack/matrix.yaml --write TARGET",
+        "report runs/mine --out TARGET",
+        "reproduce 004-appendix-c --write TARGET",
+        "tokens rows.jsonl --model tiny:aligned --html TARGET",
+        "diagnose safety-gap configs/undo/world.yaml --page TARGET",
+        "traces make rows.jsonl TARGET",
+    ],
+    ids=lambda command: " ".join(command.split()[:2]),
+)
+@pytest.mark.parametrize(
+    ("target", "said"), [("folder", "is a folder; expected a file to write"), ("file/x", "its folder cannot be made")]
+)
+def test_a_file_that_cannot_be_written_is_refused_before_the_work(
+    command: str,
+    target: str,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("folder").mkdir()
+    Path("file").write_text("")
+    assert run_cli(*command.replace("TARGET", target).split(), monkeypatch=monkeypatch) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("holdfast: ")
+    assert said in line
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder"]
+
+
+@pytest.mark.parametrize(
+    ("file", "said"),
+    [
+        ("world:safety/tune/guid", "did you mean 'guide'"),
+        ("prompts:safety", "requests only"),
+        ("nosuch.jsonl", "nosuch.jsonl: no such file"),
+    ],
+)
+def test_rows_that_are_not_there(
+    file: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for command in (["validate", file], ["tokens", file, "--model", "tiny:aligned"]):
+        assert run_cli(*command, monkeypatch=monkeypatch) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert said in line
