@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from holdfast.config import InputError
-from holdfast.papers import STUDIES, find_study, run_studies
+from holdfast.papers import STUDIES, Scale, find_study, run_studies
 
 
 def main(arguments: Sequence[str]) -> None:
     """What is missing in the folder is run; failures are said at the end."""
     folder, num_workers, *rest = arguments
-    scale = "h200" if "h200" in rest else "cpu"
+    scale: Scale = "h200" if "h200" in rest else "cpu"
     names = [name for name in rest if name not in ("cpu", "h200")]
     started, last = time.monotonic(), [""]
 

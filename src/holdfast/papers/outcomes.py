@@ -125,7 +125,8 @@ def _change(figures: Figures, attacks: Sequence[str], first: str, second: str, m
     """Of the share, the mean over attacks, in one seed."""
     rows = [figures["outcomes"][attack] for attack in attacks]
     pairs = [(row[first][measure][place], row[second][measure][place]) for row in rows]
-    return sum(new.count("1") / len(new) - old.count("1") / len(old) for old, new in pairs) / len(pairs)
+    changes = [float(new.count("1") / len(new) - old.count("1") / len(old)) for old, new in pairs]
+    return sum(changes) / len(changes)
 
 
 def said(step: Step) -> str:

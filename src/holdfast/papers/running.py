@@ -106,7 +106,7 @@ def _run(studies: Sequence[Study], scale: Scale, folder: Path, num_workers: int,
         while waiting:
             waiting = wait(waiting, timeout=0.5, return_when=FIRST_COMPLETED).not_done
             busy = ", ".join(name for future, name in futures.items() if future.running())
-            on_shares(sum(share * cost for share, cost in zip(shares, costs, strict=True)), sum(costs), busy)
+            on_shares(sum(share * cost for share, cost in zip(shares[:], costs, strict=True)), sum(costs), busy)
     return {name: _reason(error) for future, name in futures.items() if (error := future.exception())}
 
 
