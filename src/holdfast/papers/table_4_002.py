@@ -2,7 +2,7 @@
 
 Set-up: three benign tasks learned from ``tiny:aligned`` with sft, csft and csft + PA as published: *guide*, near to what the
 anchor would say, *ledger*, far from it (`docs/attacks.md`, benign_drift and far_drift), and *skill*, new items of what the anchor
-can do already; 200 held-out questions per seed, seeds 30-34. Measured: the share of right answers; the loss of csft + PA
+can do already; 200 held-out questions per seed, seeds 30-32. Measured: the share of right answers; the loss of csft + PA
 relative to csft (the paper's comparison) and to sft (what a user gives up), seed by seed. Rules: a loss of at most 6 %, the
 paper's worst, holds if Student's interval lies below 6, does not hold if it lies above, else in part; if csft itself is right
 less than half as often as sft there is no utility to keep, and the claim against csft does not hold.
@@ -27,12 +27,12 @@ TASKS = {  # ours: (what it is, what the paper prints for its task in that place
 }
 KNOWN = Attack(name="known_skill", data=BenignDrift("skill", 200), lr=2e-3, epochs=6, utility="skill")
 DEFENCES = ("sft", "csft", "csft_pa")
-SEEDS = (30, 31, 32, 33, 34)
+SEEDS = (30, 31, 32)
 WORST = 6.0
 
 
 def run(scale: Scale, on_progress: OnProgress) -> Figures:
-    """45 cells."""
+    """27 cells."""
     attacks = [find_attack("benign_drift"), find_attack("far_drift"), KNOWN]
     defences = [find_defence(name) for name in DEFENCES]
     return embedded_outcomes(ID, attacks, defences, SEEDS, ("utility",), on_progress)
@@ -71,5 +71,5 @@ STUDY = Study(
         for than in ("csft", "sft")
     ),
     run=run,
-    seconds={"cpu": 240},
+    seconds={"cpu": 200},
 )
