@@ -52,6 +52,8 @@ def test_overrides_reach_nested_fields_and_list_items(tmp_path: Path) -> None:
     [
         (GOOD.replace("lr:", "lrr:"), (), "/config.yaml:7: field 'training.lrr': unknown; did you mean 'lr'?"),
         (GOOD.replace("objective:", "objectiv:"), (), "/config.yaml:5: field 'streams.0.objectiv': unknown; did you mean"),
+        (GOOD, ("lr=1e-3",), "command line: field 'lr': unknown; did you mean 'training.lr'?"),
+        (GOOD, ("objective=csft",), "command line: field 'objective': unknown; did you mean 'streams.0.objective'?"),
         (GOOD.replace("run: runs/x\n", ""), (), "/config.yaml: field 'run': missing"),
         (GOOD, ("training.batch_size=many",), "command line: field 'training.batch_size': "),
         (GOOD, ("training.lr",), "override 'training.lr': expected key=value"),

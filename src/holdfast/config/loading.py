@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -132,10 +132,20 @@ def _explain(
     message = detail["msg"].removeprefix("Value error, ")
     if detail["type"] == "extra_forbidden":
         known = _fields_at(kind, at[:-1])
-        return f"{where}: field '{field}': unknown{did_you_mean(str(at[-1]), known) or '; known: ' + ', '.join(known)}"
+        hint = _elsewhere(kind, at) or did_you_mean(str(at[-1]), known) or f"; known: {', '.join(known)}"
+        return f"{where}: field '{field}': unknown{hint}"
     if detail["type"] == "missing":
         return f"{where}: field '{field}': missing"
     return f"{where}: field '{field}': {message}, got {detail['input']!r}"
+
+
+def _elsewhere(kind: type[Settings], at: FieldPath) -> str:
+    """``lr`` at the top means ``training.lr``: the right name in the wrong place."""
+    for field, info in kind.model_fields.items() if len(at) == 1 else ():
+        if any(at[0] in model.model_fields for model in _models_in(info.annotation)):
+            inside = f"{field}.0" if get_origin(info.annotation) is tuple else field
+            return f"; did you mean '{inside}.{at[0]}'?"
+    return ""
 
 
 def _is_union_tag(part: str | int) -> bool:
