@@ -28,7 +28,10 @@ class Rate:
     def read(cls, cell: str) -> Rate | None:
         """None for a cell without one, such as ``failed``."""
         found = RATE.search(cell)
-        return cls(*(float(number) / 100 for number in found.groups()), found[0]) if found else None
+        if found is None:
+            return None
+        value, low, high = (float(number) / 100 for number in found.groups())
+        return cls(value, low, high, found[0])
 
 
 @dataclass(frozen=True)

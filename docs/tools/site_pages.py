@@ -122,7 +122,7 @@ def _page_of(path: Path) -> str:
     if path.is_dir():
         names = sorted(each.name for each in path.iterdir() if each.is_file())
         return title + "\n".join(f"- [{name}]({name}.md)" for name in names) + "\n"
-    html = highlight(
+    html: str = highlight(
         path.read_text(encoding="utf-8"), get_lexer_for_filename(path.name), HtmlFormatter(linespans="L", wrapcode=True)
     )
     return title + html.replace('<span id="L-', '<span id="L')
