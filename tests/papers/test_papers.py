@@ -1,8 +1,10 @@
 """Studies: figures kept and reused, verdicts that follow the figures, a ledger with a row for every claim."""
 
 import json
+import time
 from copy import deepcopy
 from dataclasses import replace
+from multiprocessing import active_children
 from pathlib import Path
 
 import pytest
@@ -149,10 +151,10 @@ def test_the_ledger_has_a_row_for_every_claim(tmp_path: Path, figures: Figures) 
 
 
 def test_studies_run_in_processes_are_kept_and_not_run_again(tmp_path: Path) -> None:
-    chosen = [find_study("001-statistics"), find_study("004-appendix-c"), replace(STUDY, seconds={"h200": 9.0})]
+    chosen = [find_study("002-tables-statistics"), find_study("002-llama-2"), replace(STUDY, seconds={"h200": 9.0})]
     heard: list[tuple[float, float]] = []
     ran = run_studies(chosen, "cpu", tmp_path, on_shares=lambda *each: heard.append(each[:2]))
-    assert set(ran.kept) == {"001-statistics", "004-appendix-c"}, "what needs a GPU is left alone"
+    assert set(ran.kept) == {"002-tables-statistics", "002-llama-2"}, "what needs a GPU is left alone"
     assert not ran.failed
     assert heard[-1][0] == heard[-1][1], "all the work is done at the end"
     times = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
@@ -169,11 +171,25 @@ def test_the_command_lists_runs_judges_and_refuses(tmp_path: Path, monkeypatch: 
         return CliRunner().invoke(app, ["reproduce", *words])
 
     assert "002-theorem-4-2" in holdfast().stdout
-    done = holdfast("001-statistics", "--json", "-", "--write", "page.md")
+    done = holdfast("002-tables-statistics", "--json", "-", "--write", "page.md")
     assert json.loads(done.stdout)[0]["verdict"] == "does not hold"
-    again = holdfast("001-gate", "--stored", "runs/papers", "--json", "-", "--write", "again.md")
+    again = holdfast("002-table-3-gains", "--stored", "runs/papers", "--json", "-", "--write", "again.md")
     assert again.stdout == done.stdout
     assert Path("again.md").read_text() == Path("page.md").read_text()
     assert json.loads(Path("runs/papers/papers.json").read_text()) == json.loads(done.stdout)
     refused = holdfast("all", "--scale", "laptop").exception
     assert str(refused) == "--scale: expected one of cpu, h200, not 'laptop'"
+
+
+def test_an_interrupt_ends_the_workers_and_leaves_nothing_half_done(tmp_path: Path) -> None:
+    def interrupted(done: float, total: float, busy: str) -> None:
+        raise KeyboardInterrupt
+
+    started = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        run_studies(
+            [find_study("002-preexperiments"), find_study("002-theorem-4-1")], "cpu", tmp_path, on_shares=interrupted
+        )
+    assert time.monotonic() - started < 60, "it does not wait for minutes of work"
+    assert not active_children()
+    assert not list(tmp_path.iterdir())

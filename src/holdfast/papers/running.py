@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -103,10 +103,17 @@ def _run(studies: Sequence[Study], scale: Scale, folder: Path, num_workers: int,
     with ProcessPoolExecutor(num_workers, context, _begin, (shares,)) as pool:
         futures = {pool.submit(_work, study.id, scale, folder, place): study.id for place, study in enumerate(studies)}
         waiting: set[Future[None]] = set(futures)
-        while waiting:
-            waiting = wait(waiting, timeout=0.5, return_when=FIRST_COMPLETED).not_done
-            busy = ", ".join(name for future, name in futures.items() if future.running())
-            on_shares(sum(share * cost for share, cost in zip(shares[:], costs, strict=True)), sum(costs), busy)
+        try:
+            while waiting:
+                waiting = wait(waiting, timeout=0.5, return_when=FIRST_COMPLETED).not_done
+                busy = ", ".join(name for future, name in futures.items() if future.running())
+                on_shares(sum(share * cost for share, cost in zip(shares[:], costs, strict=True)), sum(costs), busy)
+        except BaseException:  # Ctrl-C, above all: the pool would wait for every study that is left
+            pool.shutdown(wait=False, cancel_futures=True)
+            for worker in active_children():
+                worker.terminate()
+                worker.join()
+            raise
     return {name: _reason(error) for future, name in futures.items() if (error := future.exception())}
 
 
