@@ -9,8 +9,21 @@ import pytest
 from holdfast.config import InputError
 from holdfast.records import Role, Trace, answer, context
 from holdfast.tokens import apply_undo, find_undo_id, tokenize_all
-from holdfast.traces import Budget, Error, Perturb, Reference, Uniform, WrongStart, departures, make_traces, with_errors
+from holdfast.traces import (
+    Budget,
+    Error,
+    Perturb,
+    Reference,
+    Uniform,
+    WrongStart,
+    choose_builder,
+    departures,
+    make_traces,
+    with_errors,
+)
 from holdfast.worlds import world_traces
+from holdfast.worlds.arithmetic import ArithmeticWorld
+from holdfast.worlds.arithmetic_tokenizer import arithmetic_tokenizer
 from holdfast.worlds.tokenizer import build_tokenizer
 
 ONE = Budget((1, 1), (1, 1))
@@ -74,6 +87,18 @@ def test_values_of_a_template_are_found_from_the_other_answers() -> None:
     rows = [reference(f"take {stuff} and {tool}") for stuff, tool in (("oskel", "hask"), ("pelm", "glim"))]
     builder = Perturb(rows)
     assert [builder.alternatives(rows[0], at) for at in range(4)] == [[], ["pelm"], [], ["glim"]]
+
+
+def test_a_word_that_the_vocabulary_lacks_is_no_error() -> None:
+    """In base 5 a step's value stays below 25: 'a0.3:25' would be the token for the unknown."""
+    tokenizer = arithmetic_tokenizer(ArithmeticWorld())
+    row = reference("a0.2:4 a0.3:24 stop", "x0:1")
+    free, heeding = (choose_builder("perturb", [row.trace], tokenizer=each) for each in (None, tokenizer))
+    assert isinstance(free, Perturb)
+    assert isinstance(heeding, Perturb)
+    assert {"a0.3:25", "a0.3:34", "a0.3:23"} <= set(free.alternatives(row, 1))
+    assert set(heeding.alternatives(row, 1)) == {"a0.2:24", "a0.4:24", "a0.3:14", "a0.3:23"}
+    assert heeding.places(row) == [0, 1]
 
 
 def test_an_error_is_never_the_right_word() -> None:

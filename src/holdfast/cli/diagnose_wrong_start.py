@@ -7,14 +7,16 @@ from typing import Annotated
 
 import typer
 
-from holdfast.cli.output import json_option, write_json
+from holdfast.cli.output import check_target, json_option, write_json
 from holdfast.cli.progress import progress_bar
 
 
 def wrong_start(
     config: Annotated[Path, typer.Argument(help="A YAML file, such as configs/undo/wrong_start.yaml")],
     overrides: Annotated[list[str] | None, typer.Argument(help="Settings to change, such as seeds=[0]")] = None,
-    page: Annotated[Path | None, typer.Option(help="Put the tables into this page, docs/results/undo.md")] = None,
+    page: Annotated[
+        Path | None, typer.Option(help="Put the tables into this page, docs/results/undo.md", callback=check_target)
+    ] = None,
     json: json_option = None,
 ) -> None:
     """Train on refusals that begin wrongly and take it back; then prefill such starts. The same command again goes on."""
