@@ -38,10 +38,10 @@ def reproduce(
     if scale not in papers.SCALES:
         raise InputError(f"--scale: expected one of {', '.join(papers.SCALES)}, not '{scale}'")
     if study is None:
-        _list(list(papers.STUDIES.values()))
+        _list(list(papers.studies().values()))
         return
-    chosen = list(papers.STUDIES.values()) if study == "all" else [papers.find_study(study)]
-    if study != "all" and stored is None and scale not in chosen[0].seconds:
+    chosen = list(papers.studies().values()) if study == "all" else [papers.find_study(study)]
+    if study != "all" and stored is None and chosen[0].seconds and scale not in chosen[0].seconds:
         raise InputError(f"--scale: {chosen[0].id} runs at {', '.join(chosen[0].seconds)} only")
     failed: dict[str, str] = {}
     if stored is None:

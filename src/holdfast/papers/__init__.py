@@ -2,13 +2,12 @@
 
 from holdfast.papers.figure_files import Kept, kept_figures, make_figures
 from holdfast.papers.ledger import write_ledger
-from holdfast.papers.registry import STUDIES, find_study
+from holdfast.papers.registry import find_study, studies
 from holdfast.papers.running import Ran, rows_of, run_studies, stored
 from holdfast.papers.study import SCALES, Claim, Finding, Scale, Study
 
 __all__ = [
     "SCALES",
-    "STUDIES",
     "Claim",
     "Finding",
     "Kept",
@@ -21,5 +20,6 @@ __all__ = [
     "rows_of",
     "run_studies",
     "stored",
+    "studies",
     "write_ledger",
 ]

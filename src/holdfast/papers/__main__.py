@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from holdfast.config import InputError
-from holdfast.papers import STUDIES, Scale, find_study, run_studies
+from holdfast.papers import Scale, find_study, run_studies, studies
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -25,8 +25,8 @@ def main(arguments: Sequence[str]) -> None:
             last[0] = busy
 
     try:
-        studies = [find_study(name) for name in names] or list(STUDIES.values())
-        ran = run_studies(studies, scale, Path(folder), num_workers=int(num_workers), on_shares=on_shares)
+        chosen = [find_study(name) for name in names] or list(studies().values())
+        ran = run_studies(chosen, scale, Path(folder), num_workers=int(num_workers), on_shares=on_shares)
     except InputError as error:
         sys.exit(f"holdfast: {error}")
     print(f"{time.monotonic() - started:6.0f}s {len(ran.kept)} studies have figures")

@@ -66,7 +66,10 @@ def _runs(studies: Sequence[Study], kept: dict[str, Kept]) -> str:
     lines = ["## What ran", "", _line(head), "|---" * len(head) + "|"]
     for study in studies:
         run = kept.get(study.id)
-        ran = ("", "not yet", "", "") if run is None else (run.scale, run.date, run.version, f"{run.seconds:.0f}")
+        if run is None:
+            ran = ("", "not yet" if study.seconds else "cannot be run", "", "")
+        else:
+            ran = (run.scale, run.date, run.version, f"{run.seconds:.0f}")
         lines.append(_line([f"`{study.id}`", study.title, str(len(study.claims)), *ran]))
     return "\n".join([*lines, ""])
 

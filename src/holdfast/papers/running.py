@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from holdfast.config import InputError
 from holdfast.papers.figure_files import Kept, kept_figures, make_figures
-from holdfast.papers.registry import find_study
+from holdfast.papers.registry import modules, study_in
 from holdfast.papers.study import SCALES, Claim, Finding, Scale, Study
 from holdfast.records.studies import StudyRow
 
@@ -59,6 +59,8 @@ def stored(studies: Iterable[Study], folder: Path) -> dict[str, Kept]:
 
 def rows_of(study: Study, kept: Kept | None) -> list[StudyRow]:
     """One row per claim. Without figures: what it would take to have some."""
+    if not study.seconds:
+        return [_row(study, "cpu", claim, claim.judge({})) for claim in study.claims]
     if kept is None:
         scale = next(iter(study.seconds))
         finding = Finding("not testable here", f"needed: `holdfast reproduce {study.id} --scale {scale}`")
@@ -101,7 +103,10 @@ def _run(studies: Sequence[Study], scale: Scale, folder: Path, num_workers: int,
     shares = context.Array("d", len(studies))
     costs = [max(study.seconds[scale], 0.1) for study in studies]
     with ProcessPoolExecutor(num_workers, context, _begin, (shares,)) as pool:
-        futures = {pool.submit(_work, study.id, scale, folder, place): study.id for place, study in enumerate(studies)}
+        futures = {
+            pool.submit(_work, modules()[study.id], scale, folder, place): study.id
+            for place, study in enumerate(studies)
+        }
         waiting: set[Future[None]] = set(futures)
         try:
             while waiting:
@@ -128,11 +133,13 @@ def _begin(shares: Any) -> None:
     torch.set_num_threads(1)
 
 
-def _work(name: str, scale: Scale, folder: Path, place: int) -> None:
+def _work(module: str, scale: Scale, folder: Path, place: int) -> None:
+    """In a worker, which imports this one study."""
+
     def on_progress(share: float) -> None:
         _shares[place] = share
 
-    make_figures(find_study(name), scale, folder, on_progress)
+    make_figures(study_in(module), scale, folder, on_progress)
     _shares[place] = 1.0
 
 

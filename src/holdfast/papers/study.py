@@ -43,7 +43,10 @@ class Claim:
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """One file in this folder. ``seconds``: about how long each scale takes; a scale that is not there is not offered."""
+    """One file in this folder. ``seconds``: about how long each scale takes; a scale that is not there is not offered.
+
+    Without any scale there is nothing to run: its claims cannot be tested here.
+    """
 
     id: str
     paper: str
@@ -57,7 +60,7 @@ def untestable(study: str, paper: str, title: str, *claims: tuple[str, str, str,
     """Claims that no run here can speak to: (place, text, printed, what would be needed) each."""
 
     def nothing(scale: Scale, on_progress: OnProgress) -> Figures:
-        return {}
+        raise AssertionError(f"{study}: there is nothing to run")
 
     def needs(what: str) -> Callable[[Figures], Finding]:
         return lambda _: Finding("not testable here", f"needed: {what}")
@@ -71,5 +74,5 @@ def untestable(study: str, paper: str, title: str, *claims: tuple[str, str, str,
             for number, (place, text, printed, what) in enumerate(claims, 1)
         ),
         run=nothing,
-        seconds={"cpu": 0.0},
+        seconds={},
     )

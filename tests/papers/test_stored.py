@@ -1,0 +1,123 @@
+"""The committed figures: every claim has a verdict that another figure would change, and docs/papers.md says what they say."""
+
+import json
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from docs.pages import ROOT
+from holdfast.papers import Claim, Kept, Study, kept_figures, rows_of, stored, studies, write_ledger
+from holdfast.papers.study import SCALES
+
+FOLDER = ROOT / "docs" / "results" / "papers"
+ERRATA = {"000": 1, "001": 5, "002": 6, "004": 8}
+"""Rows of the list of slips that the project started from (MATH §8), by paper: each has a row here, or several."""
+KEPT = {
+    study.id: kept
+    for study in studies().values()
+    for scale in SCALES
+    if scale in study.seconds and (kept := kept_figures(study, scale, FOLDER)) is not None
+}
+
+
+def test_the_ledger_says_what_the_figures_say(tmp_path: Path) -> None:
+    write_ledger(tmp_path / "papers.md", list(studies().values()), stored(studies().values(), FOLDER))
+    made = (tmp_path / "papers.md").read_text(encoding="utf-8")
+    assert made == (ROOT / "docs" / "papers.md").read_text(encoding="utf-8"), "run the command at the head of the page"
+
+
+def test_every_paper_has_its_errata_and_every_row_a_verdict() -> None:
+    rows = [row for study in studies().values() for row in rows_of(study, KEPT.get(study.id))]
+    for paper, num in ERRATA.items():
+        assert sum(row.erratum for row in rows if row.paper == paper) >= num, paper
+    for row in rows:
+        assert row.found, row.id
+        assert row.verdict != "not testable here" or row.found.startswith("needed: "), row.id
+        assert "\n" not in row.found
+
+
+def test_all_figures_are_of_studies_that_are_there() -> None:
+    known = {f"{study.id}.{scale}.json" for study in studies().values() for scale in study.seconds}
+    files = {path.name: path.stat().st_size for path in FOLDER.glob("*.json")}
+    assert files.keys() <= known
+    assert max(files.values()) < 60_000
+
+
+JUDGED = [(study, claim) for study in studies().values() if study.id in KEPT for claim in study.claims]
+
+
+@pytest.mark.parametrize(("study", "claim"), JUDGED, ids=lambda each: each.id)
+def test_no_verdict_is_typed_in(study: Study, claim: Claim) -> None:
+    kept: Kept = KEPT[study.id]
+    before = claim.judge(kept.figures).verdict
+    assert any(_verdict(claim, changed) not in (before, None) for changed in changes(kept.figures)), (
+        f"{claim.id}: '{before}' whatever the figures"
+    )
+
+
+def _verdict(claim: Claim, figures: Any) -> str | None:
+    """None where such figures make no sense to the rule."""
+    try:
+        return claim.judge(figures).verdict
+    except (ArithmeticError, ValueError, TypeError, LookupError, AssertionError):
+        return None
+
+
+CHANGES: tuple[Callable[[Any], Any], ...] = (
+    lambda x: x * 0,
+    lambda x: -x,
+    lambda x: 1 - x,
+    lambda x: 1000 * x,
+    lambda x: x / 1000,
+    lambda x: x + 1,
+    lambda x: 1.0,
+    lambda x: 0.5,
+)
+
+
+def changes(figures: Any) -> Iterator[Any]:
+    """The figures with one part of them, large or small, changed in one way."""
+    yield from (altered(figures, change) for change in CHANGES)
+    for path in paths(figures):
+        for change in CHANGES:
+            changed = deepcopy(figures)
+            *way, last = path
+            inside = changed
+            for key in way:
+                inside = inside[key]
+            inside[last] = altered(inside[last], change)
+            yield changed
+
+
+def paths(figures: Any, depth: int = 4) -> Iterator[list[Any]]:
+    """Of parts, the larger before the smaller; of a long list the first and the last."""
+    keys = list(figures) if isinstance(figures, dict) else [0, len(figures) - 1] if isinstance(figures, list) else []
+    yield from ([key] for key in keys if figures)
+    if depth and figures:
+        for key in keys:
+            if isinstance(figures[key], dict | list):
+                yield from ([key, *rest] for rest in paths(figures[key], depth - 1))
+
+
+def altered(value: Any, change: Callable[[Any], Any]) -> Any:
+    if isinstance(value, dict):
+        return {key: altered(each, change) for key, each in value.items()}
+    if isinstance(value, list):
+        return [altered(each, change) for each in value]
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, str) and value and set(value) <= set("01"):
+        return value.translate({ord("0"): "1", ord("1"): "0"})
+    return change(value) if isinstance(value, int | float) else value
+
+
+def test_the_search_changes_large_and_small_parts() -> None:
+    figures = json.loads('{"a": [1, 2], "b": {"c": "01", "d": 3.5}}')
+    assert {json.dumps(each) for each in changes(figures)} > {
+        '{"a": [0, 0], "b": {"c": "01", "d": 3.5}}',
+        '{"a": [1, 2], "b": {"c": "10", "d": 3.5}}',
+        '{"a": [1, 2], "b": {"c": "01", "d": -3.5}}',
+    }
