@@ -60,5 +60,5 @@ STUDY = Study(
         ),
     ),
     run=run,
-    seconds={"cpu": 150},
+    seconds={"cpu": 170},
 )

@@ -256,5 +256,5 @@ STUDY = Study(
         _claim_2("kl", "5.2, Fig. 4", -1),
     ),
     run=run,
-    seconds={"cpu": 240},
+    seconds={"cpu": 300},
 )

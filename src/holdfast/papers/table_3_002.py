@@ -88,5 +88,5 @@ STUDY = Study(
         ),
     ),
     run=run,
-    seconds={"cpu": 220},
+    seconds={"cpu": 250},
 )

@@ -71,5 +71,5 @@ STUDY = Study(
         for than in ("csft", "sft")
     ),
     run=run,
-    seconds={"cpu": 200},
+    seconds={"cpu": 220},
 )
