@@ -73,7 +73,7 @@ def test_table_knows_the_writers(finished):
 def test_page_is_written_between_its_marks(finished, tmp_path):
     path = tmp_path / "page.md"
     path.write_text("# Title\n\n<!-- table:begin -->\nbefore it\n<!-- table:end -->\n\nafter\n", encoding="utf-8")
-    write_between_marks(path, page(finished, study_cells(finished), "holdfast diagnose decisions x.yaml"))
+    write_between_marks(path, page(finished, study_cells(finished), "holdfast diagnose decisions x.yaml"), "table")
     text = path.read_text(encoding="utf-8")
     assert text.startswith("# Title")
     assert text.endswith("after\n")

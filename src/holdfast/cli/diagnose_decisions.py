@@ -15,7 +15,10 @@ def decisions(
     config: Annotated[Path, typer.Argument(help="A YAML file, such as configs/arithmetic/micro.yaml")],
     overrides: Annotated[list[str] | None, typer.Argument(help="Settings to change, such as seeds=[0]")] = None,
     results: Annotated[
-        Path | None, typer.Option(help="Write the page here, between its marks, or anew", callback=check_target)
+        Path | None,
+        typer.Option(
+            help="Write the table here, between marks with the config's name, or at the end", callback=check_target
+        ),
     ] = None,
     json: json_option = None,
 ) -> None:
@@ -36,7 +39,7 @@ def decisions(
     command = " ".join(["holdfast diagnose decisions", str(config), *(overrides or [])])
     text = page(settings, cells, command)
     if results is not None:
-        write_between_marks(results, text)
+        write_between_marks(results, text, config.stem)
     hardest = compare(settings, cells, settings.eval_sizes[-1])
     report = {"kind": "decisions", "cells": [cell.row() for cell in cells]}
     if hardest is not None:
@@ -49,8 +52,8 @@ def decisions(
 BEGIN, END = "<!-- {name}:begin -->", "<!-- {name}:end -->"
 
 
-def write_between_marks(path: Path, text: str, name: str = "table") -> None:
-    """Put the text between ``<!-- table:begin -->`` and ``<!-- table:end -->``; what stands around it stays."""
+def write_between_marks(path: Path, text: str, name: str) -> None:
+    """Put the text between ``<!-- NAME:begin -->`` and ``<!-- NAME:end -->``; what stands around it stays."""
     from holdfast.records import atomic_text
 
     begin, end = BEGIN.format(name=name), END.format(name=name)

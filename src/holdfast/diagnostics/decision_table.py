@@ -105,7 +105,7 @@ def _drawn(a: Floats, b: Floats, hits: str, trials: str, draws: int, combine: An
     with np.errstate(divide="ignore", invalid="ignore"):
         value, values = float(combine(*whole)), np.asarray(combine(*sums))
     if not np.isfinite(value):
-        return Estimate(None, why=f"{trials} of one model is zero")
+        return Estimate(None, why="unbounded: the other one had none" if np.isinf(value) else "unidentified")
     low, high = np.quantile(values[np.isfinite(values)], [0.025, 0.975])
     return Estimate(value, float(low), float(high))
 
@@ -151,15 +151,24 @@ def _page(config: DecisionStudyConfig, cells: Sequence[StudyCell], command: str)
         seeds = " ".join(f"{100 * value:.0f}" for value in cell.by_seed)
         yield f"| {cell.model} | {cell.size} | {shown} | {' | '.join(rest)} | {seeds} |"
     yield ""
-    errors = [abs(cell.figures.held_out_error) for cell in cells if cell.figures.held_out_error is not None]
-    if errors:
-        mean, worst = 100 * float(np.mean(errors)), 100 * max(errors)
-        yield f"Held-out prediction errs by {mean:.1f} points on average, {worst:.1f} at most."
+    yield from _prediction(cells)
     hardest = compare(config, cells, config.eval_sizes[-1])
     if hardest is not None:
         yield from _comparison(hardest)
     yield ""
     yield from _time(config)
+
+
+def _prediction(cells: Sequence[StudyCell]) -> Iterator[str]:
+    """How far the formula is off on held-out problems; where nothing is ever right it cannot be."""
+    known = [cell for cell in cells if cell.figures.held_out_error is not None]
+    errors = {(cell.model, cell.size): abs(cell.figures.held_out_error or 0.0) for cell in known}
+    ever_right = [errors[cell.model, cell.size] for cell in known if any(cell.by_seed)]
+    if errors:
+        mean, worst = 100 * float(np.mean(list(errors.values()))), 100 * max(errors.values())
+        yield f"Held-out prediction errs by {mean:.1f} points on average, {worst:.1f} at most."
+    if 0 < len(ever_right) < len(errors):
+        yield f"Without the cells in which nothing was ever right: {100 * float(np.mean(ever_right)):.1f} points on average."
 
 
 def _comparison(found: Comparison) -> Iterator[str]:
@@ -170,7 +179,10 @@ def _comparison(found: Comparison) -> Iterator[str]:
     yield f"- accuracy, ratio: {found.times}"
     yield f"- p_dW, difference: {found.p_dw_gap}"
     yield f"- accuracy, difference: {parts.observed} observed, {parts.total} by the formula"
-    yield f"- of that, better attempts explain {parts.sampling}, better decisions {parts.decision} (Shapley means)"
+    if parts.sampling.value is None:
+        yield f"- what of that attempts and decisions explain is unknown ({parts.sampling.why})"
+    else:
+        yield f"- of that, better attempts explain {parts.sampling}, better decisions {parts.decision} (Shapley means)"
 
 
 def _time(config: DecisionStudyConfig) -> Iterator[str]:
