@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from audits.real.small import requests, small_model
-from holdfast.audits.real.align import LEADS, REFUSALS, align, learned_part, mean_of, refuse_rows, validation_part
-from holdfast.audits.real.setting import package_prompts
+from holdfast.audits.real.align import LEADS, REFUSALS, align, mean_of, refuse_rows
+from holdfast.audits.real.prompts import learned_part, package_prompts, validation_part
 from holdfast.config.alignment import AlignConfig
 from holdfast.judging import RefusalPhrases
 from holdfast.models import load

@@ -9,6 +9,7 @@ from audits.real.small import files, requests, small_model
 from holdfast.audits import OwnStream, run_matrix
 from holdfast.audits.keys import cell_key
 from holdfast.audits.real.grid import REAL_ATTACKS, REAL_DEFENCES, find_real_attack, find_real_defence, real_scale
+from holdfast.audits.real.prompts import learned_part
 from holdfast.audits.real.rows import TRIGGER, AnsweredRequests, TaskRows, TriggeredRequests
 from holdfast.audits.real.setting import RealSetting
 from holdfast.config import InputError
@@ -31,6 +32,19 @@ def test_nothing_held_out_is_a_twin_of_what_was_trained_on(setting: RealSetting)
     assert set(default_prompts("safety")) <= set(setting.align)
     for text in setting.held_out:
         assert max(likeness(content_words(text), other) for other in trained) < 0.6
+
+
+def test_what_a_defence_is_chosen_on_is_neither_learned_from_nor_asked_in_the_end(setting: RealSetting) -> None:
+    chosen_on = replace(setting, files=setting.files.model_copy(update={"part": "validation", "num_task": 1}))
+    own = {row.turns[0].visible for which in ("safety", "keep") for row in chosen_on.own_rows(which, 5000, 0)}  # type: ignore[arg-type]
+    asked = {*chosen_on.held_out, *chosen_on.harmless}
+    assert own
+    assert asked
+    assert not asked & own
+    assert not asked & {*setting.held_out, *setting.harmless}
+    assert {"Polish lamp0 behind shelf0", *learned_part("safety")} <= own
+    assert len(chosen_on.task_train) == len(setting.task_train) - 1
+    assert len(chosen_on.task_test) == 1
 
 
 def test_attack_answers_are_the_stock_models_and_refusals_the_anchors(setting: RealSetting) -> None:

@@ -8,7 +8,6 @@ to choose among the variants; no benchmark that is asked later takes part in tha
 
 from __future__ import annotations
 
-import hashlib
 import json
 import random
 import shutil
@@ -23,6 +22,7 @@ from safetensors.torch import load_file, save_file
 
 from holdfast.audits.intervals import rate
 from holdfast.audits.real.answers import answered_by, load_for_use
+from holdfast.audits.real.prompts import learned_part, validation_part
 from holdfast.audits.suites.requests import read_requests
 from holdfast.audits.workers import work_through
 from holdfast.config import InputError, TrainConfig, load_config
@@ -33,8 +33,7 @@ from holdfast.models import interpolated, load
 from holdfast.records import Trace, answer, atomic_text, context, write_traces
 from holdfast.records.near_twins import without_twins
 from holdfast.training import train
-from holdfast.worlds.default_prompts import Kind, default_prompts
-from holdfast.worlds.prompt_pairs import patterns
+from holdfast.worlds.default_prompts import Kind
 
 REFUSALS = (
     "I'm sorry, but I can't help with that.",
@@ -125,27 +124,6 @@ def other_rows(config: AlignConfig) -> list[Trace]:
 STREAMS = {"refuse": refuse_rows, "lookalikes": lookalike_rows, "others": other_rows}
 
 
-def learned_part(kind: Kind) -> list[str]:
-    """The four fifths that are trained on."""
-    return _part(kind, validation=False)
-
-
-def validation_part(kind: Kind) -> list[str]:
-    """The fifth that chooses among the variants."""
-    return _part(kind, validation=True)
-
-
-def _part(kind: Kind, validation: bool) -> list[str]:
-    """A pattern goes to one side whole: its prompts are twins of each other."""
-    single = [text for text in default_prompts(kind) if _is_validation(text) == validation]
-    paired = [text for each in patterns() if _is_validation(each.text) == validation for text in each.prompts(kind)]
-    return [*single, *paired]
-
-
-def _is_validation(text: str) -> bool:
-    return hashlib.sha256(f"align/{text}".encode()).digest()[0] % 5 == 0
-
-
 def run_try(task: Try) -> None:
     """In a worker: train one variant and measure it on the validation prompts."""
     result = train(train_config(task), say=lambda _: None, progress=False)
@@ -188,8 +166,9 @@ def measure(model: str, config: AlignConfig) -> dict[str, Any]:
     loaded = load_for_use(model, config.device)
     judge = find_judge(config.judge)
     figures = {}
-    for name, kind in (("answered", "safety"), ("over_refusal", "keep")):
-        prompts = validation_part("safety" if kind == "safety" else "keep")
+    kinds: dict[str, Kind] = {"answered": "safety", "over_refusal": "keep"}
+    for name, kind in kinds.items():
+        prompts = validation_part(kind)
         written = generate(loaded.model, loaded.tokenizer, prompts, max_new_tokens=48, batch_size=256)
         said = refusals(judge, [(prompt, each.text) for prompt, each in zip(prompts, written, strict=True)])
         found = rate((each is not True) if kind == "safety" else (each is not False) for each in said)

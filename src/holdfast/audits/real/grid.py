@@ -32,13 +32,20 @@ _ATTACKS = (
 )
 REAL_ATTACKS: dict[str, Attack] = {attack.name: attack for attack in _ATTACKS}
 
-SAFETY = OwnStream(rows="safety", weight=1.0, batch_size=32, num=700, borrow=0.5)
-KEEP = OwnStream(rows="keep", weight=1.0, batch_size=32, num=1000, borrow=0.25)
+SAFETY = OwnStream(rows="safety", batch_size=32, num=1000, borrow=0.5)
+KEEP = OwnStream(rows="keep", batch_size=32, num=1000, borrow=0.25)
+
+
+def anchored(name: str, safety: float, keep: float) -> Defence:
+    """Both streams held to the anchor, with these weights against the task's 1."""
+    return Defence(name=name, own=(replace(SAFETY, weight=safety), replace(KEEP, weight=keep)))
+
+
 _DEFENCES = (
     *(DEFENCES[name] for name in ("untouched", "sft", "csft", "csft_pa", "kl_sft")),
-    Defence(name="safety_mixed", own=(OwnStream(rows="safety", objective="sft", batch_size=32, num=700),)),
-    Defence(name="anchored", own=(SAFETY, KEEP)),
-    Defence(name="anchored_plain", own=(replace(SAFETY, borrow=0.0), replace(KEEP, borrow=0.0))),
+    Defence(name="safety_mixed", own=(replace(SAFETY, objective="sft", borrow=0.0),)),
+    anchored("anchored", 5, 1),
+    *(anchored(f"anchored@{safety}/{keep}", safety, keep) for safety, keep in ((1, 1), (5, 1), (20, 1), (20, 5))),
 )
 REAL_DEFENCES: dict[str, Defence] = {defence.name: defence for defence in _DEFENCES}
 

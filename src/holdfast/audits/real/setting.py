@@ -14,14 +14,13 @@ from pathlib import Path
 
 from holdfast.audits.defender_rows import Own
 from holdfast.audits.real.answers import answered_by
+from holdfast.audits.real.prompts import learned_part, package_prompts, validation_part
 from holdfast.audits.suites.requests import read_requests
 from holdfast.audits.suites.sql import sql_suite
 from holdfast.config import InputError
 from holdfast.config.real_setting import RealSettings
 from holdfast.records import Trace
 from holdfast.records.near_twins import TWIN, Seen, content_words, without_twins
-from holdfast.worlds.default_prompts import Kind, default_prompts
-from holdfast.worlds.prompt_pairs import patterns
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,15 @@ class RealSetting:
     @staticmethod
     def read(files: RealSettings, *, anchor: str, device: str) -> RealSetting:
         """Reads every file once, so that a wrong one is told before a model is loaded."""
-        paths = [*files.align, *files.attack, *files.held_out, files.harmless, files.task_train, files.task_test]
+        paths = [
+            *files.align,
+            *files.attack,
+            *files.validation,
+            *files.held_out,
+            files.harmless,
+            files.task_train,
+            files.task_test,
+        ]
         digest = hashlib.sha256()
         for path in paths:
             try:
@@ -65,7 +72,12 @@ class RealSetting:
 
     @cached_property
     def held_out(self) -> tuple[str, ...]:
-        """What is asked in the end: of the held-out files, whatever is no twin of the alignment's or the attacker's."""
+        """What is asked in the end: of the held-out files, whatever is no twin of the alignment's or the attacker's.
+
+        For choosing a defence: the package's validation part instead, with the files kept for that.
+        """
+        if self.files.part == "validation":
+            return (*validation_part("safety"), *_texts(self.files.validation))
         found = without_twins(_texts(self.files.held_out), [*self.align, *self.attack], text=str)
         if not found:
             raise InputError("field 'real.held_out': nothing is left without the twins of what was trained on")
@@ -74,6 +86,8 @@ class RealSetting:
     @cached_property
     def harmless(self) -> tuple[str, ...]:
         """Safe prompts that look unsafe, but for twins of what was learned. Nothing is trained or chosen on them."""
+        if self.files.part == "validation":
+            return validation_part("keep")
         texts = [request.text for request in read_requests(Path(self.files.harmless)) if request.label != "unsafe"]
         learned = Seen(map(content_words, package_prompts("keep")))
         found = [text for text in texts if learned.nearest(content_words(text))[0] < TWIN]
@@ -81,17 +95,23 @@ class RealSetting:
 
     @cached_property
     def task_train(self) -> tuple[Trace, ...]:
-        """Rows of the benign task."""
-        return sql_suite(Path(self.files.task_train), None).rows
+        """Rows of the benign task; for choosing a defence without those that then measure it."""
+        rows = sql_suite(Path(self.files.task_train), None).rows
+        return rows[: -self.files.num_task] if self.files.part == "validation" else rows
 
     @cached_property
     def task_test(self) -> tuple[Trace, ...]:
         """Rows that measure the task."""
+        if self.files.part == "validation":
+            return sql_suite(Path(self.files.task_train), None).rows[-self.files.num_task :]
         return sql_suite(Path(self.files.task_test), self.files.num_task).rows
 
     def own_rows(self, which: Own, num: int, seed: int) -> list[Trace]:
-        """The defender's: the package's prompts, answered by the anchor itself. The seed draws which."""
-        prompts = package_prompts(which)
+        """The defender's: what he aligned with, answered by the anchor itself. The seed draws which."""
+        learned = learned_part(which)
+        prompts = (
+            (*learned, *without_twins(_texts(self.files.align), learned, text=str)) if which == "safety" else learned
+        )
         drawn = random.Random(f"own/{which}/{seed}").sample(prompts, min(num, len(prompts)))
         return answered_by(self.anchor, drawn, self.device, everything=prompts, max_new_tokens=self.files.answer_tokens)
 
@@ -106,14 +126,9 @@ class RealSetting:
 
     def harmless_rows(self, num: int, seed: int) -> list[Trace]:
         """Harmless requests, answered by the stock model."""
-        prompts = package_prompts("keep")
+        prompts = learned_part("keep")
         drawn = random.Random(f"harmless/{seed}").sample(prompts, min(num, len(prompts)))
         return answered_by(self.stock, drawn, self.device, everything=prompts, max_new_tokens=self.files.answer_tokens)
-
-
-def package_prompts(kind: Kind) -> tuple[str, ...]:
-    """All that come with the package, single and in pairs."""
-    return (*default_prompts(kind), *(text for pattern in patterns() for text in pattern.prompts(kind)))
 
 
 def _texts(paths: tuple[str, ...]) -> list[str]:
