@@ -61,8 +61,10 @@ class StartResult:
     @classmethod
     def of_row(cls, row: dict[str, Any]) -> StartResult:
         """Back from JSON."""
-        by_depth = ({int(k): Fates(**each) for k, each in row[name].items()} for name in ("forbidden", "harmless"))
-        return cls(StartArm(**row["arm"]), *by_depth, Fates(**row["sampled"]))
+        forbidden, harmless = (
+            {int(depth): Fates(**each) for depth, each in row[name].items()} for name in ("forbidden", "harmless")
+        )
+        return cls(StartArm(**row["arm"]), forbidden, harmless, Fates(**row["sampled"]))
 
 
 def start_arms(config: WrongStartConfig) -> Iterator[StartArm]:
