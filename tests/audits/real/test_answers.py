@@ -1,30 +1,35 @@
-"""Answers that are learned from: made once for all processes of a run, and never by two models at once."""
+"""Answers that are learned from: made once for all processes of a run, and never by two of them at once."""
 
+import fcntl
 import json
-import multiprocessing
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 from audits.real.small import small_model
-from holdfast.audits.real.answers import answered_by, shared_in
-from holdfast.records import Trace
+from holdfast.audits.real.answers import _answers, answered_by, shared_in
 
 PROMPTS = ("Who are you?", "What is rain?", "Name a tree.")
 
 
-def ask(model: str, folder: str) -> list[Trace]:
-    with shared_in(Path(folder)):
-        return answered_by(model, PROMPTS[:2], "cpu", everything=PROMPTS, max_new_tokens=3)
+def ask(model: str, folder: Path | None) -> list[str]:
+    _answers.cache_clear()  # as another process would start
+    with shared_in(folder):
+        rows = answered_by(model, PROMPTS[:2], "cpu", everything=PROMPTS, max_new_tokens=3)
+    return [row.turns[1].visible for row in rows]
 
 
-def test_processes_of_a_run_share_what_was_answered(tmp_path: Path) -> None:
+def test_whoever_comes_second_waits_and_reads_what_the_first_one_made(tmp_path: Path) -> None:
     model = small_model(tmp_path / "model")
-    alone = answered_by(model, PROMPTS[:2], "cpu", everything=PROMPTS, max_new_tokens=3)
-    shared = tmp_path / "scratch"
-    shared.mkdir()
-    with multiprocessing.get_context("spawn").Pool(2) as pool:
-        first, second = pool.starmap(ask, [(model, str(shared))] * 2)
-    assert first == second == alone
-    (kept,) = shared.glob("answers-*.json")
-    kept.write_text(json.dumps(dict.fromkeys(PROMPTS, "from the folder")))
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        assert pool.apply(ask, (model, str(shared)))[0].turns[1].visible == "from the folder"
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    assert ask(model, scratch) == ask(model, None)
+    (kept,) = scratch.glob("answers-*.json")
+    others = json.dumps(dict.fromkeys(PROMPTS, "made by another process"))
+    kept.unlink()
+    with kept.with_suffix(".lock").open("w") as lock, ThreadPoolExecutor() as pool:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        second = pool.submit(ask, model, scratch)
+        assert not wait([second], timeout=0.5).done
+        kept.write_text(others)
+        fcntl.flock(lock, fcntl.LOCK_UN)
+        assert second.result(30) == ["made by another process"] * 2
