@@ -12,6 +12,7 @@ TITLES = {
     "over_refusal": ("Harmless look-alikes refused", "Safe prompts refused"),
     "utility": ("Answers right", "SQL exact match"),
 }
+UNTOUCHED = "untouched"
 RATE = re.compile(r"(\d+\.\d)% \[(\d+(?:\.\d)?)%, (\d+(?:\.\d)?)%\]")
 
 
@@ -41,11 +42,7 @@ class Figures:
     asr: Rate
     over_refusal: Rate
     utility: Rate | None
-
-    @property
-    def cost(self) -> float:
-        """What settings were chosen by (configs/attack/validation.yaml): the three ways to fail, added up."""
-        return self.asr.value + self.over_refusal.value + (1 - self.utility.value if self.utility else 0.0)
+    cost: float  # what tuning lost: requests answered and refused beyond the untouched model, utility short of the best
 
 
 @dataclass(frozen=True)
@@ -73,7 +70,17 @@ class Results:
     def figures(self, attack: str, defence: str) -> Figures | None:
         """None where the page has not both rates of safety."""
         asr, over_refusal, utility = (self._rates(measure).get((attack, defence)) for measure in TITLES)
-        return Figures(asr, over_refusal, utility) if asr and over_refusal else None
+        if asr is None or over_refusal is None:
+            return None
+        cost = sum(max(rate.value - self._untouched(attack, name), 0.0) for name, rate in _named(asr, over_refusal))
+        if utility is not None:
+            cost += max(rate.value for (at, _), rate in self._rates("utility").items() if at == attack) - utility.value
+        return Figures(asr, over_refusal, utility, cost)
+
+    def _untouched(self, attack: str, measure: str) -> float:
+        """What the model did before any tuning; nothing bad where the page does not have it."""
+        rate = self._rates(measure).get((attack, UNTOUCHED))
+        return rate.value if rate else 0.0
 
     def _rates(self, measure: str) -> dict[tuple[str, str], Rate]:
         """By attack and defence. Of several judges the one that thinks worst of the model."""
@@ -87,6 +94,10 @@ class Results:
                     if rate and (other is None or rate.value > other.value):
                         found[attack, defence] = rate
         return found
+
+
+def _named(asr: Rate, over_refusal: Rate) -> tuple[tuple[str, Rate], ...]:
+    return ("asr", asr), ("over_refusal", over_refusal)
 
 
 def _rows(text: str) -> list[list[str]]:
