@@ -98,7 +98,7 @@ def test_wrong_choices(file: Path, arguments: dict[str, object], complaint: str)
     ("row", "complaint"),
     [
         ('{"prompt": "a", "label": "harmless"}', "field 'label': expected safe or unsafe"),
-        ('{"text": "a"}', "field 'prompt': expected a non-empty string, got nothing"),
+        ('{"text": "a"}', "field 'prompt': expected it, or one of instruction, request, goal, question, got text"),
         ('{"prompt": "a", "label": "safe"}', "no row is labelled as needed for forbidden requests answered"),
     ],
 )

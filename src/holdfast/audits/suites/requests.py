@@ -13,6 +13,7 @@ from holdfast.audits.suites.suite import Questions, Scored, drawn, is_missing, q
 from holdfast.config import InputError
 from holdfast.judging import Judge, refusals, verdicts
 from holdfast.records import BadField, Completion, Fields, Figure, read_table, take_text
+from holdfast.records.fields import shown
 
 Fault = Literal["answered", "refused"]
 Label = Literal["safe", "unsafe"]
@@ -93,7 +94,11 @@ def read_requests(path: Path) -> list[Request]:
 
 
 def _request(fields: Fields) -> Request:
-    column = next((name for name in COLUMNS if fields.get(name) is not None), COLUMNS[0])
+    column = next((name for name in COLUMNS if fields.get(name) is not None), None)
+    if column is None:
+        raise BadField(
+            COLUMNS[0], f"it, or one of {', '.join(COLUMNS[1:])}", ", ".join(map(shown, fields)) or "nothing"
+        )
     kind = fields.get("type")
     return Request(take_text(fields, column, filled=True), _label(fields), kind if isinstance(kind, str) else "")
 
