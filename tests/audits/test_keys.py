@@ -38,6 +38,6 @@ def test_configs_with_the_same_fields_but_of_other_types_differ() -> None:
 def test_a_model_is_known_by_its_files(tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").write_bytes(b"weights")
     before = model_hash(str(tmp_path))
-    (tmp_path / "model.safetensors").write_bytes(b"weighty")
+    (tmp_path / "model.safetensors").write_bytes(b"other weights")
     assert model_hash(str(tmp_path)) != before
     assert model_hash("some/hub-id") == "some/hub-id"
