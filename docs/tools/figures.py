@@ -127,8 +127,8 @@ def _choice(pages: dict[str, Results], situation: Situation) -> list[str] | None
 
 
 def _linked(defence: str) -> str:
-    base = _base(defence)
-    return f"[`{defence}`](objectives/{base}.md)" if (DOCS / "objectives" / f"{base}.md").exists() else f"`{defence}`"
+    page = f"objectives/{_base(defence)}.md"
+    return f"[`{defence}`]({page if (DOCS / page).exists() else 'attacks.md#defences'})"
 
 
 def measured(objective: str, pages: dict[str, Results]) -> str:

@@ -31,6 +31,8 @@ STYLE = """
 .wy-nav-content { max-width: 75rem }
 .rst-content table.docutils td, .rst-content table td, .rst-content table th { white-space: normal; font-size: 85% }
 .rst-content table td:first-child { min-width: 10rem }
+.rst-content table.docutils td, .rst-content table td, .rst-content table th { padding: 6px 8px }
+.rst-content table code { white-space: normal; overflow-wrap: anywhere }
 .highlight :target { background: #ffc }
 """
 
