@@ -1,6 +1,7 @@
 """The committed figures: every claim has a verdict that another figure would change, and docs/papers.md says what they say."""
 
 import json
+import random
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from pathlib import Path
@@ -53,6 +54,8 @@ JUDGED = [(study, claim) for study in studies().values() if study.id in KEPT for
 def test_no_verdict_is_typed_in(study: Study, claim: Claim) -> None:
     kept: Kept = KEPT[study.id]
     before = claim.judge(kept.figures).verdict
+    if before == "not testable here":  # says what is needed, not what was found
+        return
     assert any(_verdict(claim, changed) not in (before, None) for changed in changes(kept.figures)), (
         f"{claim.id}: '{before}' whatever the figures"
     )
@@ -78,8 +81,11 @@ CHANGES: tuple[Callable[[Any], Any], ...] = (
 )
 
 
+NUM_RANDOM = 400
+
+
 def changes(figures: Any) -> Iterator[Any]:
-    """The figures with one part of them, large or small, changed in one way."""
+    """The figures with one part of them, large or small, changed in one way; then with every figure changed by chance."""
     yield from (altered(figures, change) for change in CHANGES)
     for path in paths(figures):
         for change in CHANGES:
@@ -90,6 +96,16 @@ def changes(figures: Any) -> Iterator[Any]:
                 inside = inside[key]
             inside[last] = altered(inside[last], change)
             yield changed
+    for seed in range(NUM_RANDOM):
+        yield altered(figures, chance(figures, random.Random(seed)))
+
+
+def chance(figures: Any, rng: random.Random) -> Callable[[Any], Any]:
+    """Leaves a figure, puts another one of the study in its place, or changes it."""
+    others: list[float] = []
+    altered(figures, lambda x: others.append(x) or x)
+    choices = [lambda x: x, lambda x: rng.choice(others), lambda x: rng.choice(CHANGES)(x)]
+    return lambda x: rng.choice(choices)(x)
 
 
 def paths(figures: Any, depth: int = 4) -> Iterator[list[Any]]:
@@ -110,7 +126,7 @@ def altered(value: Any, change: Callable[[Any], Any]) -> Any:
     if isinstance(value, bool):
         return not value
     if isinstance(value, str) and value and set(value) <= set("01"):
-        return value.translate({ord("0"): "1", ord("1"): "0"})
+        return "".join(str(int(change(int(digit)) >= 0.5)) for digit in value)  # outcomes, one digit each
     return change(value) if isinstance(value, int | float) else value
 
 
