@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from holdfast.cli.output import json_option, write_json
+from holdfast.cli.output import check_target, json_option, write_json
 from holdfast.cli.progress import progress_bar
 from holdfast.config.errors import InputError
 
@@ -28,11 +28,16 @@ def attribution(
     batch_size: Annotated[int, typer.Option(help="Rows per forward", min=1)] = 8,
     sketch: Annotated[int | None, typer.Option(help="Keep gradients as sketches of this size (large models)")] = None,
     growth: Annotated[bool, typer.Option(help="Fit the sampling/decision ratio against attempt length")] = True,
+    results: Annotated[
+        Path | None, typer.Option(help="Write the table here, between the marks 'attribution'", callback=check_target)
+    ] = None,
     json: json_option = None,
 ) -> None:
     """Each objective's gradient by role: norm, norm per token, cosine with the whole, share; and how it grows with length."""
     from holdfast.cli.diagnose_calibration import how_to_split
+    from holdfast.cli.diagnose_decisions import write_between_marks
     from holdfast.diagnostics.attribution import attribute
+    from holdfast.diagnostics.attribution_page import page
     from holdfast.diagnostics.attribution_rows import attribution_rows
     from holdfast.diagnostics.growth import by_length, fit_growth
     from holdfast.diagnostics.losses_by_token import find_objectives
@@ -63,6 +68,11 @@ def attribution(
     report: dict[str, Any] = {"kind": "attribution", "model": model, "anchor": anchor, "old": old}
     report |= {"responses": len(rows), "sketch": sketch, "rows": result.table(), "cost": result.cost}
     report["growth"] = [law.row() for law in laws if law is not None]
+    if results is not None:
+        command = (
+            f"holdfast diagnose attribution {file} --model {model} --anchor {anchor} --old {old} --extract {extract}"
+        )
+        write_between_marks(results, page(report, command), "attribution")
     if not write_json(json, report):
         _print(report)
 

@@ -1,0 +1,36 @@
+"""A report of `holdfast diagnose attribution` as a table for a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+
+def page(report: dict[str, Any], command: str) -> str:
+    """Markdown: per objective the parts of sampling and deciding, their ratio, and how it grows with length."""
+    return "\n".join(_page(report, command)) + "\n"
+
+
+def _page(report: dict[str, Any], command: str) -> Iterator[str]:
+    cost = report["cost"]
+    yield f"Written by `{command}`; {report['responses']} responses, {cost['parameters']:,} parameters,"
+    yield f"{cost['backwards']} backwards in {cost['backward_seconds']:.0f} s, forwards {cost['forward_seconds']:.0f} s."
+    yield ""
+    yield "| objective | sampling, norm | deciding, norm | ratio | share of sampling | ratio grows like L to the |"
+    yield "|---|---|---|---|---|---|"
+    growth = {law["objective"]: law for law in report["growth"]}
+    rows = {(row["objective"], row["role"]): row for row in report["rows"]}
+    for name in dict.fromkeys(row["objective"] for row in report["rows"]):
+        sample, decision = rows.get((name, "sample")), rows.get((name, "decision"))
+        if sample is None or decision is None:
+            continue
+        ratio = f"{sample['norm'] / decision['norm']:.2f}" if decision["norm"] > 0 else "-"
+        share = "-" if sample["share"] is None else f"{sample['share']:.2f}"
+        yield f"| {name} | {sample['norm']:.3g} | {decision['norm']:.3g} | {ratio} | {share} | {_law(growth.get(name))} |"
+
+
+def _law(law: dict[str, Any] | None) -> str:
+    if law is None:
+        return "-"
+    spread = "" if law["low"] is None else f" [{law['low']:.1f}, {law['high']:.1f}]"
+    return f"{law['exponent']:.1f}{spread}"
