@@ -109,6 +109,8 @@ def helper(x):
 
 def judge(figures):
     return OTHER
+
+STUDY = [x for x in (1, 2)]
 '''
 
 
@@ -122,6 +124,7 @@ def test_the_fingerprint_sees_what_run_reaches_and_nothing_else(tmp_path: Path) 
 
     same = of(SOURCE)
     assert same == of(SOURCE.replace("Words", "Other words").replace("OTHER = 5", "OTHER = 6"))
+    assert same == of(SOURCE.replace("(1, 2)", "(1, 3)")), "the x of STUDY is another one than helper's"
     assert same == of(SOURCE.replace("helper(SIZE)", "helper(SIZE)\n"))
     assert same != of(SOURCE.replace("SIZE = 3", "SIZE = 4"))
     assert same != of(SOURCE.replace('{"x": x}', '{"x": x + 1}'))

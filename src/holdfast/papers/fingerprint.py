@@ -37,8 +37,9 @@ def _top_level(module: ast.Module) -> Iterator[tuple[str, ast.stmt]]:
         if isinstance(statement, ast.FunctionDef | ast.ClassDef):
             yield statement.name, statement
         elif isinstance(statement, ast.Assign | ast.AnnAssign):
-            for node in ast.walk(statement):
-                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+            for node in (node for target in targets for node in ast.walk(target)):
+                if isinstance(node, ast.Name):
                     yield node.id, statement
 
 
