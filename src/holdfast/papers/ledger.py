@@ -62,7 +62,7 @@ def _paper(number: str, rows: Sequence[StudyRow]) -> str:
 
 
 def _runs(studies: Sequence[Study], kept: dict[str, Kept]) -> str:
-    head = ("study", "what", "claims", "scale", "run on", "holdfast", "seconds (one core)")
+    head = ("study", "what", "claims", "scale", "run on", "holdfast", "seconds (beside other work)")
     lines = ["## What ran", "", _line(head), "|---" * len(head) + "|"]
     for study in studies:
         run = kept.get(study.id)
