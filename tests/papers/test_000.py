@@ -54,6 +54,7 @@ def test_the_identity_is_one_of_sums_not_of_means(task: GapTask) -> None:
     assert all(-1 <= value <= 1 for value in found.values())
 
 
+@pytest.mark.filterwarnings("ignore:Converting a tensor")
 def test_descent_begins_as_the_sketch_says(task: GapTask, monkeypatch: pytest.MonkeyPatch) -> None:
     """After one step the two objectives are apart by exactly eta v_error."""
     monkeypatch.setattr(linear_000, "NUM_STEPS", 1)

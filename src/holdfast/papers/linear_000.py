@@ -80,7 +80,7 @@ def _descend(
         if step % EVERY == 0:
             moved[step] = here - start
             projection = float(moved[step] @ toward) / unit
-            read.append([step, projection, float(stats.logp[role == Role.ERROR].detach().mean())])
+            read.append([step, projection, float(stats.logp[role == Role.ERROR].mean())])
         loss = objectives.sft(stats) if name == "sft" else objectives.masked_sft(stats, role=role)
         here = here - rate * flat_gradient(loss.sum() / len(rows), parameters)
         _place(parameters, here)
