@@ -11,6 +11,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from holdfast.config import InputError
 from holdfast.diagnostics.arithmetic import product_splitter, products
 from holdfast.diagnostics.attribution import AttributionRow, attribute
+from holdfast.diagnostics.attribution_page import page
 from holdfast.diagnostics.attribution_rows import attribution_rows
 from holdfast.diagnostics.gradients import Keeper, trained_parameters
 from holdfast.diagnostics.growth import by_length, fit_growth
@@ -187,3 +188,14 @@ def test_expected_gradients_are_those_stated(name, forward, through_visits):
 def test_k1_in_the_loss_has_no_gradient_on_average():
     policy, anchor = model(VOCABULARY, 5, hidden=8), model(VOCABULARY, 6, hidden=8).requires_grad_(False)
     assert float(enumerated(policy, anchor, "kl_loss_k1").norm()) < 1e-6  # Llama's norms compute in float32
+
+
+def test_page_shows_both_parts_and_their_ratio(setting):
+    _, rows, policy, _ = setting
+    found = attribute(policy, rows, {"sft": OBJECTIVES["sft"]})
+    law = fit_growth("sft", {2.0: 1.0, 3.0: 2.25, 4.0: 4.0})
+    report = {"responses": len(rows), "rows": found.table(), "cost": found.cost, "growth": [law.row()]}
+    text = page(report, "holdfast diagnose attribution x.jsonl")
+    assert f"| {found.ratio('sft'):.2f} |" in text
+    assert "| 2.0 [2.0, 2.0] |" in text
+    assert "`holdfast diagnose attribution x.jsonl`; 16 responses" in text

@@ -251,6 +251,10 @@ def test_table_1(runs):
     assert verdict(study, "004-table-1-reflection", runs) == "holds in part"
     assert verdict(study, "004-table-1-decisions", runs) == "holds"
     assert verdict(study, "004-table-1-decisions", changed(runs, "grpo", "9x1", p_dW=0.05, p_s=0.9)) == "does not hold"
+    vague = copy.deepcopy(runs)
+    for size in ("4x1", "9x1"):
+        vague["micro"]["models"]["sft_reflection"][size]["p_dC"] = [0.0, 0.0, 0.8]
+    assert verdict(study, "004-table-1-decisions", vague) == "not testable here"
     assert verdict(study, "004-table-1-sampling", runs) == "holds"
     assert verdict(study, "004-table-1-sampling", changed(runs, "grpo", "9x1", p_dW=0.1)) == "does not hold"
 

@@ -7,9 +7,10 @@ base model has seen all sizes, which the paper's had not. SFT is the heavy setti
 differences seed by seed.
 Rules. Far: at the hardest size RL minus SFT with reflection is above zero in every seed and RL has at least twice the
 accuracy. Near: at the easiest size the two differ by at most 10 points. Reflection: SFT with reflection beats base and SFT
-without at every size. Decisions: at the hardest size where all rates are known, exchanging decisions explains more of RL's
-lead over SFT with reflection than exchanging attempts (Shapley means of the formula). Sampling: from the easiest to the
-hardest size RL's p_s falls by more than its p_dC and p_dW do. Each holds if it does in every study, in part if in some.
+without at every size. Decisions: at the hardest size where all rates are known (intervals of at most 30 points), exchanging
+decisions explains more of RL's lead over SFT with reflection than exchanging attempts (Shapley means of the formula).
+Sampling: from the easiest to the hardest size RL's p_s falls by more than its p_dC and p_dW do. Each holds if it does in
+every study, in part if in some.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from holdfast.papers.spread import over_seeds
 from holdfast.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
 
 RL, SFT, PLAIN, BASE = "grpo", "sft_reflection", "sft_plain", "base"
+WIDEST = 0.3
 
 
 def run(scale: Scale, on_progress: OnProgress) -> Figures:
@@ -35,11 +37,17 @@ def differences(study: dict[str, Any], size: str) -> list[float]:
     return [one - other for one, other in zip(*rows, strict=True)]
 
 
+def known(study: dict[str, Any], model: str, size: str, name: str) -> bool:
+    """Is the rate there, with an interval of at most 30 points?"""
+    figure = study["models"][model][size][name]
+    return figure is not None and figure[2] - figure[1] <= WIDEST
+
+
 def shapley(study: dict[str, Any]) -> tuple[str, float, float] | None:
     """(size, what better attempts explain, what better decisions explain) at the hardest size where all rates are known."""
     for size in reversed(study["sizes"]):
         rates = [[rate(study, model, size, name) for name in ("p_s", "p_dC", "p_dW")] for model in (SFT, RL)]
-        if all(value is not None for row in rates for value in row):
+        if all(known(study, model, size, name) for model in (SFT, RL) for name in ("p_s", "p_dC", "p_dW")):
             (s0, *d0), (s1, *d1) = ([float(value or 0.0) for value in row] for row in rates)
             value = {(i, j): float(accuracy(s, *d)) for i, s in enumerate((s0, s1)) for j, d in enumerate((d0, d1))}
             sampling = (value[1, 0] - value[0, 0] + value[1, 1] - value[0, 1]) / 2

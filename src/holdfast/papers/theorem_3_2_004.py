@@ -133,9 +133,10 @@ class Recursion:
         if left == 0:
             return 0.0
         place = self.world.contexts[None, attempt, True]
-        chance, paid = self.logps[place].exp().tolist(), self.penalty[place].tolist()
+        chance, paid = self.logps[place].exp(), self.penalty[place]
         return sum(
-            chance[action] * (paid[action] + self.after_decision(attempt, action, left)) for action in (STOP, RESAMPLE)
+            float(chance[action]) * (float(paid[action]) + self.after_decision(attempt, action, left))
+            for action in (STOP, RESAMPLE)
         )
 
     def after_decision(self, attempt: Attempt, action: int, left: int) -> float:
