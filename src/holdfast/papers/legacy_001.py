@@ -116,7 +116,7 @@ def _above(values: Sequence[float]) -> float:
 def _returned(values: Sequence[float]) -> float:
     """P(the first is returned) by argmax with ties broken by lot."""
     best = max(values)
-    return 1 / values.count(best) if values[0] == best else 0.0  # type: ignore[attr-defined]
+    return 1 / values.count(best) if values[0] == best else 0.0
 
 
 def _estimates(rows: Sequence[Sequence[float]]) -> dict[str, list[float]]:

@@ -56,7 +56,9 @@ def score_programs(
     waiting = [name for name in samples if name not in scored]
     with ThreadPoolExecutor(num_threads or os.cpu_count() or 1) as threads, path.open("a", encoding="utf-8") as file:
         jobs = [(tasks[name], row) for name in waiting for row in samples[name]]
-        done = threads.map(lambda job: _scored(*job, sandboxes), jobs)  # in order; no task waits for another's last
+        done = threads.map(
+            lambda job: _scored(job[0], job[1], sandboxes), jobs
+        )  # in order; no task waits for another's last
         for name in waiting:
             scored[name] = list(itertools.islice(done, len(samples[name])))
             file.writelines(json.dumps(row) + "\n" for row in scored[name])

@@ -63,7 +63,7 @@ def pools_of(samples: Mapping[str, Sequence[Row]]) -> list[Pool]:
 def counts(samples: Mapping[str, Sequence[Row]], n: int = 4, few: int = 20) -> dict[str, str]:
     """One plain draw beside best-of-n, on as many requests as [001] had and on all; and what can be promised from it."""
     pools = list(samples.values())
-    told = {}
+    told: dict[str, str] = {}
     for which, rows in ((f"first {few}", pools[:few]), ("all", pools)):
         returned = [_returned(each[:n]) for each in rows]
         leaked = sum(row is not None and not row["second"] for row in returned)
