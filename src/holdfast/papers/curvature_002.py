@@ -2,10 +2,10 @@
 
 Set-up: float64, random policy and anchor logits over 6 tokens whose argmaxes differ (elsewhere PA is constant). Measured, draw by
 draw: the eigenvalues of PA's Hessian in the logits; the smallest curvature of a regularised softmax regression at its minimum
-(along directions that change probabilities) without and with 0.3 PA, as printed and with the argmax softened (temperature 0.5, A.2.3); |delta grad mu| over |mu grad delta|
-where mu is in its upper quarter. Rules: 'adds positive definite terms' holds if no Hessian has a negative eigenvalue; 'increases
-mu' holds if the smallest curvature rises in at least 95 % of the problems, in part from 50 %; 'dominates' holds if the median
-ratio exceeds 2, in part if it exceeds 1.
+(along directions that change probabilities) without and with 0.3 PA, as printed and with the argmax softened (temperature 0.5,
+A.2.3); |delta grad mu| over |mu grad delta| where mu is in its upper quarter. Rules: 'adds positive definite terms' holds if no
+Hessian has a negative eigenvalue; 'increases mu' holds if the smallest curvature rises in at least 95 % of the problems, in part
+from 50 %; 'dominates' holds if the median ratio exceeds 2, in part if it exceeds 1.
 """
 
 from __future__ import annotations
@@ -165,7 +165,6 @@ STUDY = Study(
             text="adding the preference loss raises the smallest curvature (the PL constant)",
             printed="stated",
             judge=increases_mu,
-            erratum=True,
         ),
         Claim(
             id="002-pa-increases-mu-softened",
