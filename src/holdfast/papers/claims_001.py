@@ -263,5 +263,5 @@ STUDY = Study(
         ),
     ),
     run=run,
-    seconds={"cpu": 80, "h200": 20},
+    seconds={"cpu": 60, "h200": 5},
 )

@@ -152,5 +152,5 @@ STUDY = Study(
         ),
     ),
     run=run,
-    seconds={"cpu": 150},
+    seconds={"cpu": 100},
 )

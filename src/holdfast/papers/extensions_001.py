@@ -232,5 +232,5 @@ STUDY = Study(
         )
     ),
     run=run,
-    seconds={"cpu": 15},
+    seconds={"cpu": 10},
 )

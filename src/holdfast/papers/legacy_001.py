@@ -208,5 +208,5 @@ STUDY = Study(
         ),
     ),
     run=run,
-    seconds={"cpu": 90},
+    seconds={"cpu": 30},
 )

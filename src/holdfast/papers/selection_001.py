@@ -227,5 +227,5 @@ STUDY = Study(
         ),
     ),
     run=run,
-    seconds={"cpu": 3},
+    seconds={"cpu": 1},
 )

@@ -234,5 +234,5 @@ STUDY = Study(
         ),
     ),
     run=run,
-    seconds={"cpu": 2},
+    seconds={"cpu": 1},
 )

@@ -192,5 +192,5 @@ STUDY = Study(
         ),
     ),
     run=run,
-    seconds={"cpu": 15, "h200": 60},
+    seconds={"cpu": 10, "h200": 60},
 )
