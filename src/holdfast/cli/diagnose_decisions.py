@@ -42,6 +42,7 @@ def decisions(
         write_between_marks(results, text, config.stem)
     hardest = compare(settings, cells, settings.eval_sizes[-1])
     report = {"kind": "decisions", "cells": [cell.row() for cell in cells]}
+    write_json(Path(settings.run) / "decisions.json", report["cells"])  # for `holdfast report`
     if hardest is not None:
         figures = {"times": hardest.times.row(), "p_dW_gap": hardest.p_dw_gap.row(), "parts": hardest.parts.row()}
         report["hardest"] = {"size": hardest.size, **figures}  # type: ignore[assignment]

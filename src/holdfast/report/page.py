@@ -11,6 +11,7 @@ import jinja2
 from markupsafe import Markup
 
 from holdfast.report.audit import audit_part
+from holdfast.report.decisions import decisions_part
 from holdfast.report.depth import depth_parts
 from holdfast.report.findings import findings
 from holdfast.report.heat import LEVELS, MEANINGS, NAMES, heat_rows
@@ -47,7 +48,8 @@ def render(data: RunData) -> str:
         left_out.append("The token microscope: no answers in microscope.json.")
     left_out += ["The audit: no audit.json."] if data.audit is None else []
     left_out += ["The configuration: no config.yaml."] if data.config is None else []
-    drawn = [*(part.charts for part in depth), compared, *(run.charts for run in trained)]
+    decided = decisions_part(data.decisions)
+    drawn = [*(part.charts for part in depth), compared, *(run.charts for run in trained), decided]
     charts = [chart for part in drawn for _, chart in part]
     payload = {"charts": {chart.key: chart.figures for chart in charts}, "microscope": answers}
     return _template().render(
@@ -62,6 +64,7 @@ def render(data: RunData) -> str:
         depth=depth,
         compared=compared,
         trained=trained,
+        decided=decided,
         answers=answers,
         figures=FIGURES,
         audit=None if data.audit is None else audit_part(data.audit),

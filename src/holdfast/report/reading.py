@@ -13,7 +13,16 @@ from holdfast.records import Cell, Rate
 from holdfast.report.pooling import MEASURES, wilson
 from holdfast.report.text import named, shown
 
-INPUTS = ("matrix.jsonl", "steps.jsonl", "microscope.json", "depth.json", "audit.json", "papers.json", "config.yaml")
+INPUTS = (
+    "matrix.jsonl",
+    "steps.jsonl",
+    "microscope.json",
+    "depth.json",
+    "audit.json",
+    "papers.json",
+    "decisions.json",
+    "config.yaml",
+)
 MAX_POSITIONS = 512
 MAX_NOTES = 8  # of one file; the rest are counted
 _ABSENT = object()
@@ -62,6 +71,7 @@ class RunData:
     depth_to: str = ""  # the model that the divergence is from
     audit: dict[str, object] | None = None
     papers: list[dict[str, object]] = field(default_factory=list)  # the ledger that `holdfast reproduce` left
+    decisions: list[dict[str, object]] = field(default_factory=list)  # cells of `holdfast diagnose decisions`
     config: str | None = None
     notes: list[str] = field(default_factory=list)
 
@@ -87,6 +97,7 @@ def read_run(run: Path) -> RunData:
     elif audit is not _ABSENT:
         data.notes.append("audit.json: expected an object of measures: left out.")
     data.papers = _objects(run / "papers.json", data.notes)
+    data.decisions = _objects(run / "decisions.json", data.notes)
     raw = _bytes(run / "config.yaml", data.notes)
     data.config = None if raw is None else raw.decode(errors="replace")
     return data
