@@ -4,6 +4,7 @@ import json
 import random
 from collections.abc import Callable, Iterator
 from copy import deepcopy
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -89,15 +90,38 @@ def changes(figures: Any) -> Iterator[Any]:
     yield from (altered(figures, change) for change in CHANGES)
     for path in paths(figures):
         for change in CHANGES:
-            changed = deepcopy(figures)
-            *way, last = path
-            inside = changed
-            for key in way:
-                inside = inside[key]
-            inside[last] = altered(inside[last], change)
-            yield changed
+            yield with_part(figures, path, lambda part, change=change: altered(part, change))
+            yield from (
+                with_part(figures, path, lambda part, column=column, change=change: in_column(part, column, change))
+                for column in columns(at(figures, path))
+            )
     for seed in range(NUM_RANDOM):
         yield altered(figures, chance(figures, random.Random(seed)))
+
+
+def at(figures: Any, path: list[Any]) -> Any:
+    return reduce(lambda part, key: part[key], path, figures)
+
+
+def with_part(figures: Any, path: list[Any], change: Callable[[Any], Any]) -> Any:
+    changed = deepcopy(figures)
+    inside = at(changed, path[:-1])
+    inside[path[-1]] = change(inside[path[-1]])
+    return changed
+
+
+def columns(rows: Any) -> list[Any]:
+    """The places or names that all rows of a table have."""
+    if not isinstance(rows, list) or not rows or not all(isinstance(row, list | dict) for row in rows):
+        return []
+    first = rows[0]
+    return list(first if isinstance(first, dict) else range(min(map(len, rows))))
+
+
+def in_column(rows: Any, column: Any, change: Callable[[Any], Any]) -> Any:
+    for row in rows:
+        row[column] = altered(row[column], change)
+    return rows
 
 
 def chance(figures: Any, rng: random.Random) -> Callable[[Any], Any]:
