@@ -58,19 +58,24 @@ def values(figures: Figures, arm: str, reading: str, back: int = 1) -> list[floa
     return [list(curve.values())[-back][place] for curve in figures["arms"][arm]]
 
 
+def _by_seed(contexts: list[list[float]]) -> Measured:
+    """Contexts of one seed are no repetitions of each other: their mean counts once."""
+    return over_seeds([statistics.fmean(both) for both in zip(*contexts, strict=True)])
+
+
 def much_greater(figures: Figures) -> Finding:
     """Part (c)."""
     gaps, means = {}, []
     for context in CONTEXTS:
         sft, masked = (values(figures, f"{arm}, {context}", "log_p_error") for arm in ("sft", "masked_sft"))
         gaps[context] = min(sft) - max(masked)
-        means += [a - b for a, b in zip(sft, masked, strict=True)]
+        means.append([a - b for a, b in zip(sft, masked, strict=True)])
     least = min(gaps.values())
     verdict: Verdict = "holds" if least >= MUCH else "holds in part" if max(gaps.values()) > 0 else "does not hold"
     found = "least gap of log p(error given prefix) between any two seeds: " + ", ".join(
         f"{gap:.2f} nats ({context} context)" for context, gap in gaps.items()
     )
-    return Finding(verdict, found, over_seeds(means))
+    return Finding(verdict, found, _by_seed(means))
 
 
 def equally_well(figures: Figures) -> Finding:
@@ -92,9 +97,9 @@ def constant(figures: Figures) -> Finding:
     for context in CONTEXTS:
         arm = f"masked_sft, {context}"
         ends, starts = values(figures, arm, "log_p_error"), values(figures, arm, "log_p_error", back=0)
-        moves += [end - start for end, start in zip(ends, starts, strict=True)]
-    measured = over_seeds(moves)
-    kept = all(abs(move) <= STILL for move in moves)
+        moves.append([end - start for end, start in zip(ends, starts, strict=True)])
+    measured = _by_seed(moves)
+    kept = all(abs(move) <= STILL for each in moves for move in each)
     found = (
         f"log p(error given prefix) moves by {measured.value:+.2f} nats under masked SFT: it is pushed, not left alone"
     )
@@ -104,9 +109,9 @@ def constant(figures: Figures) -> Finding:
 def without_limit(figures: Figures) -> Finding:
     """SFT's p(wrong | prefix) against rho."""
     rho = statistics.fmean(figures["rho"])
-    ends, before = ([v for c in CONTEXTS for v in values(figures, f"sft, {c}", "p_wrong", back)] for back in (1, 2))
-    share = over_seeds([end / rho for end in ends])
-    rise = (statistics.fmean(ends) - statistics.fmean(before)) / rho
+    ends, before = ([values(figures, f"sft, {context}", "p_wrong", back) for context in CONTEXTS] for back in (1, 2))
+    share = _by_seed([[end / rho for end in each] for each in ends])
+    rise = share.value - _by_seed(before).value / rho
     grows = share.value > 1.2 or rise > 0.1
     found = (
         f"p(wrong given prefix) ends at {share.value:.2f} of the traces' error rate {rho:.2f} and rose by {rise:+.2f} of it"

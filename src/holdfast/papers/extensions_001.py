@@ -157,7 +157,9 @@ def _learned() -> dict[str, Any]:
     ]
     share = right / (2 * len(ASKED))
     shown = share > 0.75 and verdicts == [True, False]
-    return {"shown": shown, "what": f"{share:.0%} right on things not learned; verdicts {verdicts}", "value": share}
+    said = [{True: "safe", False: "unsafe", None: "not judged"}[verdict] for verdict in verdicts]
+    what = f"{share:.0%} right on things not learned; a refusal is called {said[0]}, an answer {said[1]}"
+    return {"shown": shown, "what": what, "value": share}
 
 
 def _domains() -> dict[str, Any]:
