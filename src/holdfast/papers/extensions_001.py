@@ -157,8 +157,8 @@ def _learned() -> dict[str, Any]:
     ]
     share = right / (2 * len(ASKED))
     shown = share > 0.75 and verdicts == [True, False]
-    said = [{True: "safe", False: "unsafe", None: "not judged"}[verdict] for verdict in verdicts]
-    what = f"{share:.0%} right on things not learned; a refusal is called {said[0]}, an answer {said[1]}"
+    called = [{True: "safe", False: "unsafe", None: "not judged"}[verdict] for verdict in verdicts]
+    what = f"{share:.0%} right on things not learned; a refusal is called {called[0]}, an answer {called[1]}"
     return {"shown": shown, "what": what, "value": share}
 
 
