@@ -196,3 +196,18 @@ def test_an_interrupt_ends_the_workers_and_leaves_nothing_half_done(tmp_path: Pa
     assert time.monotonic() - started < 60, "it does not wait for minutes of work"
     assert not active_children()
     assert not list(tmp_path.iterdir())
+
+
+def test_a_larger_scale_is_run_although_a_smaller_one_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    both = replace(find_study("002-tables-statistics"), seconds={"cpu": 1.0, "h200": 1.0})
+    asked: list[list[str]] = []
+    monkeypatch.setattr(
+        "holdfast.papers.running._run", lambda studies, *_: asked.append([study.id for study in studies]) or {}
+    )
+    make_figures(both, "cpu", tmp_path, lambda share: None)
+    run_studies([both], "cpu", tmp_path)
+    run_studies([both], "h200", tmp_path)
+    make_figures(both, "h200", tmp_path, lambda share: None)
+    assert run_studies([both], "cpu", tmp_path).kept[both.id].scale == "h200", "the larger scale counts"
+    run_studies([both], "h200", tmp_path, fresh=True)
+    assert asked == [[], [both.id], [], [both.id]]

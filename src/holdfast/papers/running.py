@@ -37,11 +37,11 @@ def run_studies(
 ) -> Ran:
     """The figures of every study that this scale can make, one process each; of the others those that are kept."""
     kept = {} if fresh else _all_kept(studies, folder)
-    missing = [study for study in studies if study.id not in kept and scale in study.seconds]
+    done = [name for name, each in kept.items() if SCALES.index(each.scale) >= SCALES.index(scale)]
+    missing = [study for study in studies if study.id not in done and scale in study.seconds]
     missing.sort(key=lambda study: -study.seconds[scale])  # the longest first: no core waits for it at the end
     failed = _run(missing, scale, folder, num_workers, on_shares)
-    kept = _all_kept(studies, folder)
-    return Ran(kept, failed)
+    return Ran(_all_kept(studies, folder), failed)
 
 
 def stored(studies: Iterable[Study], folder: Path) -> dict[str, Kept]:
