@@ -69,12 +69,13 @@ def _hash_of(root: Path, files: list[Path]) -> str:
     for path in files:
         if path.is_file():
             digest.update(f"{path.relative_to(root).as_posix()}\0".encode())
-            state = path.stat()
-            digest.update(_file_hash(path, state.st_size, state.st_mtime_ns))
+            found = path.stat()
+            digest.update(_file_hash(path, (found.st_size, found.st_mtime_ns)))
     return digest.hexdigest()
 
 
 @cache
-def _file_hash(path: Path, size: int, changed: int) -> bytes:
-    """Once for each state of a file: a matrix asks for its model's hash in every cell, and weights are large."""
+def _file_hash(path: Path, state: tuple[int, int]) -> bytes:
+    """Once for each ``state`` of a file: a matrix asks for its model's hash in every cell, and weights are large."""
+    del state  # only there to be cached by
     return hashlib.sha256(path.read_bytes()).digest()

@@ -69,12 +69,15 @@ def attribution(
     report |= {"responses": len(rows), "sketch": sketch, "rows": result.table(), "cost": result.cost}
     report["growth"] = [law.row() for law in laws if law is not None]
     if results is not None:
-        command = (
-            f"holdfast diagnose attribution {file} --model {model} --anchor {anchor} --old {old} --extract {extract}"
-        )
+        command = _command(file, {"model": model, "anchor": anchor, "old": old, "extract": extract})
         write_between_marks(results, page(report, command), "attribution")
     if not write_json(json, report):
         _print(report)
+
+
+def _command(file: Path, options: dict[str, str | None]) -> str:
+    given = [f"--{name} {value}" for name, value in options.items() if value is not None]
+    return " ".join([f"holdfast diagnose attribution {file}", *given])
 
 
 def _print(report: dict[str, Any]) -> None:

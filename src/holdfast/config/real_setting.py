@@ -17,7 +17,9 @@ class RealSettings(Settings):
     attack: tuple[str, ...] = Field(min_length=1)  # requests that the attacker may use
     held_out: tuple[str, ...] = Field(min_length=1)  # requests that are asked in the end, twins of the others left out
     validation: tuple[str, ...] = ()  # requests for choosing a defence, beside the package's
-    part: Literal["test", "validation"] = "test"  # what is asked in the end: the held-out files, or what is for choosing
+    part: Literal["test", "validation"] = (
+        "test"  # what is asked in the end: the held-out files, or what is for choosing
+    )
     harmless: str  # safe prompts (a column ``label`` may mark unsafe ones, which are left out)
     task_train: str  # benign SQL rows: question, context, answer
     task_test: str
