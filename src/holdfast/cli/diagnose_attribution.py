@@ -46,8 +46,7 @@ def attribution(
 
     chosen = find_objectives(objective, has_anchor=anchor is not None)
     split, extractor = how_to_split(extract, base, markers, resample, stop)
-    found = read_transcripts(file)
-    policy = load(model, dtype="float32", trainable=True)
+    found, policy = read_transcripts(file), load(model, dtype="float32", trainable=True)
     typer.echo(f"{found.sentence}\n{policy.sentence}", err=True)
     others = {name: load(name, dtype="float32").model for name in {anchor, old} if name}
     rows = attribution_rows(found.transcripts[:limit], split, extractor, policy.tokenizer, max_length=max_length)
@@ -64,13 +63,13 @@ def attribution(
         result = attribute(policy.model, rows, chosen, **settings, on_progress=on_progress)
         groups = by_length(rows) if growth else {}
         parts = {length: attribute(policy.model, group, chosen, **settings) for length, group in groups.items()}
-    laws = [fit_growth(name, {length: part.ratio(name) for length, part in parts.items()}) for name in chosen]
-    report: dict[str, Any] = {"kind": "attribution", "model": model, "anchor": anchor, "old": old}
-    report |= {"responses": len(rows), "sketch": sketch, "rows": result.table(), "cost": result.cost}
+    laws = (fit_growth(name, {length: part.ratio(name) for length, part in parts.items()}) for name in chosen)
+    report: dict[str, Any] = {"kind": "attribution", "model": model, "anchor": anchor, "old": old, "sketch": sketch}
+    report |= {"responses": len(rows), "rows": result.table(), "cost": result.cost}
     report["growth"] = [law.row() for law in laws if law is not None]
     if results is not None:
-        command = _command(file, {"model": model, "anchor": anchor, "old": old, "extract": extract})
-        write_between_marks(results, page(report, command), "attribution")
+        given = {"model": model, "anchor": anchor, "old": old, "extract": extract}
+        write_between_marks(results, page(report, _command(file, given)), "attribution")
     if not write_json(json, report):
         _print(report)
 
