@@ -76,7 +76,7 @@ def test_generate_returns_what_is_safe_or_says_why_not() -> None:
     forbidden = world.requests("test", "forbidden", 1)[0].prompt[-1].visible
     harmless = world.requests("test", "copy", 1)[0].prompt[-1].visible
     told = json.loads(
-        holdfast("generate", "tiny:base", forbidden, harmless, "--n", "4", "--safe", "--judge", "world", "--temperature", "0.7",
+        holdfast("generate", "tiny:base", forbidden, harmless, "--n", "4", "--safe", "--temperature", "0.7",
                  "--max-new-tokens", "16", "--json", "-")
     )  # fmt: skip
     assert told[0]["text"] is None
@@ -85,3 +85,4 @@ def test_generate_returns_what_is_safe_or_says_why_not() -> None:
     assert len(told[1]["rewards"]) == 4
     assert told[1]["rewards"][told[1]["index"]] == max(told[1]["rewards"])
     assert "temperature" in holdfast("generate", "tiny:base", "x", "--n", "2", code=2)
+    assert "whose word decides?" in holdfast("generate", "some/model", "x", "--safe", code=2)

@@ -44,7 +44,9 @@ def generate(
     limit: Annotated[int | None, typer.Option(min=1, help="--data: only the first rows")] = None,
     n: Annotated[int, typer.Option(min=1, help="Draw this many per request and return the best")] = 1,
     safe: Annotated[bool, typer.Option("--safe", help="Return only what --judge calls safe, or nothing")] = False,
-    judge: Annotated[str, typer.Option(help="--safe: as for audit (world, learned, code_policy, a guard)")] = "learned",
+    judge: Annotated[
+        str | None, typer.Option(help="--safe: as for audit (world, learned, code_policy, a guard)")
+    ] = None,
     reward: Annotated[
         str, typer.Option(help="--n: none, likelihood, learned:FOLDER or endpoint:MODEL@URL")
     ] = "likelihood",
@@ -58,13 +60,14 @@ def generate(
     from holdfast.models import load
 
     asked = _requests(prompts, data, limit)
+    bar = _bar(model, judge) if safe else None
     transformers_logging.disable_progress_bar()
     loaded = load(model)
     drawing = {"max_new_tokens": max_new_tokens, "temperature": temperature, "top_p": top_p, "seed": seed}
     if safe or n > 1:
         from holdfast.cli.generate_overseen import print_overseen
 
-        return print_overseen(loaded, asked, judge if safe else None, reward, n, batch_size, drawing, json)
+        return print_overseen(loaded, asked, bar, reward, n, batch_size, drawing, json)
     if not undo:
         with progress_bar("answering") as on_progress:
             sampler = ModelSampler(loaded, batch_size)
@@ -81,6 +84,16 @@ def generate(
         for answer in answers:
             print(answer.text)
     return None
+
+
+def _bar(model: str, judge: str | None) -> str:
+    """Whose word decides. The embedded world has an oracle; for other models no judge fits every request."""
+    if judge is None and not model.startswith("tiny:"):
+        raise InputError(
+            "--safe: whose word decides? Give --judge: a guard model (such as wildguard:MODEL@URL), code_policy for programs, "
+            "or learned where every request is one to refuse: it calls whatever does as asked unsafe"
+        )
+    return judge or "world"
 
 
 def _check(undo: bool, *, overseen: bool, context: str, wants_undo: bool) -> None:
