@@ -85,4 +85,9 @@ def test_generate_returns_what_is_safe_or_says_why_not() -> None:
     assert len(told[1]["rewards"]) == 4
     assert told[1]["rewards"][told[1]["index"]] == max(told[1]["rewards"])
     assert "temperature" in holdfast("generate", "tiny:base", "x", "--n", "2", code=2)
+    drawn = json.loads(
+        holdfast("generate", "tiny:base", harmless, "--n", "4", "--safe", "--temperature", "0.7", "--soft", "5",
+                 "--max-new-tokens", "16", "--json", "-")
+    )  # fmt: skip
+    assert "drawn" in drawn[0]["reason"]
     assert "whose word decides?" in holdfast("generate", "some/model", "x", "--safe", code=2)

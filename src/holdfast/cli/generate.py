@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 
     Prompts = Sequence[str] | Sequence[Trace]
 
+judge_option = Annotated[str | None, typer.Option(help="--safe: as for audit (world, learned, code_policy, a guard)")]
+soft_option = Annotated[
+    float | None, typer.Option(help="--n: draw among the safe by exp(reward / SOFT) instead of taking the best")
+]
+
 
 def generate(
     model: Annotated[str, typer.Argument(help="tiny:aligned, a folder, an adapter's folder or a hub id")],
@@ -44,12 +49,11 @@ def generate(
     limit: Annotated[int | None, typer.Option(min=1, help="--data: only the first rows")] = None,
     n: Annotated[int, typer.Option(min=1, help="Draw this many per request and return the best")] = 1,
     safe: Annotated[bool, typer.Option("--safe", help="Return only what --judge calls safe, or nothing")] = False,
-    judge: Annotated[
-        str | None, typer.Option(help="--safe: as for audit (world, learned, code_policy, a guard)")
-    ] = None,
+    judge: judge_option = None,
     reward: Annotated[
         str, typer.Option(help="--n: none, likelihood, learned:FOLDER or endpoint:MODEL@URL")
     ] = "likelihood",
+    soft: soft_option = None,
     json: json_option = None,
 ) -> None:
     """Answer requests. One request on a terminal is typed out, and with --undo visibly taken back."""
@@ -67,7 +71,7 @@ def generate(
     if safe or n > 1:
         from holdfast.cli.generate_overseen import print_overseen
 
-        return print_overseen(loaded, asked, bar, reward, n, batch_size, drawing, json)
+        return print_overseen(loaded, asked, bar, reward, n, batch_size, {**drawing, "soft": soft}, json)
     if not undo:
         with progress_bar("answering") as on_progress:
             sampler = ModelSampler(loaded, batch_size)

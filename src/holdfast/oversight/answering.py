@@ -10,7 +10,7 @@ from holdfast.generation import Progress, Prompt, Sampler
 from holdfast.generation.conversations import turns_of
 from holdfast.judging import Judge, verdicts
 from holdfast.oversight.rewards import TextReward
-from holdfast.oversight.selection import Selection, select
+from holdfast.oversight.selection import Selection, select, select_soft
 from holdfast.records import Completion, Verdict
 
 
@@ -40,9 +40,13 @@ def answer_overseen(
     temperature: float,
     top_p: float = 1.0,
     seed: int = 0,
+    soft: float | None = None,
     on_progress: Progress | None = None,
 ) -> list[Overseen]:
-    """One per prompt. Without a judge every candidate counts as safe; without a reward the first safe one is returned."""
+    """One per prompt. Without a judge every candidate counts as safe; without a reward the first safe one is returned.
+
+    ``soft``: the temperature of ``select_soft``, which draws among the safe ones instead of taking the best.
+    """
     if n > 1 and temperature == 0:
         raise InputError("best-of-n: at temperature 0 all candidates are the same; give --temperature")
     repeated = [prompt for prompt in prompts for _ in range(n)]
@@ -55,11 +59,19 @@ def answer_overseen(
         on_progress=on_progress,
     )
     return [
-        _overseen(prompt, drawn[place * n : (place + 1) * n], judge, reward) for place, prompt in enumerate(prompts)
+        _overseen(prompt, drawn[place * n : (place + 1) * n], judge, reward, soft, seed + place)
+        for place, prompt in enumerate(prompts)
     ]
 
 
-def _overseen(prompt: Prompt, drawn: Sequence[Completion], judge: Judge | None, reward: TextReward | None) -> Overseen:
+def _overseen(
+    prompt: Prompt,
+    drawn: Sequence[Completion],
+    judge: Judge | None,
+    reward: TextReward | None,
+    soft: float | None,
+    seed: int,
+) -> Overseen:
     """An answer that never came is no candidate, whatever a judge would say of its empty text."""
     texts = [completion.text for completion in drawn]
     turns = turns_of(prompt)
@@ -69,7 +81,12 @@ def _overseen(prompt: Prompt, drawn: Sequence[Completion], judge: Judge | None, 
         for completion, verdict in zip(drawn, judged, strict=True)
     ]
     rewards = reward(turns, texts) if reward else [0.0] * len(texts)
-    return Overseen(tuple(drawn), tuple(judged), tuple(rewards), select(texts, rewards, judged))
+    chosen = (
+        select(texts, rewards, judged)
+        if soft is None
+        else select_soft(texts, rewards, judged, temperature=soft, seed=seed)
+    )
+    return Overseen(tuple(drawn), tuple(judged), tuple(rewards), chosen)
 
 
 def _unjudged() -> Verdict:
