@@ -26,3 +26,14 @@ def test_table_and_json(small_model, tmp_path):
     assert report["cost"]["backwards"] == 6
     for name in ("sft", "reward", "kl_loss_k3"):
         assert abs(sum(row["share"] for row in report["rows"] if row["objective"] == name) - 1) < 1e-6
+
+
+def test_the_page_names_the_command_that_wrote_it(small_model, tmp_path):
+    file, written = tmp_path / "rows.jsonl", tmp_path / "page.md"
+    row = {"prompt": "count : red", "response": "it is 1 . wait , it is 2 .", "answer": "2"}
+    file.write_text(json.dumps(row) + "\n", encoding="utf-8")
+    given = ["diagnose", "attribution", str(file), "--model", str(small_model), "--objective", "sft"]
+    given += ["--objective", "reward", "--limit", "3", "--no-growth"]
+    result = CliRunner().invoke(app, [*given, "--results", str(written), "--json", str(tmp_path / "out.json")])
+    assert result.exit_code == 0, result.output
+    assert f"`{' '.join(['holdfast', *given])}`" in written.read_text(encoding="utf-8")

@@ -13,6 +13,7 @@ from holdfast.config.errors import InputError
 
 
 def attribution(
+    context: typer.Context,
     file: Annotated[Path, typer.Argument(help="Responses with reference answers, as for `diagnose calibration`")],
     model: Annotated[str, typer.Option(help="tiny:aligned, a folder, an adapter's folder, or a hub id")],
     anchor: Annotated[str | None, typer.Option(help="The reference model of KL, csft and csft_pa")] = None,
@@ -68,15 +69,24 @@ def attribution(
     report |= {"responses": len(rows), "rows": result.table(), "cost": result.cost}
     report["growth"] = [law.row() for law in laws if law is not None]
     if results is not None:
-        given = {"model": model, "anchor": anchor, "old": old, "extract": extract}
-        write_between_marks(results, page(report, _command(file, given)), "attribution")
+        write_between_marks(results, page(report, _command(file, context)), "attribution")
     if not write_json(json, report):
         _print(report)
 
 
-def _command(file: Path, options: dict[str, str | None]) -> str:
-    given = [f"--{name} {value}" for name, value in options.items() if value is not None]
-    return " ".join([f"holdfast diagnose attribution {file}", *given])
+def _command(file: Path, context: typer.Context) -> str:
+    """The command as it was given, without the options that only say where figures go."""
+    parts = [f"holdfast diagnose attribution {file}"]
+    for option in context.command.params:
+        name, source = option.name or "", context.get_parameter_source(option.name or "")
+        if name in ("file", "json", "results") or source is None or source.name != "COMMANDLINE":
+            continue
+        value = context.params[name]
+        if isinstance(value, bool):
+            parts.append(option.opts[0] if value else option.secondary_opts[0])
+        else:
+            parts += [f"{option.opts[0]} {each}" for each in (value if isinstance(value, list | tuple) else [value])]
+    return " ".join(parts)
 
 
 def _print(report: dict[str, Any]) -> None:
