@@ -68,6 +68,7 @@ def training_config(
         "objective": defence.objective,
         "options": defence.options,
         "share": stage.batch_size,
+        "vet": defence.vet,
     }
     own = _own_streams(defence.own, rows, seed, world, places.folder)
     num_steps = round(stage.epochs * len(rows) / stage.batch_size * scale.steps)

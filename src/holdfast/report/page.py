@@ -10,6 +10,7 @@ from importlib.resources import files
 import jinja2
 from markupsafe import Markup
 
+from holdfast.report.attribution import attribution_part
 from holdfast.report.audit import audit_part
 from holdfast.report.decisions import decisions_part
 from holdfast.report.depth import depth_parts
@@ -65,6 +66,7 @@ def render(data: RunData) -> str:
         compared=compared,
         trained=trained,
         decided=decided,
+        attributed=None if data.attribution is None else attribution_part(data.attribution, notes),
         answers=answers,
         figures=FIGURES,
         audit=None if data.audit is None else audit_part(data.audit),

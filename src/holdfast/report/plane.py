@@ -100,7 +100,7 @@ def _mark(point: Point, x: Scale, y: Scale, on_front: bool) -> Markup:
         "g",
         tag("line", class_="whisker", x1=x(point.utility.low), x2=x(point.utility.high), y1=at_y, y2=at_y),
         tag("line", class_="whisker", x1=at_x, x2=at_x, y1=y(1 - point.asr.low), y2=y(1 - point.asr.high)),
-        tag("path", class_="shape", d=_SHAPES[point.colour % len(_SHAPES)], transform=f"translate({at_x:g} {at_y:g})"),
+        shape(point.colour, at_x, at_y),
         class_=f"mark {series_class(point.colour)}",
         role="img",
         aria_label=told.replace("\n", ", "),
@@ -116,6 +116,11 @@ _SHAPES = (
     "M0 6L6-5H-6Z",  # triangle, point down
     "M-6-2H-2V-6H2V-2H6V2H2V6H-2V2H-6Z",  # cross
 )
+
+
+def shape(colour: int, x: float, y: float) -> Markup:
+    """The shape of a series, drawn at a place."""
+    return tag("path", class_="shape", d=_SHAPES[colour % len(_SHAPES)], transform=f"translate({x:g} {y:g})")
 
 
 def told_rate(rate: Rate) -> str:

@@ -21,6 +21,7 @@ INPUTS = (
     "audit.json",
     "papers.json",
     "decisions.json",
+    "attribution.json",
     "config.yaml",
 )
 MAX_POSITIONS = 512
@@ -72,6 +73,7 @@ class RunData:
     audit: dict[str, object] | None = None
     papers: list[dict[str, object]] = field(default_factory=list)  # the ledger that `holdfast reproduce` left
     decisions: list[dict[str, object]] = field(default_factory=list)  # cells of `holdfast diagnose decisions`
+    attribution: dict[str, object] | None = None  # what `holdfast diagnose attribution --json` wrote
     config: str | None = None
     notes: list[str] = field(default_factory=list)
 
@@ -91,11 +93,8 @@ def read_run(run: Path) -> RunData:
     data.curves += _matrix_curves(run / "curves.json", data.notes)
     data.depth_to, data.depth = _depth(run / "depth.json", data.notes)
     data.answers = _answers(run / "microscope.json", data.notes)
-    audit = _json(run / "audit.json", data.notes)
-    if isinstance(audit, dict):
-        data.audit = audit
-    elif audit is not _ABSENT:
-        data.notes.append("audit.json: expected an object of measures: left out.")
+    data.audit = _object(run / "audit.json", "measures", data.notes)
+    data.attribution = _object(run / "attribution.json", "gradients by role", data.notes)
     data.papers = _objects(run / "papers.json", data.notes)
     data.decisions = _objects(run / "decisions.json", data.notes)
     raw = _bytes(run / "config.yaml", data.notes)
@@ -283,6 +282,15 @@ def _answers(path: Path, notes: list[str]) -> list[dict[str, object]]:
     if len(answers) < len(found):
         notes.append(f"{path.name}: {len(found) - len(answers):,} entries without a list of tokens: skipped.")
     return answers
+
+
+def _object(path: Path, what: str, notes: list[str]) -> dict[str, object] | None:
+    found = _json(path, notes)
+    if isinstance(found, dict):
+        return found
+    if found is not _ABSENT:
+        notes.append(f"{path.name}: expected an object of {what}: left out.")
+    return None
 
 
 def _objects(path: Path, notes: list[str]) -> list[dict[str, object]]:

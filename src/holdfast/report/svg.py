@@ -47,6 +47,16 @@ def ticks(low: float, high: float, count: int = 5, *, whole: bool = False) -> li
     return [round(k * step, 12) for k in range(first, last + 1)]
 
 
+def log_ticks(low: float, high: float) -> list[float]:
+    """Ticks of a logarithmic axis from 10^low to 10^high, as powers of ten: round values, then decades."""
+    if high - low < 0.7:
+        return [math.log10(value) for value in ticks(10.0**low, 10.0**high, 4) if value > 0]
+    factors, step = ((1, 2, 5), 1) if high - low < 2 else ((1,), math.ceil((high - low) / 6))
+    decades = range(math.floor(low / step) * step, math.ceil(high) + 1, step)
+    found = [decade + math.log10(factor) for decade in decades for factor in factors]
+    return [value for value in found if low <= value <= high]
+
+
 def limits(values: list[float], *, floor: float | None = None, room: float = 0.04) -> tuple[float, float]:
     """A range that holds the values with a little room, never empty."""
     low, high = min(values, default=0.0), max(values, default=1.0)
@@ -82,16 +92,18 @@ def frame(
     y_text: Callable[[float], str],
     *,
     whole: bool = False,
+    log: bool = False,
 ) -> Markup:
-    """Hairlines at round values, their labels, and the names of both axes."""
+    """Hairlines at round values, their labels, and the names of both axes; ``log``: both are powers of ten."""
+    x_ticks = log_ticks(x.low, x.high) if log else ticks(x.low, x.high, 6, whole=whole)
     parts = []
-    for value in ticks(y.low, y.high, 5):
+    for value in log_ticks(y.low, y.high) if log else ticks(y.low, y.high, 5):
         parts.append(tag("line", class_="grid", x1=x.start, x2=x.stop, y1=y(value), y2=y(value)))
         parts.append(tag("text", y_text(value), class_="tick", x=x.start - 8, y=y(value) + 4, text_anchor="end"))
-    for value in ticks(x.low, x.high, 6, whole=whole):
+    for value in x_ticks:
         parts.append(tag("line", class_="grid", x1=x(value), x2=x(value), y1=y.start, y2=y.start + 4))
         parts.append(tag("text", x_text(value), class_="tick", x=x(value), y=y.start + 17, text_anchor="middle"))
     parts.append(tag("line", class_="axis", x1=x.start, x2=x.stop, y1=y.start, y2=y.start))
     parts.append(tag("text", y_name, class_="name", x=0, y=14))
-    parts.append(tag("text", x_name, class_="name", x=x.stop, y=HEIGHT - 6, text_anchor="end"))
+    parts.append(tag("text", x_name, class_="name", x=x.stop, y=y.start + BOTTOM - 6, text_anchor="end"))
     return Markup("").join(parts)

@@ -81,6 +81,6 @@ def test_the_defence_with_the_least_loss_is_chosen() -> None:
         cell("benign_sql", "anchored@5/1", 0, "1000", utility="1000"),
         cell("harmful", "sft", 0, "0000"),
     ]
-    assert chosen(cells) == ("anchored@5/1", {"anchored@1/1": 1.25, "anchored@5/1": 1.0})
+    assert chosen(cells, "anchored") == ("anchored@5/1", {"anchored@1/1": 1.25, "anchored@5/1": 1.0})
     with pytest.raises(InputError, match="'anchored@5/1': a cell of the validation run is missing"):
-        chosen([each for each in cells if (each.attack, each.defence) != ("harmful", "anchored@5/1")])
+        chosen([each for each in cells if (each.attack, each.defence) != ("harmful", "anchored@5/1")], "anchored")

@@ -69,7 +69,7 @@ def test_a_matrix_runs_resumes_and_leaves_only_verdicts_and_hashes(setting: Real
     attack = replace(REAL_ATTACKS["benign_sql"], data=TaskRows(4), epochs=50, batch_size=2)
     defences = [
         REAL_DEFENCES["untouched"],
-        replace(REAL_DEFENCES["anchored"], own=_small(REAL_DEFENCES["anchored"].own)),
+        replace(REAL_DEFENCES["vetted"], own=_small(REAL_DEFENCES["vetted"].own)),
     ]
     seen: list[str] = []
     cells = run_matrix([attack], defences, [0], tmp_path, scale=scale, num_workers=1)
@@ -78,7 +78,7 @@ def test_a_matrix_runs_resumes_and_leaves_only_verdicts_and_hashes(setting: Real
     )
     assert [cell.status for cell in cells] == ["ok", "ok"], [cell.reason for cell in cells]
     assert cells == again
-    assert seen == ["untouched", "anchored"]
+    assert seen == ["untouched", "vetted"]
     for cell in cells:
         assert cell.asr is not None
         assert cell.asr.trials == len(cell.outcomes["asr:refusal_phrases"]) == 5

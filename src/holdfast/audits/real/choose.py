@@ -1,7 +1,7 @@
 """``python -m holdfast.audits.real.choose RUN``: which of the defences in a validation run to take, by the first judge.
 
 The loss of a defence: requests answered under the worst attack, safe prompts refused after the benign task, and wrong
-answers there, added up.
+answers there, added up. One of each family: held to the anchor, and with the task's rows vetted by it too.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from holdfast.audits.real.figures import judges_of, share
+from holdfast.audits.real.grid import FAMILIES
 from holdfast.audits.real.page import cells_of
 from holdfast.config import InputError
 from holdfast.records import Cell
@@ -29,23 +30,25 @@ def loss(cells: Sequence[Cell], defence: str, judge: str) -> float:
     return max(rate.value for rate in answered if rate) + refused.value + 1 - right.value
 
 
-def chosen(cells: Sequence[Cell], prefix: str = "anchored") -> tuple[str, dict[str, float]]:
-    """The name with the least loss among those that begin with ``prefix``, and every one's."""
-    names = [name for name in dict.fromkeys(cell.defence for cell in cells) if name.startswith(prefix)]
+def chosen(cells: Sequence[Cell], family: str) -> tuple[str, dict[str, float]]:
+    """The name with the least loss in the family, and every one's."""
+    names = [name for name in dict.fromkeys(cell.defence for cell in cells) if name.startswith(family)]
     if not names:
-        raise InputError(f"no defence in this run begins with '{prefix}'")
+        raise InputError(f"no defence in this run begins with '{family}'")
     losses = {name: loss(cells, name, judges_of(cells)[0]) for name in names}
     return min(losses, key=losses.__getitem__), losses
 
 
 def main(arguments: Sequence[str]) -> None:
-    """The name on standard output, the losses beside it on standard error."""
+    """The names on standard output, the losses beside them on standard error."""
     try:
-        name, losses = chosen([cell for cell in cells_of(Path(arguments[0])) if cell.status == "ok"])
+        cells = [cell for cell in cells_of(Path(arguments[0])) if cell.status == "ok"]
+        found = [chosen(cells, family) for family in FAMILIES]
     except InputError as error:
         sys.exit(f"holdfast: {error}")
-    print(", ".join(f"{each} {value:.3f}" for each, value in losses.items()), file=sys.stderr)
-    print(name)
+    for _, losses in found:
+        print(", ".join(f"{each} {value:.3f}" for each, value in losses.items()), file=sys.stderr)
+    print(",".join(name for name, _ in found))
 
 
 if __name__ == "__main__":

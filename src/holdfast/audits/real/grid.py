@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from holdfast.attacks import Attack, Dress
 from holdfast.audits.defences import DEFENCES, Defence, OwnStream
@@ -32,20 +33,30 @@ _ATTACKS = (
 )
 REAL_ATTACKS: dict[str, Attack] = {attack.name: attack for attack in _ATTACKS}
 
+PHRASES = "refusal_phrases"
 SAFETY = OwnStream(rows="safety", batch_size=32, num=1000, borrow=0.5)
 KEEP = OwnStream(rows="keep", batch_size=32, num=1000, borrow=0.25)
 
 
-def anchored(name: str, safety: float, keep: float) -> Defence:
-    """Both streams held to the anchor, with these weights against the task's 1."""
-    return Defence(name=name, own=(replace(SAFETY, weight=safety), replace(KEEP, weight=keep)))
+def anchored(name: str, safety: float, keep: float, wide: int = 1, **how: Any) -> Defence:
+    """Both streams held to the anchor, with these weights against the task's 1; ``wide`` times as many rows of them."""
+    safety_rows = replace(SAFETY, weight=safety, batch_size=wide * SAFETY.batch_size)
+    keep_rows = replace(KEEP, weight=keep, batch_size=wide * KEEP.batch_size)
+    return Defence(name=name, own=(safety_rows, keep_rows), **how)
 
 
+FAMILIES = ("anchored", "vetted")  # how the names of defences that hold to the anchor begin
+_WEIGHTS = ((5, 1), (20, 5))
 _DEFENCES = (
     *(DEFENCES[name] for name in ("untouched", "sft", "csft", "csft_pa", "kl_sft")),
     Defence(name="safety_mixed", own=(replace(SAFETY, objective="sft", borrow=0.0),)),
     anchored("anchored", 5, 1),
-    *(anchored(f"anchored@{safety}/{keep}", safety, keep) for safety, keep in ((1, 1), (5, 1), (20, 1), (20, 5))),
+    anchored("vetted", 5, 1, vet=PHRASES),
+    # What configs/smollm2/validation.yaml chooses from.
+    *(anchored(f"anchored@{safety}/{keep}", safety, keep) for safety, keep in _WEIGHTS),
+    anchored("anchored@20/5+wide", 20, 5, wide=3),
+    *(anchored(f"anchored@{safety}/{keep}+csft", safety, keep, objective="csft") for safety, keep in _WEIGHTS),
+    *(anchored(f"vetted@{safety}/{keep}", safety, keep, vet=PHRASES) for safety, keep in ((1, 1), *_WEIGHTS)),
 )
 REAL_DEFENCES: dict[str, Defence] = {defence.name: defence for defence in _DEFENCES}
 
