@@ -5,6 +5,7 @@ import json
 from typer.testing import CliRunner
 
 from holdfast.cli import app
+from holdfast.report.svg import percent
 
 
 def test_table_and_json(small_model, tmp_path):
@@ -12,6 +13,7 @@ def test_table_and_json(small_model, tmp_path):
         {"prompt": "count : red", "response": "it is 1 . wait , it is 2 .", "answer": "2"},
         {"prompt": "count : red", "response": "it is 1 .", "answer": "2"},
         {"prompt": "count : blue", "response": "it is 3 . wait , i will not explain that . 3 .", "answer": "3"},
+        {"prompt": "count : red", "response": "red red red : it is 1 . wait , red red red : it is 2 .", "answer": "2"},
     ]
     file = tmp_path / "rows.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
@@ -20,12 +22,17 @@ def test_table_and_json(small_model, tmp_path):
     result = CliRunner().invoke(app, [*arguments, *some])
     assert result.exit_code == 0, result.output
     assert "KL(reference || policy)" in result.output
-    CliRunner().invoke(app, [*arguments, *some, "--json", str(tmp_path / "out.json")])
-    report = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
+    CliRunner().invoke(app, [*arguments, *some, "--json", str(tmp_path / "attribution.json")])
+    report = json.loads((tmp_path / "attribution.json").read_text(encoding="utf-8"))
     assert {row["role"] for row in report["rows"]} == {"sample", "decision"}
     assert report["cost"]["backwards"] == 6
     for name in ("sft", "reward", "kl_loss_k3"):
         assert abs(sum(row["share"] for row in report["rows"] if row["objective"] == name) - 1) < 1e-6
+    assert CliRunner().invoke(app, ["report", str(tmp_path)]).exit_code == 0
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    shares = [row for row in report["rows"] if f"{row['objective']}, {row['role']}: {percent(row['share'])}" in page]
+    assert len(shares) == 6
+    assert page.count('class="chart growth"') == len(report["growth"]) > 0
 
 
 def test_the_page_names_the_command_that_wrote_it(small_model, tmp_path):
