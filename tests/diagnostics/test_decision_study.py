@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.cli.diagnose_decisions import write_between_marks
 from holdfast.config.decision_study import DecisionStudyConfig
-from holdfast.diagnostics.decision_study import BASE, ROLLOUTS, Job, longest_response, run_study, world_of
+from holdfast.diagnostics.decision_study import BASE, ROLLOUTS, Job, run_study, world_of
 from holdfast.diagnostics.decision_table import compare, page, study_cells
 from holdfast.worlds.arithmetic import Size
 from holdfast.worlds.arithmetic_writing import Writer, problems, write
@@ -80,14 +80,6 @@ def test_page_is_written_between_its_marks(finished, tmp_path):
     assert "before it" not in text
     assert "| grpo | 9x1 |" in text
     assert "2 seeds" in text
-
-
-def test_longest_response_holds_every_attempt():
-    study = config("x")
-    world = world_of(study)
-    problem = problems(world, [Size(3, 1)], 1, seed="a")[0]
-    text = "".join(part.text for part in write(world, problem, Writer(0.9), random.Random(0)))
-    assert len(text.split()) + 1 <= longest_response(world, Size(3, 1))
 
 
 @pytest.mark.slow

@@ -17,7 +17,8 @@ from holdfast.worlds.arithmetic_writing import Mix, Writer, corpus, plain_sft, p
 
 MICRO = ArithmeticWorld()
 SCHOOL = ArithmeticWorld(base=10, largest=Size(9, 9), max_attempts=3, fused=False)
-WORLDS = st.sampled_from([MICRO, SCHOOL])
+BESIDE = ArithmeticWorld(base=5, max_attempts=3, fused=False, beside=True)
+WORLDS = st.sampled_from([MICRO, SCHOOL, BESIDE])
 SEEDS = st.integers(0, 10**6)
 
 
@@ -75,7 +76,7 @@ def test_tokens_say_what_the_words_say(world, seed):
     assert row.roles[-1] == Role.DECISION
 
 
-TOKENIZERS = {world: arithmetic_tokenizer(world) for world in (MICRO, SCHOOL)}
+TOKENIZERS = {world: arithmetic_tokenizer(world) for world in (MICRO, SCHOOL, BESIDE)}
 
 
 def test_reading_is_forgiving_but_exact():
@@ -84,6 +85,27 @@ def test_reading_is_forgiving_but_exact():
     assert MICRO.read("a0.1:8 stop").answers == (None,)
     assert MICRO.read("nonsense").answers == ()
     assert MICRO.read("a0.0:8").stopped is False
+
+
+def test_a_check_beside_the_attempt():
+    """12 * 4 in base 10; the second step slips to 7, so the check ends there."""
+    world = ArithmeticWorld(base=10, fused=False, beside=True)
+    assert world.spell_check([8, 4], [8, 7], 2, "a") == "a0.0 8 8 a0.1 7 4"
+    text = f"{world.spell([8, 7], 2, 'a')} check a0.0 8 8 a0.1 7 4 again {world.spell([8, 4], 2, 'b')} stop"
+    assert world.read(text) == ((78, 48), True)
+    with pytest.raises(InputError, match="fused: false"):
+        ArithmeticWorld(beside=True)
+
+
+@given(WORLDS, SEEDS)
+def test_the_longest_response_is_as_long_as_that(world, seed):
+    """An attempt that slips in its last step only is checked to the end."""
+    product, _ = drawn(world, seed)
+    right, m = world.steps(product), product.size.m
+    wrong = [*right[:-1], (right[-1] + 1) % world.base**2]
+    parts = [f"{world.spell(wrong, m, lane)} check {world.spell_check(right, wrong, m, lane)}" for lane in "abcd"]
+    words = " again ".join(parts[: world.max_attempts]).split()
+    assert len(words) + 2 == world.longest_response(product.size)  # the last verdict, and the end token
 
 
 def test_rows_for_sft():

@@ -17,6 +17,7 @@ class WorldSettings(Settings):
     largest: str = "9x1"
     max_attempts: int = Field(default=4, gt=0, le=8)
     fused: bool = True
+    beside: bool = False  # a check writes the attempt's value beside its own
     slip: float = Field(default=0.06, ge=0, lt=1)
 
 

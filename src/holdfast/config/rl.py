@@ -16,6 +16,7 @@ class ArithmeticPrompts(Settings):
     base: int = Field(default=5, ge=2)
     largest: str = "9x1"
     fused: bool = True
+    beside: bool = False  # a check writes the attempt's value beside its own
     max_attempts: int = Field(default=4, gt=0, le=8)
     sizes: tuple[str, ...] = Field(default=("4x1", "5x1"), min_length=1)
     num: int = Field(default=2000, gt=0)

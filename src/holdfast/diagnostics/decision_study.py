@@ -97,7 +97,9 @@ def run_job(job: Job) -> Job:
 def world_of(config: DecisionStudyConfig) -> ArithmeticWorld:
     """The config's world."""
     settings = config.world
-    return ArithmeticWorld(settings.base, Size.read(settings.largest), settings.max_attempts, settings.fused)
+    return ArithmeticWorld(
+        settings.base, Size.read(settings.largest), settings.max_attempts, settings.fused, settings.beside
+    )
 
 
 def _train(job: Job) -> Path:
@@ -149,6 +151,7 @@ def _reinforced(job: Job, world: ArithmeticWorld, start: Path) -> Path:
         base=settings.base,
         largest=settings.largest,
         fused=settings.fused,
+        beside=settings.beside,
         max_attempts=settings.max_attempts,
         sizes=variant.sizes,
         num=variant.prompts,
@@ -180,7 +183,7 @@ def responses(job: Job, model: Path) -> Iterator[dict[str, Any]]:
             written = sample(
                 policy,
                 [prompt_ids([context("user", world.prompt(each))], tokenizer) for each in part],
-                max_new_tokens=longest_response(world, shape),
+                max_new_tokens=world.longest_response(shape),
                 end_id=tokenizer.eos_token_id,
                 pad_id=tokenizer.pad_token_id,
                 seed=job.seed * 7919 + start,
@@ -195,12 +198,6 @@ def responses(job: Job, model: Path) -> Iterator[dict[str, Any]]:
                     "size": size,
                     "stopped": rollout.ended,
                 }
-
-
-def longest_response(world: ArithmeticWorld, size: Size) -> int:
-    """Tokens of ``max_attempts`` attempts with their checks; what is longer is cut off."""
-    steps = size.m * size.n * (1 if world.fused else 2)
-    return world.max_attempts * (2 * steps + 2) + 1
 
 
 def untrained(job: Job, world: ArithmeticWorld) -> Path:

@@ -37,7 +37,7 @@ def task_of(config: RlConfig) -> RlTask:
     """Prompts from a file or from the arithmetic world, and how their answers are found."""
     made = config.arithmetic
     if made is not None and not made.text:
-        world = ArithmeticWorld(made.base, Size.read(made.largest), made.max_attempts, made.fused)
+        world = ArithmeticWorld(made.base, Size.read(made.largest), made.max_attempts, made.fused, made.beside)
         return arithmetic_task(world, made, seed=config.rl.seed)
     if config.extract == "product":
         raise InputError("extract: product is for the arithmetic world's own words; use number")

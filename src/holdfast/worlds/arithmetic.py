@@ -71,12 +71,22 @@ class Reading(NamedTuple):
 
 @dataclass(frozen=True)
 class ArithmeticWorld:
-    """Base, largest operands, and how many attempts a response may make. ``fused``: a step is one word, not two."""
+    """Base, largest operands, and how many attempts a response may make. ``fused``: a step is one word, not two.
+
+    ``beside``: a step of a check names the attempt's value and then its own, so that comparing is a matter of neighbours.
+    """
 
     base: int = 5
     largest: Size = MICRO
     max_attempts: int = 4
     fused: bool = True
+    beside: bool = False
+
+    def __post_init__(self) -> None:
+        if self.fused and self.beside:
+            raise InputError(
+                "beside: two values beside each other need values that are words of their own: fused: false"
+            )
 
     def draw(self, size: Size, rng: random.Random) -> Product:
         """Operands of exactly these many digits; a single digit is at least 2, so that there is something to carry."""
@@ -132,6 +142,18 @@ class ArithmeticWorld:
         """Steps as words: ``a0.3:17``, or ``a0.3 17`` in a world whose values stand apart."""
         between = ":" if self.fused else " "
         return " ".join(f"{lane}{k // m}.{k % m}{between}{value}" for k, value in enumerate(values))
+
+    def spell_check(self, seen: Sequence[int], attempt: Sequence[int], m: int, lane: str) -> str:
+        """The steps of a check, as far as it got: like the attempt's, or ``a0.3 17 12`` with the attempt's value first."""
+        if not self.beside:
+            return self.spell(seen, m, lane)
+        both = zip(attempt, seen, strict=False)
+        return " ".join(f"{lane}{k // m}.{k % m} {put} {value}" for k, (put, value) in enumerate(both))
+
+    def longest_response(self, size: Size) -> int:
+        """Tokens of ``max_attempts`` attempts with whole checks, and the end."""
+        step = 1 if self.fused else 2
+        return self.max_attempts * (size.m * size.n * (2 * step + self.beside) + 2) + 1
 
     def read(self, response: str, size: Size | None = None) -> Reading:
         """Attempts and decisions of a response. With ``size``, an attempt of any other shape is none."""

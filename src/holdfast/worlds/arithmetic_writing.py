@@ -48,8 +48,8 @@ def write(world: ArithmeticWorld, product: Product, writer: Writer, rng: random.
             segments.append(Segment(Role.DECISION, f" {STOP}"))
             break
         seen, agrees = _check(world, product, values, honest=writer.checks == "honest")
-        verdict = STOP if agrees else AGAIN
-        segments.append(Segment(Role.DECISION, f" {CHECK} {world.spell(seen, m, LANES[number])} {verdict}"))
+        checked, verdict = world.spell_check(seen, values, m, LANES[number]), STOP if agrees else AGAIN
+        segments.append(Segment(Role.DECISION, f" {CHECK} {checked} {verdict}"))
         if agrees:
             break
     return tuple(segments)
