@@ -95,6 +95,26 @@ def test_real_width_of_vocabulary(dtype: torch.dtype, num_vocab: int) -> None:
         assert error(one, other) < WITHIN[dtype]
 
 
+@pytest.mark.parametrize("num_tokens", [211, 1475, 4000])  # gradients held, held, summed chunk by chunk
+def test_the_head_of_a_training_step(num_tokens: int) -> None:
+    """SmolLM2's width and one token added, float32 weights under autocast: the shapes that products choose kernels by."""
+    random = torch.Generator("cuda").manual_seed(num_tokens)
+    hidden = torch.randn(num_tokens, 576, device="cuda", generator=random).requires_grad_()
+    weight = torch.randn(49_153, 576, device="cuda", generator=random).mul_(0.1).requires_grad_()
+    targets = torch.randint(49_153, (num_tokens,), device="cuda", generator=random)
+    targets[0] = 49_152
+    head = Head(hidden, weight, targets, hidden.detach(), weight.detach())
+    group = Group(0, num_tokens, bound_to("sft", targets, targets), want=objectives.stats_read("sft"))
+    scale = torch.full((num_tokens,), 1 / num_tokens, device="cuda")
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        found = fused_loss(hidden, weight, targets, [group], scale=scale)
+    rounded = on_gpu(on_gpu(head, torch.bfloat16), torch.float32)
+    expected = torch.nn.functional.cross_entropy(rounded.hidden @ rounded.weight.T, targets)
+    torch.testing.assert_close(found.loss, expected, rtol=1e-4, atol=1e-5)
+    for one, other in zip(gradients(found.loss, head), gradients(expected, rounded), strict=True):
+        assert error(one, other.double().cpu()) < WITHIN[torch.bfloat16]
+
+
 def test_frozen_shared_head_needs_no_weight_gradient() -> None:
     head = random_head(torch.bfloat16)
     exact = on_cpu_as_shared(head)
