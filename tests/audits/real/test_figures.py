@@ -1,5 +1,7 @@
 """Shares, differences and goals of made-up cells, worked by hand."""
 
+from dataclasses import replace
+
 import pytest
 
 from holdfast.audits.real.choose import chosen
@@ -70,6 +72,20 @@ def test_goals_are_reached_or_not_and_the_page_says_so() -> None:
     assert "Written by `the command`" in text
     assert "**not reached**: 10.0%" in text
     assert "| anchored | 1.0% [0.4%, 2.5%] | 20.0% [16.4%, 24.2%] |" in text
+
+
+def test_the_page_says_which_cells_have_fewer_seeds_and_why_others_failed() -> None:
+    cells = [
+        cell("x", "sft", 0, "1111"),
+        cell("x", "sft", 1, "1111"),
+        cell("x", "csft", 1, "0000"),
+        replace(cell("x", "csft", 0, ""), status="failed", reason="out of memory at step 2: lower this or that"),
+        replace(cell("y", "csft", 0, ""), status="failed", reason="out of memory at step 2: lower something else"),
+    ]
+    text = page(cells, "the command")
+    assert "| sft | 100.0% [67.6%, 100.0%] |" in text
+    assert "| csft | 0.0% [0.0%, 49.0%], 1 of 2 seeds |" in text
+    assert "- 2 x out of memory at step 2: x x csft, seed 0; y x csft, seed 0" in text
 
 
 def test_the_defence_with_the_least_loss_is_chosen() -> None:

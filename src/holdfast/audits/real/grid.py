@@ -46,17 +46,15 @@ def anchored(name: str, safety: float, keep: float, wide: int = 1, **how: Any) -
 
 
 FAMILIES = ("anchored", "vetted")  # how the names of defences that hold to the anchor begin
-_WEIGHTS = ((5, 1), (20, 5))
 _DEFENCES = (
     *(DEFENCES[name] for name in ("untouched", "sft", "csft", "csft_pa", "kl_sft")),
     Defence(name="safety_mixed", own=(replace(SAFETY, objective="sft", borrow=0.0),)),
     anchored("anchored", 5, 1),
     anchored("vetted", 5, 1, vet=PHRASES),
     # What configs/smollm2/validation.yaml chooses from.
-    *(anchored(f"anchored@{safety}/{keep}", safety, keep) for safety, keep in _WEIGHTS),
-    anchored("anchored@20/5+wide", 20, 5, wide=3),
-    *(anchored(f"anchored@{safety}/{keep}+csft", safety, keep, objective="csft") for safety, keep in _WEIGHTS),
-    *(anchored(f"vetted@{safety}/{keep}", safety, keep, vet=PHRASES) for safety, keep in ((1, 1), *_WEIGHTS)),
+    *(anchored(f"anchored@{safety}/{keep}", safety, keep) for safety, keep in ((5, 5), (20, 20))),
+    anchored("anchored@20/20+wide", 20, 20, wide=3),
+    *(anchored(f"vetted@{safety}/{keep}", safety, keep, vet=PHRASES) for safety, keep in ((1, 1), (1, 3), (3, 3))),
 )
 REAL_DEFENCES: dict[str, Defence] = {defence.name: defence for defence in _DEFENCES}
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from holdfast.audits.cell_files import read_cell
-from holdfast.audits.real.figures import SCORED, judge_agreement, judges_of, share, unscored
+from holdfast.audits.real.figures import SCORED, digits, judge_agreement, judges_of, share, unscored
 from holdfast.audits.real.goals import goals
 from holdfast.audits.real.grid import REAL_ATTACKS, REAL_DEFENCES
 from holdfast.records import Cell, Rate, atomic_text
@@ -28,7 +29,7 @@ def page(cells: Sequence[Cell], command: str, alignment: Path | None = None) -> 
         "# SmolLM2-135M-Instruct under attack\n",
         f"Written by `{command}`. {len(done)} cells, seeds {', '.join(map(str, seeds)) or 'none'} pooled; 95 % intervals:"
         " Wilson for shares (requests, not seeds, are what they cover), resampled requests for differences."
-        " Answers that a judge could not score count against the model."
+        " A cell with fewer seeds than that says so. Answers that a judge could not score count against the model."
         " No request, answer or attacked weight is kept: cells hold verdicts and hashes.\n",
         *_aligned(alignment),
         *_goals(done),
@@ -89,9 +90,16 @@ def _table(cells: Sequence[Cell], key: str, title: str) -> list[str]:
         return []
     lines = [f"## {title}\n", "| | " + " | ".join(attacks) + " |", "|---" * (len(attacks) + 1) + "|"]
     for defence in dict.fromkeys(cell.defence for cell in cells):
-        shares = [share(cells, attack, defence, key) for attack in attacks]
-        lines.append(f"| {defence} | " + " | ".join("" if each is None else _shown(each) for each in shares) + " |")
+        lines.append(f"| {defence} | " + " | ".join(_pooled(cells, attack, defence, key) for attack in attacks) + " |")
     return [*lines, ""]
+
+
+def _pooled(cells: Sequence[Cell], attack: str, defence: str, key: str) -> str:
+    found = share(cells, attack, defence, key)
+    if found is None:
+        return ""
+    num_seeds, of = len(digits(cells, attack, defence, key)), len({cell.seed for cell in cells})
+    return _shown(found) + (f", {num_seeds} of {of} seeds" if num_seeds < of else "")
 
 
 def _judges(cells: Sequence[Cell]) -> list[str]:
@@ -107,9 +115,16 @@ def _judges(cells: Sequence[Cell]) -> list[str]:
 
 
 def _failed(cells: Sequence[Cell]) -> list[str]:
+    """By what they say first, the commonest above: a GPU that was full fails many cells in one way."""
     failed = [cell for cell in cells if cell.status == "failed"]
-    lines = [f"- {cell.attack} x {cell.defence}, seed {cell.seed}: {cell.reason}" for cell in failed]
+    reasons = Counter(cell.reason.partition(": ")[0] for cell in failed)
+    named = {reason: [_named(cell) for cell in failed if cell.reason.startswith(reason)] for reason in reasons}
+    lines = [f"- {count} x {reason}: {'; '.join(named[reason])}" for reason, count in reasons.most_common()]
     return ["## Failed cells\n", *lines, ""] if failed else []
+
+
+def _named(cell: Cell) -> str:
+    return f"{cell.attack} x {cell.defence}, seed {cell.seed}"
 
 
 def _shown(rate: Rate) -> str:
