@@ -58,6 +58,8 @@ _ALL = (
     Defence(name="dft", objective="dft"),
     Defence(name="safety_mixed", own=(OwnStream(rows="safety", objective="sft"),)),
     Defence(name="anchored", own=(SAFETY, KEEP)),
+    Defence(name="sft_vetted", vet="refusal_phrases"),
+    Defence(name="vetted", vet="refusal_phrases", own=(SAFETY, KEEP)),
     Defence(name="anchored_to_previous", own=(SAFETY, KEEP), anchor="previous"),
     Defence(name="interpolate", interpolate=0.35),
     Defence(

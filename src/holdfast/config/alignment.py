@@ -17,6 +17,7 @@ class AlignVariant(Settings):
     epochs: float = Field(gt=0)  # passes over the requests
     keep_rows: int = Field(default=32, gt=0)  # look-alikes in one step
     keep_weight: float = Field(default=1.0, gt=0)  # of every harmless stream, against the refusals' 1
+    freeze: tuple[str, ...] = ()  # names of parameters that stay the stock model's
 
 
 class AlignConfig(Settings):

@@ -77,6 +77,7 @@ class TrainingSettings(Settings):
     max_grad_norm: float = Field(default=1.0, ge=0)
     max_length: int = Field(default=2048, gt=1)
     packing: bool = False
+    freeze: tuple[str, ...] = ()  # names of parameters that are not trained, * and [0-9] allowed
     context: Literal["soft", "hard"] = "soft"
     precision: Precision = "fp32"
     gradient_checkpointing: bool = False
@@ -108,6 +109,8 @@ class TrainConfig(Settings):
     def _shares_fit(self) -> TrainConfig:
         if not self.streams:
             raise ValueError("expected at least one stream")
+        if self.lora and self.training.freeze:
+            raise ValueError("lora freezes everything but its adapters: leave training.freeze out, or lora")
         rows_per_step(self.training.batch_size, [stream.share for stream in self.streams])
         return self
 

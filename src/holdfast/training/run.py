@@ -23,6 +23,7 @@ from holdfast.training.checkpoints import resume_point, step_of
 from holdfast.training.choose_anchor import choose_anchor
 from holdfast.training.collate import Collator, StreamRow
 from holdfast.training.finish import write_result
+from holdfast.training.freezing import freeze
 from holdfast.training.loading import load_model
 from holdfast.training.loss import StepLoss
 from holdfast.training.microscope import prepare_microscope, write_microscope
@@ -126,6 +127,8 @@ def _trainer(
     plain = _takes_fused_path(config, loaded, say)
     anchor = choose_anchor(config, loaded, streams, rows, collator, say, progress)
     torch.manual_seed(config.training.seed)
+    if config.training.freeze:
+        freeze(loaded.model, config.training.freeze, say)
     model = with_adapters(loaded.model, config.lora, new_ids) if config.lora else loaded.model
     plan = make_plan(config, streams)
     losses = [stream.loss for stream in streams]

@@ -153,6 +153,7 @@ def train_config(task: Try) -> TrainConfig:
                 "batch_size": batch_size,
                 "micro_batch": gcd(batch_size, config.rows_per_pass or batch_size),
                 "lr": variant.lr,
+                "freeze": variant.freeze,
                 "warmup_steps": 5,
                 "precision": config.precision,
                 "seed": config.seed,

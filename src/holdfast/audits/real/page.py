@@ -64,7 +64,8 @@ def _variant(variant: dict[str, Any]) -> str:
     if "mean_of" in variant:
         return f"the mean of the {variant['mean_of']} models above"
     held = f"{variant['keep_rows']} look-alikes a step, weight {variant['keep_weight']:g}"
-    return f"lr {variant['lr']:g}, {variant['epochs']:g} passes, {held}"
+    frozen = f", frozen: {' '.join(variant['freeze'])}" if variant.get("freeze") else ""
+    return f"lr {variant['lr']:g}, {variant['epochs']:g} passes, {held}{frozen}"
 
 
 def _goals(cells: Sequence[Cell]) -> list[str]:
