@@ -37,7 +37,7 @@ class Defence:
     tune: bool = True
     objective: str = "sft"  # of the task's rows
     options: dict[str, Any] = field(default_factory=dict)
-    vet: str | None = None  # a judge: task rows that ask for what the anchor refuses get its refusal
+    vet: str | None = None  # a judge: on task rows that ask for what the anchor refuses, it is held to it
     own: tuple[OwnStream, ...] = ()
     interpolate: float = 0.0  # share of the anchor in the final weights
     repair: Repair | None = None

@@ -19,7 +19,7 @@ from holdfast.models import LoadedModel
 from holdfast.records import Trace, answer, context, write_traces
 from holdfast.training.loading import load_model
 from holdfast.training.streams import read_data
-from holdfast.training.vetting import vetted
+from holdfast.training.vetting import vetted, vetted_streams, write_vetted
 from holdfast.worlds.default_prompts import PREFIX, default_prompts, find_kind
 
 FOLDER = "prompts"
@@ -28,17 +28,19 @@ Say = Callable[[str], None]
 
 
 def answer_prompts(config: TrainConfig, loaded: LoadedModel, run: Path, say: Say) -> list[StreamSettings]:
-    """The streams of a run; those of prompts have become files of answered prompts."""
-    streams = []
+    """The streams of a run; those of prompts have become files of answered prompts, vetted ones are divided.
+
+    What is held of a vetted stream comes after all others, so that these keep their numbers.
+    """
+    streams, held = [], []
     with PartialState().main_process_first():
         for number, stream in enumerate(config.streams):
             if stream.data.startswith(PREFIX):
                 stream = stream.model_copy(update={"data": str(_answered(stream, config, loaded, run, say))})
-            if stream.vet:
-                path = run / FOLDER / f"vetted-{number}.jsonl"
-                stream = _vetted(stream, path, config, loaded, say)
-            streams.append(stream)
-    return streams
+            first, *rest = [stream] if stream.vet is None else _vetted(stream, number, config, loaded, run, say)
+            streams.append(first)
+            held += rest
+    return [*streams, *held]
 
 
 def forget_answers(run: Path) -> None:
@@ -60,17 +62,20 @@ def _answered(stream: StreamSettings, config: TrainConfig, loaded: LoadedModel, 
     return path
 
 
-def _vetted(stream: StreamSettings, path: Path, config: TrainConfig, loaded: LoadedModel, say: Say) -> StreamSettings:
-    if not path.exists():
-        dataset = read_data(stream)
-        rows, num_refused = vetted(dataset.traces, _anchor(config, loaded), str(stream.vet))
+def _vetted(
+    stream: StreamSettings, number: int, config: TrainConfig, loaded: LoadedModel, run: Path, say: Say
+) -> list[StreamSettings]:
+    folder = run / FOLDER / f"vetted-{number}"
+    if not folder.exists():
+        found = vetted(read_data(stream).traces, _anchor(config, loaded), str(stream.vet))
+        num_rows = len(found.learned) + len(found.held)
         say(
-            f"{stream.name or stream.data}: {num_refused} of {len(rows)} rows ask for what the anchor refuses; "
-            "they are learned with its refusal"
+            f"{stream.name or stream.data}: {len(found.held)} of {num_rows} rows ask for what the anchor refuses;"
+            " there the model is held to it"
         )
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_traces(path, rows)
-    return stream.model_copy(update={"data": str(path), "limit": None, "skip_bad": 0})
+        write_vetted(found, folder)
+    total = sum(each.share for each in config.streams)
+    return vetted_streams(stream, folder, total / config.training.batch_size)
 
 
 def _anchor(config: TrainConfig, loaded: LoadedModel) -> LoadedModel:
