@@ -95,9 +95,13 @@ def test_real_width_of_vocabulary(dtype: torch.dtype, num_vocab: int) -> None:
         assert error(one, other) < WITHIN[dtype]
 
 
+@pytest.mark.parametrize("launch", [(1024, 4), (2048, 16)])  # columns and warps: both have been in use
 @pytest.mark.parametrize("num_tokens", [211, 1475, 4000])  # gradients held, held, summed chunk by chunk
-def test_the_head_of_a_training_step(num_tokens: int) -> None:
+def test_the_head_of_a_training_step(num_tokens: int, launch: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
     """SmolLM2's width and one token added, float32 weights under autocast: the shapes that products choose kernels by."""
+    from holdfast.heads import triton_chunk
+
+    monkeypatch.setattr(triton_chunk, "MEASURE", {"BLOCK": launch[0], "num_warps": launch[1]})
     random = torch.Generator("cuda").manual_seed(num_tokens)
     hidden = torch.randn(num_tokens, 576, device="cuda", generator=random).requires_grad_()
     weight = torch.randn(49_153, 576, device="cuda", generator=random).mul_(0.1).requires_grad_()
