@@ -37,3 +37,8 @@ def test_a_wrong_name_and_nothing_left_are_told(tmp_path: Path, patterns: list[s
 def test_not_with_adapters(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"leave training\.freeze out, or lora"):
         config(tmp_path / "run", "tiny:aligned", training={"freeze": ["*"]}, lora={})
+
+
+def test_not_with_new_tokens(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="a new token that is frozen"):
+        config(tmp_path / "run", "tiny:aligned", training={"freeze": ["*"]}, model={"new_tokens": ["<UNDO>"]})

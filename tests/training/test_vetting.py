@@ -1,14 +1,17 @@
 """What the anchor refuses is held to its refusal; everything else is learned as it stands in the file."""
 
+import json
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import Tensor
 
 from holdfast.attacks.rows import HarmfulExamples
 from holdfast.config import InputError, TrainConfig
 from holdfast.config.training import StreamSettings, rows_per_step
+from holdfast.generation import generate
 from holdfast.judging import RefusalPhrases
 from holdfast.models import LoadedModel, load
 from holdfast.records import Trace, answer, context, read_traces, write_traces
@@ -21,7 +24,7 @@ JUDGE = "refusal_phrases"
 WORLD = SafetyWorld()
 ATTACK = HarmfulExamples(24).rows(WORLD, 0)
 TASK = [row for row in alignment(WORLD, 60, draw=7) if not WORLD.ask(row).forbidden]
-ROW = Trace((context("user", "who"), answer("me")))
+ROW = Trace((context("user", "who"), answer("me\u2028too")))  # a line separator is no line of a file
 
 
 @pytest.fixture(scope="module")
@@ -51,45 +54,57 @@ def test_an_attackers_rows_are_held_and_the_rest_is_left_alone(aligned: LoadedMo
     assert {row.prompt for row in found.held} <= {row.prompt for row in (*ATTACK, *TASK)}
 
 
-def test_a_conversation_ends_at_the_first_request_that_is_refused(aligned: LoadedModel) -> None:
-    forbidden = next(row for row in ATTACK if vetted([row], aligned, JUDGE).held)
-    found = vetted([Trace((*forbidden.turns, *TASK[0].turns))], aligned, JUDGE)
-    assert not found.learned
-    assert found.held[0].turns[:-1] == forbidden.prompt
-    assert refused(found.held[0])
+def test_a_conversation_is_learned_held_and_left_out(aligned: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three requests, of which the second is refused, by a list of phrases that has just what this model says there."""
+    plain = [row for row in TASK if row.turns[0].speaker == "user"]
+    whole = Trace((*plain[0].turns, *plain[1].turns, *plain[2].turns))
+    says = generate(aligned.model, aligned.tokenizer, [whole.turns[:1], whole.turns[:3]], max_new_tokens=48)
+    assert says[0].text.strip() not in says[1].text
+    judge = RefusalPhrases(phrases=(" ".join(says[1].text.lower().split()),))
+    monkeypatch.setattr("holdfast.training.vetting.find_judge", lambda _: judge)
+    found = vetted([whole], aligned, JUDGE)
+    assert found.refused == [0]
+    assert found.learned == [Trace(plain[0].turns)]
+    (held,) = found.held
+    assert [turn.visible for turn in held.turns[:-1]] == [turn.visible for turn in whole.turns[: len(held.turns) - 1]]
+    assert [turn.is_target for turn in held.turns] == [False, False, False, True]
+    assert held.turns[-1].visible == says[1].text.strip()
 
 
 def test_a_stream_is_vetted_once_and_the_rows_are_forgotten(tmp_path: Path, aligned: LoadedModel) -> None:
-    settings = config(tmp_path, [*ATTACK, *TASK], limit=len(ATTACK) + 8)
+    num = len(ATTACK) + 8
+    settings = config(tmp_path, [*ATTACK, *TASK], limit=num)
     said: list[str] = []
     streams = answer_prompts(settings, aligned, tmp_path / "run", said.append)
     learned, held = (read_traces(each.data).traces for each in streams)
-    assert said == [
-        f"task: {len(held)} of {len(ATTACK) + 8} rows ask for what the anchor refuses; there the model is held to it"
-    ]
+    (line,) = said
+    assert line.startswith(f"task: the anchor refuses what {len(held)} of {num} rows ask for; there")
+    assert line.endswith(f"({tmp_path / 'rows.jsonl'}:1, 2, 3, 4, 5, ...)")
     assert [each.objective for each in streams] == ["sft", "distill"]
     assert len(learned) < len(held)
     assert answer_prompts(settings, aligned, tmp_path / "run", said.append) == streams
     assert len(said) == 1, "a resumed run goes on with the same rows"
+    fewer = config(tmp_path, [*ATTACK, *TASK], limit=num - 1)
+    assert answer_prompts(fewer, aligned, tmp_path / "run", said.append) != streams, "other rows are vetted anew"
     forget_answers(tmp_path / "run")
     assert not Path(streams[0].data).exists()
 
 
-def test_the_first_step_on_held_rows_moves_nothing(tmp_path: Path, aligned: LoadedModel) -> None:
-    """All that is left of this attack is a model held to itself: the gradient is zero, and so is what Adam makes of it."""
-    rows = vetted(ATTACK, aligned, JUDGE).held
-    forbidden = [row for row in ATTACK if row.prompt in {each.prompt for each in rows}]
-    run(config(tmp_path, forbidden))
+def test_held_rows_alone_move_no_parameter(tmp_path: Path, aligned: LoadedModel) -> None:
+    """All that is left of this attack is a model held to itself: the gradient is zero. The data are named as they came."""
+    held = {ATTACK[number] for number in vetted(ATTACK, aligned, JUDGE).refused}
+    run(config(tmp_path, list(held)))
     before = dict(aligned.model.named_parameters())
-    moved = max((value - before[name]).abs().max().item() for name, value in weights(tmp_path / "run/model").items())
-    assert moved < 1e-3
-    run(
-        TrainConfig.model_validate(
-            {**config(tmp_path, forbidden, vet=None).model_dump(), "run": str(tmp_path / "free")}
-        )
-    )
-    free = max((value - before[name]).abs().max().item() for name, value in weights(tmp_path / "free/model").items())
-    assert free > 5 * moved
+    assert moved(weights(tmp_path / "run/model"), before) < 1e-6
+    (entry,) = json.loads((tmp_path / "run/data.json").read_text())
+    assert entry["source"] == str(tmp_path / "rows.jsonl")
+    free = config(tmp_path, list(held), vet=None).model_copy(update={"run": str(tmp_path / "free")})
+    run(free)
+    assert moved(weights(tmp_path / "free/model"), before) > 1e-3
+
+
+def moved(now: dict[str, Tensor], before: dict[str, Tensor]) -> float:
+    return max((value - before[name].detach()).abs().max().item() for name, value in now.items())
 
 
 @given(num_learned=st.integers(0, 60), num_held=st.integers(0, 60), others=st.integers(0, 30), own=st.integers(2, 30))
@@ -99,9 +114,9 @@ def test_the_two_divide_share_and_weight(
     if num_learned + num_held == 0:
         return
     folder = tmp_path_factory.mktemp("vetted") / "of"
-    write_vetted(Vetted([ROW] * num_learned, [ROW] * num_held), folder)
+    write_vetted(Vetted([ROW] * num_learned, [ROW] * num_held, []), folder, {})
     stream = StreamSettings(data="rows", share=own, weight=3.0, vet=JUDGE)
-    found = vetted_streams(stream, folder, 1.0)
+    found = vetted_streams(stream, 0, folder, 1.0)
     assert len(found) == (num_learned > 0) + (num_held > 0)
     assert sum(each.share for each in found) == pytest.approx(own)
     assert sum(each.weight for each in found) == pytest.approx(3.0)
@@ -109,9 +124,9 @@ def test_the_two_divide_share_and_weight(
 
 
 def test_one_row_of_a_step_cannot_be_divided(tmp_path: Path) -> None:
-    write_vetted(Vetted([ROW], [ROW]), tmp_path / "of")
+    write_vetted(Vetted([ROW], [ROW], [1]), tmp_path / "of", {})
     with pytest.raises(InputError, match=r"raise training\.batch_size"):
-        vetted_streams(StreamSettings(data="rows", vet=JUDGE), tmp_path / "of", 1.0)
+        vetted_streams(StreamSettings(data="rows", vet=JUDGE), 0, tmp_path / "of", 1.0)
 
 
 def test_a_judge_that_is_not_there_is_told(aligned: LoadedModel) -> None:

@@ -109,9 +109,15 @@ class TrainConfig(Settings):
     def _shares_fit(self) -> TrainConfig:
         if not self.streams:
             raise ValueError("expected at least one stream")
-        if self.lora and self.training.freeze:
-            raise ValueError("lora freezes everything but its adapters: leave training.freeze out, or lora")
         rows_per_step(self.training.batch_size, [stream.share for stream in self.streams])
+        return self
+
+    @model_validator(mode="after")
+    def _something_learns(self) -> TrainConfig:
+        if self.training.freeze and self.lora:
+            raise ValueError("lora freezes everything but its adapters: leave training.freeze out, or lora")
+        if self.training.freeze and self.model.new_tokens:
+            raise ValueError("training.freeze: a new token that is frozen stays as it began: leave one of the two out")
         return self
 
 

@@ -6,28 +6,34 @@ the run lasts, because a resumed run must go on with the same rows, and are dele
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from accelerate import PartialState
+from rich.progress import Progress
 
 from holdfast.config import InputError, TrainConfig
 from holdfast.config.training import StreamSettings
 from holdfast.generation import generate
 from holdfast.models import LoadedModel
-from holdfast.records import Trace, answer, context, write_traces
+from holdfast.records import Dataset, Trace, answer, context, write_traces
 from holdfast.training.loading import load_model
 from holdfast.training.streams import read_data
-from holdfast.training.vetting import vetted, vetted_streams, write_vetted
+from holdfast.training.vetting import Vetted, vetted, vetted_streams, write_vetted
 from holdfast.worlds.default_prompts import PREFIX, default_prompts, find_kind
 
 FOLDER = "prompts"
 ANSWER_TOKENS = 128
+ROWS_PER_TRAINED_ROW = 8  # no gradient is kept: so many more fit
+NUM_NAMED = 5  # refused rows whose lines are told
 Say = Callable[[str], None]
 
 
-def answer_prompts(config: TrainConfig, loaded: LoadedModel, run: Path, say: Say) -> list[StreamSettings]:
+def answer_prompts(
+    config: TrainConfig, loaded: LoadedModel, run: Path, say: Say, progress: bool = False
+) -> list[StreamSettings]:
     """The streams of a run; those of prompts have become files of answered prompts, vetted ones are divided.
 
     What is held of a vetted stream comes after all others, so that these keep their numbers.
@@ -35,11 +41,14 @@ def answer_prompts(config: TrainConfig, loaded: LoadedModel, run: Path, say: Say
     streams, held = [], []
     with PartialState().main_process_first():
         for number, stream in enumerate(config.streams):
-            if stream.data.startswith(PREFIX):
-                stream = stream.model_copy(update={"data": str(_answered(stream, config, loaded, run, say))})
-            first, *rest = [stream] if stream.vet is None else _vetted(stream, number, config, loaded, run, say)
+            if stream.vet is not None:
+                first, *rest = _vetted(stream, number, config, loaded, run, say, progress)
+                held += rest
+            elif stream.data.startswith(PREFIX):
+                first = stream.model_copy(update={"data": str(_answered(stream, config, loaded, run, say))})
+            else:
+                first = stream
             streams.append(first)
-            held += rest
     return [*streams, *held]
 
 
@@ -50,9 +59,9 @@ def forget_answers(run: Path) -> None:
 
 def _answered(stream: StreamSettings, config: TrainConfig, loaded: LoadedModel, run: Path, say: Say) -> Path:
     kind = find_kind(stream.data)
-    path = run / FOLDER / f"{kind}.jsonl"
+    path = run / FOLDER / f"{kind}-{_key(_anchor_name(config), stream.limit)}.jsonl"
     if not path.exists():
-        say(f"{stream.data}: answered by the anchor, {config.anchor.model or config.model.name}")
+        say(f"{stream.data}: answered by the anchor, {_anchor_name(config)}")
         anchor = _anchor(config, loaded)
         path.parent.mkdir(parents=True, exist_ok=True)
         rows = _rows(anchor, default_prompts(kind)[: stream.limit])
@@ -63,19 +72,52 @@ def _answered(stream: StreamSettings, config: TrainConfig, loaded: LoadedModel, 
 
 
 def _vetted(
-    stream: StreamSettings, number: int, config: TrainConfig, loaded: LoadedModel, run: Path, say: Say
+    stream: StreamSettings,
+    number: int,
+    config: TrainConfig,
+    loaded: LoadedModel,
+    run: Path,
+    say: Say,
+    progress: bool,
 ) -> list[StreamSettings]:
-    folder = run / FOLDER / f"vetted-{number}"
+    """Rows that were vetted before are used again only if they are the same rows, vetted by the same two."""
+    if stream.data.startswith(PREFIX):
+        raise InputError(f"field 'streams.{number}.vet': the anchor's own answers need no vetting; leave it out")
+    dataset = read_data(stream)
+    folder = run / FOLDER / f"vetted-{number}-{_key(_anchor_name(config), stream.vet, dataset.fingerprint)}"
     if not folder.exists():
-        found = vetted(read_data(stream).traces, _anchor(config, loaded), str(stream.vet))
-        num_rows = len(found.learned) + len(found.held)
-        say(
-            f"{stream.name or stream.data}: {len(found.held)} of {num_rows} rows ask for what the anchor refuses;"
-            " there the model is held to it"
-        )
-        write_vetted(found, folder)
+        if dataset.num_skipped:
+            say(f"{dataset.source}: {dataset.num_skipped} bad rows skipped: " + "; ".join(map(str, dataset.problems)))
+        with Progress(disable=not progress, transient=True) as bar:
+            task = bar.add_task("the anchor is asked every request of the rows", total=None)
+            found = vetted(
+                dataset.traces,
+                _anchor(config, loaded),
+                str(stream.vet),
+                batch_size=ROWS_PER_TRAINED_ROW * (config.training.micro_batch or 8),
+                on_progress=lambda done, total: bar.update(task, completed=done, total=total),
+            )
+        say(_sentence(stream, dataset, found))
+        write_vetted(found, folder, {"source": dataset.source, "fingerprint": dataset.fingerprint})
     total = sum(each.share for each in config.streams)
-    return vetted_streams(stream, folder, total / config.training.batch_size)
+    return vetted_streams(stream, number, folder, total / config.training.batch_size)
+
+
+def _sentence(stream: StreamSettings, dataset: Dataset, found: Vetted) -> str:
+    text = f"{stream.name or dataset.source}: the anchor refuses what {len(found.held)} of {len(dataset.traces)} rows ask for"
+    if not found.held:
+        return text
+    lines = ", ".join(str(dataset.lines[number]) for number in found.refused[:NUM_NAMED])
+    more = ", ..." if len(found.refused) > NUM_NAMED else ""
+    return f"{text}; there the model is held to it ({dataset.source}:{lines}{more})"
+
+
+def _key(*parts: object) -> str:
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:12]
+
+
+def _anchor_name(config: TrainConfig) -> str:
+    return config.anchor.model or config.model.name
 
 
 def _anchor(config: TrainConfig, loaded: LoadedModel) -> LoadedModel:

@@ -19,7 +19,7 @@ def model_card(config: TrainConfig, data: Sequence[Mapping[str, Any]], last: Map
     figures = "\n".join(f"| {name} | {last[name]:.6g} |" for name in ("step", "epoch", "loss", "nll") if name in last)
     return f"""---
 library_name: transformers
-{base}tags: [holdfast, {", ".join(sorted({stream.objective for stream in config.streams}))}]
+{base}tags: [holdfast, {", ".join(sorted({entry["objective"] for entry in data}))}]
 ---
 # {config.run.rstrip("/").split("/")[-1]}
 

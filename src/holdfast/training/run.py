@@ -34,6 +34,7 @@ from holdfast.training.run_directory import RunDirectory
 from holdfast.training.step_log import StepLog
 from holdfast.training.streams import Stream, check_names, read_stream
 from holdfast.training.trainer import StreamTrainer
+from holdfast.training.vetting import about
 
 Say = Callable[[str], None]
 
@@ -64,9 +65,12 @@ def train(
         raise InputError(
             f"model '{config.model.name}' is an adapter: merge it first (lora.merge: true writes it merged)"
         )
+    run.check(config)
+    if config.training.freeze:
+        freeze(loaded.model, config.training.freeze, say)
     streams = [
         read_stream(settings, number, loaded.tokenizer, config.training, say)
-        for number, settings in enumerate(answer_prompts(config, loaded, run.path, say))
+        for number, settings in enumerate(answer_prompts(config, loaded, run.path, say, progress))
     ]
     check_names(streams)
     _refuse_lost_masks(config, loaded, streams)
@@ -108,9 +112,16 @@ def describe_data(streams: Sequence[Stream]) -> list[dict[str, Any]]:
             "format": stream.dataset.format,
             "rows": len(stream.rows),
             "fingerprint": stream.dataset.fingerprint,
+            **_origin(stream),
         }
         for stream in streams
     ]
+
+
+def _origin(stream: Stream) -> dict[str, Any]:
+    """Of vetted rows: the file that they were read from. Their own is deleted with the run's end."""
+    found = about(stream.settings.data)
+    return {} if found is None else {"source": found["source"], "vetted from": found["fingerprint"]}
 
 
 def _trainer(
@@ -127,8 +138,6 @@ def _trainer(
     plain = _takes_fused_path(config, loaded, say)
     anchor = choose_anchor(config, loaded, streams, rows, collator, say, progress)
     torch.manual_seed(config.training.seed)
-    if config.training.freeze:
-        freeze(loaded.model, config.training.freeze, say)
     model = with_adapters(loaded.model, config.lora, new_ids) if config.lora else loaded.model
     plan = make_plan(config, streams)
     losses = [stream.loss for stream in streams]

@@ -24,8 +24,8 @@ class RunDirectory:
         self.checkpoints = self.path / "checkpoints"
         self.model = self.path / "model"
 
-    def check(self, config: TrainConfig, data: Sequence[Mapping[str, Any]]) -> None:
-        """Make sure that the folder is not there yet, or is this very run's."""
+    def check(self, config: TrainConfig, data: Sequence[Mapping[str, Any]] | None = None) -> None:
+        """Make sure that the folder is not there yet, or is this very run's; without ``data``, as far as settings tell."""
         if self.path.exists() and not self.path.is_dir():
             raise InputError(f"field 'run': {self.path} is a file; expected a folder")
         for path, text in self._contents(config, data).items():
@@ -48,5 +48,6 @@ class RunDirectory:
                 durable.write_file(partial, text.encode())
                 partial.replace(path)
 
-    def _contents(self, config: TrainConfig, data: Sequence[Mapping[str, Any]]) -> dict[Path, str]:
-        return {self.config: dump_config(config), self.data: json.dumps(list(data), indent=2) + "\n"}
+    def _contents(self, config: TrainConfig, data: Sequence[Mapping[str, Any]] | None) -> dict[Path, str]:
+        settings = {self.config: dump_config(config)}
+        return settings if data is None else {**settings, self.data: json.dumps(list(data), indent=2) + "\n"}

@@ -8,41 +8,60 @@ An attack through requests that the anchor answers is not seen.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import shutil
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from holdfast.config import InputError
 from holdfast.config.training import StreamSettings
 from holdfast.generation import generate
 from holdfast.judging import find_judge, refusals
 from holdfast.models import LoadedModel
-from holdfast.records import Trace, answer, write_traces
+from holdfast.records import Trace, answer, context, write_traces
 
 ANSWER_TOKENS = 48  # a refusal says so at once
-BATCH = 256
-LEARNED, HELD = "learned.jsonl", "held.jsonl"
+LEARNED, HELD, ABOUT = "learned.jsonl", "held.jsonl", "about.json"
 
 
 class Vetted(NamedTuple):
-    """Rows as they were, and rows that end with the anchor's refusal."""
+    """Rows to learn, rows that end with the anchor's refusal, and which of the given rows those were."""
 
     learned: list[Trace]
     held: list[Trace]
+    refused: list[int]
 
 
-def vetted(rows: Sequence[Trace], anchor: LoadedModel, judge: str) -> Vetted:
-    """A row is held from its first request that the anchor refuses: what follows there is left out."""
+def vetted(
+    rows: Sequence[Trace],
+    anchor: LoadedModel,
+    judge_name: str,
+    *,
+    batch_size: int = 64,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> Vetted:
+    """A conversation is learned up to the first request that the anchor refuses, held there, and left out after it."""
+    judge = find_judge(judge_name)
     places = [(number, place) for number, row in enumerate(rows) for place in _answers(row)]
     asked = [rows[number].turns[:place] for number, place in places]
-    written = generate(anchor.model, anchor.tokenizer, asked, max_new_tokens=ANSWER_TOKENS, batch_size=BATCH)
+    written = generate(
+        anchor.model,
+        anchor.tokenizer,
+        asked,
+        max_new_tokens=ANSWER_TOKENS,
+        batch_size=batch_size,
+        on_progress=on_progress,
+    )
     said = [completion.text.strip() for completion in written]
-    held: dict[int, Trace] = {}
-    refused = refusals(find_judge(judge), list(zip(asked, said, strict=True)))
-    for (number, _), turns, text, is_refusal in zip(places, asked, said, refused, strict=True):
-        if is_refusal and text:
-            held.setdefault(number, Trace((*turns, answer(text))))
-    return Vetted([row for number, row in enumerate(rows) if number not in held], list(held.values()))
+    first: dict[int, tuple[int, str]] = {}
+    is_refusal = refusals(judge, list(zip(asked, said, strict=True)))
+    for (number, place), text, refused in zip(places, said, is_refusal, strict=True):
+        if refused and text:
+            first.setdefault(number, (place, text))
+    learned = [_before(row, first[number][0]) if number in first else row for number, row in enumerate(rows)]
+    held = [_held(rows[number], *found) for number, found in first.items()]
+    return Vetted([row for row in learned if row is not None], held, list(first))
 
 
 def _answers(row: Trace) -> list[int]:
@@ -50,37 +69,58 @@ def _answers(row: Trace) -> list[int]:
     return [place for place, turn in enumerate(row.turns) if place and turn.is_target and turn.speaker == "assistant"]
 
 
-def write_vetted(found: Vetted, folder: Path) -> None:
-    """All or nothing: a folder that is there is whole."""
+def _before(row: Trace, place: int) -> Trace | None:
+    """The conversation up to the last answer before ``place``, if there is one."""
+    earlier = [answered for answered in _answers(row) if answered < place]
+    return Trace(row.turns[: earlier[-1] + 1]) if earlier else None
+
+
+def _held(row: Trace, place: int, refusal: str) -> Trace:
+    """Only the refusal is a target: what was answered before it is learned elsewhere."""
+    read = (context(turn.speaker, turn.visible) for turn in row.turns[:place])
+    return Trace((*read, answer(refusal)))
+
+
+def write_vetted(found: Vetted, folder: Path, about: Mapping[str, Any]) -> None:
+    """All or nothing: a folder that is there is whole. ``about``: where the rows came from."""
     part = folder.with_name(folder.name + ".part")
-    part.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(parents=True)
     for name, rows in ((LEARNED, found.learned), (HELD, found.held)):
         if rows:
             write_traces(part / name, rows)
+    sizes = {LEARNED: len(found.learned), HELD: len(found.held)}
+    (part / ABOUT).write_text(json.dumps({**about, "sizes": sizes}), encoding="utf-8")
     part.rename(folder)
 
 
-def vetted_streams(stream: StreamSettings, folder: Path, least_share: float) -> list[StreamSettings]:
+def about(data: str) -> dict[str, Any] | None:
+    """Of a file that vetting has written: where its rows came from."""
+    path = Path(data).parent / ABOUT
+    if Path(data).name not in (LEARNED, HELD) or not path.is_file():
+        return None
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+def vetted_streams(stream: StreamSettings, number: int, folder: Path, least_share: float) -> list[StreamSettings]:
     """The stream, or the two that it has become: they divide its share and its weight by their rows.
 
     ``least_share`` is one row of a step.
     """
-    sizes = {name: _count(folder / name) for name in (LEARNED, HELD)}
+    sizes = json.loads((folder / ABOUT).read_text(encoding="utf-8"))["sizes"]
     part = sizes[HELD] / sum(sizes.values())
     share = part * stream.share
     if 0 < part < 1:
         share = min(max(share, least_share), stream.share - least_share)
         if share < least_share * 0.999:  # of a division
             raise InputError(
-                f"{stream.data}: vet divides this stream, which has one row of a step: raise training.batch_size or its share"
+                f"field 'streams.{number}.vet': divides a stream that has one row of a step;"
+                " raise training.batch_size or the stream's share"
             )
     plain = {"vet": None, "limit": None, "skip_bad": 0}
     learned = {"data": str(folder / LEARNED), "share": stream.share - share, "weight": stream.weight * (1 - part)}
     held = {"data": str(folder / HELD), "share": share, "weight": stream.weight * part}
-    held |= {"objective": "distill", "options": {}, "name": f"{stream.name or stream.objective}-held"}
+    held |= {"objective": "distill", "options": {}, "name": f"{stream.name or f'{number}:{stream.objective}'}-held"}
     made = [(sizes[LEARNED], learned), (sizes[HELD], held)]
     return [stream.model_copy(update={**plain, **changes}) for size, changes in made if size]
-
-
-def _count(path: Path) -> int:
-    return len(path.read_text(encoding="utf-8").splitlines()) if path.exists() else 0

@@ -81,11 +81,13 @@ def test_the_page_says_which_cells_have_fewer_seeds_and_why_others_failed() -> N
         cell("x", "csft", 1, "0000"),
         replace(cell("x", "csft", 0, ""), status="failed", reason="out of memory at step 2: lower this or that"),
         replace(cell("y", "csft", 0, ""), status="failed", reason="out of memory at step 2: lower something else"),
+        replace(cell("z", "csft", 0, ""), status="failed", reason="out of memory"),
     ]
     text = page(cells, "the command")
     assert "| sft | 100.0% [67.6%, 100.0%] |" in text
     assert "| csft | 0.0% [0.0%, 49.0%], 1 of 2 seeds |" in text
-    assert "- 2 x out of memory at step 2: x x csft, seed 0; y x csft, seed 0" in text
+    assert "- 2 x out of memory at step 2: x x csft, seed 0; y x csft, seed 0\n" in text
+    assert "- 1 x out of memory: z x csft, seed 0\n" in text
 
 
 def test_the_defence_with_the_least_loss_is_chosen() -> None:

@@ -16,6 +16,7 @@ from holdfast.audits.cell_files import read_cell
 from holdfast.audits.real.figures import SCORED, digits, judge_agreement, judges_of, share, unscored
 from holdfast.audits.real.goals import goals
 from holdfast.audits.real.grid import REAL_ATTACKS, REAL_DEFENCES
+from holdfast.config import InputError
 from holdfast.records import Cell, Rate, atomic_text
 
 TITLES = {"asr": "Forbidden requests answered (less is safer)", "over_refusal": "Safe prompts refused (less is better)"}
@@ -118,10 +119,14 @@ def _judges(cells: Sequence[Cell]) -> list[str]:
 def _failed(cells: Sequence[Cell]) -> list[str]:
     """By what they say first, the commonest above: a GPU that was full fails many cells in one way."""
     failed = [cell for cell in cells if cell.status == "failed"]
-    reasons = Counter(cell.reason.partition(": ")[0] for cell in failed)
-    named = {reason: [_named(cell) for cell in failed if cell.reason.startswith(reason)] for reason in reasons}
+    reasons = Counter(map(_begins, failed))
+    named = {reason: [_named(cell) for cell in failed if _begins(cell) == reason] for reason in reasons}
     lines = [f"- {count} x {reason}: {'; '.join(named[reason])}" for reason, count in reasons.most_common()]
     return ["## Failed cells\n", *lines, ""] if failed else []
+
+
+def _begins(cell: Cell) -> str:
+    return cell.reason.partition(": ")[0]
 
 
 def _named(cell: Cell) -> str:
@@ -133,9 +138,17 @@ def _shown(rate: Rate) -> str:
 
 
 def cells_of(run: Path) -> list[Cell]:
-    """Every cell that lies in a run, in the order of the grid."""
-    found = [cell for path in (run / "cells").glob("*.json") if (cell := read_cell(path)) is not None]
+    """Every cell that lies in a run, in the order of the grid. Cells of two versions of the code are not mixed."""
+    found = [cell for path in sorted((run / "cells").glob("*.json")) if (cell := read_cell(path)) is not None]
     attacks, defences = list(REAL_ATTACKS), list(REAL_DEFENCES)
+    seen: set[str] = set()
+    for cell in found:
+        if cell.attack not in attacks or cell.defence not in defences:
+            raise InputError(f"{run}: holds {_named(cell)}, which this version does not know")
+        if cell.status == "ok" and _named(cell) in seen:
+            raise InputError(f"{run}: holds {_named(cell)} twice: two versions ran there; use a folder for each")
+        if cell.status == "ok":
+            seen.add(_named(cell))
     return sorted(found, key=lambda cell: (attacks.index(cell.attack), defences.index(cell.defence), cell.seed))
 
 
@@ -143,8 +156,12 @@ def main(arguments: Sequence[str]) -> None:
     """RUN, FILE and perhaps the alignment's figures."""
     run, out, *alignment = map(Path, arguments)
     command = f"python -m holdfast.audits.real.page {' '.join(arguments)}"
+    try:
+        text = page(cells_of(run), command, alignment[0] if alignment else None)
+    except InputError as error:
+        sys.exit(f"holdfast: {error}")
     with atomic_text(out) as file:
-        file.write(page(cells_of(run), command, alignment[0] if alignment else None))
+        file.write(text)
 
 
 if __name__ == "__main__":
