@@ -168,3 +168,13 @@ def test_what_cannot_be_read_is_a_note(tmp_path, text):
     page = write_report(tmp_path).read_text(encoding="utf-8")
     assert '<section id="attribution"' not in page
     assert "<li>attribution.json: " in page
+
+
+def test_what_is_too_much_to_draw_is_told():
+    notes = []
+    part = attribution_part(report(*(row(f"o{n}", f"role {n % 7}", 1.0) for n in range(40))), notes)
+    assert len(part.legend) == 6
+    assert notes == [
+        "attribution.json: the first 32 of 40 objectives.",
+        "attribution.json: the first 6 of 7 roles.",
+    ]

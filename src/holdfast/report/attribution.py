@@ -37,13 +37,15 @@ def attribution_part(report: Mapping[str, object], notes: list[str]) -> Attribut
     """The command's report as pictures; None, with a note, where it holds nothing to draw."""
     rows = {(_name(row, "objective"), _name(row, "role")): row for row in _objects(report.get("rows"))}
     objectives = list(dict.fromkeys(objective for objective, _ in rows))
-    roles = list(dict.fromkeys(role for _, role in rows))[:NUM_COLOURS]
+    roles = list(dict.fromkeys(role for _, role in rows))
     if not rows:
         notes.append("attribution.json: no rows of gradients by role: left out.")
         return None
     if len(objectives) > MAX_OBJECTIVES:
         notes.append(f"attribution.json: the first {MAX_OBJECTIVES} of {len(objectives):,} objectives.")
-    objectives = objectives[:MAX_OBJECTIVES]
+    if len(roles) > NUM_COLOURS:
+        notes.append(f"attribution.json: the first {NUM_COLOURS} of {len(roles):,} roles.")
+    objectives, roles = objectives[:MAX_OBJECTIVES], roles[:NUM_COLOURS]
     splits = []
     for figure, title in FIGURES.items():
         values = {(o, r): _value(rows[o, r], figure) for o in objectives for r in roles if (o, r) in rows}
