@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from holdfast.config import InputError
 from training.runs import config, losses, run
@@ -12,11 +13,18 @@ from training.runs import config, losses, run
 LORA = {"r": 4, "alpha": 8}
 
 
-def test_second_model_and_cache_give_the_same_run(tmp_path: Path, untied_model: Path) -> None:
-    live = losses(config(tmp_path / "live", untied_model, anchor={"via": "model"}))
+ON_GPU = pytest.param(
+    "cuda", marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")]
+)
+
+
+@pytest.mark.parametrize("device", ["cpu", ON_GPU])
+def test_second_model_and_cache_give_the_same_run(tmp_path: Path, untied_model: Path, device: str) -> None:
+    model = {"device": device}
+    live = losses(config(tmp_path / "live", untied_model, model=model, anchor={"via": "model"}))
     cache = {"via": "cache", "cache": str(tmp_path / "cache")}
-    cached = losses(config(tmp_path / "cached", untied_model, anchor=cache))
-    again = losses(config(tmp_path / "again", untied_model, anchor=cache))
+    cached = losses(config(tmp_path / "cached", untied_model, model=model, anchor=cache))
+    again = losses(config(tmp_path / "again", untied_model, model=model, anchor=cache))
     assert cached == pytest.approx(live, rel=1e-5)
     assert again == cached
     assert live[-1] < live[0]

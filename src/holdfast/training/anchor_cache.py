@@ -132,9 +132,10 @@ class CachedAnchor:
         self.hidden = need_kl  # (logp, top) alone are exact for csft, and far less to read
         self.device = device
         self._place = {number: index for index, number in enumerate(manifest["rows"])}
-        shards = sorted(name for name in manifest["files"] if name.startswith("rows-"))
-        self._shards = [safe_open(folder / name, "pt") for name in shards]
-        self._ends = [shard.get_tensor("ends").tolist() for shard in self._shards]
+        shards = [safe_open(folder / name, "pt") for name in sorted(manifest["files"]) if name.startswith("rows-")]
+        self._ends = [shard.get_tensor("ends").tolist() for shard in shards]
+        names = ("hidden",) if self.hidden else ("logp", "top")
+        self._shards = [{name: shard.get_tensor(name) for name in names} for shard in shards]  # mapped, not read
         self._head = None
         if self.hidden:
             with safe_open(folder / "head.safetensors", "pt", device=str(device)) as head:
@@ -143,7 +144,7 @@ class CachedAnchor:
     def reference(self, batch: Mapping[str, Any], policy: Any) -> Reference:
         """The cached rows of the batch, in the order of its target table."""
         found = [self._row(number) for number in batch["anchored_rows"]]
-        together = {name: torch.cat([one[name] for one in found]).to(self.device) for name in found[0]}
+        together = {name: self._moved([one[name] for one in found]) for name in found[0]}
         if self.hidden:
             return Reference(hidden=together["hidden"], weight=self._head)
         return Reference(logp=together["logp"], top=together["top"].long())
@@ -157,8 +158,15 @@ class CachedAnchor:
     def _row(self, number: int) -> dict[str, Tensor]:
         shard, row = divmod(self._place[number], ROWS_PER_SHARD)
         start, stop = self._ends[shard][row : row + 2]
-        names = ("hidden",) if self.hidden else ("logp", "top")
-        return {name: self._shards[shard].get_slice(name)[start:stop] for name in names}
+        return {name: values[start:stop] for name, values in self._shards[shard].items()}
+
+    def _moved(self, rows: Sequence[Tensor]) -> Tensor:
+        """To a GPU by way of pinned memory: the host does not wait for the copy, and the policy's pass begins."""
+        if self.device.type != "cuda":
+            return torch.cat(list(rows)).to(self.device)
+        size = (sum(map(len, rows)), *rows[0].shape[1:])
+        pinned = torch.empty(size, dtype=rows[0].dtype, pin_memory=True)
+        return torch.cat(list(rows), out=pinned).to(self.device, non_blocking=True)
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
