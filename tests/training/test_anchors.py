@@ -25,8 +25,8 @@ def test_second_model_and_cache_give_the_same_run(tmp_path: Path, untied_model: 
     cache = {"via": "cache", "cache": str(tmp_path / "cache")}
     cached = losses(config(tmp_path / "cached", untied_model, model=model, anchor=cache))
     again = losses(config(tmp_path / "again", untied_model, model=model, anchor=cache))
-    assert cached == pytest.approx(live, rel=1e-5)
-    assert again == cached
+    assert cached == pytest.approx(live, rel=1e-5 if device == "cpu" else 1e-3)
+    assert again == (cached if device == "cpu" else pytest.approx(cached, rel=1e-3))
     assert live[-1] < live[0]
 
 
