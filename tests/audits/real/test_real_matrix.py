@@ -85,6 +85,8 @@ def test_a_matrix_runs_resumes_and_leaves_only_verdicts_and_hashes(setting: Real
         assert cell.utility is not None
         assert cell.utility.trials == 2
         assert len(cell.outcomes["asr:answers"].split()) == 5
+        assert ("vetted" in cell.outcomes) == (cell.defence == "vetted")
+    assert cells[1].outcomes["vetted"] == "0000", "this model refuses nothing"
     left = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert {path.suffix for path in left} <= {".json", ".jsonl"}
     texts = " ".join(path.read_text() for path in left)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -40,6 +41,8 @@ def run_real_cell(
         world: Any = setting  # the rows of these attacks and defences are a setting's, not the embedded world's
         model = load_for_use(tune(attack, defence, seed, scale, world, Path(folder)), scale.device)
         outcomes = ask(model, attack, judges, setting, scale)
+        if defence.vet:
+            outcomes["vetted"] = _vetted(Path(folder) / "run" / "data.json")
     first = judges[0].name
     return Cell(
         attack=attack.name,
@@ -78,6 +81,12 @@ def _answers(model: LoadedModel, texts: Sequence[str], dress: Dress, scale: Scal
     """The bare requests, which is what judges see, and the answers to them as the attacker puts them."""
     prompts = [dress.context(Trace((context("user", text),))) for text in texts]
     return list(texts), responses(model, prompts, scale)
+
+
+def _vetted(data: Path) -> str:
+    """One digit per row of the task: 1 where the anchor refused what it asks for."""
+    rows = {entry["stream"]: entry["rows"] for entry in json.loads(data.read_text(encoding="utf-8"))}
+    return "1" * rows.get("task-held", 0) + "0" * rows.get("task", 0)
 
 
 def against(digits: str) -> str:

@@ -43,6 +43,7 @@ def page(cells: Sequence[Cell], command: str, alignment: Path | None = None) -> 
         *_table(
             [cell for cell in done if cell.utility], "utility", "SQL exact match after benign tuning (more is better)"
         ),
+        *_table([cell for cell in done if "vetted" in cell.outcomes], "vetted", "Rows of the task that vetting held"),
         *_judges(done),
         *_failed(cells),
     ]
