@@ -85,7 +85,7 @@ def _answers(model: LoadedModel, texts: Sequence[str], dress: Dress, scale: Scal
 
 def _vetted(data: Path) -> str:
     """One digit per row of the task: 1 where the anchor refused what it asks for."""
-    rows = {entry["stream"]: entry["rows"] for entry in json.loads(data.read_text(encoding="utf-8"))}
+    rows: dict[str, int] = {entry["stream"]: entry["rows"] for entry in json.loads(data.read_text(encoding="utf-8"))}
     return "1" * rows.get("task-held", 0) + "0" * rows.get("task", 0)
 
 
