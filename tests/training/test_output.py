@@ -10,6 +10,7 @@ import yaml
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from holdfast.config import InputError
+from holdfast.training import train
 from training.runs import config, run, steps, weights
 
 
@@ -32,6 +33,15 @@ def test_every_file_of_a_checkpoint_is_safetensors_json_or_text(tmp_path: Path, 
     run(config(tmp_path / "run", small_model, training={"save_every": 2}))
     files = [path for path in (tmp_path / "run").rglob("*") if path.is_file()]
     assert {path.suffix for path in files} <= {".safetensors", ".json", ".jsonl", ".yaml", ".md", ".jinja"}
+
+
+def test_a_throwaway_run_has_the_same_model_and_nothing_else_of_size(tmp_path: Path, small_model: Path) -> None:
+    kept = run(config(tmp_path / "kept", small_model))
+    thrown = train(config(tmp_path / "thrown", small_model), say=[].append, progress=False, throwaway=True)
+    for name, weight in weights(kept.model).items():
+        assert torch.equal(weight, weights(thrown.model)[name]), name
+    assert [path.parent.name for path in (tmp_path / "thrown").rglob("*.safetensors")] == ["model"]
+    assert not (tmp_path / "thrown" / "microscope.json").exists()
 
 
 def test_rows_of_the_log_say_what_users_ask_for(tmp_path: Path, small_model: Path) -> None:

@@ -49,11 +49,12 @@ def _after_stage(
     rows = stage.data.rows(world, seed)
     anchor = scale.model if defence.anchor == "aligned" else start
     places = Places(start, anchor, folder)
-    model = _train(training_config(stage, defence, rows, seed, scale, world, places))
+    throwaway = scale.setting is not None  # of the embedded world's cells a report shows the inside
+    model = _train(training_config(stage, defence, rows, seed, scale, world, places), throwaway)
     if defence.interpolate:
         model = str(interpolated(model, anchor, defence.interpolate, folder / "interpolated"))
     if defence.repair:
-        model = _train(repair_config(defence.repair, rows, seed, scale, world, places._replace(start=model)))
+        model = _train(repair_config(defence.repair, rows, seed, scale, world, places._replace(start=model)), throwaway)
     return model
 
 
@@ -128,8 +129,8 @@ def _config(
     )
 
 
-def _train(config: TrainConfig) -> str:
-    result = train(config, say=lambda _: None, progress=False)
+def _train(config: TrainConfig, throwaway: bool) -> str:
+    result = train(config, say=lambda _: None, progress=False, throwaway=throwaway)
     if result.interrupted:  # the trainer stops politely; an audit of half a training would be no audit
         raise KeyboardInterrupt
     return str(result.model)

@@ -11,6 +11,7 @@ import torch
 from accelerate import PartialState
 from peft import PeftModel
 from transformers import PrinterCallback, TrainerCallback
+from transformers.trainer_utils import SaveStrategy
 from transformers.utils import logging as transformers_logging
 
 from holdfast.config import InputError, TrainConfig
@@ -49,9 +50,17 @@ class TrainResult:
 
 
 def train(
-    config: TrainConfig, *, say: Say = print, progress: bool = True, callbacks: Sequence[TrainerCallback] = ()
+    config: TrainConfig,
+    *,
+    say: Say = print,
+    progress: bool = True,
+    callbacks: Sequence[TrainerCallback] = (),
+    throwaway: bool = False,
 ) -> TrainResult:
-    """Train, or go on where the same command stopped. Says what it finds on the way."""
+    """Train, or go on where the same command stopped. Says what it finds on the way.
+
+    ``throwaway``: the model is used once and deleted, so there is no checkpoint at the end and nothing for a report.
+    """
     # The first PartialState decides for all later ones; without cpu=True several processes on CPU would not find each other.
     on_cpu = config.model.device == "cpu" or not torch.cuda.is_available()
     processes = PartialState(cpu=on_cpu)
@@ -87,7 +96,9 @@ def train(
     _rewind_logs(run, checkpoint)
     for callback in callbacks:
         trainer.add_callback(callback)
-    microscope = prepare_microscope(config, trainer, streams)
+    if throwaway:
+        trainer.args.save_strategy = SaveStrategy.NO
+    microscope = None if throwaway else prepare_microscope(config, trainer, streams)
     interrupted = _run(trainer, checkpoint, progress)
     if not interrupted:
         write_result(trainer, run, config, data)

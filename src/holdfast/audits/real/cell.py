@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
 import time
@@ -9,6 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
+
+import torch
 
 from holdfast.attacks import Attack, Dress
 from holdfast.audits.audit import responses
@@ -39,7 +42,9 @@ def run_real_cell(
     judges = [find_judge(name) for name in setting.files.judges]
     with TemporaryDirectory(prefix="cell-", dir=scratch) as folder, shared_in(scratch):
         world: Any = setting  # the rows of these attacks and defences are a setting's, not the embedded world's
-        model = load_for_use(tune(attack, defence, seed, scale, world, Path(folder)), scale.device)
+        tuned = tune(attack, defence, seed, scale, world, Path(folder))
+        _release()
+        model = load_for_use(tuned, scale.device)
         outcomes = ask(model, attack, judges, setting, scale)
         if defence.vet:
             outcomes["vetted"] = _vetted(Path(folder) / "run" / "data.json")
@@ -81,6 +86,13 @@ def _answers(model: LoadedModel, texts: Sequence[str], dress: Dress, scale: Scal
     """The bare requests, which is what judges see, and the answers to them as the attacker puts them."""
     prompts = [dress.context(Trace((context("user", text),))) for text in texts]
     return list(texts), responses(model, prompts, scale)
+
+
+def _release() -> None:
+    """Cells share a GPU: what a training took is of use to the others while this one asks."""
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
 
 
 def _vetted(data: Path) -> str:
