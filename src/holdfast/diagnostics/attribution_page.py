@@ -1,8 +1,14 @@
-"""A report of `holdfast diagnose attribution` as a table for a page."""
+"""A report of `holdfast diagnose attribution` as a table for a page.
+
+``python -m holdfast.diagnostics.attribution_page REPORT.json`` prints the table of a report that another machine wrote.
+"""
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 
@@ -30,7 +36,11 @@ def _page(report: dict[str, Any], command: str) -> Iterator[str]:
 
 
 def _law(law: dict[str, Any] | None) -> str:
-    if law is None:
+    if law is None or law["low"] is None:  # through two lengths any line goes
         return "-"
-    spread = "" if law["low"] is None else f" [{law['low']:.1f}, {law['high']:.1f}]"
-    return f"{law['exponent']:.1f}{spread}"
+    return f"{law['exponent']:.1f} [{law['low']:.1f}, {law['high']:.1f}]"
+
+
+if __name__ == "__main__":
+    path = Path(sys.argv[1])
+    sys.stdout.write(page(json.loads(path.read_text(encoding="utf-8")), f"python -m {__spec__.name} {path}"))

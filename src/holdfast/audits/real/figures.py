@@ -44,12 +44,16 @@ def share(cells: Sequence[Cell], attack: str, defence: str, key: str) -> Rate | 
 
 
 def difference(cells: Sequence[Cell], first: tuple[str, str], second: tuple[str, str], key: str) -> Difference | None:
-    """Share of ``first`` (attack, defence) minus share of ``second``. Requests are drawn anew, each with all of its seeds.
+    """Share of ``first`` (attack, defence) minus share of ``second``, over the seeds that both have.
+
+    Requests are drawn anew, each with all of its seeds.
 
     For the interval two requests are added that differ, one either way (Agresti and Min, 2005): else a few requests on which
     nothing differs would have no interval at all.
     """
-    ours, theirs = digits(cells, *first, key), digits(cells, *second, key)
+    seeds = [{cell.seed for cell in cells if (cell.attack, cell.defence) == each} for each in (first, second)]
+    both = [cell for cell in cells if cell.seed in seeds[0] & seeds[1]]
+    ours, theirs = digits(both, *first, key), digits(both, *second, key)
     if not ours or not theirs or len({len(each) for each in (*ours, *theirs)}) != 1:
         return None
     by_request = _hits(ours).mean(0) - _hits(theirs).mean(0)
