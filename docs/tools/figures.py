@@ -20,6 +20,7 @@ HOLDS = 0.5  # a cost above it is no defence
 CLOSE = 0.05  # costs that differ by less are as good as each other
 ONE_STREAM = ("sft", "csft", "csft_pa", "kl_sft", "dft", "first_k_masked")
 AFTERWARDS = ("interpolate", "repair")
+EARLIER = "-earlier"  # of a page's name: it says what the newer one does not
 FOUR = ("matrix", "anchorless")  # the same four attacks, seeds and requests
 
 
@@ -136,13 +137,20 @@ def measured(objective: str, pages: dict[str, Results]) -> str:
     rows: dict[tuple[str, ...], str] = {}  # a page that repeats another's figures adds nothing
     for name in sorted(pages, key=lambda name: (name not in FOUR, name != FOUR[0], name)):
         for attack in pages[name].attacks:
-            figures, plain = (pages[name].figures(attack, defence) for defence in (objective, "sft"))
-            if figures and plain:
+            newer = pages.get(name.removesuffix(EARLIER)) if name.endswith(EARLIER) else None
+            figures, plain = (_figures(pages[name], attack, defence) for defence in (objective, "sft"))
+            if figures and plain and not (newer and _figures(newer, attack, objective)):
                 rows.setdefault((f"`{attack}`", *_three(figures), _beside(plain)), f"[{name}](../results/{name}.md)")
     if not rows:
         return "No page of results has it as a defence of its own yet."
     head = ["attack", "answered", "look-alikes refused", "right", "sft: answered, right", "from"]
     return _table(head, [[*row, page] for row, page in rows.items()])
+
+
+def _figures(page: Results, attack: str, objective: str) -> Figures | None:
+    """Of the objective as the page names it: by itself, or with its settings after an @."""
+    named = next((each for each in page.defences if _base(each) == objective), objective)
+    return page.figures(attack, named)
 
 
 def _three(figures: Figures) -> list[str]:
