@@ -3,8 +3,8 @@
 Set-up: as in 004-table-1. Measures: the three rates by size; the echo rate; the error of the formula on problems that the
 estimates have not seen (on the same problems it is an identity, 004-formula).
 Rules. RL's sampling: p_s falls at every step from easy to hard. RL's decisions: p_dC at least 0.9 at every size, and p_dW
-at the hardest at least three quarters of that at the easiest. SFT: at the hardest size p_dW at most 0.1 while p_dC, where
-it is known, is at least 0.9; in part if only one. Gap: at the hardest size RL's p_dW is at least 0.15 above SFT's.
+at the hardest above 0.1 and at least three quarters of that at the easiest. SFT: at the hardest size p_dW at most 0.1 while
+p_dC, where it is known, is at least 0.9; in part if only one. Gap: at the hardest size RL's p_dW is at least 0.15 above SFT's.
 Prediction: the mean error over models and sizes is at most 0.03. Echo: at the hardest size SFT writes the same answer again
 more often than RL. Exclusion: leaving out responses that were cut off changes no accuracy by more than a point. Each holds
 if it does in every study, in part if in some.
@@ -19,6 +19,8 @@ from holdfast.papers.decision_runs import over_studies, rate, read_runs, sentenc
 from holdfast.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
 from holdfast.papers.table_1_004 import RL, SFT
 from holdfast.records.studies import Measured
+
+GONE = 0.1  # a p_dW up to here
 
 
 def run(scale: Scale, on_progress: OnProgress) -> Figures:
@@ -51,7 +53,7 @@ def rl_decisions(figures: Figures) -> Finding:
         easy, hard = _at_ends(study, RL, "p_dW")
         if easy is None or hard is None:
             return None
-        return all(stop is None or stop >= 0.9 for stop in stops) and hard >= 0.75 * easy
+        return all(stop is None or stop >= 0.9 for stop in stops) and hard > GONE and hard >= 0.75 * easy
 
     found = sentence(figures, lambda study: f"p_dC {shown(study, RL, 'p_dC')}, p_dW {shown(study, RL, 'p_dW')} %")
     return Finding(over_studies(figures, rule), found)
@@ -62,7 +64,7 @@ def sft_collapses(figures: Figures) -> Finding:
 
     def parts(study: dict[str, Any]) -> tuple[bool, bool]:
         stop, again = (_at_ends(study, SFT, name)[1] for name in ("p_dC", "p_dW"))
-        return again is not None and again <= 0.1, stop is None or stop >= 0.9
+        return again is not None and again <= GONE, stop is None or stop >= 0.9
 
     found = sentence(figures, lambda study: f"p_dC {shown(study, SFT, 'p_dC')}, p_dW {shown(study, SFT, 'p_dW')} %")
     verdict = over_studies(figures, lambda study: all(parts(study)))
