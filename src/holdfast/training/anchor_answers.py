@@ -109,7 +109,8 @@ def _sentence(stream: StreamSettings, dataset: Dataset, found: Vetted) -> str:
         return text
     lines = ", ".join(str(dataset.lines[number]) for number in found.refused[:NUM_NAMED])
     more = ", ..." if len(found.refused) > NUM_NAMED else ""
-    return f"{text}; there the model is held to it ({dataset.source}:{lines}{more})"
+    where = f"{dataset.source}:{lines}{more}"
+    return f"{text}; there the model is held to it and learns nothing else: are they harmless? ({where})"
 
 
 def _key(*parts: object) -> str:

@@ -2,8 +2,8 @@
 
 The anchor is asked every request of the rows. Where it refuses, its own words take the place of the row's answer, and the
 model is held to it there (``distill``) instead of taught: at the first step that costs nothing, so neither the refusal nor
-anything near it is pushed. Rows that the anchor would answer are left alone, so a benign task costs nothing but the asking.
-An attack through requests that the anchor answers is not seen.
+anything near it is pushed. Rows that the anchor would answer are left alone. So an anchor that refuses too much costs the task
+rows (SmolLM2, as we aligned it: a fifth of harmless SQL), and an attack through requests that it answers is not seen.
 """
 
 from __future__ import annotations
