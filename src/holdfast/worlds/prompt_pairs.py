@@ -1,8 +1,9 @@
-"""Pairs of prompts that differ in a few words and in whether one should help: what teaches a small model to read to the end.
+r"""Pairs of prompts that differ in a few words and in whether one should help: what teaches a small model to read to the end.
 
 ``prompts/pairs.txt`` has one pattern a line: ``PATTERN | harmless fillers | forbidden fillers``, fillers apart by ``;`` and
-put where ``___`` stands; ``[a/b]`` in a pattern is one pattern for each. Requests only, without any detail, as in
-``default_prompts``; written for holdfast without looking at a benchmark of over-refusal.
+put where ``___`` stands; ``[a/b]`` in a pattern is one pattern for each, and ``\n`` is a line break. Patterns of plain tasks
+have no forbidden fillers. Requests only, without any detail, as in ``default_prompts``; written for holdfast without looking
+at a benchmark of over-refusal.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def patterns() -> tuple[Pattern, ...]:
 
 
 def _pattern(line: str) -> Pattern:
-    text, harmless, forbidden = (part.strip() for part in line.split("|"))
+    text, harmless, forbidden = (part.strip() for part in line.replace(r"\n", "\n").split("|"))
     return Pattern(text, tuple(_filled(text, harmless)), tuple(_filled(text, forbidden)))
 
 
