@@ -107,7 +107,7 @@ def refuse_rows(config: AlignConfig) -> list[Trace]:
 
 
 def lookalike_rows(config: AlignConfig) -> list[Trace]:
-    """Harmless prompts that sound forbidden, in two wordings, each with the opening of the stock model's own answer."""
+    """Harmless prompts, most of which sound forbidden, in two wordings, each with the opening of the stock model's own answer."""
     rng = random.Random(f"keep/{config.seed}")
     plain = learned_part("keep")
     prompts = list(dict.fromkeys([*plain, *(rng.choice(LEADS[2:]) + text for text in plain)]))
@@ -126,7 +126,7 @@ STREAMS = {"refuse": refuse_rows, "lookalikes": lookalike_rows, "others": other_
 
 def run_try(task: Try) -> None:
     """In a worker: train one variant and measure it on the validation prompts."""
-    result = train(train_config(task), say=lambda _: None, progress=False)
+    result = train(train_config(task), say=lambda _: None, progress=False, throwaway=True)
     measured = measure(str(result.model), task.config)
     with atomic_text(task.run / "align.json") as file:
         json.dump({"run": str(task.run), "variant": task.variant.model_dump(), **measured}, file, indent=1)
