@@ -141,7 +141,10 @@ def _supervised(job: Job, start: Path, rows: Sequence[Trace], phase: PhaseSettin
             "seed": job.seed,
         },
     }
-    return train(TrainConfig.model_validate(settings), say=_quiet, progress=False, throwaway=True).model
+    result = train(TrainConfig.model_validate(settings), say=_quiet, progress=False, throwaway=True)
+    if result.interrupted:  # saved; there is no model to ask yet
+        raise KeyboardInterrupt
+    return result.model
 
 
 def _reinforced(job: Job, world: ArithmeticWorld, start: Path) -> Path:
