@@ -14,7 +14,7 @@ def keep_freed_memory() -> bool:
     """Have malloc keep what is freed instead of giving it back to the system; False where malloc is not glibc's.
 
     Passes of some hundred megabytes otherwise give their memory back at their end, and fault it in again page by page at
-    their next beginning: a tenth of a GRPO step of the arithmetic world. It changes no figure.
+    their next beginning: 3 to 11 % of a GRPO step of the arithmetic world. It changes no figure.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:
