@@ -8,10 +8,12 @@ import signal
 import time
 import traceback
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from unittest.mock import patch
 
 import torch
+import torch.distributed as dist
 
 from holdfast.training import durable
 
@@ -55,6 +57,32 @@ def start_child(work: Work, log: Path) -> int:
         log.write_text(traceback.format_exc())
     finally:
         os._exit(code)
+
+
+def in_processes(
+    work: Callable[[int], None], place: Path, count: int = 2, patience: timedelta = timedelta(minutes=1)
+) -> None:
+    """Run ``work(rank)`` in forked processes that can talk to each other, and wait so long for an answer."""
+
+    def process(rank: int) -> None:
+        meet = f"file://{place}/meet"
+        dist.init_process_group("gloo", init_method=meet, rank=rank, world_size=count, timeout=patience)
+        work(rank)
+        dist.destroy_process_group()
+
+    pids = [start_child(lambda r=rank: process(r), place / f"error-{rank}") for rank in range(count)]
+    end = time.monotonic() + SECONDS
+    codes: dict[int, int] = {}
+    while len(codes) < count and time.monotonic() < end:
+        for rank, pid in enumerate(pids):
+            if rank not in codes and (found := os.waitpid(pid, os.WNOHANG))[0]:
+                codes[rank] = os.waitstatus_to_exitcode(found[1])
+        time.sleep(0.01)
+    for rank in set(range(count)) - codes.keys():
+        os.kill(pids[rank], 9)
+        os.waitpid(pids[rank], 0)
+    told = "\n".join(path.read_text() for path in place.glob("error-*"))
+    assert codes == dict.fromkeys(range(count), 0), told
 
 
 def finish(work: Work, log: Path) -> None:

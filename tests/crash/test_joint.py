@@ -6,46 +6,20 @@ import errno
 import os
 import random
 import re
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
-import torch.distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 
-from crash.forked import SECONDS, start_child
+from crash.forked import in_processes
 from holdfast.training.checkpoints import verify
 from holdfast.training.durable import CheckpointError
 from holdfast.training.joint_checkpoints import save_jointly
 from holdfast.training.saved_state import load_optimizer, load_rng, save_optimizer, save_rng
-
-
-def in_processes(work: Callable[[int], None], place: Path, count: int = 2) -> None:
-    """Run ``work(rank)`` in forked processes that can talk to each other."""
-
-    def process(rank: int) -> None:
-        dist.init_process_group("gloo", init_method=f"file://{place}/meet", rank=rank, world_size=count)
-        work(rank)
-        dist.destroy_process_group()
-
-    pids = [start_child(lambda r=rank: process(r), place / f"error-{rank}") for rank in range(count)]
-    end = time.monotonic() + SECONDS
-    codes: dict[int, int] = {}
-    while len(codes) < count and time.monotonic() < end:
-        for rank, pid in enumerate(pids):
-            if rank not in codes and (found := os.waitpid(pid, os.WNOHANG))[0]:
-                codes[rank] = os.waitstatus_to_exitcode(found[1])
-        time.sleep(0.01)
-    for rank in set(range(count)) - codes.keys():
-        os.kill(pids[rank], 9)
-        os.waitpid(pids[rank], 0)
-    told = "\n".join(path.read_text() for path in place.glob("error-*"))
-    assert codes == dict.fromkeys(range(count), 0), told
 
 
 def test_every_process_leaves_its_random_state(tmp_path: Path) -> None:

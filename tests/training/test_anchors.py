@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from holdfast.config import InputError
+from holdfast.training.anchor_cache import CachedAnchor
 from training.runs import config, losses, run
 
 LORA = {"r": 4, "alpha": 8}
@@ -60,6 +61,13 @@ def cache(tmp_path: Path, small_model: Path) -> Path:
     folder = tmp_path / "cache"
     run(config(tmp_path / "first", small_model, anchor={"cache": str(folder)}))
     return folder
+
+
+def test_a_cache_opens_on_the_device_of_several_processes(cache: Path) -> None:
+    """accelerate calls it cpu:0 there, a name that safetensors does not know."""
+    key = json.loads((cache / "manifest.json").read_text())["key"]
+    opened = CachedAnchor(cache, key=key, need_kl=True, device=torch.device("cpu", 0))
+    assert opened.reference({"anchored_rows": [0]}, None).hidden is not None
 
 
 @pytest.mark.parametrize(

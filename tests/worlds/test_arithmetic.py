@@ -40,6 +40,7 @@ def test_by_hand():
     assert SCHOOL.spell([8, 4], 2, "a") == "a0.0 8 a0.1 4"
     assert MICRO.spell([8, 4], 2, "a") == "a0.0:8 a0.1:4"
     assert MICRO.prompt(Product((3, 1), (2,))) == "x0:3 x1:1 m2 y0:2 n1"
+    assert Product.read("x0:3 x1:1 m2 y0:2 n1") == Product((3, 1), (2,))
 
 
 @given(WORLDS, SEEDS)

@@ -57,13 +57,14 @@ class Job:
 
 
 def run_study(config: DecisionStudyConfig, *, on_job: Callable[[Job, int, int], None] | None = None) -> list[Job]:
-    """Everything that is missing: bases first, then what goes on from them."""
+    """Everything that is missing: bases first, then what goes on from them, GRPO before the rest: it takes longest."""
     run = Path(config.run)
     run.mkdir(parents=True, exist_ok=True)
     with atomic_text(run / "study.yaml") as file:
         file.write(dump_config(config))
     bases = [Job(config, seed, BASE) for seed in config.seeds]
-    variants = [Job(config, seed, name) for name in config.variants for seed in config.seeds]
+    names = sorted(config.variants, key=lambda name: config.variants[name].grpo is None)
+    variants = [Job(config, seed, name) for name in names for seed in config.seeds]
     jobs, done = [*bases, *variants], 0
     for stage in (bases, variants):
         for job in _work_through(stage, config.workers):
@@ -140,7 +141,10 @@ def _supervised(job: Job, start: Path, rows: Sequence[Trace], phase: PhaseSettin
             "seed": job.seed,
         },
     }
-    return train(TrainConfig.model_validate(settings), say=_quiet, progress=False).model
+    result = train(TrainConfig.model_validate(settings), say=_quiet, progress=False, throwaway=True)
+    if result.interrupted:  # saved; there is no model to ask yet
+        raise KeyboardInterrupt
+    return result.model
 
 
 def _reinforced(job: Job, world: ArithmeticWorld, start: Path) -> Path:

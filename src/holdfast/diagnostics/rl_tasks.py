@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -48,7 +49,7 @@ def task_of(config: RlConfig) -> RlTask:
     else:
         assert config.data is not None
         prompts = read_prompts(Path(config.data))
-    split = lexical_splitter(extract)
+    split = _remembered(lexical_splitter(extract))
     return RlTask(prompts, final_answer(split, extract), decisions(split, extract))
 
 
@@ -56,9 +57,14 @@ def arithmetic_task(world: ArithmeticWorld, made: ArithmeticPrompts, *, seed: in
     """Problems in the world's own words, with its slips."""
     asked = problems(world, [Size.read(size) for size in made.sizes], made.num, seed=f"rl/{seed}")
     prompts = [RlPrompt(world.prompt(each), str(world.value(each))) for each in asked]
-    split = product_splitter(world.base)
+    split = _remembered(product_splitter(world.base))
     environment = Slips(world, arithmetic_tokenizer(world), made.slip) if made.slip else None
     return RlTask(prompts, final_answer(split, products), decisions(split, products), environment)
+
+
+def _remembered(split: Splitter) -> Splitter:
+    """The reward and the log take the same rollouts apart, and many of a group are alike."""
+    return lru_cache(4096)(split)
 
 
 def final_answer(split: Splitter, extract: Extractor) -> Reward:

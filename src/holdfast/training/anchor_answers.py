@@ -11,7 +11,6 @@ import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from accelerate import PartialState
 from rich.progress import Progress
 
 from holdfast.config import InputError, TrainConfig
@@ -20,6 +19,7 @@ from holdfast.generation import generate
 from holdfast.models import LoadedModel
 from holdfast.records import Dataset, Trace, answer, context, write_traces
 from holdfast.training.loading import load_model
+from holdfast.training.main_first import Alive, main_first
 from holdfast.training.streams import read_data
 from holdfast.training.vetting import Vetted, vetted, vetted_streams, write_vetted
 from holdfast.worlds.default_prompts import PREFIX, default_prompts, find_kind
@@ -39,13 +39,13 @@ def answer_prompts(
     What is held of a vetted stream comes after all others, so that these keep their numbers.
     """
     streams, held = [], []
-    with PartialState().main_process_first():
+    with main_first() as alive:
         for number, stream in enumerate(config.streams):
             if stream.vet is not None:
-                first, *rest = _vetted(stream, number, config, loaded, run, say, progress)
+                first, *rest = _vetted(stream, number, config, loaded, run, say, progress, alive)
                 held += rest
             elif stream.data.startswith(PREFIX):
-                first = stream.model_copy(update={"data": str(_answered(stream, config, loaded, run, say))})
+                first = stream.model_copy(update={"data": str(_answered(stream, config, loaded, run, say, alive))})
             else:
                 first = stream
             streams.append(first)
@@ -57,14 +57,16 @@ def forget_answers(run: Path) -> None:
     shutil.rmtree(run / FOLDER, ignore_errors=True)
 
 
-def _answered(stream: StreamSettings, config: TrainConfig, loaded: LoadedModel, run: Path, say: Say) -> Path:
+def _answered(
+    stream: StreamSettings, config: TrainConfig, loaded: LoadedModel, run: Path, say: Say, alive: Alive
+) -> Path:
     kind = find_kind(stream.data)
     path = run / FOLDER / f"{kind}-{_key(_anchor_name(config), stream.limit)}.jsonl"
     if not path.exists():
         say(f"{stream.data}: answered by the anchor, {_anchor_name(config)}")
         anchor = _anchor(config, loaded)
         path.parent.mkdir(parents=True, exist_ok=True)
-        rows = _rows(anchor, default_prompts(kind)[: stream.limit])
+        rows = _rows(anchor, default_prompts(kind)[: stream.limit], alive)
         if not rows:
             raise InputError(f"{stream.data}: the anchor {anchor.name} answered none of these prompts with a word")
         write_traces(path, rows)
@@ -79,6 +81,7 @@ def _vetted(
     run: Path,
     say: Say,
     progress: bool,
+    alive: Alive,
 ) -> list[StreamSettings]:
     """Rows that were vetted before are used again only if they are the same rows, vetted by the same two."""
     if stream.data.startswith(PREFIX):
@@ -90,12 +93,17 @@ def _vetted(
             say(f"{dataset.source}: {dataset.num_skipped} bad rows skipped: " + "; ".join(map(str, dataset.problems)))
         with Progress(disable=not progress, transient=True) as bar:
             task = bar.add_task("the anchor is asked every request of the rows", total=None)
+
+            def on_progress(done: int, total: int) -> None:
+                bar.update(task, completed=done, total=total)
+                alive()
+
             found = vetted(
                 dataset.traces,
                 _anchor(config, loaded),
                 str(stream.vet),
                 batch_size=ROWS_PER_TRAINED_ROW * (config.training.micro_batch or 8),
-                on_progress=lambda done, total: bar.update(task, completed=done, total=total),
+                on_progress=on_progress,
             )
         say(_sentence(stream, dataset, found))
         write_vetted(found, folder, {"source": dataset.source, "fingerprint": dataset.fingerprint})
@@ -126,8 +134,8 @@ def _anchor(config: TrainConfig, loaded: LoadedModel) -> LoadedModel:
     return loaded if own else load_model(config, str(config.anchor.model))[0]
 
 
-def _rows(anchor: LoadedModel, prompts: Sequence[str]) -> list[Trace]:
-    written = generate(anchor.model, anchor.tokenizer, prompts, max_new_tokens=ANSWER_TOKENS)
+def _rows(anchor: LoadedModel, prompts: Sequence[str], alive: Alive) -> list[Trace]:
+    written = generate(anchor.model, anchor.tokenizer, prompts, max_new_tokens=ANSWER_TOKENS, on_progress=alive)
     # An answer of nothing at all cannot be a target.
     return [
         Trace((context("user", prompt), answer(completion.text.strip())))

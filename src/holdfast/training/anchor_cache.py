@@ -138,8 +138,8 @@ class CachedAnchor:
         self._shards = [{name: shard.get_tensor(name) for name in names} for shard in shards]  # mapped, not read
         self._head = None
         if self.hidden:
-            with safe_open(folder / "head.safetensors", "pt", device=str(device)) as head:
-                self._head = head.get_tensor("weight")
+            with safe_open(folder / "head.safetensors", "pt") as head:
+                self._head = head.get_tensor("weight").to(device)
 
     def reference(self, batch: Mapping[str, Any], policy: Any) -> Reference:
         """The cached rows of the batch, in the order of its target table."""

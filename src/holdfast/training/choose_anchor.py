@@ -14,6 +14,7 @@ from holdfast.training.anchor_cache import CachedAnchor, build_cache, cache_key
 from holdfast.training.anchors import AdapterOffAnchor, Anchor, ModelAnchor
 from holdfast.training.collate import Collator, StreamRow
 from holdfast.training.loading import load_model
+from holdfast.training.main_first import main_first
 from holdfast.training.streams import Stream
 
 Say = Callable[[str], None]
@@ -72,10 +73,15 @@ def _cached(
     anchor = own or _second_model(config)
     anchor.model.eval()
     key = cache_key(rows, anchor.tokenizer, anchor.model, config.training.max_length)
-    with PartialState().main_process_first():
+    with main_first() as alive:
         if not folder.exists():
             bar = Progress(disable=not (progress and PartialState().is_main_process))
             task = bar.add_task("anchor cache", total=len(rows))
+
+            def on_rows(count: int) -> None:
+                bar.advance(task, count)
+                alive()
+
             with bar:
                 build_cache(
                     folder,
@@ -84,7 +90,7 @@ def _cached(
                     collator,
                     key=key,
                     hidden=config.anchor.cache_hidden,
-                    on_rows=lambda count: bar.advance(task, count),
+                    on_rows=on_rows,
                 )
     say(f"anchor: cached in {folder}")
     return CachedAnchor(folder, key=key, need_kl=need_kl, device=anchor.device)

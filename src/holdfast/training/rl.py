@@ -23,6 +23,7 @@ from holdfast.models import load_tokenizer
 from holdfast.models.load import choose_device
 from holdfast.records import atomic_text, context
 from holdfast.tokens import prompt_ids
+from holdfast.training.freed_memory import keep_freed_memory
 from holdfast.training.rl_sampling import Environment, sample
 from holdfast.training.rl_trainer import KlInRewardTrainer
 from holdfast.training.step_log import StepLog
@@ -102,6 +103,8 @@ def train_rl(
     settings, watch = config.rl, _Watch()
     tokenizer = load_tokenizer(config.model.name)
     device, why = choose_device(config.model.device)
+    if device.type == "cpu":
+        keep_freed_memory()
     say(f"{config.model.name}: GRPO on {device} ({why}); KL {settings.kl}, weight {settings.kl_weight}")
     rows = [{"prompt": [{"role": "user", "content": each.prompt}], "answer": each.answer} for each in prompts]
     trainer_class = KlInRewardTrainer if settings.kl == "reward_k1" and settings.kl_weight else GRPOTrainer
@@ -197,7 +200,9 @@ def _rollouts(settings: GrpoSettings, tokenizer: Any, environment: Environment |
     """TRL's ``rollout_func``: our sampler, with the environment's tokens masked from the loss."""
 
     def rollout(prompts: list[Any], trainer: Any) -> dict[str, Any]:
-        ids = [prompt_ids([context("user", each[-1]["content"])], tokenizer) for each in prompts]
+        texts = [each[-1]["content"] for each in prompts]  # every prompt stands there once per rollout of its group
+        known = {text: prompt_ids([context("user", text)], tokenizer) for text in dict.fromkeys(texts)}
+        ids = [known[text] for text in texts]
         written = sample(
             trainer.accelerator.unwrap_model(trainer.model),
             ids,

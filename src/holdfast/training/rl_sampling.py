@@ -6,8 +6,9 @@ the model than in it. Here: one key-value cache, rows that have ended leave the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Protocol
 
 import torch
@@ -139,9 +140,14 @@ class _State:
         self.fed = written[:, None]
 
     def rollouts(self, end_id: int) -> list[Rollout]:
-        texts: list[tuple[list[int], list[float], list[bool]]] = [([], [], []) for _ in range(self.num)]
-        for step in self.steps:
-            for row, *parts in zip(*(column.tolist() for column in step), strict=True):
-                for column, part in zip(texts[row], parts, strict=True):
-                    column.append(part)
-        return [Rollout(ids, logps, owns, bool(ids) and ids[-1] == end_id) for ids, logps, owns in texts]
+        rows, *columns = (torch.cat(column) for column in zip(*self.steps, strict=True))
+        order = rows.argsort(stable=True)  # by response, and in each in the order of writing
+        lengths = rows.bincount(minlength=self.num).tolist()
+        texts = zip(*(_parts(column[order].tolist(), lengths) for column in columns), strict=True)
+        return [Rollout(ids, logps, owns, ids[-1:] == [end_id]) for ids, logps, owns in texts]
+
+
+def _parts(values: list[Any], lengths: Sequence[int]) -> Iterator[list[Any]]:
+    """A list cut into lists of these lengths."""
+    left = iter(values)
+    return (list(islice(left, length)) for length in lengths)

@@ -59,7 +59,8 @@ def train(
 ) -> TrainResult:
     """Train, or go on where the same command stopped. Says what it finds on the way.
 
-    ``throwaway``: the model is used once and deleted, so there is no checkpoint at the end and nothing for a report.
+    ``throwaway``: nobody goes on from this run or looks at it, so there is no checkpoint at its end and nothing for a
+    report; only the model.
     """
     # The first PartialState decides for all later ones; without cpu=True several processes on CPU would not find each other.
     on_cpu = config.model.device == "cpu" or not torch.cuda.is_available()

@@ -56,6 +56,16 @@ class Product(NamedTuple):
     a: tuple[int, ...]
     b: tuple[int, ...]
 
+    @classmethod
+    def read(cls, prompt: str) -> Product:
+        """From the words of a prompt."""
+        a, b = (tuple(int(digit) for digit in re.findall(rf"\b{name}\d+:(\d+)", prompt)) for name in "xy")
+        if not (a and b):
+            raise InputError(
+                f"no problem of the arithmetic world: {prompt[:60]!r}; expected such as 'x0:3 x1:2 m2 y0:4 n1'"
+            )
+        return cls(a, b)
+
     @property
     def size(self) -> Size:
         """Digits of the operands."""
