@@ -61,7 +61,9 @@ def test_the_attacker_chooses_the_rate_for_the_defence_that_he_meets() -> None:
     cells = [cell(attack, "untouched", 0, "0" * n, "0" * n) for attack in (low, high)]
     cells += [cell(low, "sft", 0, "0" * n), cell(high, "sft", 0, "1" * n)]
     cells += [cell(low, "anchored", 0, "1" * 200 + "0" * 200), cell(high, "anchored", 0, "0" * n)]
-    held = [goal for goal in goals(cells, "a") if goal.text == f"anchored under {low}: not inferior to the aligned model"]
+    held = [
+        goal for goal in goals(cells, "a") if goal.text == f"anchored under {low}: not inferior to the aligned model"
+    ]
     assert [goal.reached for goal in held] == [False]
 
 
