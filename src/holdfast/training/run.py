@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -88,24 +89,27 @@ def train(
     trainer = _trainer(config, run, loaded, new_token_ids, streams, say, progress)
     with processes.main_process_first():
         run.claim(config, data)
-    checkpoint, complaints = resume_point(run.checkpoints, keep=config.training.keep, main=processes.is_main_process)
-    for line in complaints:
-        say(line)
-    if checkpoint:
-        say(f"resuming from {checkpoint}")
-    _rewind_logs(run, checkpoint)
-    for callback in callbacks:
-        trainer.add_callback(callback)
-    if throwaway:
-        trainer.args.save_strategy = SaveStrategy.NO
-    microscope = None if throwaway else prepare_microscope(config, trainer, streams)
-    interrupted = _run(trainer, checkpoint, progress)
-    if not interrupted:
-        write_result(trainer, run, config, data)
-        forget_answers(run.path)
-        if microscope:
-            write_microscope(microscope, config, trainer, run)
-        say(f"trained model: {run.model}")
+    with run.held() if processes.is_main_process else nullcontext():
+        checkpoint, complaints = resume_point(
+            run.checkpoints, keep=config.training.keep, main=processes.is_main_process
+        )
+        for line in complaints:
+            say(line)
+        if checkpoint:
+            say(f"resuming from {checkpoint}")
+        _rewind_logs(run, checkpoint)
+        for callback in callbacks:
+            trainer.add_callback(callback)
+        if throwaway:
+            trainer.args.save_strategy = SaveStrategy.NO
+        microscope = None if throwaway else prepare_microscope(config, trainer, streams)
+        interrupted = _run(trainer, checkpoint, progress)
+        if not interrupted:
+            write_result(trainer, run, config, data)
+            forget_answers(run.path)
+            if microscope:
+                write_microscope(microscope, config, trainer, run)
+            say(f"trained model: {run.model}")
     return TrainResult(run.model, trainer.state.global_step, interrupted)
 
 
