@@ -122,3 +122,11 @@ def test_generate_returns_what_is_safe_or_says_why_not() -> None:
     )  # fmt: skip
     assert "drawn" in drawn[0]["reason"]
     assert "whose word decides?" in holdfast("generate", "some/model", "x", "--safe", code=2)
+
+
+def test_generate_refuses_options_that_would_do_nothing() -> None:
+    """Whoever names a judge believes that it judges."""
+    assert "--judge needs --safe" in holdfast("generate", "tiny:base", "x", "--judge", "world", code=2)
+    assert "need --n" in holdfast("generate", "tiny:base", "x", "--soft", "1", code=2)
+    assert "need --n" in holdfast("generate", "tiny:base", "x", "--reward", "none", code=2)
+    assert "temperature" in holdfast("generate", "tiny:base", "x", "--temperature", "nan", code=2)

@@ -51,13 +51,17 @@ def generate(
     safe: Annotated[bool, typer.Option("--safe", help="Return only what --judge calls safe, or nothing")] = False,
     judge: judge_option = None,
     reward: Annotated[
-        str, typer.Option(help="--n: none, likelihood, learned:FOLDER or endpoint:MODEL@URL")
-    ] = "likelihood",
+        str | None, typer.Option(help="--n: none, likelihood (the default), learned:FOLDER or endpoint:MODEL@URL")
+    ] = None,
     soft: soft_option = None,
     json: json_option = None,
 ) -> None:
     """Answer requests. One request on a terminal is typed out, and with --undo visibly taken back."""
     _check(undo, overseen=safe or n > 1, context=context, wants_undo=begin is not None or events)
+    if judge is not None and not safe:
+        raise InputError("--judge needs --safe: without it nothing is judged")
+    if n == 1 and (soft is not None or reward is not None):
+        raise InputError("--reward and --soft need --n: with one candidate there is nothing to choose")
     from transformers.utils import logging as transformers_logging
 
     from holdfast.generation import ModelSampler, UndoDecoding, UndoLimits
@@ -71,7 +75,9 @@ def generate(
     if safe or n > 1:
         from holdfast.cli.generate_overseen import print_overseen
 
-        return print_overseen(loaded, asked, bar, reward, n, batch_size, {**drawing, "soft": soft}, json)
+        return print_overseen(
+            loaded, asked, bar, reward or "likelihood", n, batch_size, {**drawing, "soft": soft}, json
+        )
     if not undo:
         with progress_bar("answering") as on_progress:
             sampler = ModelSampler(loaded, batch_size)

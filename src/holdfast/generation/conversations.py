@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -17,7 +18,7 @@ Prompt = Trace | Sequence[Turn] | str
 
 def check_sampling(temperature: float, top_p: float, max_new_tokens: int, batch_size: int = 1) -> None:
     """The user's mistakes, in one line."""
-    if temperature < 0 or not 0 < top_p <= 1 or max_new_tokens < 1 or batch_size < 1:
+    if not 0 <= temperature < math.inf or not 0 < top_p <= 1 or max_new_tokens < 1 or batch_size < 1:
         raise InputError(
             f"sampling: expected temperature >= 0, 0 < top_p <= 1, max_new_tokens >= 1 and batch_size >= 1, not "
             f"{temperature}, {top_p}, {max_new_tokens} and {batch_size}"
