@@ -82,3 +82,11 @@ def test_other_machines_need_keys() -> None:
     command = [sys.executable, "-m", "holdfast", "serve", "--host", "0.0.0.0"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, "HOLDFAST_API_KEYS" in done.stderr) == (2, True)
+
+
+def test_only_the_embedded_models_have_a_judge_by_default() -> None:
+    """The world's oracle knows no other requests: it would leave every answer of another model unjudged."""
+    command = [sys.executable, "-m", "holdfast", "serve", "http://127.0.0.1:9/v1"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 2
+    assert "serve: whose word decides? Give --judge" in done.stderr

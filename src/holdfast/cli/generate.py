@@ -68,7 +68,7 @@ def generate(
     from holdfast.models import load
 
     asked = _requests(prompts, data, limit)
-    bar = _bar(model, judge) if safe else None
+    bar = judge_for([model], judge, "--safe") if safe else None
     transformers_logging.disable_progress_bar()
     loaded = load(model)
     drawing = {"max_new_tokens": max_new_tokens, "temperature": temperature, "top_p": top_p, "seed": seed}
@@ -96,11 +96,11 @@ def generate(
     return None
 
 
-def _bar(model: str, judge: str | None) -> str:
+def judge_for(models: Sequence[str], judge: str | None, option: str) -> str:
     """Whose word decides. The embedded world has an oracle; for other models no judge fits every request."""
-    if judge is None and not model.startswith("tiny:"):
+    if judge is None and not all(model.startswith("tiny:") for model in models):
         raise InputError(
-            "--safe: whose word decides? Give --judge: a guard model (such as wildguard:MODEL@URL), code_policy for programs, "
+            f"{option}: whose word decides? Give --judge: a guard model (such as wildguard:MODEL@URL), code_policy for programs, "
             "or learned where every request is one to refuse: it calls whatever does as asked unsafe"
         )
     return judge or "world"
