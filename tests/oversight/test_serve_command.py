@@ -74,6 +74,7 @@ def test_the_embedded_model_is_served_overseen() -> None:
         process.send_signal(signal.SIGTERM)
         _, log = process.communicate(timeout=20)
     assert process.returncode in (0, -signal.SIGTERM)
+    assert f"tiny:base, best of 3 judged by world: {address}/v1".encode() in log
     assert b"answered in" in log
     assert asked.encode() not in log
 
