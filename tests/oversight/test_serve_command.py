@@ -66,6 +66,8 @@ def test_the_embedded_model_is_served_overseen() -> None:
         assert held_back.choices[0].finish_reason == "content_filter"
         with pytest.raises(openai.BadRequestError, match="'stop' is not supported"):  # not dropped in silence
             client.chat.completions.create(model="holdfast", messages=[{"role": "user", "content": asked}], stop=["a"])
+        with pytest.raises(openai.BadRequestError, match="this model reads 512"):
+            client.chat.completions.create(model="holdfast", messages=[{"role": "user", "content": "bell " * 600}])
         body = {"messages": [{"role": "user", "content": asked}], "stream": True, "holdfast": {"stream": "retracting"}}
         shown = httpx.post(f"{address}/v1/chat/completions", json={**body, "temperature": 0.1}, timeout=60).text
         pieces = [json.loads(line[6:]) for line in shown.splitlines() if line.startswith("data: {")]

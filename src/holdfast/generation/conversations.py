@@ -54,6 +54,16 @@ def ids_to_continue(turns: tuple[Turn, ...], tokenizer: PreTrainedTokenizerBase)
     return Encoder(tokenizer).whole(text)
 
 
+def check_lengths(ids: Sequence[Sequence[int]], model: PreTrainedModel) -> None:
+    """A request that leaves no room for an answer: past its last position a model writes anything at all, without an error."""
+    room = getattr(model.config.get_text_config(), "max_position_embeddings", None) or math.inf
+    for number, prompt in enumerate(ids, 1):
+        if len(prompt) >= room:
+            raise InputError(
+                f"request {number} has {len(prompt)} tokens, but this model reads {room}: shorten it or leave it out"
+            )
+
+
 def stop_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> list[int]:
     """The tokens that end a text."""
     ends = getattr(model.generation_config, "eos_token_id", None)
