@@ -98,7 +98,11 @@ def test_curve_prints_infinite_as_infinite(tmp_path: Path) -> None:
     assert [point["n"] for point in points] == [1, 2, 3]
     assert {point["kl_reverse"] for point in points} == {"infinite"}
     assert points[2]["gold"]["value"] == 1.0
-    assert "infinite" in holdfast("oversee", "curve", file, "--n", "2")
+    said = holdfast("oversee", "curve", file, "--n", "2")
+    assert "infinite" in said
+    assert "2 prompts" in said
+    unsafe = written(tmp_path / "unsafe.jsonl", [{**row, "safe": False} for row in rows])
+    assert "nan" not in holdfast("oversee", "curve", unsafe)
 
 
 def test_generate_returns_what_is_safe_or_says_why_not() -> None:

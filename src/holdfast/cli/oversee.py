@@ -67,14 +67,15 @@ def curve(
     from holdfast.oversight import curves
     from holdfast.oversight.files import read_pools
 
-    points = curves.curve(list(read_pools(file).values()), n)
+    pools = list(read_pools(file).values())
+    points = curves.curve(pools, n)
     if write_json(json, [point.row() for point in points]):
         return
     from rich.console import Console
 
     from holdfast.cli.oversee_table import curve_table
 
-    Console(highlight=False).print(curve_table(points))
+    Console(highlight=False).print(curve_table(points, len(pools)))
 
 
 @app.command("fit-reward")
