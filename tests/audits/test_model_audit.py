@@ -13,8 +13,11 @@ from holdfast.audits.answer_stats import answer_stats
 from holdfast.audits.bars import Bars
 from holdfast.audits.model_audit import Plan, audit_model, comparable, perplexity_figures
 from holdfast.audits.suites import find_judges, world_safety, world_skills
-from holdfast.generation import ModelSampler
+from holdfast.config import InputError
+from holdfast.generation import EndpointSampler, ModelSampler
 from holdfast.generation.sample import Prompt
+from holdfast.judging.endpoint_judge import EndpointJudge
+from holdfast.judging.guard_formats import FORMATS
 from holdfast.models import LoadedModel, load
 from holdfast.records import AuditResult, Completion, Trace, read_audit, write_audit
 from holdfast.tokens import tokenize
@@ -118,6 +121,15 @@ def test_an_interrupted_audit_goes_on(aligned: LoadedModel, base: LoadedModel, t
     again, again_lines = audit_model(Stopping(aligned), PLAN, anchor=base, out=tmp_path)
     assert Stopping.calls == 3
     assert (again.figures, again.kl_by_position, again_lines) == (whole.figures, whole.kl_by_position, lines)
+
+
+def test_a_judge_that_scores_nothing_is_no_verdict_on_the_model(aligned: LoadedModel, tmp_path: Path) -> None:
+    """Nothing listens at its address. Once it does, the same command must ask again, not go on from its silence."""
+    down = EndpointJudge(FORMATS["wildguard"], EndpointSampler("http://127.0.0.1:9/v1", "guard", num_tries=1))
+    plan = Plan(tuple(world_safety((*ORACLE, down), 2)))
+    with pytest.raises(InputError, match=r"asr \(wildguard:guard\): the judge scored not one of 2 answers"):
+        audit_model(ModelSampler(aligned), plan, out=tmp_path)
+    assert not list(tmp_path.rglob("*.json"))
 
 
 def test_answers_are_kept_only_when_asked_for(aligned: LoadedModel) -> None:

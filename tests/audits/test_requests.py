@@ -22,3 +22,10 @@ def test_a_draw_is_the_same_twice_and_another_is_another() -> None:
     assert first == held_out(SafetyWorld(), "test", "forbidden", 50, comply=True)
     assert first != held_out(WORLD, "test", "forbidden", 50, comply=True, draw=1)
     assert all(WORLD.judge(row, row.turns[-1].visible).right for row in first)
+
+
+@pytest.mark.parametrize("kind", ["forbidden", "lookalike", "skill", "recipe"])
+def test_few_requests_are_as_many_as_asked_for_and_the_first_of_more(kind: str) -> None:
+    many = held_out(WORLD, "test", kind, 200)
+    for num in (1, 2, 3, 5, 20):
+        assert held_out(WORLD, "test", kind, num) == many[:num]

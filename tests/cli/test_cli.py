@@ -33,6 +33,8 @@ def test_help_is_quick_because_torch_stays_out() -> None:
         (["nonsense"], "nonsense"),
         (["validate"], "file"),
         (["tokens", "nowhere.jsonl", "--model", "tiny:aligned"], "nowhere.jsonl"),
+        (["ls", "nowhere"], "nowhere: no such folder"),
+        (["validate", "world:safety/tune/guide", "--json", "/proc/nowhere"], "/proc/"),
     ],
 )
 def test_wrong_input_is_exit_code_2_without_a_traceback(
@@ -118,6 +120,9 @@ def test_ls_describes_runs_in_any_state(
         "checkpoint": "step-000004",
     }
     assert runs.describe_run(broken)["model"] == "unreadable config"
+    (broken / "config.yaml").write_bytes(b"\xff\xfe\x00")
+    (broken / "steps.jsonl").write_bytes(b'{"step": 7, "loss": null}\n3\n\xff\n')  # a loss that was no number
+    assert [runs.describe_run(broken)[key] for key in ("model", "step", "loss")] == ["unreadable config", 7, ""]
     assert run_cli("ls", str(tmp_path), monkeypatch=monkeypatch) == 0
     assert "csft + distill" in capsys.readouterr().out
 
@@ -132,3 +137,14 @@ def test_a_reader_that_goes_away_is_no_error(uneven_rows: Path, small_model: Pat
         time.sleep(0.05)
     assert child.stderr is not None
     assert "Traceback" not in child.stderr.read()
+
+
+def test_a_full_disk_is_one_line(uneven_rows: Path, tmp_path: Path) -> None:
+    """A real limit on the size of files, and a page that is longer than that."""
+    command = (
+        f"ulimit -f 1; {sys.executable} -m holdfast tokens {uneven_rows} --model tiny:aligned --html {tmp_path}/x.html"
+    )
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.endswith("holdfast: writing: File too large\n")
+    assert "Traceback" not in done.stderr

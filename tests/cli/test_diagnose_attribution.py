@@ -28,6 +28,7 @@ def test_table_and_json(small_model, tmp_path):
     assert report["cost"]["backwards"] == 6
     for name in ("sft", "reward", "kl_loss_k3"):
         assert abs(sum(row["share"] for row in report["rows"] if row["objective"] == name) - 1) < 1e-6
+    assert CliRunner().invoke(app, [*arguments, "--sketch", "0"]).exit_code == 2
     assert CliRunner().invoke(app, ["report", str(tmp_path)]).exit_code == 0
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     shares = [row for row in report["rows"] if f"{row['objective']}, {row['role']}: {percent(row['share'])}" in page]

@@ -86,6 +86,9 @@ def test_traces_make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     for wrong in (("--errors", "3-1"), ("--length", "x"), ("--clean", "1"), ("--builder", "random")):
         assert run_cli(*command, *wrong, monkeypatch=monkeypatch) == 2
         assert not out.exists()
+    out.write_text('{"prompt": "1 + 1", "completion": "2"}\n')
+    assert run_cli("traces", "make", str(out), str(out), monkeypatch=monkeypatch) == 2
+    assert out.read_text() == '{"prompt": "1 + 1", "completion": "2"}\n'  # a user's own rows
 
 
 class Screen:

@@ -54,9 +54,40 @@ def test_calibrate_chooses_a_threshold_or_says_that_it_cannot(tmp_path: Path) ->
 def test_wrong_rows_are_named(tmp_path: Path) -> None:
     file = written(tmp_path / "rows.jsonl", [{"unsafe": False, "score": 0.5}, {"unsafe": "no", "score": 0.5}])
     assert "rows.jsonl:2: field 'unsafe': expected true or false" in holdfast("oversee", "calibrate", file, code=2)
-    assert "cannot be read" in holdfast("oversee", "calibrate", str(tmp_path / "none"), code=2)
+    assert "no such file" in holdfast("oversee", "calibrate", str(tmp_path / "none.jsonl"), code=2)
+    assert "--threshold nan" in holdfast("oversee", "calibrate", file, "--threshold", "nan", code=2)
     pools = written(tmp_path / "pools.jsonl", [{"prompt": "a", "reward": "x", "safe": True}])
     assert "pools.jsonl:1: field 'reward': expected a number" in holdfast("oversee", "curve", pools, code=2)
+    pools = written(tmp_path / "pools.jsonl", [{"prompt": "a", "reward": math.nan, "safe": True}])
+    assert "pools.jsonl:1: field 'reward': expected a JSON number, got NaN" in holdfast(
+        "oversee", "curve", pools, code=2
+    )
+    pools = written(
+        tmp_path / "pools.jsonl", [{"prompt": "a", "reward": 1, "safe": True, "gold": g} for g in (1, None)]
+    )
+    assert "1 of 2 rows lack it" in holdfast("oversee", "curve", pools, code=2)
+
+
+def test_prompts_of_any_kind_are_told_apart(tmp_path: Path) -> None:
+    """Conversations are lists, and text may hold characters that Python, but not JSON, takes for the end of a line."""
+    rows = [
+        {"prompt": p, "unsafe": False, "score": 1} for p in ("a\u2028b", "a\u2028b", [{"role": "user"}], None, None)
+    ]
+    file = tmp_path / "rows.jsonl"
+    file.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    told = json.loads(holdfast("oversee", "calibrate", str(file), "--json", "-"))
+    assert (told["rows"], told["left_out"]) == (4, 1)
+
+
+def test_a_judge_that_scores_nothing_promises_nothing(tmp_path: Path) -> None:
+    """Counted as not passing, every answer would be held back, and the bound would be as if the judge had seen them."""
+    asked = {"prompt": "not of the world", "response": "sure", "unsafe": True}
+    file = written(tmp_path / "rows.jsonl", [asked])
+    told = holdfast("oversee", "calibrate", file, "--judge", "world", code=2)
+    assert "judge world: scored not one of 1 answers" in told
+    request = SafetyWorld().requests("test", "copy", 1)[0].prompt[-1].visible
+    file = written(tmp_path / "rows.jsonl", [asked, {"prompt": request, "response": "sure", "unsafe": False}])
+    assert "1 answers that the judge could not score" in holdfast("oversee", "calibrate", file, "--judge", "world")
 
 
 def test_curve_prints_infinite_as_infinite(tmp_path: Path) -> None:
@@ -67,7 +98,11 @@ def test_curve_prints_infinite_as_infinite(tmp_path: Path) -> None:
     assert [point["n"] for point in points] == [1, 2, 3]
     assert {point["kl_reverse"] for point in points} == {"infinite"}
     assert points[2]["gold"]["value"] == 1.0
-    assert "infinite" in holdfast("oversee", "curve", file, "--n", "2")
+    said = holdfast("oversee", "curve", file, "--n", "2")
+    assert "infinite" in said
+    assert "2 prompts" in said
+    unsafe = written(tmp_path / "unsafe.jsonl", [{**row, "safe": False} for row in rows])
+    assert "nan" not in holdfast("oversee", "curve", unsafe)
 
 
 def test_generate_returns_what_is_safe_or_says_why_not() -> None:
@@ -91,3 +126,11 @@ def test_generate_returns_what_is_safe_or_says_why_not() -> None:
     )  # fmt: skip
     assert "drawn" in drawn[0]["reason"]
     assert "whose word decides?" in holdfast("generate", "some/model", "x", "--safe", code=2)
+
+
+def test_generate_refuses_options_that_would_do_nothing() -> None:
+    """Whoever names a judge believes that it judges."""
+    assert "--judge needs --safe" in holdfast("generate", "tiny:base", "x", "--judge", "world", code=2)
+    assert "need --n" in holdfast("generate", "tiny:base", "x", "--soft", "1", code=2)
+    assert "need --n" in holdfast("generate", "tiny:base", "x", "--reward", "none", code=2)
+    assert "temperature" in holdfast("generate", "tiny:base", "x", "--temperature", "nan", code=2)

@@ -119,3 +119,11 @@ def test_wrong_settings(base, options):
 def test_a_prompt_without_turns(base):
     with pytest.raises(InputError, match="the prompt is empty"):
         generate(*base, [Trace((answer("sun"),))], max_new_tokens=4)
+
+
+def test_a_request_longer_than_the_model_reads_is_refused(base):
+    """It would be answered with noise, and the noise be judged. Just short of it, there is room for a token."""
+    words = "bell " * 600
+    with pytest.raises(InputError, match=r"request 2 has 60\d tokens, but this model reads 512"):
+        generate(*base, ["say again : bell", words], max_new_tokens=4)
+    assert generate(*base, ["bell " * 500], max_new_tokens=1)[0].text

@@ -8,7 +8,7 @@ from safetensors.torch import load_file, save_file
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from holdfast.config import InputError
-from holdfast.models import add_tokens, load
+from holdfast.models import add_tokens, load, load_tokenizer
 from holdfast.models import load as load_function
 from holdfast.worlds.tokenizer import build_tokenizer
 
@@ -92,8 +92,16 @@ def test_a_folder_without_config(tmp_path):
 
 
 def test_a_folder_of_checkpoints(folder):
+    folder.rename(folder.with_name("step-000004"))
     with pytest.raises(InputError, match="looks like a folder of checkpoints"):
         load(str(folder.parent))
+
+
+def test_a_run_is_not_its_model(folder):
+    """A run holds its model in a folder of that name. (An audit looks for the tokenizer first.)"""
+    for read in (load, load_tokenizer):
+        with pytest.raises(InputError, match=rf"no config.json; did you mean '{folder}'\?"):
+            read(str(folder.parent))
 
 
 def test_a_file_is_not_a_folder(folder):

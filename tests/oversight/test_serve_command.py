@@ -9,6 +9,7 @@ import time
 
 import httpx
 import openai
+import pytest
 
 from holdfast.worlds import SafetyWorld
 
@@ -63,6 +64,10 @@ def test_the_embedded_model_is_served_overseen() -> None:
             model="holdfast", messages=[{"role": "user", "content": forbidden}], temperature=0.2
         )
         assert held_back.choices[0].finish_reason == "content_filter"
+        with pytest.raises(openai.BadRequestError, match="'stop' is not supported"):  # not dropped in silence
+            client.chat.completions.create(model="holdfast", messages=[{"role": "user", "content": asked}], stop=["a"])
+        with pytest.raises(openai.BadRequestError, match="this model reads 512"):
+            client.chat.completions.create(model="holdfast", messages=[{"role": "user", "content": "bell " * 600}])
         body = {"messages": [{"role": "user", "content": asked}], "stream": True, "holdfast": {"stream": "retracting"}}
         shown = httpx.post(f"{address}/v1/chat/completions", json={**body, "temperature": 0.1}, timeout=60).text
         pieces = [json.loads(line[6:]) for line in shown.splitlines() if line.startswith("data: {")]
@@ -71,6 +76,7 @@ def test_the_embedded_model_is_served_overseen() -> None:
         process.send_signal(signal.SIGTERM)
         _, log = process.communicate(timeout=20)
     assert process.returncode in (0, -signal.SIGTERM)
+    assert f"tiny:base, best of 3 judged by world: {address}/v1".encode() in log
     assert b"answered in" in log
     assert asked.encode() not in log
 
@@ -79,3 +85,11 @@ def test_other_machines_need_keys() -> None:
     command = [sys.executable, "-m", "holdfast", "serve", "--host", "0.0.0.0"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, "HOLDFAST_API_KEYS" in done.stderr) == (2, True)
+
+
+def test_only_the_embedded_models_have_a_judge_by_default() -> None:
+    """The world's oracle knows no other requests: it would leave every answer of another model unjudged."""
+    command = [sys.executable, "-m", "holdfast", "serve", "http://127.0.0.1:9/v1"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 2
+    assert "serve: whose word decides? Give --judge" in done.stderr

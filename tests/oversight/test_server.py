@@ -140,7 +140,13 @@ def test_a_failing_judge_lets_nothing_through(address: str, fault: str) -> None:
         (b'{"messages": [{"role": "user", "content": "x"}], "n": 2}', 400, "unsupported"),
         (b'{"messages": [{"role": "user", "content": "x"}], "tools": [{}]}', 400, "unsupported"),
         (b'{"messages": [{"role": "user", "content": "x"}], "max_tokens": -1}', 400, "bad_value"),
+        (b'{"messages": [{"role": "user", "content": "x"}], "max_tokens": 0}', 400, "bad_value"),
         (b'{"messages": [{"role": "user", "content": "x"}], "temperature": "hot"}', 400, "bad_value"),
+        (b'{"messages": [{"role": "user", "content": "x"}], "temperature": -1}', 400, "bad_value"),
+        (b'{"messages": [{"role": "user", "content": "x"}], "temperature": NaN}', 400, "bad_value"),
+        (b'{"messages": [{"role": "user", "content": "x"}], "top_p": 2}', 400, "bad_value"),
+        (b'{"messages": [{"role": "user", "content": "x"}], "seed": "a"}', 400, "bad_value"),
+        (b'{"messages": [{"role": "user", "content": "\\ud800"}]}', 400, "bad_messages"),
         (b'{"messages": [{"role": "user", "content": "' + b"x" * 5000 + b'"}]}', 413, "too_large"),
     ],
 )

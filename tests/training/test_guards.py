@@ -15,6 +15,7 @@ import yaml
 from holdfast.config import InputError
 from holdfast.training.checkpoints import newest_good
 from holdfast.training.loss import StepLoss
+from holdfast.training.run_directory import RunDirectory
 from invariants.launching import steps
 from training.runs import config, run, weights
 
@@ -81,6 +82,17 @@ def test_a_finished_run_stays_as_it_is(tmp_path: Path, small_model: Path) -> Non
     assert again.num_steps == first.num_steps == 4
     assert all(torch.equal(before[name], tensor) for name, tensor in weights(again.model).items())
     assert (tmp_path / "run" / "steps.jsonl").read_bytes() == log
+
+
+def test_a_second_process_is_refused_while_the_first_one_trains(tmp_path: Path, small_model: Path) -> None:
+    settings = config(tmp_path / "run", small_model)
+    folder = RunDirectory(tmp_path / "run")
+    run(settings)
+    log = folder.steps.read_bytes()
+    with folder.held(), pytest.raises(InputError, match="run: another process is training here"):
+        run(settings)
+    assert folder.steps.read_bytes() == log
+    assert run(settings).num_steps == 4  # nobody holds it any more
 
 
 def test_ctrl_c_saves_and_exits_130_and_the_same_command_goes_on(tmp_path: Path, small_model: Path) -> None:

@@ -16,6 +16,7 @@ from holdfast.training.rl import RlPrompt, train_rl
 from holdfast.training.rl_sampling import sample
 from holdfast.training.rl_slips import Slips
 from holdfast.training.rl_trainer import group_mean, kl_to_go
+from holdfast.training.run_directory import RunDirectory
 from holdfast.worlds.arithmetic import ArithmeticWorld, Size
 from holdfast.worlds.arithmetic_tokenizer import arithmetic_tokenizer
 
@@ -147,6 +148,8 @@ def test_grpo_end_to_end(folder, tmp_path, kl):
     assert ("kl" in rows[0]) == (kl == "loss_k3")
     with pytest.raises(InputError, match="other settings"):
         train_rl(config.model_copy(update={"extract": "boxed"}), prompts, shortness, say=lambda _: None)
+    with RunDirectory(config.run).held(), pytest.raises(InputError, match="another process is training here"):
+        train_rl(config, prompts, shortness, say=lambda _: None)
 
 
 def test_settings_that_do_not_divide_are_refused():

@@ -16,7 +16,8 @@ from holdfast.audits.answer_stats import AnswerStats, answer_stats
 from holdfast.audits.asked import Asked, asked, asked_path, identity, read_asked, write_asked
 from holdfast.audits.bars import Bars
 from holdfast.audits.positions import mean_by_position
-from holdfast.audits.suites import RequestSuite, Suite, is_missing
+from holdfast.audits.suites import RequestSuite, Scored, Suite, is_missing
+from holdfast.config import InputError
 from holdfast.generation import ModelSampler, Sampler
 from holdfast.models import LoadedModel
 from holdfast.records import AuditResult, Completion, Figure, Trace, answer
@@ -145,10 +146,22 @@ def _ask(
     kl: list[list[float]] = []
     if policy is not None and anchor is not None and suite.name == "asr":
         kl = [_kl(each) for each in answer_stats(policy, anchor, _to_read(suite, completions), batch_size=READ_AT_ONCE)]
-    done = asked(suite, completions, suite.score(completions), kl, plan.keep_answers)
+    scored = suite.score(completions)
+    _check_judges(suite, completions, scored)
+    done = asked(suite, completions, scored, kl, plan.keep_answers)
     if path is not None:
         write_asked(path, done)
     return done
+
+
+def _check_judges(suite: Suite, completions: Sequence[Completion], scored: Scored) -> None:
+    """A judge that is down would make any model look unsafe, and its silence must not be kept to go on from."""
+    num_came = sum(not is_missing(completion) for completion in completions)
+    for figure in scored.figures:
+        if num_came and figure.judge and figure.name == suite.name and figure.unscored == figure.trials:
+            raise InputError(
+                f"{figure.key}: the judge scored not one of {num_came} answers: is its server up, and are these requests for it?"
+            )
 
 
 def _to_read(suite: Suite, completions: Sequence[Completion]) -> list[Trace]:

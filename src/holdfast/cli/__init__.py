@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from typing import Annotated
@@ -29,6 +30,9 @@ from holdfast.config.errors import InputError
 
 UsageProblem: type[Exception] = typer.BadParameter.__mro__[2]
 """An unknown option or a missing argument: click's ClickException, which newer versions of typer carry inside."""
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Of the disk, the quota, the size of a file: the system does not say which file it was."""
 
 app = typer.Typer(
     name="holdfast",
@@ -71,7 +75,7 @@ def options(
 
 
 def main() -> None:
-    """Run; the user's mistakes end in one clear line and exit code 2, Ctrl-C in 130."""
+    """Run; the user's mistakes, and files that cannot be written, end in one clear line and exit code 2, Ctrl-C in 130."""
     try:
         code = app(standalone_mode=False)
     except InputError as error:
@@ -87,4 +91,9 @@ def main() -> None:
         # The reader (head, less) has gone; Python would complain again when it closes stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
+    except OSError as error:
+        if error.filename is None and error.errno not in FULL:
+            raise
+        print(f"holdfast: {error.filename or 'writing'}: {error.strerror}", file=sys.stderr)
+        code = 2
     sys.exit(code if isinstance(code, int) else 0)

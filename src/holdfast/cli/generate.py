@@ -51,27 +51,30 @@ def generate(
     safe: Annotated[bool, typer.Option("--safe", help="Return only what --judge calls safe, or nothing")] = False,
     judge: judge_option = None,
     reward: Annotated[
-        str, typer.Option(help="--n: none, likelihood, learned:FOLDER or endpoint:MODEL@URL")
-    ] = "likelihood",
+        str | None, typer.Option(help="--n: none, likelihood (the default), learned:FOLDER or endpoint:MODEL@URL")
+    ] = None,
     soft: soft_option = None,
     json: json_option = None,
 ) -> None:
     """Answer requests. One request on a terminal is typed out, and with --undo visibly taken back."""
     _check(undo, overseen=safe or n > 1, context=context, wants_undo=begin is not None or events)
+    _check_oversight(judged=judge is not None, safe=safe, chooses=soft is not None or reward is not None, n=n)
     from transformers.utils import logging as transformers_logging
 
     from holdfast.generation import ModelSampler, UndoDecoding, UndoLimits
     from holdfast.models import load
 
     asked = _requests(prompts, data, limit)
-    bar = _bar(model, judge) if safe else None
+    bar = judge_for([model], judge, "--safe") if safe else None
     transformers_logging.disable_progress_bar()
     loaded = load(model)
     drawing = {"max_new_tokens": max_new_tokens, "temperature": temperature, "top_p": top_p, "seed": seed}
     if safe or n > 1:
         from holdfast.cli.generate_overseen import print_overseen
 
-        return print_overseen(loaded, asked, bar, reward, n, batch_size, {**drawing, "soft": soft}, json)
+        return print_overseen(
+            loaded, asked, bar, reward or "likelihood", n, batch_size, {**drawing, "soft": soft}, json
+        )
     if not undo:
         with progress_bar("answering") as on_progress:
             sampler = ModelSampler(loaded, batch_size)
@@ -90,11 +93,11 @@ def generate(
     return None
 
 
-def _bar(model: str, judge: str | None) -> str:
+def judge_for(models: Sequence[str], judge: str | None, option: str) -> str:
     """Whose word decides. The embedded world has an oracle; for other models no judge fits every request."""
-    if judge is None and not model.startswith("tiny:"):
+    if judge is None and not all(model.startswith("tiny:") for model in models):
         raise InputError(
-            "--safe: whose word decides? Give --judge: a guard model (such as wildguard:MODEL@URL), code_policy for programs, "
+            f"{option}: whose word decides? Give --judge: a guard model (such as wildguard:MODEL@URL), code_policy for programs, "
             "or learned where every request is one to refuse: it calls whatever does as asked unsafe"
         )
     return judge or "world"
@@ -107,6 +110,13 @@ def _check(undo: bool, *, overseen: bool, context: str, wants_undo: bool) -> Non
         raise InputError(f"--context: expected soft or hard, got '{context}'")
     if not undo and (wants_undo or context == "hard"):
         raise InputError("--begin, --events and --context hard need --undo")
+
+
+def _check_oversight(*, judged: bool, safe: bool, chooses: bool, n: int) -> None:
+    if judged and not safe:
+        raise InputError("--judge needs --safe: without it nothing is judged")
+    if chooses and n == 1:
+        raise InputError("--reward and --soft need --n: with one candidate there is nothing to choose")
 
 
 def _requests(prompts: list[str] | None, data: str | None, limit: int | None) -> Prompts:

@@ -23,6 +23,8 @@ def check_target(param: typer.CallbackParam, path: Path | None) -> Path | None:
         path.absolute().parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{param.opts[-1]} {path}: its folder cannot be made: {error.strerror}") from None
+    if not os.access(path if path.exists() else path.absolute().parent, os.W_OK):
+        raise InputError(f"{param.opts[-1]} {path}: cannot be written here")
     return path
 
 

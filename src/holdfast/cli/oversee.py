@@ -29,12 +29,15 @@ def calibrate(
     """An upper bound on P(unsafe answer returned), or the loosest threshold that keeps a target; exit 1 if none does."""
     if target is not None and not 0 < target < 1:
         raise InputError(f"--target {target}: expected a risk between 0 and 1")
+    if not 0 <= threshold <= 1:
+        raise InputError(f"--threshold {threshold}: expected a safety score between 0 and 1")
     from holdfast.judging import find_judge
     from holdfast.oversight.bounds import ASSUMPTIONS, Choice, choose_threshold, guarantee
     from holdfast.oversight.files import read_calibration
 
     rows = read_calibration(file, None if judge is None else find_judge(judge))
-    told: dict[str, Any] = {"rows": len(rows.scores), "left_out": rows.num_left_out, "assumptions": ASSUMPTIONS}
+    counts = {"rows": len(rows.scores), "left_out": rows.num_left_out, "unscored": rows.num_unscored}
+    told: dict[str, Any] = {**counts, "assumptions": ASSUMPTIONS}
     if target is None:
         choice = Choice(1.0, guarantee(rows.scores, rows.unsafe, n=n, threshold=threshold, alpha=alpha), "")
     else:
@@ -45,6 +48,8 @@ def calibrate(
     if not write_json(json, told):
         if rows.num_left_out:
             print(f"{rows.num_left_out} further rows of the same prompts left out: they are not independent")
+        if rows.num_unscored:
+            print(f"{rows.num_unscored} answers that the judge could not score count as not passing")
         print(told["statement"])
         if made is not None:
             print(f"{made.passed:.1%} of the calibration candidates pass at this threshold.")
@@ -62,14 +67,15 @@ def curve(
     from holdfast.oversight import curves
     from holdfast.oversight.files import read_pools
 
-    points = curves.curve(list(read_pools(file).values()), n)
+    pools = list(read_pools(file).values())
+    points = curves.curve(pools, n)
     if write_json(json, [point.row() for point in points]):
         return
     from rich.console import Console
 
     from holdfast.cli.oversee_table import curve_table
 
-    Console(highlight=False).print(curve_table(points))
+    Console(highlight=False).print(curve_table(points, len(pools)))
 
 
 @app.command("fit-reward")

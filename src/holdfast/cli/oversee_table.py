@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from rich.table import Table
@@ -12,9 +13,10 @@ from holdfast.oversight.kl import shown_kl
 COLUMNS = ("n", "reward", "gold", "pass@n", "abstains", "E[R*S]", "KL(overseen||base)", "bound", "KL(base||overseen)")
 
 
-def curve_table(points: Sequence[Point]) -> Table:
+def curve_table(points: Sequence[Point], num_prompts: int) -> Table:
     """95 % bootstrap intervals over prompts; KL in nats."""
-    table = Table(*COLUMNS, box=None, header_style="bold", title="best-of-n with the safety bar")
+    title = f"best-of-n with the safety bar, mean over {num_prompts} prompts (95 % interval over prompts)"
+    table = Table(*COLUMNS, box=None, header_style="bold", title=title)
     for point in points:
         table.add_row(
             str(point.n),
@@ -26,4 +28,8 @@ def curve_table(points: Sequence[Point]) -> Table:
 
 def shown(estimate: Estimate | None) -> str:
     """Value and interval."""
-    return "" if estimate is None else f"{estimate.value:.3f} ({estimate.low:.3f} to {estimate.high:.3f})"
+    if estimate is None:
+        return ""
+    if math.isnan(estimate.value):
+        return "undefined (nothing returned)"
+    return f"{estimate.value:.3f} ({estimate.low:.3f} to {estimate.high:.3f})"

@@ -12,13 +12,18 @@ from rich.console import Console
 from rich.table import Table
 
 from holdfast.cli.output import json_option, write_json
+from holdfast.config.errors import InputError
+
+RUNS = Path("runs")
 
 
 def ls(
-    folder: Annotated[Path, typer.Argument(help="Where the runs are")] = Path("runs"),
+    folder: Annotated[Path, typer.Argument(help="Where the runs are")] = RUNS,
     json: json_option = None,
 ) -> None:
     """List runs with their progress, and what the package brings along."""
+    if folder != RUNS and not folder.is_dir():
+        raise InputError(f"{folder}: no such folder")
     runs = [describe_run(path.parent) for path in sorted(folder.glob("**/config.yaml"))]
     if write_json(json, {"runs": runs}):
         return
@@ -41,7 +46,7 @@ def describe_run(run: Path) -> dict[str, Any]:
         config = yaml.safe_load((run / "config.yaml").read_text(encoding="utf-8"))
         model = config["model"]["name"]
         objectives = " + ".join(stream["objective"] for stream in config["streams"])
-    except (OSError, yaml.YAMLError, KeyError, TypeError):
+    except (OSError, ValueError, yaml.YAMLError, KeyError, TypeError):
         model = objectives = "unreadable config"
     last = _last_row(run / "steps.jsonl")
     checkpoints = sorted(path.name for path in (run / "checkpoints").glob("step-*"))
@@ -50,21 +55,27 @@ def describe_run(run: Path) -> dict[str, Any]:
         "model": model,
         "objectives": objectives,
         "step": last.get("step", 0),
-        "loss": round(last["loss"], 4) if "loss" in last else "",
-        "nll": round(last["nll"], 4) if "nll" in last else "",
+        "loss": _rounded(last.get("loss")),
+        "nll": _rounded(last.get("nll")),
         "checkpoint": checkpoints[-1] if checkpoints else "",
     }
 
 
+def _rounded(value: object) -> float | str:
+    """Nothing where there is none yet, or where it was no number (null in the log)."""
+    return round(value, 4) if isinstance(value, int | float) else ""
+
+
 def _last_row(path: Path) -> dict[str, Any]:
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return {}
     for line in reversed(lines):  # the last line may be torn by a kill
         try:
-            row: dict[str, Any] = json_format.loads(line)
+            row = json_format.loads(line)
         except ValueError:
             continue
-        return row
+        if isinstance(row, dict):
+            return row
     return {}

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from holdfast.cli.generate import judge_for
 from holdfast.config.errors import InputError
 
 KEYS, BACKEND_KEY = "HOLDFAST_API_KEYS", "HOLDFAST_BACKEND_KEY"
@@ -18,14 +19,18 @@ def serve(
         list[str] | None, typer.Argument(help="http://host:8000/v1, several of them, or a model to load here")
     ] = None,
     model: Annotated[str, typer.Option(help="The model's name at the backends")] = "default",
-    judge: Annotated[str, typer.Option(help="As for audit (world, learned, code_policy, a guard), or none")] = "world",
+    judge: Annotated[
+        str | None, typer.Option(help="As for audit (learned, code_policy, a guard), or none; tiny: models have world")
+    ] = None,
     reward: Annotated[str, typer.Option(help="none, likelihood, learned:FOLDER or endpoint:MODEL@URL")] = "none",
     n: Annotated[int, typer.Option(min=1, help="Candidates per request")] = 4,
     host: Annotated[str, typer.Option(help="Where to listen; others than this machine need API keys")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535)] = 8080,
     max_tokens: Annotated[int, typer.Option(min=1, help="Per candidate, at most")] = 512,
-    backend_seconds: Annotated[float, typer.Option(help="A backend's time to answer")] = 60.0,
-    judge_seconds: Annotated[float, typer.Option(help="The judge's time; later is not judged, so not returned")] = 10.0,
+    backend_seconds: Annotated[float, typer.Option(min=0.1, help="A backend's time to answer")] = 60.0,
+    judge_seconds: Annotated[
+        float, typer.Option(min=0.1, help="The judge's time; later is not judged, so not returned")
+    ] = 10.0,
     requests_per_minute: Annotated[float, typer.Option(min=0, help="Per key; 0 is no limit")] = 0.0,
     max_body_bytes: Annotated[int, typer.Option(min=1024)] = 1 << 20,
     retracting: Annotated[
@@ -41,6 +46,8 @@ def serve(
     ]
     if missing:
         raise InputError(f"serve needs {', '.join(missing)}: pip install 'holdfast[serve]'")
+    names = backends or ["tiny:aligned"]
+    word = judge_for(names, judge, "serve")
     from holdfast.judging import find_judge
     from holdfast.oversight.server import NullJudge, ServerSettings
     from holdfast.oversight.server.run import serve as run
@@ -58,8 +65,8 @@ def serve(
         log_prompts=log_prompts,
     )
     run(
-        backends or ["tiny:aligned"],
-        NullJudge() if judge == "none" else find_judge(judge),
+        names,
+        NullJudge() if word == "none" else find_judge(word),
         settings,
         model=model,
         reward=reward,

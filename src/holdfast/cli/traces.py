@@ -58,6 +58,8 @@ def make(
     """Write errors into right answers and take them back. Undone, every trace is its reference exactly: checked."""
     from holdfast.traces import Budget, make_traces, read_references, write_made
 
+    if out.exists() and Path(data.rpartition(":")[2]).resolve() == out.resolve():
+        raise InputError(f"{out}: the traces would take the place of the right answers that they are made from")
     budget = Budget(_range("--errors", errors), _range("--length", length))
     rows = read_references(data, limit=limit)
     made = make_traces(

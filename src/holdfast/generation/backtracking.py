@@ -14,6 +14,7 @@ from holdfast.generation.answers import Answer, Change, UndoLimits
 from holdfast.generation.choosing import choose
 from holdfast.generation.conversations import (
     Prompt,
+    check_lengths,
     check_sampling,
     completion,
     ids_to_continue,
@@ -133,6 +134,7 @@ def generate_with_undo(
     decoder = UndoDecoder.of(model, tokenizer, how)
     conversations = [turns_of(prompt) for prompt in prompts]
     ids = [ids_to_continue(turns, tokenizer) for turns in conversations]
+    check_lengths(ids, model)
     order = sorted(range(len(ids)), key=lambda index: -len(ids[index]))  # longest first: memory trouble shows at once
     generator = torch.Generator(model.device).manual_seed(how.seed)
     written: dict[int, list[int]] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -17,7 +18,7 @@ Prompt = Trace | Sequence[Turn] | str
 
 def check_sampling(temperature: float, top_p: float, max_new_tokens: int, batch_size: int = 1) -> None:
     """The user's mistakes, in one line."""
-    if temperature < 0 or not 0 < top_p <= 1 or max_new_tokens < 1 or batch_size < 1:
+    if not 0 <= temperature < math.inf or not 0 < top_p <= 1 or max_new_tokens < 1 or batch_size < 1:
         raise InputError(
             f"sampling: expected temperature >= 0, 0 < top_p <= 1, max_new_tokens >= 1 and batch_size >= 1, not "
             f"{temperature}, {top_p}, {max_new_tokens} and {batch_size}"
@@ -51,6 +52,16 @@ def ids_to_continue(turns: tuple[Turn, ...], tokenizer: PreTrainedTokenizerBase)
         raise InputError(f"the chat template cannot go on from an answer already begun: {error}") from error
     assert isinstance(text, str)
     return Encoder(tokenizer).whole(text)
+
+
+def check_lengths(ids: Sequence[Sequence[int]], model: PreTrainedModel) -> None:
+    """A request that leaves no room for an answer: past its last position a model writes anything at all, without an error."""
+    room = getattr(model.config.get_text_config(), "max_position_embeddings", None) or math.inf
+    for number, prompt in enumerate(ids, 1):
+        if len(prompt) >= room:
+            raise InputError(
+                f"request {number} has {len(prompt)} tokens, but this model reads {room}: shorten it or leave it out"
+            )
 
 
 def stop_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> list[int]:

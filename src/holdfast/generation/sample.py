@@ -10,6 +10,7 @@ from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerB
 
 from holdfast.generation.conversations import (
     Prompt,
+    check_lengths,
     check_sampling,
     completion,
     ids_to_continue,
@@ -45,6 +46,7 @@ def generate(
     check_sampling(temperature, top_p, max_new_tokens, batch_size)
     conversations = [turns_of(prompt) for prompt in prompts]
     ids = [ids_to_continue(turns, tokenizer) for turns in conversations]
+    check_lengths(ids, model)
     settings = _settings(model, tokenizer, max_new_tokens, temperature, top_p)
     order = sorted(range(len(ids)), key=lambda index: -len(ids[index]))  # longest first: memory trouble shows at once
     written: dict[int, list[int]] = {}

@@ -179,8 +179,7 @@ def _load_whole(
 def _weights_are_safe(name: str, folder: Path, weights: str, allow_pickle: bool) -> bool:
     """Whether a folder has safetensors; an error if it has not and pickle is not allowed."""
     if weights == "model.safetensors" and not (folder / "config.json").is_file():
-        hint = " (this looks like a folder of checkpoints: name one of them)" if _has_checkpoints(folder) else ""
-        raise InputError(f"model '{name}': the folder has no config.json{hint}")
+        raise InputError(_no_config(name, folder))
     if any(folder.glob("*.safetensors")):
         return True
     pickled = sorted(path.name for pattern in ("*.bin", "*.pt", "*.pth") for path in folder.glob(pattern))
@@ -194,8 +193,12 @@ def _weights_are_safe(name: str, folder: Path, weights: str, allow_pickle: bool)
     return False
 
 
-def _has_checkpoints(folder: Path) -> bool:
-    return any(path.is_file() for path in folder.glob("*/config.json"))
+def _no_config(name: str, folder: Path) -> str:
+    inside = sorted(path.parent.name for path in folder.glob("*/config.json"))
+    hint = " (this looks like a folder of checkpoints: name one of them)" if inside else ""
+    if "model" in inside:
+        hint = f"; did you mean '{folder / 'model'}'?"
+    return f"model '{name}': the folder has no config.json{hint}"
 
 
 def _is_adapter(folder: Path) -> bool:
@@ -248,6 +251,8 @@ def _explain(name: str, source: Path | str, error: Exception) -> str:
         return f"model '{name}': it comes with code of its own, which holdfast never runs"
     if isinstance(error, UnpicklingError):
         return f"model '{name}': its pickled weights hold more than tensors, or are damaged: not loaded"
+    if isinstance(source, Path) and not (source / "config.json").is_file():
+        return _no_config(name, source)
     if isinstance(source, Path):
         return f"model '{name}': could not be loaded: {_first_line(error)}"
     unreachable = (

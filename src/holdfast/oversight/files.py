@@ -1,15 +1,18 @@
-"""Calibration rows and pools of samples from JSONL, every fault with file, line and field."""
+"""Calibration rows, labelled answers and pools of samples from files, every fault with file, line and field."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from holdfast.config import InputError
-from holdfast.judging import Judge
+from holdfast.judging import Judge, verdicts
 from holdfast.oversight.estimators import Pool
+from holdfast.records import BadField, Fields, read_table, take_text
+from holdfast.records.fields import describe
 
 
 class CalibrationRows(NamedTuple):
@@ -18,6 +21,21 @@ class CalibrationRows(NamedTuple):
     scores: list[float]
     unsafe: list[bool]
     num_left_out: int  # further rows of a prompt already seen: they would not be independent
+    num_unscored: int = 0  # answers that the judge could not score
+
+
+class _Labelled(NamedTuple):
+    prompt: str | None
+    response: str
+    score: float
+    unsafe: bool
+
+
+class _Sample(NamedTuple):
+    pool: str
+    reward: float
+    safe: bool
+    gold: float | None
 
 
 def read_calibration(path: Path, judge: Judge | None = None) -> CalibrationRows:
@@ -25,76 +43,84 @@ def read_calibration(path: Path, judge: Judge | None = None) -> CalibrationRows:
 
     What a judge cannot score gets 0: it would not pass. Of several rows with one prompt the first counts.
     """
-    scores, unsafe, seen, num_left_out = [], [], set(), 0
-    for place, row in _rows(path):
-        prompt = row.get("prompt")
-        if prompt is not None and prompt in seen:
-            num_left_out += 1
-            continue
-        seen.add(prompt)
-        label = _field(row, "unsafe", bool, place)
-        if judge is None:
-            score = float(_field(row, "score", float, place))
-            if not 0 <= score <= 1:
-                raise InputError(f"{place}: field 'score': expected a number from 0 to 1, got {score}")
-        else:
-            verdict = judge(_field(row, "prompt", str, place), _field(row, "response", str, place))
-            score = 0.0 if verdict.score is None or verdict.safe is None else verdict.score
-        scores.append(score)
-        unsafe.append(bool(label))
-    if not scores:
-        raise InputError(f"{path}: there are no rows")
-    return CalibrationRows(scores, unsafe, num_left_out)
+    rows = read_table(path, partial(_labelled, judged=judge is not None))
+    first: dict[str | int, _Labelled] = {}
+    for number, row in enumerate(rows):
+        first.setdefault(number if row.prompt is None else row.prompt, row)
+    kept = list(first.values())
+    scores: Sequence[float | None] = [row.score for row in kept] if judge is None else _scored(judge, kept)
+    return CalibrationRows(
+        scores=[0.0 if score is None else score for score in scores],
+        unsafe=[row.unsafe for row in kept],
+        num_left_out=len(rows) - len(kept),
+        num_unscored=scores.count(None),
+    )
+
+
+def _scored(judge: Judge, rows: Sequence[_Labelled]) -> list[float | None]:
+    said = verdicts(judge, [(row.prompt or "", row.response) for row in rows])
+    scores = [None if verdict.safe is None else verdict.score for verdict in said]
+    if scores.count(None) == len(scores):
+        raise InputError(
+            f"judge {judge.name}: scored not one of {len(rows)} answers, so it promises nothing: {said[0].reason}"
+        )
+    return scores
+
+
+def _labelled(fields: Fields, *, judged: bool) -> _Labelled:
+    unsafe = _take_bool(fields, "unsafe")
+    if judged:
+        return _Labelled(take_text(fields, "prompt"), take_text(fields, "response"), 0.0, unsafe)
+    score, prompt = _take_number(fields, "score"), fields.get("prompt")
+    if not 0 <= score <= 1:
+        raise BadField("score", "a number from 0 to 1", str(score))
+    return _Labelled(None if prompt is None else json.dumps(prompt), "", score, unsafe)
 
 
 def read_labelled(path: Path) -> tuple[list[tuple[str, str]], list[bool]]:
     """Rows with ``prompt``, ``response`` and ``right``: what a reward is trained on."""
-    rows = list(_rows(path))
-    pairs = [(str(_field(row, "prompt", str, place)), str(_field(row, "response", str, place))) for place, row in rows]
-    return pairs, [bool(_field(row, "right", bool, place)) for place, row in rows]
+    rows = read_table(
+        path, lambda row: (take_text(row, "prompt"), take_text(row, "response"), _take_bool(row, "right"))
+    )
+    return [(prompt, response) for prompt, response, _ in rows], [right for _, _, right in rows]
 
 
 def read_pools(path: Path) -> dict[str, Pool]:
     """Rows with ``prompt`` (or another ``id``), ``reward``, ``safe`` and perhaps ``gold``: one pool per prompt, in order."""
-    rows: dict[str, list[tuple[float, bool, float | None]]] = {}
-    for place, row in _rows(path):
-        name = str(row.get("id", row.get("prompt", "")))
-        if not name:
-            raise InputError(f"{place}: field 'prompt': missing; it says which samples belong together")
-        gold = float(_field(row, "gold", float, place)) if row.get("gold") is not None else None
-        reward, safe = _field(row, "reward", float, place), _field(row, "safe", bool, place)
-        rows.setdefault(name, []).append((float(reward), bool(safe), gold))
-    if not rows:
-        raise InputError(f"{path}: there are no rows")
-    return {name: _pool(samples) for name, samples in rows.items()}
+    rows = read_table(path, _sample)
+    without = sum(row.gold is None for row in rows)
+    if 0 < without < len(rows):
+        raise InputError(
+            f"{path}: field 'gold': {without} of {len(rows)} rows lack it; give it in all of them or in none"
+        )
+    pools: dict[str, list[_Sample]] = {}
+    for row in rows:
+        pools.setdefault(row.pool, []).append(row)
+    return {name: _pool(samples) for name, samples in pools.items()}
 
 
-def _pool(samples: list[tuple[float, bool, float | None]]) -> Pool:
-    rewards, safe, gold = zip(*samples, strict=True)
-    return Pool(rewards, safe, None if None in gold else gold)
+def _sample(fields: Fields) -> _Sample:
+    name = str(fields.get("id", fields.get("prompt", "")))
+    if not name:
+        raise BadField("prompt", "what says which samples belong together", "nothing")
+    gold = None if fields.get("gold") is None else _take_number(fields, "gold")
+    return _Sample(name, _take_number(fields, "reward"), _take_bool(fields, "safe"), gold)
 
 
-def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read: {error}") from error
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except ValueError as error:
-            raise InputError(f"{path}:{number}: not JSON: {error}") from error
-        if not isinstance(row, dict):
-            raise InputError(f"{path}:{number}: expected an object")
-        yield f"{path}:{number}", row
+def _pool(samples: Sequence[_Sample]) -> Pool:
+    gold = [each.gold for each in samples if each.gold is not None]
+    return Pool(tuple(each.reward for each in samples), tuple(each.safe for each in samples), tuple(gold) or None)
 
 
-def _field(row: dict[str, Any], name: str, kind: type, place: str) -> Any:
-    value = row.get(name)
-    right = isinstance(value, int | float) and not isinstance(value, bool) if kind is float else isinstance(value, kind)
-    if not right:
-        words = {bool: "true or false", float: "a number", str: "text"}[kind]
-        raise InputError(f"{place}: field '{name}': expected {words}, got {json.dumps(value)[:60]}")
-    return value
+def _take_bool(fields: Fields, name: str) -> bool:
+    value = fields.get(name)
+    if isinstance(value, bool):
+        return value
+    raise BadField(name, "true or false", describe(value) if name in fields else "nothing")
+
+
+def _take_number(fields: Fields, name: str) -> float:
+    value = fields.get(name)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    raise BadField(name, "a number", describe(value) if name in fields else "nothing")

@@ -7,6 +7,7 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from holdfast.tokens import prompt_ids
 from holdfast.training.freed_memory import keep_freed_memory
 from holdfast.training.rl_sampling import Environment, sample
 from holdfast.training.rl_trainer import KlInRewardTrainer
+from holdfast.training.run_directory import RunDirectory
 from holdfast.training.step_log import StepLog
 from holdfast.training.undo_rl import UndoRl
 
@@ -127,10 +129,11 @@ def train_rl(
     )
     watch.time(trainer)
     trainer.remove_callback(PrinterCallback)
-    trainer.train(resume_from_checkpoint=get_last_checkpoint(str(run)))
     model = run / "model"
-    trainer.save_model(str(model))
-    tokenizer.save_pretrained(model)
+    with RunDirectory(run).held() if trainer.is_world_process_zero() else nullcontext():
+        trainer.train(resume_from_checkpoint=get_last_checkpoint(str(run)))
+        trainer.save_model(str(model))
+        tokenizer.save_pretrained(model)
     say(f"trained model: {model}")
     return model
 

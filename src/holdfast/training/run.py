@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -89,24 +90,20 @@ def train(
     trainer = _trainer(config, run, loaded, new_token_ids, streams, say, progress)
     with processes.main_process_first():
         run.claim(config, data)
-    checkpoint, complaints = resume_point(run.checkpoints, keep=config.training.keep, main=processes.is_main_process)
-    for line in complaints:
-        say(line)
-    if checkpoint:
-        say(f"resuming from {checkpoint}")
-    _rewind_logs(run, checkpoint)
-    for callback in callbacks:
-        trainer.add_callback(callback)
-    if throwaway:
-        trainer.args.save_strategy = SaveStrategy.NO
-    microscope = None if throwaway else prepare_microscope(config, trainer, streams)
-    interrupted = _run(trainer, checkpoint, progress)
-    if not interrupted:
-        write_result(trainer, run, config, data)
-        forget_answers(run.path)
-        if microscope:
-            write_microscope(microscope, config, trainer, run)
-        say(f"trained model: {run.model}")
+    with run.held() if processes.is_main_process else nullcontext():
+        checkpoint = _where_to_resume(run, config.training.keep, processes.is_main_process, say)
+        for callback in callbacks:
+            trainer.add_callback(callback)
+        if throwaway:
+            trainer.args.save_strategy = SaveStrategy.NO
+        microscope = None if throwaway else prepare_microscope(config, trainer, streams)
+        interrupted = _run(trainer, checkpoint, progress)
+        if not interrupted:
+            write_result(trainer, run, config, data)
+            forget_answers(run.path)
+            if microscope:
+                write_microscope(microscope, config, trainer, run)
+            say(f"trained model: {run.model}")
     return TrainResult(run.model, trainer.state.global_step, interrupted)
 
 
@@ -225,11 +222,17 @@ def _takes_fused_path(config: TrainConfig, loaded: LoadedModel, say: Say) -> boo
     return not odd
 
 
-def _rewind_logs(run: RunDirectory, checkpoint: Path | None) -> None:
-    """Rows after the checkpoint will be written again."""
+def _where_to_resume(run: RunDirectory, keep: int, main: bool, say: Say) -> Path | None:
+    """The last whole checkpoint. Rows of the logs after it will be written again."""
+    checkpoint, complaints = resume_point(run.checkpoints, keep=keep, main=main)
+    for line in complaints:
+        say(line)
+    if checkpoint:
+        say(f"resuming from {checkpoint}")
     step = step_of(checkpoint) if checkpoint else 0
     for log in (run.steps, run.timing):
         StepLog(log).rewind(step)
+    return checkpoint
 
 
 def _run(trainer: StreamTrainer, checkpoint: Path | None, progress: bool) -> bool:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import fcntl
 import json
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +50,26 @@ class RunDirectory:
                 partial = path.with_name(f".{path.name}")
                 durable.write_file(partial, text.encode())
                 partial.replace(path)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """No other process trains here meanwhile: both would write one log and delete each other's checkpoints.
+
+        A killed process holds nothing, so there is no stale lock to remove.
+        """
+        folder = os.open(self.path, os.O_RDONLY)
+        try:
+            try:
+                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise InputError(
+                    f"{self.path}: another process is training here; wait for it, or choose another run:"
+                ) from None
+            except OSError:  # some network file systems have no locks
+                pass
+            yield
+        finally:
+            os.close(folder)
 
     def _contents(self, config: TrainConfig, data: Sequence[Mapping[str, Any]] | None) -> dict[Path, str]:
         settings = {self.config: dump_config(config)}

@@ -10,11 +10,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
+from holdfast.config import InputError
 from holdfast.generation import Delete, Finished, Insert, UndoDecoding, generate, stream_with_undo
 from holdfast.models import LoadedModel
 from holdfast.oversight.server.backends import BackendError, Deletion, Draw, Drawn
-from holdfast.oversight.server.protocol import ChatRequest
+from holdfast.oversight.server.protocol import ChatRequest, ProtocolError
 from holdfast.tokens import find_undo_id, prompt_ids
+
+NOT_HERE = ("stop", "presence_penalty", "frequency_penalty")
 
 
 @dataclass
@@ -33,8 +36,13 @@ class EmbeddedBackend:
 
     async def draw(self, request: ChatRequest, n: int) -> Drawn:
         """All n in one batch; a seed in the request makes them repeatable."""
+        for name in NOT_HERE:
+            if request.options.get(name):
+                raise ProtocolError(400, f"'{name}' is not supported by a model in this process", "unsupported")
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, self._draw, request, n)
+        except InputError as error:  # such as a conversation too long for the model
+            raise ProtocolError(400, str(error), "bad_value") from None
         except Exception as error:  # whatever a model may raise: there is no candidate
             raise BackendError(f"{type(error).__name__}: {error}"[:200]) from error
 

@@ -18,6 +18,7 @@ SPEAKERS: dict[str, Literal["system", "user", "assistant"]] = {
     "assistant": "assistant",
 }
 PASSED_ON = ("temperature", "top_p", "stop", "seed", "presence_penalty", "frequency_penalty")
+RANGES = {"temperature": (0, 2), "top_p": (0, 1), "presence_penalty": (-2, 2), "frequency_penalty": (-2, 2)}
 REFUSED = ("tools", "functions", "response_format", "audio", "logprobs", "top_logprobs", "logit_bias")
 
 
@@ -62,13 +63,12 @@ def read_request(data: bytes, settings: ServerSettings) -> ChatRequest:
             raise ProtocolError(400, f"'{name}' is not supported here", "unsupported")
     if body.get("n", 1) != 1:
         raise ProtocolError(400, "'n' is chosen by the server: one answer is returned", "unsupported")
-    limit = body.get("max_completion_tokens", body.get("max_tokens")) or settings.max_tokens
+    limits = [body[name] for name in ("max_completion_tokens", "max_tokens") if body.get(name) is not None]
+    limit = limits[0] if limits else settings.max_tokens
     if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
         raise ProtocolError(400, "'max_tokens' must be a whole number above 0", "bad_value")
     options = {name: body[name] for name in PASSED_ON if body.get(name) is not None}
-    for name in ("temperature", "top_p"):
-        if not isinstance(options.get(name, 1.0), int | float):
-            raise ProtocolError(400, f"'{name}' must be a number", "bad_value")
+    _check_sampling(options)
     wish = body.get("holdfast") if isinstance(body.get("holdfast"), dict) else {}
     retracting = (wish or {}).get("stream") == "retracting"
     if retracting and not (settings.retracting and body.get("stream")):
@@ -84,6 +84,16 @@ def read_request(data: bytes, settings: ServerSettings) -> ChatRequest:
         include_usage=bool(isinstance(stream_options, dict) and stream_options.get("include_usage")),
         model=str(body.get("model", "")),
     )
+
+
+def _check_sampling(options: dict[str, Any]) -> None:
+    """The client's mistake must not look like the backend's."""
+    for name, (low, high) in RANGES.items():
+        value = options.get(name, high)
+        if not isinstance(value, int | float) or isinstance(value, bool) or not low <= value <= high:
+            raise ProtocolError(400, f"'{name}' must be a number from {low} to {high}", "bad_value")
+    if not isinstance(options.get("seed", 0), int):
+        raise ProtocolError(400, "'seed' must be a whole number", "bad_value")
 
 
 def _turns(messages: Any) -> tuple[Turn, ...]:
@@ -107,6 +117,8 @@ def _text(content: Any, place: int) -> str:
         content = "\n".join(str(part.get("text", "")) for part in content)
     if not isinstance(content, str):
         raise ProtocolError(400, f"messages[{place}]: the content must be text", "bad_messages")
+    if not content.isascii() and any("\ud800" <= letter <= "\udfff" for letter in content):
+        raise ProtocolError(400, f"messages[{place}]: the content holds half a character (a surrogate)", "bad_messages")
     return content
 
 

@@ -10,7 +10,7 @@ import uvicorn
 from holdfast.config import InputError
 from holdfast.generation import is_endpoint
 from holdfast.judging import Judge
-from holdfast.oversight.server.app import make_app
+from holdfast.oversight.server.app import log, make_app
 from holdfast.oversight.server.backends import Backend, http_backend
 from holdfast.oversight.server.rewarding import LIKELIHOOD, make_reward
 from holdfast.oversight.server.settings import ServerSettings
@@ -34,6 +34,7 @@ def serve(
     app = make_app(backends, judge, settings, reward=make_reward(reward))
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)  # it would log one line per draw
+    log.info("%s, best of %d judged by %s: http://%s:%d/v1", ", ".join(names), settings.n, judge.name, host, port)
     uvicorn.run(app, host=host, port=port, log_level="warning", access_log=False, timeout_graceful_shutdown=None)
 
 
