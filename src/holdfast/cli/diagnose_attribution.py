@@ -27,9 +27,7 @@ def attribution(
     limit: Annotated[int, typer.Option(help="Use so many responses", min=1)] = 64,
     max_length: Annotated[int, typer.Option(help="Tokens of a row; the rest is cut", min=8)] = 1024,
     batch_size: Annotated[int, typer.Option(help="Rows per forward", min=1)] = 8,
-    sketch: Annotated[
-        int | None, typer.Option(min=1, help="Keep gradients as sketches of this size (large models)")
-    ] = None,
+    sketch: Annotated[int | None, typer.Option(help="Keep sketches of gradients, of this size", min=1)] = None,
     growth: Annotated[bool, typer.Option(help="Fit the sampling/decision ratio against attempt length")] = True,
     results: Annotated[
         Path | None, typer.Option(help="Write the table here, between the marks 'attribution'", callback=check_target)

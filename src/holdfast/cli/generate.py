@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     Prompts = Sequence[str] | Sequence[Trace]
 
 judge_option = Annotated[str | None, typer.Option(help="--safe: as for audit (world, learned, code_policy, a guard)")]
+reward_option = Annotated[
+    str | None, typer.Option(help="--n: none, likelihood (the default), learned:FOLDER or endpoint:MODEL@URL")
+]
 soft_option = Annotated[
     float | None, typer.Option(help="--n: draw among the safe by exp(reward / SOFT) instead of taking the best")
 ]
@@ -50,9 +53,7 @@ def generate(
     n: Annotated[int, typer.Option(min=1, help="Draw this many per request and return the best")] = 1,
     safe: Annotated[bool, typer.Option("--safe", help="Return only what --judge calls safe, or nothing")] = False,
     judge: judge_option = None,
-    reward: Annotated[
-        str | None, typer.Option(help="--n: none, likelihood (the default), learned:FOLDER or endpoint:MODEL@URL")
-    ] = None,
+    reward: reward_option = None,
     soft: soft_option = None,
     json: json_option = None,
 ) -> None:
