@@ -24,7 +24,6 @@ from holdfast.models import load_tokenizer
 from holdfast.models.load import choose_device
 from holdfast.records import atomic_text, context
 from holdfast.tokens import prompt_ids
-from holdfast.training.freed_memory import keep_freed_memory
 from holdfast.training.rl_sampling import Environment, sample
 from holdfast.training.rl_trainer import KlInRewardTrainer
 from holdfast.training.run_directory import RunDirectory
@@ -105,8 +104,6 @@ def train_rl(
     settings, watch = config.rl, _Watch()
     tokenizer = load_tokenizer(config.model.name)
     device, why = choose_device(config.model.device)
-    if device.type == "cpu":
-        keep_freed_memory()
     say(f"{config.model.name}: GRPO on {device} ({why}); KL {settings.kl}, weight {settings.kl_weight}")
     rows = [{"prompt": [{"role": "user", "content": each.prompt}], "answer": each.answer} for each in prompts]
     trainer_class = KlInRewardTrainer if settings.kl == "reward_k1" and settings.kl_weight else GRPOTrainer
