@@ -141,10 +141,18 @@ def test_a_reader_that_goes_away_is_no_error(uneven_rows: Path, small_model: Pat
 
 def test_a_full_disk_is_one_line(uneven_rows: Path, tmp_path: Path) -> None:
     """A real limit on the size of files, and a page that is longer than that."""
-    command = (
-        f"ulimit -f 1; {sys.executable} -m holdfast tokens {uneven_rows} --model tiny:aligned --html {tmp_path}/x.html"
-    )
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    words = [
+        "-m",
+        "holdfast",
+        "tokens",
+        str(uneven_rows),
+        "--model",
+        "tiny:aligned",
+        "--html",
+        str(tmp_path / "x.html"),
+    ]
+    command = ["bash", "-c", 'ulimit -f 1; "$@"', "bash", sys.executable, *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr.endswith("holdfast: writing: File too large\n")
     assert "Traceback" not in done.stderr
