@@ -62,6 +62,8 @@ async def chat(request: Request) -> Response:
         fault = rng.choice(FAULTS)
     if fault == "slow":
         await asyncio.sleep(5)
+    elif fault == "too_long":  # the client's fault, so never at random
+        return JSONResponse({"error": "maximum context length"}, 400)
     elif fault in FAULTS:
         return faulty(fault, n, asked)
     if body.get("stream"):

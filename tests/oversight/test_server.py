@@ -114,6 +114,22 @@ def test_a_failing_backend_is_an_error_not_an_answer(address: str, fault: str) -
     assert response.headers["x-holdfast-verdict"] == "error"
 
 
+def test_a_request_that_the_backend_refuses_is_the_clients_fault(address: str) -> None:
+    """Else anybody could have a healthy backend gone round."""
+
+    def failed_draws() -> list[str]:
+        figures = httpx.get(f"{address}/metrics").text
+        return [line for line in figures.splitlines() if line.startswith("holdfast_backend_errors_total")]
+
+    post(address, "do:error")
+    before = failed_draws()
+    assert before
+    response = post(address, "do:too_long")
+    assert (response.status_code, response.json()["error"]["code"]) == (400, "refused_by_backend")
+    assert "maximum context length" not in response.text  # its words are not ours to pass on
+    assert failed_draws() == before
+
+
 @pytest.mark.parametrize(("fault", "drawn"), [("partial", 2), ("broken_choice", 1)])
 def test_fewer_choices_are_fewer_candidates(address: str, fault: str, drawn: int) -> None:
     response = post(address, f"do:{fault}")

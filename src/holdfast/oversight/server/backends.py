@@ -13,10 +13,15 @@ import httpx
 from holdfast.oversight.server.protocol import ChatRequest
 
 FINISHED = ("stop", "length")
+REQUEST_AT_FAULT = (400, 413, 422)  # such as a conversation that is too long for the model
 
 
 class BackendError(Exception):
     """No candidates came. The text is for the log and the metrics, not for the client."""
+
+
+class RequestRefusedError(BackendError):
+    """The backend is well, and this request is not for it: no reason to let it rest, or to ask another."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +92,7 @@ class HttpBackend:
         except (httpx.HTTPError, ValueError, RecursionError) as error:
             raise BackendError(type(error).__name__) from error
         if content is None:
-            raise BackendError(f"HTTP {response.status_code}")
+            raise _refusal(response.status_code)
         choices = content.get("choices") if isinstance(content, dict) else None
         draws = [draw for choice in (choices if isinstance(choices, list) else []) if (draw := _read_choice(choice))]
         if not draws:
@@ -100,7 +105,7 @@ class HttpBackend:
         try:
             async with self.client.stream("POST", self._address, json=body, headers=self._headers()) as response:
                 if response.status_code != 200:
-                    raise BackendError(f"HTTP {response.status_code}")
+                    raise _refusal(response.status_code)
                 async for line in response.aiter_lines():
                     if line.strip() == "data: [DONE]":
                         return
@@ -130,6 +135,10 @@ def http_backend(url: str, model: str, *, key: str | None, seconds: float, logpr
     """With a pool of connections of its own."""
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=256)
     return HttpBackend(url, model, httpx.AsyncClient(timeout=seconds, limits=limits), key, logprobs)
+
+
+def _refusal(status: int) -> BackendError:
+    return (RequestRefusedError if status in REQUEST_AT_FAULT else BackendError)(f"HTTP {status}")
 
 
 def _read_choice(choice: Any) -> Draw | None:

@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 
-from holdfast.oversight.server.backends import Backend, BackendError, Deletion, Drawn
+from holdfast.oversight.server.backends import Backend, BackendError, Deletion, Drawn, RequestRefusedError
 from holdfast.oversight.server.protocol import ChatRequest
 
 REST_SECONDS = 2.0
@@ -36,6 +36,8 @@ class Balancer:
             self._busy[place] += 1
             try:
                 return await self.backends[place].draw(request, n)
+            except RequestRefusedError:
+                raise
             except BackendError as error:
                 self._failed(place, error)
                 last = error
@@ -50,6 +52,8 @@ class Balancer:
         try:
             async for piece in self.backends[place].stream(request):
                 yield piece
+        except RequestRefusedError:
+            raise
         except BackendError as error:
             self._failed(place, error)
             raise

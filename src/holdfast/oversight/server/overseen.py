@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.oversight.selection import select
-from holdfast.oversight.server.backends import BackendError, Draw, Drawn
+from holdfast.oversight.server.backends import BackendError, Draw, Drawn, RequestRefusedError
 from holdfast.oversight.server.balance import Balancer
 from holdfast.oversight.server.guarded import GuardedJudge
 from holdfast.oversight.server.metrics import Metrics
@@ -45,9 +45,13 @@ class Overseer:
     metrics: Metrics
 
     async def answer(self, request: ChatRequest) -> Answer:
-        """Raises ProtocolError 502 where nothing was drawn, 503 where nothing could be judged."""
+        """Raises ProtocolError: 400 where the model's server refused the request, 502 where nothing was drawn, 503 where
+        nothing could be judged."""
         try:
             drawn = await self.backends.draw(request, self.settings.n)
+        except RequestRefusedError as error:
+            message = f"the model's server refused the request ({error}): is it too long for the model?"
+            raise ProtocolError(400, message, "refused_by_backend") from None
         except BackendError:
             raise ProtocolError(502, "the model did not answer", "backend_unavailable", "api_error") from None
         verdicts = await self.judge(request.turns, [draw.text for draw in drawn.draws])
