@@ -21,8 +21,11 @@ PATIENCE = timedelta(seconds=3)
 
 
 def test_one_process_goes_straight_through() -> None:
+    done = []
     with main_first() as alive:
         alive()
+        done.append("body")
+    assert done == ["body"]
 
 
 def test_without_a_sign_of_life_the_other_gives_up(tmp_path: Path) -> None:
