@@ -230,7 +230,7 @@ def tune() -> list[dict[str, Any]]:
     for shape in SHAPES:
         for name in ("MEASURE", "DIFFERENTIATE"):
             kept = dict(getattr(triton_chunk, name))
-            for block, warps, tiles in ((1024, 4, 8), (2048, 8, 4), (2048, 4, 4), (4096, 8, 2)):
+            for block, warps, tiles in ((1024, 4, 8), (2048, 4, 4), (2048, 8, 4), (2048, 16, 4), (4096, 8, 2)):
                 settings = {"BLOCK": block, "num_warps": warps} | ({"TILES": tiles} if "TILES" in kept else {})
                 getattr(triton_chunk, name).update(settings)
                 rows.append({"head": shape.name, "kernel": name, **settings, "GB/s": _rate(shape, name)})

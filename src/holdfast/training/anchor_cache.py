@@ -121,6 +121,8 @@ def _to(batch: dict[str, Any], device: torch.device) -> dict[str, Any]:
 class CachedAnchor:
     """Reads the cache row by row, lazily; refuses to open one that is stale or damaged."""
 
+    only_reads = True
+
     def __init__(self, folder: Path, *, key: str, need_kl: bool, device: torch.device) -> None:
         manifest = read_manifest(folder)
         _refuse_stale(folder, manifest, key)

@@ -18,6 +18,8 @@ MODEL_INPUTS = ("input_ids", "position_ids", "attention_mask", "use_cache")
 class Anchor(Protocol):
     """Gives what objectives compare with, for the target tokens of a batch in the order of its target table."""
 
+    only_reads: bool  # computes nothing, so it may be asked as late as the policy's head
+
     def reference(self, batch: Mapping[str, Any], policy: Any) -> Reference:
         """Hidden states and head weight, or cached statistics, of the rows that need an anchor."""
 
@@ -27,6 +29,8 @@ class Anchor(Protocol):
 
 class ModelAnchor:
     """A second model in memory. Under FSDP2 it is sharded like the policy; its head is copied whole, once."""
+
+    only_reads = False
 
     def __init__(self, model: Any) -> None:
         self.model = model
@@ -44,6 +48,8 @@ class ModelAnchor:
 
 class AdapterOffAnchor:
     """The policy itself with its adapters disabled: no second copy in memory."""
+
+    only_reads = False
 
     def reference(self, batch: Mapping[str, Any], policy: Any) -> Reference:
         """The head stays the policy's own unless some of its rows are trained."""

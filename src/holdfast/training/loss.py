@@ -50,9 +50,9 @@ class StepLoss:
         targets = batch["targets"]
         weights = torch.tensor([stream.weight for stream in self.streams]).to(counts.device, non_blocking=True)
         scale = (weights / counts.clamp(min=1))[targets["stream"]]
-        groups = self._groups(batch, progress, self._reference(model, batch))
         if self.plain:
-            return self._fused(model, batch, groups, scale, want_grad_norm)
+            return self._fused(model, batch, progress, scale, want_grad_norm)
+        groups = self._groups(batch, progress, self._reference(model, batch))
         logits = model(**model_inputs(batch)).logits.flatten(0, 1)[targets["index"]]
         return loss_from_logits(logits, targets["ids"], groups, scale=scale, want_grad_norm=want_grad_norm)
 
@@ -64,12 +64,16 @@ class StepLoss:
         return Reference(logits=self.anchor.logits(batch, unwrapped(model)))
 
     def _fused(
-        self, model: Any, batch: Mapping[str, Any], groups: Sequence[Group], scale: Tensor, want_grad_norm: bool
+        self, model: Any, batch: Mapping[str, Any], progress: float, scale: Tensor, want_grad_norm: bool
     ) -> FusedLoss:
         found: list[FusedLoss] = []
         targets = batch["targets"]
+        # An anchor that only reads waits for the head: a GPU is busy with the policy's body meanwhile.
+        reads = self.anchor is not None and self.anchor.only_reads
+        early = None if reads else self._reference(model, batch)
 
         def work(hidden: Tensor, head: nn.Module) -> Tensor:
+            groups = self._groups(batch, progress, self._reference(model, batch) if reads else early)
             result = fused_loss(
                 hidden.flatten(0, 1)[targets["index"]],
                 head_weight(head),
