@@ -6,9 +6,12 @@ from typing import Any
 
 import pytest
 import torch
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForCausalLM
 
 from holdfast.config import InputError
 from holdfast.training.anchor_cache import CachedAnchor
+from holdfast.training.anchors import _AdapterSwitch
 from training.runs import config, losses, run
 
 LORA = {"r": 4, "alpha": 8}
@@ -37,6 +40,27 @@ def test_adapters_off_is_the_second_model_exactly(tmp_path: Path, small_model: P
     cached = losses(config(tmp_path / "cached", small_model, lora=LORA, anchor={"cache": str(tmp_path / "cache")}))
     assert off == live  # the same batches, the same products
     assert cached == pytest.approx(live, rel=1e-5)
+
+
+@pytest.mark.parametrize("rows", [None, [1, 2]], ids=["lora", "and trained rows"])
+def test_the_switch_turns_off_what_pefts_own_does(small_model: Path, rows: list[int] | None) -> None:
+    how = LoraConfig(r=4, target_modules="all-linear", lora_dropout=0.5, trainable_token_indices=rows)
+    policy = get_peft_model(AutoModelForCausalLM.from_pretrained(small_model), how)
+    for parameter in policy.parameters():
+        if parameter.requires_grad:
+            torch.nn.init.normal_(parameter, std=0.1)
+    ids = torch.arange(1, 9)[None]
+    with torch.no_grad(), policy.disable_adapter():
+        expected = policy.eval()(input_ids=ids).logits
+    trained = [parameter.requires_grad for parameter in policy.train().parameters()]
+    switch = _AdapterSwitch(policy)
+    with torch.no_grad(), switch.off():
+        assert torch.equal(policy(input_ids=ids).logits, expected)
+    with pytest.raises(RuntimeError, match="stop"), switch.off():
+        raise RuntimeError("stop")
+    assert all(module.training for module in policy.modules())
+    assert [parameter.requires_grad for parameter in policy.parameters()] == trained
+    assert not torch.allclose(policy.eval()(input_ids=ids).logits, expected)
 
 
 def test_another_model_as_anchor_changes_the_run(tmp_path: Path, small_model: Path, untied_model: Path) -> None:
