@@ -1,10 +1,22 @@
 """Paired tests against hand-worked numbers and their level by simulation."""
 
+from itertools import product
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from holdfast.config import InputError
-from holdfast.oversight import holm, mcnemar, permutation
+from holdfast.oversight import holm, mcnemar, permutation, sign_flips
+
+OUTCOMES = st.tuples(st.integers(1, 3), st.integers(1, 7)).flatmap(
+    lambda size: st.lists(
+        st.lists(st.tuples(st.booleans(), st.booleans()), min_size=size[1], max_size=size[1]),
+        min_size=size[0],
+        max_size=size[0],
+    )
+)
 
 
 def test_mcnemar_by_hand() -> None:
@@ -16,6 +28,24 @@ def test_mcnemar_by_hand() -> None:
 def test_paper_001_is_not_significant() -> None:
     """0.15 -> 0.25 on 20 tasks, in the paired case that favours it most (the 3 among the 5): p = 0.5, not < 0.05."""
     assert mcnemar([True] * 5 + [False] * 15, [True] * 3 + [False] * 17) == pytest.approx(0.5)
+
+
+@given(OUTCOMES)
+def test_sign_flips_against_every_sign(pairs: list[list[tuple[bool, bool]]]) -> None:
+    first, second = ([[pair[side] for pair in seed] for seed in pairs] for side in (0, 1))
+    nets = [sum(int(seed[place][0]) - int(seed[place][1]) for seed in pairs) for place in range(len(pairs[0]))]
+    sums = [
+        abs(sum(s * net for s, net in zip(signs, nets, strict=True))) for signs in product((-1, 1), repeat=len(nets))
+    ]
+    assert sign_flips(first, second) == pytest.approx(np.mean([each >= abs(sum(nets)) for each in sums]))
+    assert sign_flips(first[:1], second[:1]) == pytest.approx(mcnemar(first[0], second[0]))
+
+
+def test_a_prompt_under_three_seeds_is_not_three_prompts() -> None:
+    """Four prompts that differ, three times each: 2 / 2^4 and not 2 / 2^12."""
+    first, second = [[True] * 4] * 3, [[False] * 4] * 3
+    assert sign_flips(first, second) == pytest.approx(0.125)
+    assert mcnemar([True] * 12, [False] * 12) < 0.001
 
 
 def test_permutation_by_hand() -> None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from holdfast.oversight.curves import Estimate, Point, curve
     from holdfast.oversight.estimators import Pool, abstention, expected, pass_at_k
     from holdfast.oversight.kl import Divergence, divergence, kl_bound
-    from holdfast.oversight.significance import holm, mcnemar, permutation
+    from holdfast.oversight.significance import holm, mcnemar, permutation, sign_flips
 
 __all__ = [
     "Choice",
@@ -36,6 +36,7 @@ __all__ = [
     "select",
     "select_pessimistic",
     "select_soft",
+    "sign_flips",
 ]
 
 _LATER = {
@@ -43,7 +44,7 @@ _LATER = {
     "curves": "Estimate Point curve",
     "kl": "Divergence divergence kl_bound",
     "estimators": "Pool abstention expected pass_at_k",
-    "significance": "holm mcnemar permutation",
+    "significance": "holm mcnemar permutation sign_flips",
 }
 
 

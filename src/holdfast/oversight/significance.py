@@ -24,6 +24,23 @@ def mcnemar_of(only_first: int, only_second: int) -> float:
     return float(binomtest(only_first, disagreeing).pvalue) if disagreeing else 1.0
 
 
+def sign_flips(first: Sequence[Sequence[bool]], second: Sequence[Sequence[bool]]) -> float:
+    """As ``mcnemar`` where every prompt was asked under several seeds: exact, and a prompt counts once.
+
+    ``first`` and ``second``: one sequence per seed, the same prompts in each. Under chance the difference of a prompt, summed
+    over seeds, has either sign. Pooled pairs would take one prompt under three seeds for three prompts.
+    """
+    for one, other in zip(first, second, strict=True):
+        _same_length(one, other)
+    nets = np.sum(np.asarray(first, dtype=int) - np.asarray(second, dtype=int), axis=0)
+    reach = int(np.abs(nets).sum())
+    odds = np.zeros(2 * reach + 1)  # of every sum from -reach to reach
+    odds[reach] = 1.0
+    for size in np.abs(nets[nets != 0]):
+        odds = (np.roll(odds, size) + np.roll(odds, -size)) / 2
+    return float(min(1.0, odds[np.abs(np.arange(-reach, reach + 1)) >= abs(int(nets.sum()))].sum()))
+
+
 def permutation(first: Sequence[float], second: Sequence[float], *, num: int = 10_000, seed: int = 0) -> float:
     """Two-sided p-value of the mean difference: the signs of the differences are flipped at random.
 

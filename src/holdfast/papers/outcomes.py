@@ -15,7 +15,7 @@ from holdfast.attacks import Attack, find_attack
 from holdfast.audits import run_matrix
 from holdfast.audits.defences import Defence
 from holdfast.audits.intervals import rate
-from holdfast.oversight.significance import holm, mcnemar
+from holdfast.oversight.significance import holm, mcnemar, sign_flips
 from holdfast.papers.spread import over_seeds
 from holdfast.papers.study import Figures, Finding, OnProgress
 from holdfast.records import Cell, Rate
@@ -92,10 +92,16 @@ def share_of(figures: Figures, attack: str, defence: str, measure: str) -> Rate:
     return rate(digit == "1" for digit in "".join(figures["outcomes"][attack][defence][measure]))
 
 
-def steps(figures: Figures, attack: str, defences: Sequence[str], measure: str) -> list[Step]:
-    """From each defence to the next; p-values corrected (Holm) for how many steps there are."""
+def steps(
+    figures: Figures, attack: str, defences: Sequence[str], measure: str, *, asked_again: bool = False
+) -> list[Step]:
+    """From each defence to the next; p-values corrected (Holm) for how many steps there are.
+
+    ``asked_again``: every seed asks the same requests, and a request counts once.
+    """
     pairs = list(pairwise(defences))
-    raw = {f"{first} {second}": _p(figures, attack, first, second, measure) for first, second in pairs}
+    test = _p_by_request if asked_again else _p
+    raw = {f"{first} {second}": test(figures, attack, first, second, measure) for first, second in pairs}
     corrected = holm(raw)
     shares = {defence: share_of(figures, attack, defence, measure) for defence in defences}
     return [Step(shares[first], shares[second], corrected[f"{first} {second}"]) for first, second in pairs]
@@ -104,6 +110,14 @@ def steps(figures: Figures, attack: str, defences: Sequence[str], measure: str) 
 def _p(figures: Figures, attack: str, first: str, second: str, measure: str) -> float:
     ours, theirs = ("".join(figures["outcomes"][attack][name][measure]) for name in (first, second))
     return mcnemar([digit == "1" for digit in ours], [digit == "1" for digit in theirs])
+
+
+def _p_by_request(figures: Figures, attack: str, first: str, second: str, measure: str) -> float:
+    ours, theirs = (
+        [[digit == "1" for digit in seed] for seed in figures["outcomes"][attack][name][measure]]
+        for name in (first, second)
+    )
+    return sign_flips(ours, theirs)
 
 
 def all_fall(found: Sequence[Step]) -> Verdict:

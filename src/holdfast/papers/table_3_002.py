@@ -35,14 +35,15 @@ def run(scale: Scale, on_progress: OnProgress) -> Figures:
     return embedded_outcomes(ID, attacks, defences, SEEDS, ("asr",), on_progress)
 
 
-def in_order(attack: str, measure: str = "asr") -> Callable[[Figures], Finding]:
+def in_order(attack: str, measure: str = "asr", *, asked_again: bool = False) -> Callable[[Figures], Finding]:
     """Under one attack."""
 
     def judge(figures: Figures) -> Finding:
-        found = steps(figures, attack, ORDER, measure)
+        found = steps(figures, attack, ORDER, measure, asked_again=asked_again)
         last = found[-1].after
         words = f"sft -> csft {said(found[0])}; csft -> csft_pa {said(found[1])}"
-        return Finding(all_fall(found), words, Measured(last.value, last.low, last.high, len(figures["seeds"])))
+        num_seeds = len(figures["outcomes"][attack][ORDER[-1]][measure])
+        return Finding(all_fall(found), words, Measured(last.value, last.low, last.high, num_seeds))
 
     return judge
 

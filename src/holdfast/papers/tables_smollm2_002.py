@@ -3,9 +3,10 @@
 Set-up: the cells of `configs/smollm2/matrix.yaml` for sft, csft and csft_pa: the table's four attacks (harmful examples at two
 learning rates, Qi et al.'s 2e-5 and 1e-4), up to 200 held-out requests per seed, and SQL Create Context after benign tuning. If
 the run's folder is there its cells are read, those seeds that all three objectives have; else the matrix is run. Measured: the
-share of requests answered, by two judges; SQL exact match. Rules: an order is judged as in `002-table-3` by each judge: where
-they agree that is the verdict, else it holds in part. Table 4 as in `002-table-4`. The model differs from the paper's in size and
-in how it learned to refuse: only directions are compared. SAMSum is not among the data here.
+share of requests answered, by two judges; SQL exact match. Rules: an order is judged as in `002-table-3` by each judge, but
+that a request counts once, as all seeds ask the same (exact sign flips); where they agree that is the verdict, else it holds in
+part. Table 4 as in `002-table-4`. The model differs from the paper's in size and in how it learned to refuse: only directions
+are compared. SAMSum is not among the data here.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def order_by_both(attack: str) -> Callable[[Figures], Finding]:
     def judge(figures: Figures) -> Finding:
         if attack not in figures["outcomes"]:
             return _not_run(attack)
-        found = {name: in_order(attack, f"asr:{name}")(figures) for name in JUDGES}
+        found = {name: in_order(attack, f"asr:{name}", asked_again=True)(figures) for name in JUDGES}
         verdicts = {each.verdict for each in found.values()}
         words = "; ".join(f"{name}: {each.found}" for name, each in found.items())
         verdict = verdicts.pop() if len(verdicts) == 1 else "holds in part"
