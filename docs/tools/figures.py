@@ -20,7 +20,6 @@ HOLDS = 0.5  # a cost above it is no defence
 CLOSE = 0.05  # costs that differ by less are as good as each other
 ONE_STREAM = ("sft", "csft", "csft_pa", "kl_sft", "dft", "first_k_masked")
 AFTERWARDS = ("interpolate", "repair")
-EARLIER = "-earlier"  # of a page's name: it says what the newer one does not
 FOUR = ("matrix", "anchorless")  # the same four attacks, seeds and requests
 
 
@@ -137,9 +136,8 @@ def measured(objective: str, pages: dict[str, Results]) -> str:
     rows: dict[tuple[str, ...], str] = {}  # a page that repeats another's figures adds nothing
     for name in sorted(pages, key=lambda name: (name not in FOUR, name != FOUR[0], name)):
         for attack in pages[name].attacks:
-            newer = pages.get(name.removesuffix(EARLIER)) if name.endswith(EARLIER) else None
             figures, plain = (_figures(pages[name], attack, defence) for defence in (objective, "sft"))
-            if figures and plain and not (newer and _figures(newer, attack, objective)):
+            if figures and plain:
                 rows.setdefault((f"`{attack}`", *_three(figures), _beside(plain)), f"[{name}](../results/{name}.md)")
     if not rows:
         return "No page of results has it as a defence of its own yet."
