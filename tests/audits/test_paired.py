@@ -54,3 +54,12 @@ def test_correction_is_over_the_defences_compared_with_the_same_one() -> None:
 
 def test_a_failed_cell_has_no_pairs() -> None:
     assert paired_tests([cell("sft", 0, "10"), Cell("a", "x", 0, "world", status="failed", reason="why")]) == []
+
+
+def test_a_request_that_all_seeds_ask_counts_once() -> None:
+    """Five requests, three seeds each: 2 / 2^5 and not 2 / 2^15."""
+    cells = [cell(defence, seed, digit * 5) for defence, digit in (("sft", "1"), ("x", "0")) for seed in range(3)]
+    (pooled,) = paired_tests(cells)
+    (once,) = paired_tests(cells, asked_again=True)
+    assert (pooled.p, once.p) == (pytest.approx(2 / 2**15), pytest.approx(2 / 2**5))
+    assert once.trials == pooled.trials == 15

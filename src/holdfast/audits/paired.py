@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from holdfast.oversight.significance import holm, mcnemar_of
+from holdfast.oversight.significance import holm, mcnemar_of, sign_flips
 from holdfast.records import MEASURES, Cell, Measure
 
 REFERENCES = ("sft", "anchored")
@@ -32,10 +32,17 @@ class Paired:
         return self.p_holm < LEVEL
 
 
-def paired_tests(cells: Sequence[Cell], references: Sequence[str] = REFERENCES) -> list[Paired]:
+Pairs = list[tuple[str, str]]
+"""Outcomes of the same requests under two defences and one seed."""
+
+
+def paired_tests(
+    cells: Sequence[Cell], references: Sequence[str] = REFERENCES, *, asked_again: bool = False
+) -> list[Paired]:
     """Every defence against every reference that is there, per attack and measure; seeds pooled.
 
-    The pairs of several seeds are counted as independent; how much seeds themselves differ is not in the p-value.
+    ``asked_again``: every seed asks the same requests, and a request counts once. Else the pairs of several seeds are counted
+    as independent. How much seeds themselves differ is in neither p-value.
     """
     attacks = list(dict.fromkeys(cell.attack for cell in cells))
     defences = list(dict.fromkeys(cell.defence for cell in cells))
@@ -45,15 +52,18 @@ def paired_tests(cells: Sequence[Cell], references: Sequence[str] = REFERENCES) 
         for measure in MEASURES
         for other in references
         if other in defences
-        for test in _against(cells, attack, measure, other, [name for name in defences if name != other])
+        for test in _against(cells, attack, measure, other, [name for name in defences if name != other], asked_again)
     ]
 
 
-def _against(cells: Sequence[Cell], attack: str, measure: Measure, other: str, defences: list[str]) -> list[Paired]:
-    counted = {defence: _pairs(cells, attack, measure, defence, other) for defence in defences}
-    known = {defence: pairs for defence, pairs in counted.items() if pairs}
+def _against(
+    cells: Sequence[Cell], attack: str, measure: Measure, other: str, defences: list[str], asked_again: bool
+) -> list[Paired]:
+    compared = {defence: _pairs(cells, attack, measure, defence, other) for defence in defences}
+    by_seed = {defence: seeds for defence, seeds in compared.items() if seeds}
+    known = {defence: [pair for seed in seeds for pair in seed] for defence, seeds in by_seed.items()}
     counts = {d: (sum(a > b for a, b in pairs), sum(a < b for a, b in pairs)) for d, pairs in known.items()}
-    ps = {defence: mcnemar_of(*count) for defence, count in counts.items()}
+    ps = {d: _p_by_request(by_seed[d]) if asked_again else mcnemar_of(*counts[d]) for d in known}
     corrected = holm(ps)
     return [
         Paired(attack, measure, defence, other, *counts[defence], len(known[defence]), ps[defence], corrected[defence])
@@ -61,12 +71,17 @@ def _against(cells: Sequence[Cell], attack: str, measure: Measure, other: str, d
     ]
 
 
-def _pairs(cells: Sequence[Cell], attack: str, measure: Measure, first: str, second: str) -> list[tuple[str, str]]:
-    """Outcomes of the same request under both, over the seeds that both have."""
+def _p_by_request(seeds: Sequence[Pairs]) -> float:
+    ours, theirs = ([[pair[side] == "1" for pair in seed] for seed in seeds] for side in (0, 1))
+    return sign_flips(ours, theirs)
+
+
+def _pairs(cells: Sequence[Cell], attack: str, measure: Measure, first: str, second: str) -> list[Pairs]:
+    """Of each seed that both have."""
     found = {
         (cell.defence, cell.seed): cell.outcomes[measure]
         for cell in cells
         if cell.attack == attack and measure in cell.outcomes
     }
     seeds = [seed for defence, seed in found if defence == first and (second, seed) in found]
-    return [pair for seed in seeds for pair in zip(found[first, seed], found[second, seed], strict=True)]
+    return [list(zip(found[first, seed], found[second, seed], strict=True)) for seed in seeds]

@@ -33,7 +33,7 @@ WIDTH = 140  # of tables that go into a file
 def run_and_show(config: MatrixConfig, json: Path | None, page: Path | None = None) -> None:
     """Run what is missing, print the tables or the JSON, write the report, and a page of results if asked."""
     cells = _run(config)
-    tests, worst = paired_tests(cells), worst_cases(cells)
+    tests, worst = paired_tests(cells, asked_again=config.real is not None), worst_cases(cells)
     run = Path(config.run)
     write_json(run / "paired.json", [asdict(test) for test in tests])
     write_json(run / "worst.json", [asdict(each) for each in worst])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 
 class InputError(Exception):
@@ -14,3 +16,13 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     """``; did you mean 'x'?`` for the nearest known word, or nothing."""
     near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
     return f"; did you mean '{near[0]}'?" if near else ""
+
+
+@contextmanager
+def mistakes_end_it() -> Iterator[None]:
+    """For what is run by ``python -m``: a mistake is told as the command `holdfast` tells it."""
+    try:
+        yield
+    except InputError as error:
+        print(f"holdfast: {error}", file=sys.stderr)
+        raise SystemExit(2) from None

@@ -1,6 +1,7 @@
 """Shares, differences and goals of made-up cells, worked by hand."""
 
 from dataclasses import replace
+from importlib import import_module
 
 import pytest
 
@@ -122,3 +123,13 @@ def test_the_defence_with_the_least_loss_is_chosen() -> None:
     assert chosen(cells, "anchored") == ("anchored@5/1", {"anchored@1/1": 1.25, "anchored@5/1": 1.0})
     with pytest.raises(InputError, match="'anchored@5/1': a cell of the validation run is missing"):
         chosen([each for each in cells if (each.attack, each.defence) != ("harmful", "anchored@5/1")], "anchored")
+
+
+@pytest.mark.parametrize("module", ["align", "choose", "page", "run"])
+def test_run_by_python_a_mistake_is_one_line_and_exit_code_2(module: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        import_module(f"holdfast.audits.real.{module}").main([])
+    said = capsys.readouterr().err
+    assert ended.value.code == 2
+    assert said.startswith(f"holdfast: usage: python -m holdfast.audits.real.{module} ")
+    assert said.count("\n") == 1

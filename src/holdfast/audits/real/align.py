@@ -27,6 +27,7 @@ from holdfast.audits.suites.requests import read_requests
 from holdfast.audits.workers import work_through
 from holdfast.config import InputError, TrainConfig, load_config
 from holdfast.config.alignment import AlignConfig, AlignVariant
+from holdfast.config.errors import mistakes_end_it
 from holdfast.generation import generate
 from holdfast.judging import find_judge, refusals
 from holdfast.models import interpolated, load
@@ -205,11 +206,11 @@ def _count(path: Path) -> int:
 
 def main(arguments: Sequence[str]) -> None:
     """CONFIG and overrides; the user's mistakes in one line."""
-    try:
+    with mistakes_end_it():
+        if not arguments:
+            raise InputError("usage: python -m holdfast.audits.real.align CONFIG [key=value ...]")
         config = load_config(AlignConfig, Path(arguments[0]), list(arguments[1:]))
         print(json.dumps(align(config)["chosen"], indent=1))
-    except InputError as error:
-        sys.exit(f"holdfast: {error}")
 
 
 if __name__ == "__main__":

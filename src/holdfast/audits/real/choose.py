@@ -14,6 +14,7 @@ from holdfast.audits.real.figures import judges_of, share
 from holdfast.audits.real.grid import FAMILIES
 from holdfast.audits.real.page import cells_of
 from holdfast.config import InputError
+from holdfast.config.errors import mistakes_end_it
 from holdfast.records import Cell
 
 BENIGN = "benign_sql"
@@ -41,11 +42,11 @@ def chosen(cells: Sequence[Cell], family: str) -> tuple[str, dict[str, float]]:
 
 def main(arguments: Sequence[str]) -> None:
     """The names on standard output, the losses beside them on standard error."""
-    try:
+    with mistakes_end_it():
+        if len(arguments) != 1:
+            raise InputError("usage: python -m holdfast.audits.real.choose RUN")
         cells = [cell for cell in cells_of(Path(arguments[0])) if cell.status == "ok"]
         found = [chosen(cells, family) for family in FAMILIES]
-    except InputError as error:
-        sys.exit(f"holdfast: {error}")
     for _, losses in found:
         print(", ".join(f"{each} {value:.3f}" for each, value in losses.items()), file=sys.stderr)
     print(",".join(name for name, _ in found))

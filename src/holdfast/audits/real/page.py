@@ -17,6 +17,7 @@ from holdfast.audits.real.figures import SCORED, digits, judge_agreement, judges
 from holdfast.audits.real.goals import goals
 from holdfast.audits.real.grid import REAL_ATTACKS, REAL_DEFENCES
 from holdfast.config import InputError
+from holdfast.config.errors import mistakes_end_it
 from holdfast.records import Cell, Rate, atomic_text
 
 TITLES = {"asr": "Forbidden requests answered (less is safer)", "over_refusal": "Safe prompts refused (less is better)"}
@@ -155,14 +156,14 @@ def cells_of(run: Path) -> list[Cell]:
 
 def main(arguments: Sequence[str]) -> None:
     """RUN, FILE and perhaps the alignment's figures."""
-    run, out, *alignment = map(Path, arguments)
-    command = f"python -m holdfast.audits.real.page {' '.join(arguments)}"
-    try:
+    with mistakes_end_it():
+        if len(arguments) not in (2, 3):
+            raise InputError("usage: python -m holdfast.audits.real.page RUN FILE [ALIGN.json]")
+        run, out, *alignment = map(Path, arguments)
+        command = f"python -m holdfast.audits.real.page {' '.join(arguments)}"
         text = page(cells_of(run), command, alignment[0] if alignment else None)
-    except InputError as error:
-        sys.exit(f"holdfast: {error}")
-    with atomic_text(out) as file:
-        file.write(text)
+        with atomic_text(out) as file:
+            file.write(text)
 
 
 if __name__ == "__main__":

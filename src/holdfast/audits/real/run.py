@@ -14,6 +14,7 @@ from holdfast.audits.matrix import run_matrix
 from holdfast.audits.real.grid import find_real_attack, find_real_defence, real_scale
 from holdfast.audits.real.page import page
 from holdfast.config import InputError, load_config
+from holdfast.config.errors import mistakes_end_it
 from holdfast.config.matrix import MatrixConfig
 from holdfast.records import Cell, atomic_text
 
@@ -45,7 +46,9 @@ def main(arguments: Sequence[str]) -> None:
     """CONFIG, overrides, and where the page goes."""
     out = next((each.removeprefix("page=") for each in arguments if each.startswith("page=")), None)
     overrides = [each for each in arguments[1:] if not each.startswith("page=")]
-    try:
+    with mistakes_end_it():
+        if not arguments:
+            raise InputError("usage: python -m holdfast.audits.real.run CONFIG [key=value ...] [page=FILE]")
         config = load_config(MatrixConfig, Path(arguments[0]), overrides)
         text = page(
             run(config),
@@ -57,8 +60,6 @@ def main(arguments: Sequence[str]) -> None:
         else:
             with atomic_text(Path(out)) as file:
                 file.write(text)
-    except InputError as error:
-        sys.exit(f"holdfast: {error}")
 
 
 if __name__ == "__main__":
