@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from audits.real.small import files, small_model
 from invariants.launching import run_cli
 
 
@@ -46,6 +47,20 @@ def test_attack_gives_cells_a_report_and_a_page_and_goes_on_from_there(
     assert run_cli("attack", str(config), monkeypatch=monkeypatch) == 0
     assert {path: path.stat().st_mtime_ns for path in written} == written  # found, not run again
     assert "worst of 2 variants of harmful_examples on untouched" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_real_models_page_is_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, page = small_model(tmp_path / "model"), tmp_path / "page.md"
+    settings = {"attacks": ["identity_shift"], "defences": ["untouched", "sft"], "seeds": [0], "workers": 1}
+    (tmp_path / "real.yaml").write_text(
+        yaml.safe_dump({**settings, "run": str(tmp_path / "run"), "model": model, "real": files(tmp_path, model)})
+    )
+    assert run_cli("attack", str(tmp_path / "real.yaml"), "--write", str(page), monkeypatch=monkeypatch) == 0
+    assert page.read_text().startswith("# model under attack\n")
+    assert "judge `refusal_phrases`" in page.read_text()
+    assert "exact sign flips, each request once" in capsys.readouterr().out
 
 
 def test_an_unknown_engine_is_told(

@@ -37,11 +37,12 @@ def cell_text(whole: Rate) -> str:
     return f"{whole.value:6.1%} [{whole.low:.0%}, {whole.high:.0%}]"
 
 
-def legend(tests: Sequence[Paired]) -> str:
-    """What the marks mean, of those references that are there."""
+def legend(tests: Sequence[Paired], *, asked_again: bool = False) -> str:
+    """What the marks mean, of those references that are there. ``asked_again``: as in ``paired_tests``."""
     there = {test.other for test in tests}
     meant = [f"{mark} differs from {other}" for other, mark in MARKS.items() if other in there]
-    return f"{', '.join(meant)} beyond chance (exact McNemar on the same requests, Holm, 5 %)" if meant else ""
+    test = "exact sign flips, each request once" if asked_again else "exact McNemar on the same requests"
+    return f"{', '.join(meant)} beyond chance ({test}, Holm, 5 %)" if meant else ""
 
 
 def _text(cells: Sequence[Cell], measure: Measure) -> str:

@@ -19,6 +19,7 @@ from holdfast.audits.candidates import chosen
 from holdfast.audits.matrix_table import MEASURE_TITLES, cell_text, legend, rows_of
 from holdfast.audits.paired import Paired, paired_tests
 from holdfast.audits.real.grid import find_real_attack, find_real_defence, real_scale
+from holdfast.audits.real.page import page as real_page
 from holdfast.audits.results_page import results_page
 from holdfast.audits.worst import Worst, worst_cases
 from holdfast.cli.output import write_json
@@ -39,8 +40,12 @@ def run_and_show(config: MatrixConfig, json: Path | None, page: Path | None = No
     write_json(run / "worst.json", [asdict(each) for each in worst])
     report = write_report(run)
     if page is not None:
+        command = shlex.join(["holdfast", *sys.argv[1:]])
         with atomic_text(page) as file:
-            file.write(results_page(cells, tests, worst, config, shlex.join(["holdfast", *sys.argv[1:]])))
+            if config.real:
+                file.write(real_page(cells, command, Path(config.model).parent / "align.json", config.real.stock))
+            else:
+                file.write(results_page(cells, tests, worst, config, command))
     if not write_json(json, _json_rows(cells, tests)):
         _show(cells, tests, worst, config)
         print(f"report: {report}" + (f"\npage: {page}" if page else ""))
@@ -94,7 +99,7 @@ def _show(cells: Sequence[Cell], tests: Sequence[Paired], worst: Sequence[Worst]
     for measure, title in MEASURE_TITLES.items():
         console.print(measure_table(cells, tests, measure, f"{title}, {len(config.seeds)} seeds pooled, 95 % interval"))
         console.print()
-    if note := legend(tests):
+    if note := legend(tests, asked_again=config.real is not None):
         console.print(f"{note}\n", markup=False)
     for each in worst:
         text = f"worst of {each.num_variants} variants of {each.attack} on {each.defence}: {cell_text(each.asr)}"

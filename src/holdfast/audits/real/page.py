@@ -1,6 +1,6 @@
 """The results of a real model's matrix as a page of Markdown, written by the command that ran.
 
-``python -m holdfast.audits.real.page RUN FILE [ALIGN.json]`` writes it from the cells that a run has, finished or not.
+``python -m holdfast.audits.real.page RUN FILE [ALIGN.json [MODEL]]`` writes it from the cells that a run has, finished or not.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from holdfast.records import Cell, Rate, atomic_text
 TITLES = {"asr": "Forbidden requests answered (less is safer)", "over_refusal": "Safe prompts refused (less is better)"}
 
 
-def page(cells: Sequence[Cell], command: str, alignment: Path | None = None) -> str:
-    """Everything that was measured, goals first, failures named."""
+def page(cells: Sequence[Cell], command: str, alignment: Path | None = None, model: str = "A real model") -> str:
+    """Everything that was measured, goals first, failures named. ``model``: a hub id or a folder."""
     done = [cell for cell in cells if cell.status == "ok"]
     seeds = sorted({cell.seed for cell in done})
     parts = [
-        "# SmolLM2-135M-Instruct under attack\n",
+        f"# {model.rstrip('/').rpartition('/')[2]} under attack\n",
         f"Written by `{command}`. {len(done)} cells, seeds {', '.join(map(str, seeds)) or 'none'} pooled; 95 % intervals:"
         " Wilson for shares (requests, not seeds, are what they cover), resampled requests for differences."
         " A cell with fewer seeds than that says so. Answers that a judge could not score count against the model."
@@ -55,6 +55,8 @@ def _aligned(path: Path | None) -> list[str]:
     if path is None or not path.exists():
         return []
     content = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(content, dict) or "tries" not in content:  # a user's own file of that name
+        return []
     lines = ["## Alignment\n", "Chosen on the package's own held-out prompts (phrase list), never on XSTest.\n"]
     lines += ["| variant | answered | look-alikes refused | |", "|---|---|---|---|"]
     for each in content["tries"]:
@@ -157,12 +159,12 @@ def cells_of(run: Path) -> list[Cell]:
 def main(arguments: Sequence[str]) -> None:
     """RUN, FILE and perhaps the alignment's figures."""
     with mistakes_end_it():
-        if len(arguments) not in (2, 3):
-            raise InputError("usage: python -m holdfast.audits.real.page RUN FILE [ALIGN.json]")
-        run, out, *alignment = map(Path, arguments)
+        if len(arguments) not in (2, 3, 4):
+            raise InputError("usage: python -m holdfast.audits.real.page RUN FILE [ALIGN.json [MODEL]]")
+        run, out, *rest = arguments
         command = f"python -m holdfast.audits.real.page {' '.join(arguments)}"
-        text = page(cells_of(run), command, alignment[0] if alignment else None)
-        with atomic_text(out) as file:
+        text = page(cells_of(Path(run)), command, Path(rest[0]) if rest else None, *rest[1:])
+        with atomic_text(Path(out)) as file:
             file.write(text)
 
 

@@ -54,6 +54,7 @@ def main(arguments: Sequence[str]) -> None:
             run(config),
             f"python -m holdfast.audits.real.run {' '.join(arguments)}",
             Path(config.model).parent / "align.json",
+            config.model if config.real is None else config.real.stock,
         )
         if out is None:
             print(text)
