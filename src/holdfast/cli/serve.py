@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
 import os
 from typing import Annotated
 
@@ -59,7 +60,7 @@ def serve(
         judge_seconds=judge_seconds,
         request_seconds=2 * backend_seconds + judge_seconds,
         max_body_bytes=max_body_bytes,
-        keys=tuple(key for key in os.environ.get(KEYS, "").split(",") if key),
+        keys=tuple(key.strip() for key in os.environ.get(KEYS, "").split(",") if key.strip()),
         requests_per_minute=requests_per_minute,
         retracting=retracting,
         log_prompts=log_prompts,
@@ -74,3 +75,5 @@ def serve(
         host=host,
         port=port,
     )
+    logging.shutdown()
+    os._exit(0)  # what was accepted is finished; Python would still wait for the thread of a judge that hangs
