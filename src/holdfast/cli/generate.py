@@ -57,9 +57,13 @@ def generate(
     soft: soft_option = None,
     json: json_option = None,
 ) -> None:
-    """Answer requests. One request on a terminal is typed out, and with --undo visibly taken back."""
+    """Answer requests. With --undo one request on a terminal is typed out, and visibly taken back."""
     _check(undo, overseen=safe or n > 1, context=context, wants_undo=begin is not None or events)
     _check_oversight(judged=judge is not None, safe=safe, chooses=soft is not None or reward is not None, n=n)
+    if soft is not None and not soft > 0:
+        raise InputError(f"--soft {soft:g}: expected a temperature above 0; without --soft the best is taken")
+    if events and json is not None:
+        raise InputError("--events are JSON already, on stdout: leave --json out, or --events")
     from transformers.utils import logging as transformers_logging
 
     from holdfast.generation import ModelSampler, UndoDecoding, UndoLimits
@@ -124,6 +128,9 @@ def _requests(prompts: list[str] | None, data: str | None, limit: int | None) ->
     if bool(prompts) == (data is not None):
         raise InputError("generate: expected either requests or --data")
     if data is None:
+        for number, prompt in enumerate(prompts or [], 1):
+            if not prompt.isascii() and any("\ud800" <= letter <= "\udfff" for letter in prompt):
+                raise InputError(f"request {number}: expected UTF-8 text, got other bytes")
         return prompts or []
     from holdfast.traces import read_references
 

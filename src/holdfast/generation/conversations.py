@@ -16,8 +16,18 @@ Prompt = Trace | Sequence[Turn] | str
 """A trace (its answer is not shown to the model), the turns of a conversation, or the text of one user turn."""
 
 
-def check_sampling(temperature: float, top_p: float, max_new_tokens: int, batch_size: int = 1) -> None:
+COLDEST = 1e-6
+"""The lowest temperature above 0: logits divided by less leave what float32 can hold."""
+
+
+def check_sampling(
+    temperature: float, top_p: float, max_new_tokens: int, batch_size: int = 1, *, seed: int = 0
+) -> None:
     """The user's mistakes, in one line."""
+    if not -(2**63) <= seed < 2**64:
+        raise InputError(f"sampling: expected a seed of at most 64 bits, not {seed}")
+    if 0 < temperature < COLDEST:
+        raise InputError(f"sampling: expected temperature 0 (greedy) or at least {COLDEST:g}, not {temperature:g}")
     if not 0 <= temperature < math.inf or not 0 < top_p <= 1 or max_new_tokens < 1 or batch_size < 1:
         raise InputError(
             f"sampling: expected temperature >= 0, 0 < top_p <= 1, max_new_tokens >= 1 and batch_size >= 1, not "

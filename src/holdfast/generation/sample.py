@@ -43,7 +43,7 @@ def generate(
     (repetition penalty, top-k) are not used: what is measured is the model. ``on_progress(done, total)`` after every batch.
     On a GPU the steps are replayed from a CUDA graph where the model allows it (``graphs``).
     """
-    check_sampling(temperature, top_p, max_new_tokens, batch_size)
+    check_sampling(temperature, top_p, max_new_tokens, batch_size, seed=seed)
     conversations = [turns_of(prompt) for prompt in prompts]
     ids = [ids_to_continue(turns, tokenizer) for turns in conversations]
     check_lengths(ids, model)
