@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -64,9 +65,14 @@ def ids_to_continue(turns: tuple[Turn, ...], tokenizer: PreTrainedTokenizerBase)
     return Encoder(tokenizer).whole(text)
 
 
+def num_positions(model: PreTrainedModel) -> int:
+    """How many tokens a model reads and writes in all. Past its last position it writes anything at all, without an error."""
+    return getattr(model.config.get_text_config(), "max_position_embeddings", None) or sys.maxsize
+
+
 def check_lengths(ids: Sequence[Sequence[int]], model: PreTrainedModel) -> None:
-    """A request that leaves no room for an answer: past its last position a model writes anything at all, without an error."""
-    room = getattr(model.config.get_text_config(), "max_position_embeddings", None) or math.inf
+    """A request that leaves no room for an answer."""
+    room = num_positions(model)
     for number, prompt in enumerate(ids, 1):
         if len(prompt) >= room:
             raise InputError(
