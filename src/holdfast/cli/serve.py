@@ -13,6 +13,7 @@ from holdfast.cli.generate import judge_for
 from holdfast.config.errors import InputError
 
 KEYS, BACKEND_KEY = "HOLDFAST_API_KEYS", "HOLDFAST_BACKEND_KEY"
+NEEDED = ("starlette", "uvicorn", "httpx", "prometheus_client")
 
 
 def serve(
@@ -40,12 +41,7 @@ def serve(
     log_prompts: Annotated[bool, typer.Option("--log-prompts", help="Write prompts to the log")] = False,
 ) -> None:
     """Serve /v1/chat/completions and /v1/models. API keys: HOLDFAST_API_KEYS (commas); the backends': HOLDFAST_BACKEND_KEY."""
-    missing = [
-        name
-        for name in ("starlette", "uvicorn", "httpx", "prometheus_client")
-        if importlib.util.find_spec(name) is None
-    ]
-    if missing:
+    if missing := [name for name in NEEDED if importlib.util.find_spec(name) is None]:
         raise InputError(f"serve needs {', '.join(missing)}: pip install 'holdfast[serve]'")
     names = backends or ["tiny:aligned"]
     word = judge_for(names, judge, "serve")
