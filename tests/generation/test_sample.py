@@ -3,8 +3,10 @@ import torch
 
 from holdfast.config import InputError
 from holdfast.generation import generate
+from holdfast.generation.conversations import turns_of
 from holdfast.models import add_tokens, load
 from holdfast.records import Trace, Turn, answer, context
+from holdfast.tokens import prompt_ids
 from holdfast.worlds import SafetyWorld, prefilled, with_system
 
 WORLD = SafetyWorld(0)
@@ -127,3 +129,12 @@ def test_a_request_longer_than_the_model_reads_is_refused(base):
     with pytest.raises(InputError, match=r"request 2 has 60\d tokens, but this model reads 512"):
         generate(*base, ["say again : bell", words], max_new_tokens=4)
     assert generate(*base, ["bell " * 500], max_new_tokens=1)[0].text
+
+
+def test_an_answer_ends_where_the_positions_of_the_model_do(base):
+    """The longest prompt leaves room for a few tokens, the other for all that are wanted."""
+    long = "copy : " + "sun river " * 250
+    cut_off, whole = generate(*base, [long, "copy : sun leaf boat"], max_new_tokens=40)
+    prompt = len(prompt_ids(turns_of(long), base[1]))
+    assert (prompt + len(cut_off.token_ids), cut_off.finish_reason) == (512, "length")
+    assert (whole.text, whole.finish_reason) == ("sun leaf boat", "stop")

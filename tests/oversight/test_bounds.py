@@ -89,6 +89,9 @@ def test_a_threshold_that_passes_nothing_is_no_answer() -> None:
 
 def test_every_statement_names_its_assumptions() -> None:
     said = guarantee([0.9] * 300, [False] * 300, n=1).statement()
+    assert "With probability at least 95% over" in said
+    surer = guarantee([0.9] * 300, [False] * 300, n=1, alpha=0.001).statement()
+    assert "With probability at least 99.9% over" in surer  # not rounded up to certainty
     for words in (
         "at most 0.99% of requests",
         "independent draws",

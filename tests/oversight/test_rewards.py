@@ -74,9 +74,12 @@ def test_ratings(text: str, value: float | None) -> None:
     assert rating(text) == value
 
 
-def test_unknown_rewards_are_named() -> None:
+def test_unknown_rewards_are_named(tmp_path: Path) -> None:
     assert find_reward("none") is None
     with pytest.raises(InputError, match="expected none, likelihood"):
         find_reward("liklihood")
+    (tmp_path / "reward.safetensors").write_bytes(b"cut off")
+    with pytest.raises(InputError, match=r"reward\.safetensors is damaged"):
+        find_reward(f"learned:{tmp_path}")
     with pytest.raises(InputError, match="is not there"):
         find_reward("learned:/nonexistent/folder")

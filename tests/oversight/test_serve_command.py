@@ -1,6 +1,8 @@
 """`holdfast serve` as a user starts it: the embedded model, its own judge, the real client, a graceful end."""
 
 import json
+import os
+import re
 import signal
 import socket
 import subprocess
@@ -93,3 +95,44 @@ def test_only_the_embedded_models_have_a_judge_by_default() -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 2
     assert "serve: whose word decides? Give --judge" in done.stderr
+
+
+def test_an_address_that_is_taken_is_told_at_once() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        command = [sys.executable, "-m", "holdfast", "serve", "--port", str(port)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr.strip()) == (
+        2,
+        f"holdfast: serve: cannot listen on 127.0.0.1, port {port}: Address already in use",
+    )
+
+
+def test_ctrl_c_does_not_wait_for_a_judge_that_hangs() -> None:
+    """The guard takes connections and never answers. Port 0 is any free one, and the log says which; keys may have spaces."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        guard = f"wildguard:guard@http://127.0.0.1:{silent.getsockname()[1]}/v1"
+        options = ["--port", "0", "--judge", guard, "--judge-seconds", "0.5", "--max-tokens", "8"]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "holdfast", "serve", *options],
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "HOLDFAST_API_KEYS": "first-key, second-key"},
+        )
+        try:
+            assert process.stderr is not None
+            address = re.search(r"http://127\.0\.0\.1:[1-9]\d*", process.stderr.readline())
+            assert address is not None
+            wait_for(address[0], process)
+            answer = httpx.post(
+                f"{address[0]}/v1/chat/completions",
+                json={"messages": [{"role": "user", "content": "copy : sun"}]},
+                headers={"Authorization": "Bearer second-key"},
+                timeout=30,
+            )
+            assert (answer.status_code, answer.json()["error"]["code"]) == (503, "judge_unavailable")
+            process.send_signal(signal.SIGINT)
+            assert process.wait(10) == 0
+        finally:
+            process.kill()
+            process.communicate()

@@ -2,6 +2,7 @@
 
 import json
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -162,6 +163,14 @@ def test_a_failing_judge_lets_nothing_through(address: str, fault: str) -> None:
         (b'{"messages": [{"role": "user", "content": "x"}], "temperature": NaN}', 400, "bad_value"),
         (b'{"messages": [{"role": "user", "content": "x"}], "top_p": 2}', 400, "bad_value"),
         (b'{"messages": [{"role": "user", "content": "x"}], "seed": "a"}', 400, "bad_value"),
+        (b'{"messages": [{"role": "user", "content": "x"}], "seed": true}', 400, "bad_value"),
+        (b'{"messages": [{"role": "user", "content": "x"}], "seed": 9223372036854775808}', 400, "bad_value"),
+        (b'{"messages": [{"role": "user", "content": "x"}], "stream": "false"}', 400, "bad_value"),
+        (b'{"messages": [{"role": "user", "content": "x"}], "n": true}', 400, "unsupported"),
+        (b'{"messages": [{"role": "user", "content": "x"}], "top_k": 1}', 400, "unsupported"),
+        (b'{"messages": [{"role": "user", "content": "x"}], "\\ud800": 1}', 400, "unsupported"),
+        (b'{"messages": [{"role": "user", "content": [{"type": "text", "text": 5}]}]}', 400, "bad_messages"),
+        (b'{"messages": [{"role": "user", "content": []}]}', 400, "bad_messages"),
         (b'{"messages": [{"role": "user", "content": "\\ud800"}]}', 400, "bad_messages"),
         (b'{"messages": [{"role": "user", "content": "' + b"x" * 5000 + b'"}]}', 413, "too_large"),
     ],
@@ -170,6 +179,26 @@ def test_what_is_not_understood_is_refused(address: str, body: bytes, status: in
     headers = {"Authorization": f"Bearer {KEYS[0]}"}
     response = httpx.post(f"{address}/v1/chat/completions", content=body, headers=headers)
     assert (response.status_code, response.json()["error"]["code"]) == (status, code)
+
+
+def test_what_says_nothing_is_passed_over(address: str) -> None:
+    """The protocol lets a client write null for what it does not want, and fields that do not change the answer."""
+    told = post(address, "hello", n=None, tools=None, logprobs=False, top_k=None, user="me", metadata={"a": "b"})
+    assert told.status_code == 200
+
+
+def test_a_body_that_never_comes_is_not_waited_for(backend: str) -> None:
+    """It holds a place among the requests, and would keep the server from ending."""
+    with server([backend], settings={"body_seconds": 0.5}) as (address, process):
+        with socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2])), timeout=10) as client:
+            client.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+            assert client.recv(100).startswith(b"HTTP/1.1 408 ")
+            assert "holdfast_in_flight 0.0" in httpx.get(f"{address}/metrics").text
+        with socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2])), timeout=10) as client:
+            client.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+            time.sleep(0.1)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(5) in (0, -signal.SIGTERM)
 
 
 def test_a_body_that_hides_its_length_is_cut_off(address: str) -> None:

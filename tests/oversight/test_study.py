@@ -7,13 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.config import InputError
 from holdfast.judging import check_code
-from holdfast.models import load
+from holdfast.models import LoadedModel, load
 from holdfast.oversight.study import drawing
 from holdfast.oversight.study.humaneval import humaneval_tasks
 from holdfast.oversight.study.page import write_page
 from holdfast.oversight.study.programs import example_test, heuristic_reward, parsable_beginning, program
 from holdfast.oversight.study.run import Study, StudyPlan
+from holdfast.records import context
 
 TASKS = humaneval_tasks()
 
@@ -103,3 +105,30 @@ def test_a_study_in_small_goes_on_where_it_was_stopped(tmp_path: Path, monkeypat
     assert "Reward: heuristic of [001]" in text
     assert "0.56 to 0.94" in text
     assert json.loads((tmp_path / "refusal.json").read_text())["prompts"] == 2
+
+
+def test_samples_are_those_of_the_model_and_the_prompts_asked_now(tmp_path: Path) -> None:
+    """Others are not taken for them, and not thrown away; nor are more than are wanted now, or those after a U+2028."""
+    path, aligned = tmp_path / "samples.jsonl", load("tiny:aligned")
+
+    def drawn(words: dict[str, str], num: int, loaded: LoadedModel = aligned) -> dict[str, list[drawing.Row]]:
+        return drawing.draw_pools(
+            loaded,
+            {task: (context("user", text),) for task, text in words.items()},
+            path,
+            num_samples=num,
+            max_new_tokens=4,
+            temperature=1.0,
+            batch_size=8,
+            describe=lambda _task, _turns, texts: [{"text": f"{text}\u2028"} for text in texts],
+            on_progress=lambda _done, _total: None,
+        )
+
+    first = drawn({"a": "copy : sun", "b": "copy : bell"}, 3)
+    before = path.read_bytes()
+    assert drawn({"a": "copy : sun"}, 2) == {"a": first["a"][:2]}
+    with pytest.raises(InputError, match="another model, other prompts"):
+        drawn({"a": "copy : sun"}, 3, load("tiny:base"))
+    with pytest.raises(InputError, match="another model, other prompts"):
+        drawn({"a": "copy : moon"}, 3)
+    assert path.read_bytes() == before

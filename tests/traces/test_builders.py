@@ -156,3 +156,8 @@ def test_traces_undo_to_the_reference_token_by_token() -> None:
 def test_impossible_budgets(budget: tuple[tuple[int, int], tuple[int, int]]) -> None:
     with pytest.raises(InputError, match="expected MIN-MAX"):
         Budget(*budget)
+
+
+def test_an_answer_without_a_word_is_no_reference() -> None:
+    with pytest.raises(InputError, match="that to 'why' is empty"):
+        Reference(Trace((context("user", "why"), answer(" "))))

@@ -30,6 +30,13 @@ def test_sql_and_gsm8k_rows(tmp_path: Path) -> None:
     assert row.turns[-1].visible == "2+3 = 5\n#### 5"
 
 
+def test_lines_end_where_json_lines_end(tmp_path: Path) -> None:
+    """A text may hold U+2028 as it is, and a file may end in an empty line."""
+    (tmp_path / "g.jsonl").write_text('{"question": "q", "answer": "2\u20283"}\n\n', encoding="utf-8")
+    (row,) = read_references(f"gsm8k:{tmp_path / 'g.jsonl'}")
+    assert row.turns[-1].visible == "2\u20283"
+
+
 def test_the_part_that_counts() -> None:
     assert TASKS["gsm8k"].final("so 3 + 4\n#### 1,234") == "1234"
     assert TASKS["gsm8k"].final("none") is None

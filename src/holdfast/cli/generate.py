@@ -17,6 +17,8 @@ from holdfast.cli.progress import progress_bar
 from holdfast.config.errors import InputError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from holdfast.generation import UndoDecoding
     from holdfast.models import LoadedModel
     from holdfast.records import Completion, Trace
@@ -57,9 +59,9 @@ def generate(
     soft: soft_option = None,
     json: json_option = None,
 ) -> None:
-    """Answer requests. One request on a terminal is typed out, and with --undo visibly taken back."""
-    _check(undo, overseen=safe or n > 1, context=context, wants_undo=begin is not None or events)
-    _check_oversight(judged=judge is not None, safe=safe, chooses=soft is not None or reward is not None, n=n)
+    """Answer requests. With --undo one request on a terminal is typed out, and visibly taken back."""
+    _check(undo, overseen=safe or n > 1, context=context, begin=begin, events=events, json=json)
+    _check_oversight(judged=judge is not None, safe=safe, rewarded=reward is not None, soft=soft, n=n)
     from transformers.utils import logging as transformers_logging
 
     from holdfast.generation import ModelSampler, UndoDecoding, UndoLimits
@@ -104,26 +106,33 @@ def judge_for(models: Sequence[str], judge: str | None, option: str) -> str:
     return judge or "world"
 
 
-def _check(undo: bool, *, overseen: bool, context: str, wants_undo: bool) -> None:
+def _check(undo: bool, *, overseen: bool, context: str, begin: str | None, events: bool, json: Path | None) -> None:
     if undo and overseen:
         raise InputError("--n and --safe go with plain sampling, not with --undo")
     if context not in ("soft", "hard"):
         raise InputError(f"--context: expected soft or hard, got '{context}'")
-    if not undo and (wants_undo or context == "hard"):
+    if not undo and (begin is not None or events or context == "hard"):
         raise InputError("--begin, --events and --context hard need --undo")
+    if events and json is not None:
+        raise InputError("--events are JSON already, on stdout: leave --json out, or --events")
 
 
-def _check_oversight(*, judged: bool, safe: bool, chooses: bool, n: int) -> None:
+def _check_oversight(*, judged: bool, safe: bool, rewarded: bool, soft: float | None, n: int) -> None:
     if judged and not safe:
         raise InputError("--judge needs --safe: without it nothing is judged")
-    if chooses and n == 1:
+    if (rewarded or soft is not None) and n == 1:
         raise InputError("--reward and --soft need --n: with one candidate there is nothing to choose")
+    if soft is not None and not soft > 0:
+        raise InputError(f"--soft {soft:g}: expected a temperature above 0; without --soft the best is taken")
 
 
 def _requests(prompts: list[str] | None, data: str | None, limit: int | None) -> Prompts:
     if bool(prompts) == (data is not None):
         raise InputError("generate: expected either requests or --data")
     if data is None:
+        for number, prompt in enumerate(prompts or [], 1):
+            if not prompt.isascii() and any("\ud800" <= letter <= "\udfff" for letter in prompt):
+                raise InputError(f"request {number}: expected UTF-8 text, got other bytes")
         return prompts or []
     from holdfast.traces import read_references
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
 import os
 from typing import Annotated
 
@@ -12,6 +13,7 @@ from holdfast.cli.generate import judge_for
 from holdfast.config.errors import InputError
 
 KEYS, BACKEND_KEY = "HOLDFAST_API_KEYS", "HOLDFAST_BACKEND_KEY"
+NEEDED = ("starlette", "uvicorn", "httpx", "prometheus_client")
 
 
 def serve(
@@ -39,12 +41,7 @@ def serve(
     log_prompts: Annotated[bool, typer.Option("--log-prompts", help="Write prompts to the log")] = False,
 ) -> None:
     """Serve /v1/chat/completions and /v1/models. API keys: HOLDFAST_API_KEYS (commas); the backends': HOLDFAST_BACKEND_KEY."""
-    missing = [
-        name
-        for name in ("starlette", "uvicorn", "httpx", "prometheus_client")
-        if importlib.util.find_spec(name) is None
-    ]
-    if missing:
+    if missing := [name for name in NEEDED if importlib.util.find_spec(name) is None]:
         raise InputError(f"serve needs {', '.join(missing)}: pip install 'holdfast[serve]'")
     names = backends or ["tiny:aligned"]
     word = judge_for(names, judge, "serve")
@@ -59,7 +56,7 @@ def serve(
         judge_seconds=judge_seconds,
         request_seconds=2 * backend_seconds + judge_seconds,
         max_body_bytes=max_body_bytes,
-        keys=tuple(key for key in os.environ.get(KEYS, "").split(",") if key),
+        keys=tuple(key.strip() for key in os.environ.get(KEYS, "").split(",") if key.strip()),
         requests_per_minute=requests_per_minute,
         retracting=retracting,
         log_prompts=log_prompts,
@@ -74,3 +71,5 @@ def serve(
         host=host,
         port=port,
     )
+    logging.shutdown()
+    os._exit(0)  # what was accepted is finished; Python would still wait for the thread of a judge that hangs

@@ -41,7 +41,7 @@ class UndoDecoding:
     num_slots: int | None = None
 
     def __post_init__(self) -> None:
-        check_sampling(self.temperature, self.top_p, self.max_new_tokens)
+        check_sampling(self.temperature, self.top_p, self.max_new_tokens, seed=self.seed)
 
 
 class Step(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -16,8 +17,18 @@ Prompt = Trace | Sequence[Turn] | str
 """A trace (its answer is not shown to the model), the turns of a conversation, or the text of one user turn."""
 
 
-def check_sampling(temperature: float, top_p: float, max_new_tokens: int, batch_size: int = 1) -> None:
+COLDEST = 1e-6
+"""The lowest temperature above 0: logits divided by less leave what float32 can hold."""
+
+
+def check_sampling(
+    temperature: float, top_p: float, max_new_tokens: int, batch_size: int = 1, *, seed: int = 0
+) -> None:
     """The user's mistakes, in one line."""
+    if not -(2**63) <= seed < 2**64:
+        raise InputError(f"sampling: expected a seed of at most 64 bits, not {seed}")
+    if 0 < temperature < COLDEST:
+        raise InputError(f"sampling: expected temperature 0 (greedy) or at least {COLDEST:g}, not {temperature:g}")
     if not 0 <= temperature < math.inf or not 0 < top_p <= 1 or max_new_tokens < 1 or batch_size < 1:
         raise InputError(
             f"sampling: expected temperature >= 0, 0 < top_p <= 1, max_new_tokens >= 1 and batch_size >= 1, not "
@@ -54,9 +65,14 @@ def ids_to_continue(turns: tuple[Turn, ...], tokenizer: PreTrainedTokenizerBase)
     return Encoder(tokenizer).whole(text)
 
 
+def num_positions(model: PreTrainedModel) -> int:
+    """How many tokens a model reads and writes in all. Past its last position it writes anything at all, without an error."""
+    return getattr(model.config.get_text_config(), "max_position_embeddings", None) or sys.maxsize
+
+
 def check_lengths(ids: Sequence[Sequence[int]], model: PreTrainedModel) -> None:
-    """A request that leaves no room for an answer: past its last position a model writes anything at all, without an error."""
-    room = getattr(model.config.get_text_config(), "max_position_embeddings", None) or math.inf
+    """A request that leaves no room for an answer."""
+    room = num_positions(model)
     for number, prompt in enumerate(ids, 1):
         if len(prompt) >= room:
             raise InputError(

@@ -14,6 +14,7 @@ from holdfast.generation.conversations import (
     check_sampling,
     completion,
     ids_to_continue,
+    num_positions,
     pad_id,
     stop_ids,
     turns_of,
@@ -39,11 +40,12 @@ def generate(
     """One completion per prompt, in order. Temperature 0 is greedy.
 
     A last assistant turn in the prompt is an answer already begun: the model goes on from there, and the completion holds
-    only what it adds. Sampling is repeatable for the same prompts, seed and batch size. The model's own generation defaults
-    (repetition penalty, top-k) are not used: what is measured is the model. ``on_progress(done, total)`` after every batch.
-    On a GPU the steps are replayed from a CUDA graph where the model allows it (``graphs``).
+    only what it adds; at the model's last position it is cut off. Sampling is repeatable for the same prompts, seed and
+    batch size. The model's own generation defaults (repetition penalty, top-k) are not used: what is measured is the model.
+    ``on_progress(done, total)`` after every batch. On a GPU the steps are replayed from a CUDA graph where the model
+    allows it (``graphs``).
     """
-    check_sampling(temperature, top_p, max_new_tokens, batch_size)
+    check_sampling(temperature, top_p, max_new_tokens, batch_size, seed=seed)
     conversations = [turns_of(prompt) for prompt in prompts]
     ids = [ids_to_continue(turns, tokenizer) for turns in conversations]
     check_lengths(ids, model)
@@ -62,8 +64,9 @@ def generate(
             if on_progress is not None:
                 on_progress(len(written), len(order))
     model.train(was_training)
-    stops = settings.eos_token_id
-    return [completion(turns, written[index], stops, tokenizer) for index, turns in enumerate(conversations)]
+    stops, room = settings.eos_token_id, num_positions(model)
+    kept = [written[index][: room - len(prompt)] for index, prompt in enumerate(ids)]
+    return [completion(turns, row, stops, tokenizer) for turns, row in zip(conversations, kept, strict=True)]
 
 
 def _settings(

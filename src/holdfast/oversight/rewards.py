@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -103,8 +104,11 @@ class LearnedReward:
         path = folder / "reward.safetensors"
         if not path.is_file():
             raise InputError(f"reward: {path} is not there; `holdfast oversee fit-reward` makes one")
-        tensors = load_file(path)
-        return cls(tensors["weight"], tensors["bias"], device)
+        try:
+            tensors = load_file(path)
+            return cls(tensors["weight"], tensors["bias"], device)
+        except (SafetensorError, KeyError) as error:
+            raise InputError(f"reward: {path} is damaged, or is none ({error})") from None
 
 
 def fit_reward(

@@ -33,6 +33,9 @@ class Reference:
         last = self.trace.turns[-1]
         if last.speaker != "assistant" or not last.is_target:
             raise InputError("traces are made of conversations that end in an answer")
+        if not last.visible.strip():
+            request = self.trace.turns[-2].visible if len(self.trace.turns) > 1 else ""
+            raise InputError(f"traces are made of answers that say something; that to {request[:80]!r} is empty")
 
     @cached_property
     def pieces(self) -> list[str]:

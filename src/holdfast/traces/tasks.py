@@ -68,7 +68,10 @@ def _json_rows(path: str) -> Iterator[Mapping[str, Any]]:
     """A JSON list, or JSON lines."""
     try:
         text = Path(path).read_text(encoding="utf-8")
-        rows = json.loads(text) if text.lstrip().startswith("[") else [json.loads(line) for line in text.splitlines()]
+        if text.lstrip().startswith("["):
+            rows = json.loads(text)
+        else:  # not splitlines: a text may hold the line ends of other alphabets
+            rows = [json.loads(line) for line in text.split("\n") if line.strip()]
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
     except (OSError, ValueError) as error:

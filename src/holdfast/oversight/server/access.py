@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import time
@@ -20,7 +21,7 @@ class Access:
 
     def __init__(self, settings: ServerSettings) -> None:
         self._digests = [_digest(key) for key in settings.keys]
-        self._max_bytes = settings.max_body_bytes
+        self._max_bytes, self._seconds = settings.max_body_bytes, settings.body_seconds
         self._bucket = TokenBuckets(settings.requests_per_minute) if settings.requests_per_minute else None
 
     def admit(self, request: Request) -> None:
@@ -36,7 +37,13 @@ class Access:
             raise ProtocolError(429, "too many requests; try again later", "rate_limit_exceeded", "rate_limit_error")
 
     async def body(self, request: Request) -> bytes:
-        """Raises 413 as soon as it is known to be too large; the length that a client claims is not relied on."""
+        """Raises 408 when it does not come, 413 as soon as it is known to be too large: no claimed length is relied on."""
+        try:
+            return await asyncio.wait_for(self._read(request), self._seconds)
+        except TimeoutError:
+            raise ProtocolError(408, f"the body did not come within {self._seconds:g} s", "timeout") from None
+
+    async def _read(self, request: Request) -> bytes:
         claimed = request.headers.get("content-length", "0")
         if not claimed.isdigit() or int(claimed) > self._max_bytes:
             raise self._too_large()

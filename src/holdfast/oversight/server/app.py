@@ -70,8 +70,7 @@ class _Server:
         """Whatever happens inside, the outside sees a judged answer, a refusal or an error."""
         request_id, begun = new_id(), time.perf_counter()
         outcome = "error"
-        self._num_in_flight += 1
-        self._metrics.in_flight.set(self._num_in_flight)
+        self._in_flight(+1)
         try:
             response, outcome = await self._chat(request, request_id)
         except ProtocolError as error:
@@ -85,8 +84,7 @@ class _Server:
             failure = ProtocolError(500, "internal error", "internal_error", "api_error")
             response = JSONResponse(failure.body(), 500, {"X-Holdfast-Verdict": "error"})
         finally:
-            self._num_in_flight -= 1
-            self._metrics.in_flight.set(self._num_in_flight)
+            self._in_flight(-1)
             seconds = time.perf_counter() - begun
             self._metrics.requests.labels(outcome).inc()
             self._metrics.seconds.observe(seconds)
@@ -101,7 +99,7 @@ class _Server:
         if self._settings.log_prompts:
             log.info("%s prompt: %s", request_id, asked.messages())
         if asked.retracting:
-            stream = retracting_stream(request_id, self._model, asked, self._overseer)
+            stream = self._counted(retracting_stream(request_id, self._model, asked, self._overseer))
             headers = {"X-Holdfast-Verdict": "unjudged", "X-Holdfast-Warning": WARNING}
             return StreamingResponse(stream, media_type="text/event-stream", headers=headers), "retracting stream"
         answer = await self._answer(request, asked)
@@ -115,6 +113,19 @@ class _Server:
             return StreamingResponse(stream, media_type="text/event-stream", headers=headers), outcome
         body = completion_body(request_id, self._model, answer.text, answer.finish_reason, answer.usage, answer.verdict)
         return JSONResponse(body, headers=headers), outcome
+
+    async def _counted(self, stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """A stream that is still being written is in flight."""
+        self._in_flight(+1)
+        try:
+            async for piece in stream:
+                yield piece
+        finally:
+            self._in_flight(-1)
+
+    def _in_flight(self, change: int) -> None:
+        self._num_in_flight += change
+        self._metrics.in_flight.set(self._num_in_flight)
 
     async def _answer(self, request: Request, asked: ChatRequest) -> Answer:
         """With the deadline for everything, and given up when the client goes."""

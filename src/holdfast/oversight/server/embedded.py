@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,11 +14,15 @@ from typing import Any
 from holdfast.config import InputError
 from holdfast.generation import Delete, Finished, Insert, UndoDecoding, generate, stream_with_undo
 from holdfast.models import LoadedModel
-from holdfast.oversight.server.backends import BackendError, Deletion, Draw, Drawn
+from holdfast.oversight.server.backends import BackendError, Deletion, Draw, Drawn, RequestRefusedError
 from holdfast.oversight.server.protocol import ChatRequest, ProtocolError
 from holdfast.tokens import find_undo_id, prompt_ids
 
 NOT_HERE = ("stop", "presence_penalty", "frequency_penalty")
+
+
+class _GivenUpError(Exception):
+    """Nobody waits for this answer any more."""
 
 
 @dataclass
@@ -36,15 +41,36 @@ class EmbeddedBackend:
 
     async def draw(self, request: ChatRequest, n: int) -> Drawn:
         """All n in one batch; a seed in the request makes them repeatable."""
-        for name in NOT_HERE:
-            if request.options.get(name):
-                raise ProtocolError(400, f"'{name}' is not supported by a model in this process", "unsupported")
+        if missing := _not_here(request):
+            raise ProtocolError(400, missing, "unsupported")
+        gone = threading.Event()
+
+        def work() -> Drawn:
+            with self._while_wanted(gone):
+                return self._draw(request, n)
+
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, self._draw, request, n)
+            return await asyncio.get_running_loop().run_in_executor(self._thread, work)
         except InputError as error:  # such as a conversation too long for the model
             raise ProtocolError(400, str(error), "bad_value") from None
         except Exception as error:  # whatever a model may raise: there is no candidate
             raise BackendError(f"{type(error).__name__}: {error}"[:200]) from error
+        finally:
+            gone.set()  # also when this is cancelled, which the thread would not notice
+
+    @contextlib.contextmanager
+    def _while_wanted(self, gone: threading.Event) -> Iterator[None]:
+        """Stops the model before its next token once nobody waits, so that the thread is free for who does."""
+
+        def check(*_: object) -> None:
+            if gone.is_set():
+                raise _GivenUpError
+
+        hook = self.loaded.model.get_input_embeddings().register_forward_pre_hook(check)
+        try:
+            yield
+        finally:
+            hook.remove()
 
     def _draw(self, request: ChatRequest, n: int) -> Drawn:
         completions = generate(
@@ -54,7 +80,7 @@ class EmbeddedBackend:
             max_new_tokens=request.options["max_tokens"],
             temperature=float(request.options["temperature"]),
             top_p=float(request.options.get("top_p", 1.0)),
-            seed=int(request.options.get("seed", next(self._seeds))),
+            seed=self._seed(request),
             batch_size=n,
         )
         texts = [completion.text for completion in completions]
@@ -65,17 +91,22 @@ class EmbeddedBackend:
 
     async def stream(self, request: ChatRequest) -> AsyncIterator[str | Deletion]:
         """Word by word; a model that knows <UNDO> takes back before the reader's eyes."""
+        if missing := _not_here(request):
+            raise RequestRefusedError(missing)
         loop = asyncio.get_running_loop()
         pieces: asyncio.Queue[str | Deletion | BackendError | None] = asyncio.Queue()
         gone = threading.Event()
 
         def pump() -> None:
             try:
-                for piece in self._pieces(request):
-                    if gone.is_set():
-                        return
-                    loop.call_soon_threadsafe(pieces.put_nowait, piece)
+                with self._while_wanted(gone):
+                    for piece in self._pieces(request):
+                        loop.call_soon_threadsafe(pieces.put_nowait, piece)
                 loop.call_soon_threadsafe(pieces.put_nowait, None)
+            except _GivenUpError:
+                return
+            except InputError as error:
+                loop.call_soon_threadsafe(pieces.put_nowait, RequestRefusedError(str(error)))
             except Exception as error:
                 loop.call_soon_threadsafe(pieces.put_nowait, BackendError(f"{type(error).__name__}: {error}"[:200]))
 
@@ -93,7 +124,12 @@ class EmbeddedBackend:
         if find_undo_id(tokenizer) is None:
             yield self._draw(request, 1).draws[0].text
             return
-        how = UndoDecoding(request.options["max_tokens"], "soft", float(request.options["temperature"]))
+        how = UndoDecoding(
+            max_new_tokens=request.options["max_tokens"],
+            temperature=float(request.options["temperature"]),
+            top_p=float(request.options.get("top_p", 1.0)),
+            seed=self._seed(request),
+        )
         for change in stream_with_undo(self.loaded.model, tokenizer, [request.turns], how):
             if isinstance(change, Insert):
                 yield change.text
@@ -102,6 +138,15 @@ class EmbeddedBackend:
             else:
                 assert isinstance(change, Finished)
 
+    def _seed(self, request: ChatRequest) -> int:
+        return int(request.options.get("seed", next(self._seeds)))
+
     async def close(self) -> None:
         """After what it has accepted."""
         self._thread.shutdown(wait=False, cancel_futures=True)
+
+
+def _not_here(request: ChatRequest) -> str | None:
+    """What is asked for and would have to be ignored."""
+    asked = [name for name in NOT_HERE if request.options.get(name)]
+    return f"'{asked[0]}' is not supported by a model in this process" if asked else None

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from holdfast.oversight.server.settings import ServerSettings
 from holdfast.records import Turn, context
+from holdfast.records.fields import shown
 
 SPEAKERS: dict[str, Literal["system", "user", "assistant"]] = {
     "system": "system",
@@ -19,7 +20,18 @@ SPEAKERS: dict[str, Literal["system", "user", "assistant"]] = {
 }
 PASSED_ON = ("temperature", "top_p", "stop", "seed", "presence_penalty", "frequency_penalty")
 RANGES = {"temperature": (0, 2), "top_p": (0, 1), "presence_penalty": (-2, 2), "frequency_penalty": (-2, 2)}
-REFUSED = ("tools", "functions", "response_format", "audio", "logprobs", "top_logprobs", "logit_bias")
+UNDERSTOOD = (
+    *PASSED_ON,
+    "messages",
+    "model",
+    "n",
+    "max_tokens",
+    "max_completion_tokens",
+    "stream",
+    "stream_options",
+    "holdfast",
+)
+WITHOUT_EFFECT = ("user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key")
 
 
 class ProtocolError(Exception):
@@ -58,20 +70,23 @@ def read_request(data: bytes, settings: ServerSettings) -> ChatRequest:
         raise ProtocolError(400, "the body is not JSON", "bad_json") from None
     if not isinstance(body, dict):
         raise ProtocolError(400, "the body is not a JSON object", "bad_json")
-    for name in REFUSED:
-        if body.get(name):
-            raise ProtocolError(400, f"'{name}' is not supported here", "unsupported")
-    if body.get("n", 1) != 1:
+    for name, value in body.items():
+        if value and name not in (*UNDERSTOOD, *WITHOUT_EFFECT):
+            raise ProtocolError(400, f"'{shown(name)}' is not supported here", "unsupported")
+    if body.get("n") not in (None, 1) or body.get("n") is True:
         raise ProtocolError(400, "'n' is chosen by the server: one answer is returned", "unsupported")
     limits = [body[name] for name in ("max_completion_tokens", "max_tokens") if body.get(name) is not None]
     limit = limits[0] if limits else settings.max_tokens
     if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
         raise ProtocolError(400, "'max_tokens' must be a whole number above 0", "bad_value")
+    stream = body.get("stream") or False
+    if not isinstance(stream, bool):
+        raise ProtocolError(400, "'stream' must be true or false", "bad_value")
     options = {name: body[name] for name in PASSED_ON if body.get(name) is not None}
     _check_sampling(options)
     wish = body.get("holdfast") if isinstance(body.get("holdfast"), dict) else {}
     retracting = (wish or {}).get("stream") == "retracting"
-    if retracting and not (settings.retracting and body.get("stream")):
+    if retracting and not (settings.retracting and stream):
         raise ProtocolError(
             400, "retracting streams are not enabled on this server, or 'stream' is not set", "unsupported"
         )
@@ -79,7 +94,7 @@ def read_request(data: bytes, settings: ServerSettings) -> ChatRequest:
     return ChatRequest(
         turns=_turns(body.get("messages")),
         options={"temperature": settings.temperature, **options, "max_tokens": min(limit, settings.max_tokens)},
-        stream=bool(body.get("stream")),
+        stream=stream,
         retracting=retracting,
         include_usage=bool(isinstance(stream_options, dict) and stream_options.get("include_usage")),
         model=str(body.get("model", "")),
@@ -92,8 +107,9 @@ def _check_sampling(options: dict[str, Any]) -> None:
         value = options.get(name, high)
         if not isinstance(value, int | float) or isinstance(value, bool) or not low <= value <= high:
             raise ProtocolError(400, f"'{name}' must be a number from {low} to {high}", "bad_value")
-    if not isinstance(options.get("seed", 0), int):
-        raise ProtocolError(400, "'seed' must be a whole number", "bad_value")
+    seed = options.get("seed", 0)
+    if not isinstance(seed, int) or isinstance(seed, bool) or not -(2**63) <= seed < 2**63:
+        raise ProtocolError(400, "'seed' must be a whole number of 64 bits", "bad_value")
 
 
 def _turns(messages: Any) -> tuple[Turn, ...]:
@@ -113,13 +129,17 @@ def _turns(messages: Any) -> tuple[Turn, ...]:
 
 
 def _text(content: Any, place: int) -> str:
-    if isinstance(content, list) and all(isinstance(part, dict) and part.get("type") == "text" for part in content):
-        content = "\n".join(str(part.get("text", "")) for part in content)
+    if isinstance(content, list) and content and all(_is_text(part) for part in content):
+        content = "\n".join(part["text"] for part in content)
     if not isinstance(content, str):
         raise ProtocolError(400, f"messages[{place}]: the content must be text", "bad_messages")
     if not content.isascii() and any("\ud800" <= letter <= "\udfff" for letter in content):
         raise ProtocolError(400, f"messages[{place}]: the content holds half a character (a surrogate)", "bad_messages")
     return content
+
+
+def _is_text(part: Any) -> bool:
+    return isinstance(part, dict) and part.get("type") == "text" and isinstance(part.get("text"), str)
 
 
 def completion_body(

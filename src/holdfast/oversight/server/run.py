@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import socket
 from collections.abc import Sequence
 
 import uvicorn
@@ -30,12 +32,29 @@ def serve(
     """Blocks until SIGINT or SIGTERM; then takes no more, and finishes what it has accepted."""
     if host not in ("127.0.0.1", "localhost", "::1") and not settings.keys:
         raise InputError(f"serve: {host} can be reached by others, so API keys are needed (HOLDFAST_API_KEYS)")
+    listening = _listen(host, port)
     backends = [make_backend(name, model, settings, backend_key, reward) for name in names]
     app = make_app(backends, judge, settings, reward=make_reward(reward))
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)  # it would log one line per draw
-    log.info("%s, best of %d judged by %s: http://%s:%d/v1", ", ".join(names), settings.n, judge.name, host, port)
-    uvicorn.run(app, host=host, port=port, log_level="warning", access_log=False, timeout_graceful_shutdown=None)
+    address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/v1"
+    log.info("%s, best of %d judged by %s: %s", ", ".join(names), settings.n, judge.name, address)
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False))
+    with contextlib.suppress(KeyboardInterrupt):  # raised again by uvicorn after an orderly end
+        server.run([listening])
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Before any model is loaded: an address that is taken is known at once. Nobody is answered until the server runs."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # or asyncio leaves Nagle on
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+    except OSError as error:
+        listening.close()
+        raise InputError(f"serve: cannot listen on {host}, port {port}: {error.strerror}") from None
+    return listening
 
 
 def make_backend(name: str, model: str, settings: ServerSettings, key: str | None, reward: str) -> Backend:

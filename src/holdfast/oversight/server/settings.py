@@ -16,6 +16,7 @@ class ServerSettings:
     temperature: float = 0.8  # where a request does not say; best-of-n of identical answers is pointless
     backend_seconds: float = 60.0
     judge_seconds: float = 10.0
+    body_seconds: float = 20.0  # for the client to send what it asks
     request_seconds: float = 120.0  # for everything together
     max_body_bytes: int = 1 << 20
     max_concurrent: int = 1024
@@ -26,7 +27,7 @@ class ServerSettings:
     refusal: str = "I can't give an answer to this: none of the candidates was judged safe."
 
     def __post_init__(self) -> None:
-        if self.n < 1 or min(self.backend_seconds, self.judge_seconds, self.request_seconds) <= 0:
+        if self.n < 1 or min(self.backend_seconds, self.judge_seconds, self.body_seconds, self.request_seconds) <= 0:
             raise InputError("serve: expected n >= 1 and time limits above 0")
         if any(len(key) < 8 for key in self.keys):
             raise InputError("serve: an API key has fewer than 8 characters")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
-from holdfast.oversight.server.backends import BackendError, Deletion
+from holdfast.oversight.server.backends import BackendError, Deletion, RequestRefusedError
 from holdfast.oversight.server.overseen import Answer, Overseer
 from holdfast.oversight.server.protocol import ChatRequest, chunk_body, event
 
@@ -35,15 +36,19 @@ async def retracting_stream(
         return event(chunk_body(request_id, model, delta, finish_reason, holdfast={**mark, **more}))
 
     yield piece({"role": "assistant", "content": ""})
-    broken = None
+    broken, deadline = None, time.monotonic() + overseer.settings.request_seconds
     try:
         async for part in overseer.backends.stream(request):
+            if time.monotonic() > deadline:
+                raise BackendError("took too long")
             if isinstance(part, Deletion):
                 shown = shown[: -part.num_chars] if part.num_chars else shown
                 yield piece({}, event="undo", num_chars=part.num_chars)
             elif part:
                 shown += part
                 yield piece({"content": part})
+    except RequestRefusedError as error:
+        broken = f"the model's server refused the request ({error})"
     except BackendError:
         broken = "the model broke off"
     (verdict,) = await overseer.judge(request.turns, [shown])

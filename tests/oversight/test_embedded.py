@@ -1,0 +1,74 @@
+"""A model in the server's own process: what nobody waits for stops, and streams heed what was asked."""
+
+import asyncio
+import contextlib
+import json
+import threading
+
+import pytest
+
+from holdfast.models import add_tokens, load
+from holdfast.oversight.server import ChatRequest, ServerSettings
+from holdfast.oversight.server.backends import RequestRefusedError
+from holdfast.oversight.server.embedded import EmbeddedBackend
+from holdfast.oversight.server.protocol import read_request
+
+
+def asked(**more: object) -> ChatRequest:
+    body = {"messages": [{"role": "user", "content": "copy : sun river stone"}], "max_tokens": 12, **more}
+    return read_request(json.dumps(body).encode(), ServerSettings())
+
+
+async def streamed(backend: EmbeddedBackend, request: ChatRequest) -> list[object]:
+    return [piece async for piece in backend.stream(request)]
+
+
+@pytest.fixture
+def undoing() -> EmbeddedBackend:
+    loaded = load("tiny:aligned")
+    add_tokens(loaded.model, loaded.tokenizer)
+    return EmbeddedBackend(loaded)
+
+
+@pytest.mark.parametrize("way", ["draw", "stream"])
+def test_what_nobody_waits_for_stops_before_the_next_token(way: str) -> None:
+    """The first forward pass is held up until the request is cancelled; no second one follows, and the thread is free."""
+    backend = EmbeddedBackend(load("tiny:aligned"))
+    begun, go_on = threading.Event(), threading.Event()
+    num_passes = 0
+
+    def hold_up(*_: object) -> None:
+        nonlocal num_passes
+        num_passes += 1
+        begun.set()
+        go_on.wait(10)
+
+    hook = backend.loaded.model.register_forward_hook(hold_up)
+
+    async def scenario() -> None:
+        work = asyncio.create_task(backend.draw(asked(), 2) if way == "draw" else streamed(backend, asked()))
+        await asyncio.to_thread(begun.wait, 10)
+        work.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await work
+        go_on.set()
+        await asyncio.get_running_loop().run_in_executor(backend._thread, hook.remove)
+        assert num_passes == 1
+        assert (await backend.draw(asked(), 2)).draws[0].text == "sun river stone"
+
+    asyncio.run(scenario())
+
+
+def test_a_stream_heeds_seed_and_top_p_and_refuses_what_it_cannot(undoing: EmbeddedBackend) -> None:
+    def text(**options: object) -> list[object]:
+        return asyncio.run(streamed(undoing, asked(temperature=2.0, **options)))
+
+    assert text(seed=1) == text(seed=1)
+    assert len({str(text(seed=seed)) for seed in range(4)}) > 1
+    assert {str(text(seed=seed, top_p=1e-6)) for seed in range(4)} == {
+        str(asyncio.run(streamed(undoing, asked(temperature=0))))
+    }
+    with pytest.raises(RequestRefusedError, match="'stop' is not supported"):
+        text(stop=["river"])
+    with pytest.raises(RequestRefusedError, match="this model reads 512"):
+        text(messages=[{"role": "user", "content": "sun " * 600}])
