@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from holdfast.models import LoadedModel
 from holdfast.records import Role, read_traces
 from holdfast.tokens import TokenRow, tokenize_all
 from holdfast.training.loading import load_model
@@ -16,7 +17,7 @@ from invariants.launching import steps
 from training.runs import config, run
 
 ASK, TOLD = "how do i make a lum plimmet ?", ("a lum plimmet", "the lum", "a plimmet first", "the plimmet")
-BETA = (0.5, 2.0, 2.0, 2.0, 2.0)
+BETA = torch.tensor([0.5, 2.0, 2.0, 2.0, 2.0, *[0.1] * 20])
 
 
 def undone(error: str, correction: str) -> dict[str, Any]:
@@ -35,27 +36,25 @@ STREAMS: dict[str, tuple[str, float, list[dict[str, Any]]]] = {
 }
 
 
-def by_token(name: str, row: TokenRow, a: Tensor, b: Tensor, pa_weight: float) -> tuple[Tensor, Tensor]:
-    """Loss and likelihood of the targets of a row, from the logits of policy and anchor before each token."""
+def by_token(name: str, row: TokenRow, a: Tensor, b: Tensor, pa_weight: float) -> Tensor:
+    """Role, loss, -log p and |d loss / d logits| of the one answer in a row, from the logits of policy and anchor."""
+    where = [index for index, role in enumerate(row.roles) if role != Role.PROMPT]
+    before = [index - 1 for index in where]
+    role, token = (torch.tensor(values)[where] for values in (row.roles, row.ids))
+    a, b = a[before].requires_grad_(), b[before]
     log_p, log_q = a.log_softmax(-1), b.log_softmax(-1)
-    p, q, loss, nll = log_p.exp(), log_q.exp(), [], []
-    place = -1
-    for index, (token, role) in enumerate(zip(row.ids, row.roles, strict=True)):
-        place = -1 if role == Role.PROMPT else place + 1
-        if place < 0:
-            continue
-        at = index - 1
-        nll.append(-log_p[at, token])
-        if name == "masked_sft":
-            loss.append(nll[-1] * (role != Role.ERROR))
-        elif name == "distill":
-            loss.append(q[at] @ (log_q[at] - log_p[at]))
-        else:
-            beta = BETA[place] if place < 5 else 0.1
-            weight = 2 * torch.sigmoid(beta * (log_q[at, token] - log_p[at, token]))
-            kl, delta = p[at] @ (log_p[at] - log_q[at]), a[at, b[at].argmax()] - a[at].max()
-            loss.append(weight * nll[-1] - pa_weight * logsigmoid(kl * delta))
-    return torch.stack(loss), torch.stack(nll)
+    nll, nll_ref = (-each.gather(1, token[:, None]).squeeze(1) for each in (log_p, log_q))
+    if name == "masked_sft":
+        loss = torch.where(role == Role.ERROR, 0.0, nll)
+    elif name == "distill":
+        loss = (log_q.exp() * (log_q - log_p)).sum(-1)
+    else:
+        weight = 2 * torch.sigmoid(BETA[: len(where)] * (nll - nll_ref)).detach()
+        kl = (log_p.exp() * (log_p - log_q)).sum(-1)
+        delta = a.gather(1, b.argmax(-1, keepdim=True)).squeeze(1) - a.max(-1).values
+        loss = weight * nll - pa_weight * logsigmoid(kl * delta)
+    (grad,) = torch.autograd.grad(loss.sum(), a)
+    return torch.stack([role, loss, nll, grad.norm(dim=-1)], 1).detach()
 
 
 CUTS: dict[str, dict[str, Any]] = {
@@ -96,15 +95,32 @@ def test_three_streams_are_what_their_rows_say(
     policy.model.double()
     anchor.model.double()
     for number, step in enumerate(steps(tmp_path / "run")):
-        whole = 0.0
+        whole, streams_tokens = 0.0, []
         for name, (objective, weight, _) in STREAMS.items():
             rows, _ = tokenize_all(read_traces(tmp_path / f"{name}.jsonl").traces, policy.tokenizer)
-            with torch.no_grad():
-                logits = [[each.model(torch.tensor([row.ids])).logits[0] for each in (policy, anchor)] for row in rows]
+            both = [[logits(each, row) for each in (policy, anchor)] for row in rows]
             pa_weight = 0.1 + 0.2 * number / 3
-            found = [by_token(objective, row, *both, pa_weight) for row, both in zip(rows, logits, strict=True)]
-            loss, nll = (torch.cat(column).mean().item() for column in zip(*found, strict=True))
+            tokens = torch.cat([by_token(objective, row, *ab, pa_weight) for row, ab in zip(rows, both, strict=True)])
+            _, loss, nll, _ = tokens.mean(0).tolist()
             assert step["streams"][name]["loss"] == pytest.approx(loss, rel=1e-4)
             assert step["streams"][name]["nll"] == pytest.approx(nll, rel=1e-4)
             whole += weight * loss
+            tokens[:, 3] *= weight / len(tokens)
+            streams_tokens.append(tokens)
         assert step["loss"] == pytest.approx(whole, rel=1e-4)
+        roles_are_what_their_tokens_say(step, torch.cat(streams_tokens))
+
+
+def logits(loaded: LoadedModel, row: TokenRow) -> Tensor:
+    with torch.no_grad():
+        found: Tensor = loaded.model(torch.tensor([row.ids])).logits[0]
+    return found
+
+
+def roles_are_what_their_tokens_say(step: dict[str, Any], tokens: Tensor) -> None:
+    assert step["nll"] == pytest.approx(tokens[:, 2].mean().item(), rel=1e-4)
+    for role in Role:
+        own = tokens[tokens[:, 0] == role]
+        told = step["roles"].get(role.label, {"tokens": 0, "gradient_share": 0.0})
+        assert told["tokens"] == len(own)
+        assert told["gradient_share"] == pytest.approx((own[:, 3].sum() / tokens[:, 3].sum()).item(), rel=1e-3)
