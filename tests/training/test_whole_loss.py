@@ -17,7 +17,8 @@ from invariants.launching import steps
 from training.runs import config, run
 
 ASK, TOLD = "how do i make a lum plimmet ?", ("a lum plimmet", "the lum", "a plimmet first", "the plimmet")
-BETA = torch.tensor([0.5, 2.0, 2.0, 2.0, 2.0, *[0.1] * 20])
+BETA = torch.tensor([0.7, 1.5, 1.5, 0.1, *[0.1] * 20])
+OPTIONS = {"beta": {"first": 0.7, "early": 1.5, "num_early": 3}}
 
 
 def undone(error: str, correction: str) -> dict[str, Any]:
@@ -36,14 +37,15 @@ STREAMS: dict[str, tuple[str, float, list[dict[str, Any]]]] = {
 }
 
 
-def by_token(name: str, row: TokenRow, a: Tensor, b: Tensor, pa_weight: float) -> Tensor:
-    """Role, loss, -log p and |d loss / d logits| of the one answer in a row, from the logits of policy and anchor."""
+def by_token(name: str, row: TokenRow, a: Tensor, b: Tensor, pa_weight: float, soften: float | None) -> Tensor:
+    """Role, loss, -log p, w and |d loss / d logits| of the one answer in a row, from the logits of policy and anchor."""
     where = [index for index, role in enumerate(row.roles) if role != Role.PROMPT]
     before = [index - 1 for index in where]
     role, token = (torch.tensor(values)[where] for values in (row.roles, row.ids))
     a, b = a[before].requires_grad_(), b[before]
     log_p, log_q = a.log_softmax(-1), b.log_softmax(-1)
     nll, nll_ref = (-each.gather(1, token[:, None]).squeeze(1) for each in (log_p, log_q))
+    weight = torch.ones_like(nll)
     if name == "masked_sft":
         loss = torch.where(role == Role.ERROR, 0.0, nll)
     elif name == "distill":
@@ -52,9 +54,11 @@ def by_token(name: str, row: TokenRow, a: Tensor, b: Tensor, pa_weight: float) -
         weight = 2 * torch.sigmoid(BETA[: len(where)] * (nll - nll_ref)).detach()
         kl = (log_p.exp() * (log_p - log_q)).sum(-1)
         delta = a.gather(1, b.argmax(-1, keepdim=True)).squeeze(1) - a.max(-1).values
+        if soften is not None:
+            delta = (((b / soften).softmax(-1) - (a / soften).softmax(-1)) * a).sum(-1)
         loss = weight * nll - pa_weight * logsigmoid(kl * delta)
     (grad,) = torch.autograd.grad(loss.sum(), a)
-    return torch.stack([role, loss, nll, grad.norm(dim=-1)], 1).detach()
+    return torch.stack([role, loss, nll, weight, grad.norm(dim=-1)], 1).detach()
 
 
 CUTS: dict[str, dict[str, Any]] = {
@@ -63,6 +67,7 @@ CUTS: dict[str, dict[str, Any]] = {
     "packed": {"packing": True},
     "logits": {"head": "logits"},
     "cached anchor": {},
+    "soft argmax": {},
 }
 
 
@@ -76,11 +81,13 @@ def test_three_streams_are_what_their_rows_say(
     """
     monkeypatch.setattr("holdfast.training.anchor_cache.ROWS_PER_SHARD", 3)
     cache = {"cache": str(tmp_path / "cache")} if cut == "cached anchor" else {}
+    soften = 0.5 if cut == "soft argmax" else None
+    options = {**OPTIONS, **({"soften": soften} if soften else {})}
     streams = []
     for name, (objective, weight, rows) in STREAMS.items():
         path = tmp_path / f"{name}.jsonl"
         path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-        data = {"data": str(path), "objective": objective, "name": name}
+        data = {"data": str(path), "objective": objective, "name": name, "options": options if name == "task" else {}}
         streams.append({**data, "weight": weight, "share": len(rows)})
     settings = config(
         tmp_path / "run",
@@ -99,13 +106,13 @@ def test_three_streams_are_what_their_rows_say(
         for name, (objective, weight, _) in STREAMS.items():
             rows, _ = tokenize_all(read_traces(tmp_path / f"{name}.jsonl").traces, policy.tokenizer)
             both = [[logits(each, row) for each in (policy, anchor)] for row in rows]
-            pa_weight = 0.1 + 0.2 * number / 3
-            tokens = torch.cat([by_token(objective, row, *ab, pa_weight) for row, ab in zip(rows, both, strict=True)])
-            _, loss, nll, _ = tokens.mean(0).tolist()
-            assert step["streams"][name]["loss"] == pytest.approx(loss, rel=1e-4)
-            assert step["streams"][name]["nll"] == pytest.approx(nll, rel=1e-4)
+            how = {"pa_weight": 0.1 + 0.2 * number / 3, "soften": soften}
+            tokens = torch.cat([by_token(objective, row, *ab, **how) for row, ab in zip(rows, both, strict=True)])
+            _, loss, nll, w, _ = tokens.mean(0).tolist()
+            told = step["streams"][name]
+            assert (told["loss"], told["nll"], told.get("w", 1.0)) == pytest.approx((loss, nll, w), rel=1e-4)
             whole += weight * loss
-            tokens[:, 3] *= weight / len(tokens)
+            tokens[:, 4] *= weight / len(tokens)
             streams_tokens.append(tokens)
         assert step["loss"] == pytest.approx(whole, rel=1e-4)
         roles_are_what_their_tokens_say(step, torch.cat(streams_tokens))
@@ -123,4 +130,4 @@ def roles_are_what_their_tokens_say(step: dict[str, Any], tokens: Tensor) -> Non
         own = tokens[tokens[:, 0] == role]
         told = step["roles"].get(role.label, {"tokens": 0, "gradient_share": 0.0})
         assert told["tokens"] == len(own)
-        assert told["gradient_share"] == pytest.approx((own[:, 3].sum() / tokens[:, 3].sum()).item(), rel=1e-3)
+        assert told["gradient_share"] == pytest.approx((own[:, 4].sum() / tokens[:, 4].sum()).item(), rel=1e-3)
