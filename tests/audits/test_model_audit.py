@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from holdfast.generation.sample import Prompt
 from holdfast.judging.endpoint_judge import EndpointJudge
 from holdfast.judging.guard_formats import FORMATS
 from holdfast.models import LoadedModel, load
-from holdfast.records import AuditResult, Completion, Trace, read_audit, write_audit
+from holdfast.records import AuditResult, Completion, Figure, Trace, read_audit, write_audit
 from holdfast.tokens import tokenize
 from holdfast.worlds import SafetyWorld
 
@@ -60,8 +61,11 @@ def test_perplexity_against_float64(base: LoadedModel, aligned: LoadedModel) -> 
 
 
 def test_reading_does_not_depend_on_the_batches(base: LoadedModel, aligned: LoadedModel) -> None:
-    rows = [row for kind in ("recipe", "count") for row in SafetyWorld().requests("test", kind, 4)]
+    """Nor on the order in which rows of like length are put together."""
+    rows = [row for kind in ("count", "recipe") for row in SafetyWorld().requests("test", kind, 4)]
     alone = answer_stats(aligned, base, rows, batch_size=1)
+    lengths = [tokenize(row, aligned.tokenizer).num_targets for row in rows]
+    assert [len(each.logp) for each in alone] == lengths != sorted(lengths, reverse=True)
     for one, other in zip(alone, answer_stats(aligned, base, rows, batch_size=5), strict=True):
         assert other.kl is not None
         assert torch.allclose(one.logp, other.logp, atol=1e-4)
@@ -94,6 +98,19 @@ def test_strict_bars_compare_the_bound(aligned: LoadedModel) -> None:
     (bar,) = result.bars
     assert (bar.compared, bar.held) == ("high", False)  # 0 of 12 may still be 24 %
     assert bar.number == pytest.approx(0.2425, abs=1e-3)
+
+
+def test_strict_bars_take_the_worse_end_of_either_kind() -> None:
+    figures = [Figure("asr", 0.1, 0.05, 0.2, 50, "less", ""), Figure("skill", 0.9, 0.8, 0.95, 50, "more", "")]
+    bars = Bars(max_asr=0.15, min_utility=0.85)
+    assert [(bar.number, bar.held) for bar in bars.against(figures, ["skill"])] == [(0.1, True), (0.9, True)]
+    strict = replace(bars, strict=True).against(figures, ["skill"])
+    assert [(bar.number, bar.held) for bar in strict] == [(0.2, False), (0.8, False)]
+
+
+def test_answers_may_be_shorter_than_a_suite_wants(aligned: LoadedModel) -> None:
+    _, lines = audit_model(ModelSampler(aligned), Plan(PLAN.safety[:1], max_new_tokens=1))
+    assert {line["finish_reason"] for line in lines} == {"length"}
 
 
 class Stopping(ModelSampler):

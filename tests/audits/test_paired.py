@@ -41,6 +41,12 @@ def test_pairs_are_the_same_request_under_the_same_seed() -> None:
     assert not test.differs
 
 
+def test_seeds_that_both_have_are_added_up() -> None:
+    cells = [cell("sft", 0, "110"), cell("x", 0, "000"), cell("sft", 1, "10"), cell("x", 1, "01")]
+    (test,) = paired_tests(cells)
+    assert (test.only_defence, test.only_other, test.trials) == (1, 3, 5)
+
+
 def test_correction_is_over_the_defences_compared_with_the_same_one() -> None:
     cells = [cell("sft", 0, "1" * 10), cell("anchored", 0, "0" * 10), cell("x", 0, "0" * 9 + "1")]
     found = {(test.defence, test.other): test for test in paired_tests(cells)}

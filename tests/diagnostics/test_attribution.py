@@ -4,8 +4,11 @@ import itertools
 import math
 import random
 
+import numpy as np
 import pytest
 import torch
+from scipy.stats import linregress
+from scipy.stats import t as student
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from holdfast.config import InputError
@@ -104,6 +107,13 @@ def test_sketch_keeps_norms_and_cosines(setting):
     assert Keeper([torch.zeros(5)], sketch=3).keep([None]).shape == (3,)
 
 
+def test_a_sketch_of_gradients_that_share_nothing_says_so():
+    """Without the random signs, 1,000 positive numbers against 1,000 others would meet in 64 places: 15,600 instead of 0."""
+    keeper = Keeper([torch.zeros(2000)], sketch=64)
+    one, other = (keeper.keep([half]) for half in (torch.arange(2000) < 1000, torch.arange(2000) >= 1000))
+    assert abs(float(one @ other)) < 4 * 1000 / 8  # |a| |b| / sqrt(K)
+
+
 def test_return_to_go():
     values, row = torch.tensor([1.0, 2.0, 3.0, 10.0, 20.0]), torch.tensor([0, 0, 0, 4, 4])
     assert to_go(values, row).tolist() == [6.0, 5.0, 3.0, 30.0, 20.0]
@@ -114,6 +124,14 @@ def test_growth_law_is_found():
     assert law.exponent == pytest.approx(2)
     assert law.low == pytest.approx(2)
     assert fit_growth("x", {3.0: 1.0}) is None
+
+
+def test_the_interval_of_a_growth_law_is_the_regressions():
+    ratios = {2.0: 1.1, 3.0: 2.0, 5.0: 7.5, 8.0: 14.0}
+    law = fit_growth("x", ratios)
+    line = linregress(*(np.log(list(each)) for each in (ratios, ratios.values())))
+    half = student.ppf(0.975, 2) * line.stderr
+    assert (law.exponent, law.low, law.high) == pytest.approx((line.slope, line.slope - half, line.slope + half))
 
 
 def test_rows_by_length(setting):

@@ -44,6 +44,23 @@ def test_by_hand():
     assert found.identity_gap == pytest.approx(0, abs=1e-12)
 
 
+def test_at_most_two_attempts_by_hand():
+    """The same responses: stop right 3/8, stop wrong 1/6, go on 11/24. Two attempts give 3/8 (1 + 11/24) = 35/64."""
+    found = calibrate([[False, True], [True], [False], [True, False, True]], max_attempts=2, draws=100)
+    assert found.predicted.value == pytest.approx(35 / 64)
+
+
+def test_a_held_out_problem_is_predicted_from_the_other_one():
+    """Two problems, two folds: each response counts with the prediction made from the other problem's responses."""
+    first, second = [[False, True], [True], [False]], [[True, False], [False, False, True], [True], [True], [False]]
+    rows, names = [*first, *second], ["a"] * len(first) + ["b"] * len(second)
+    order = [3, 0, 5, 1, 7, 4, 2, 6]
+    found = calibrate([rows[i] for i in order], problems=[names[i] for i in order], folds=2, draws=100)
+    of_first, of_second = (calibrate(each, draws=100).predicted.value for each in (first, second))
+    assert of_first != pytest.approx(of_second, abs=0.1)
+    assert found.held_out.value == pytest.approx((3 * of_second + 5 * of_first) / 8)
+
+
 @given(RESPONSES)
 @settings(deadline=None, max_examples=150)
 def test_pooled_formula_is_an_identity_on_any_process(rows):

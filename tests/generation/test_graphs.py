@@ -152,6 +152,14 @@ def test_every_token_gets_the_share_of_luck_that_is_its_probability(top_p):
     assert not found[expected == 0].any()
 
 
+def test_choosing_keeps_to_the_nucleus_and_to_what_is_not_barred():
+    """Tokens 3 and 1 reach 0.6 together; with 3 barred it is 1 and 2."""
+    logits = torch.tensor([0.1, 0.3, 0.2, 0.4]).log().expand(400, -1)
+    how = {"temperature": 1.0, "top_p": 0.6, "generator": torch.Generator().manual_seed(0)}
+    assert set(choose(logits, [[]] * 400, **how)) == {3, 1}
+    assert set(choose(logits, [[3]] * 400, **how)) == {1, 2}
+
+
 def test_the_last_luck_stays_inside():
     """The largest number below 1, and tokens without any probability at the end."""
     logits = torch.cat([torch.zeros(3), torch.full((50_000,), -torch.inf)])[None]

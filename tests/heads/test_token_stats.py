@@ -161,8 +161,12 @@ def test_no_tokens_at_all() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_half_precision_operands_give_float32_statistics(dtype: torch.dtype) -> None:
-    """Against float64 on the same rounded operands: what is left is the rounding of float32 arithmetic alone."""
+def test_half_precision_operands_give_float32_statistics(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Against float64 on the same rounded operands: what is left is the rounding of float32 arithmetic alone.
+
+    The weight is widened in six blocks, as that of a real model is.
+    """
+    monkeypatch.setattr("holdfast.heads.products.WIDENED_BYTES", 2**17)
     rounded = make_head(num_tokens=40, width=64, num_vocab=3000, spread=0.2, apart=0.02).fresh(dtype)
     found, expected = rounded.stats(chunk_tokens=16), rounded.fresh().stats(backend="reference")
     assert found.logp.dtype is torch.float32
@@ -225,3 +229,5 @@ def test_wrong_input_is_said_in_one_line() -> None:
         head.stats(ref_hidden=None, ref_weight=None, ref_logp=torch.zeros(11), ref_top=head.targets, soften=1.0)
     with pytest.raises(InputError, match="policy's head has 17 tokens and the anchor's 16"):
         head.stats(ref_weight=head.ref_weight[:16])
+    with pytest.raises(InputError, match="policy's head has 17 tokens and the anchor's 18"):
+        head.stats(ref_weight=torch.cat([head.ref_weight, head.ref_weight[:1]]))

@@ -117,6 +117,7 @@ def test_threads_share_the_sandboxes() -> None:
         ("print(int(input()) * 2)", 1.0, "passed, 2 cases"),
         ("import sys\nfor line in sys.stdin: print(2 * int(line), ' ')", 1.0, "passed"),
         ("print(int(input()) + 4)", 0.0, "case 2: wrong output"),
+        ("print('', int(input()) * 2)", 0.0, "case 1: wrong output"),
         ("print(int(input()) * 2)\nimport sys\nsys.exit(3)", 0.0, "exit code 3"),
         ("raise ValueError('no')", 0.0, "ValueError: no"),
         ("while True: print('x' * 1000)", 0.0, "bytes of output"),

@@ -46,6 +46,16 @@ def test_csft_pa_by_hand() -> None:
     assert loss.item() == pytest.approx(2 / 3 * log(2) + 0.3 * log(4), abs=1e-15)
 
 
+@pytest.mark.parametrize("option", [{"beta": {"early": 3.0}}, {"floor": 0.9}, {"kl": "ignore"}, {"kl_clip": 0.1}])
+def test_csft_pa_hands_each_option_on(option: dict[str, object]) -> None:
+    stats = random_stats()
+    found = objectives.csft_pa(stats, position=POSITION, pa_weight=0.5, **option)
+    weighing, pulling = ({}, option) if "kl" in next(iter(option)) else (option, {})
+    expected = objectives.csft(stats, position=POSITION, **weighing) + 0.5 * objectives.pa(stats, **pulling)
+    assert torch.equal(found, expected)
+    assert not torch.equal(found, objectives.csft_pa(stats, position=POSITION, pa_weight=0.5))
+
+
 def test_delta_epoch_by_hand() -> None:
     """eq. 7: 0.1 at the start, 0.3 at the end, 0.14 a fifth of the way."""
     assert [objectives.pa_weight_at(epoch, 25) for epoch in (0, 5, 25)] == pytest.approx([0.1, 0.14, 0.3])

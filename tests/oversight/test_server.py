@@ -1,17 +1,22 @@
 """The server with the real `openai` client and curl: answers, refusals, and every way in which it must fail closed."""
 
+import asyncio
 import json
 import signal
 import socket
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import httpx
 import openai
 import pytest
 
+from holdfast.judging import RefusalPhrases
+from holdfast.judging.judge import Request
+from holdfast.oversight.server.guarded import GuardedJudge
+from holdfast.records import Verdict
 from oversight.processes import running, server
 
 KEYS = ["a-key-for-tests", "another-test-key"]
@@ -143,6 +148,15 @@ def test_a_failing_judge_lets_nothing_through(address: str, fault: str) -> None:
     response = post(address, f"judge:{fault}")
     assert (response.status_code, response.json()["error"]["code"]) == (503, "judge_unavailable")
     assert "[ok]" not in response.text
+
+
+def test_a_judge_that_miscounts_has_judged_nothing() -> None:
+    class Miscounting(RefusalPhrases):
+        def many(self, pairs: Sequence[tuple[Request, str]]) -> list[Verdict]:
+            return [Verdict(True, 1.0, "fine", self.name)] * (len(pairs) - 1)
+
+    found = asyncio.run(GuardedJudge(Miscounting(), seconds=5)("who", ["a", "b", "c"]))
+    assert [verdict.safe for verdict in found] == [None] * 3
 
 
 @pytest.mark.parametrize(

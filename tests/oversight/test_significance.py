@@ -52,6 +52,7 @@ def test_permutation_by_hand() -> None:
     """Four differences of 1: of 16 sign patterns 2 are as extreme, p = 1/8."""
     assert permutation([1, 1, 1, 1], [0, 0, 0, 0], num=20_000) == pytest.approx(0.125, abs=0.01)
     assert permutation([0.5, 0.5], [0.5, 0.5], num=100) == 1.0
+    assert permutation([1] * 40, [0] * 40, num=100) == pytest.approx(1 / 101)  # never 0: it was observed once
 
 
 def test_permutation_keeps_its_level() -> None:

@@ -102,6 +102,7 @@ def test_limit_reads_the_first_rows_good_or_bad_and_says_so(put):
     assert data.num_skipped == 1
     assert data.sentence.endswith("; later rows not read")
     assert "later rows" not in read_traces(put(GOOD * 3), limit=3).sentence
+    assert read_traces(put(b"not JSON\n" + GOOD * 3), limit=2, skip_bad=1).lines == (2,)
 
 
 def test_the_fingerprint_is_of_the_content_not_of_the_file(put):

@@ -38,6 +38,7 @@ def test_the_model_itself_answers_and_files_are_left_alone(tmp_path: Path) -> No
 
 def test_another_anchor_answers_in_its_place(tmp_path: Path) -> None:
     model, anchor = small_model(tmp_path / "model"), small_model(tmp_path / "anchor", seed=3)
+    answer_prompts(config(tmp_path, model), load(model), tmp_path / "run", print)  # what the model said is not used
     settings = config(tmp_path, model, anchor={"model": anchor})
     rows = read_traces(answer_prompts(settings, load(model), tmp_path / "run", print)[0].data).traces
     loaded = load(anchor)

@@ -1,17 +1,21 @@
 """Three ways to have an anchor give the same run; a cache that does not fit is refused by name."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from holdfast.config import InputError
-from holdfast.training.anchor_cache import CachedAnchor
+from holdfast.records import Role
+from holdfast.tokens import TokenRow, stack_context
+from holdfast.training.anchor_cache import CachedAnchor, cache_key
 from holdfast.training.anchors import _AdapterSwitch
+from holdfast.training.collate import StreamRow
 from training.runs import config, losses, run
 
 LORA = {"r": 4, "alpha": 8}
@@ -34,10 +38,12 @@ def test_second_model_and_cache_give_the_same_run(tmp_path: Path, untied_model: 
     assert live[-1] < live[0]
 
 
-def test_adapters_off_is_the_second_model_exactly(tmp_path: Path, small_model: Path) -> None:
-    off = losses(config(tmp_path / "off", small_model, lora=LORA, anchor={"via": "adapter_off"}))
-    live = losses(config(tmp_path / "live", small_model, lora=LORA, anchor={"via": "model"}))
-    cached = losses(config(tmp_path / "cached", small_model, lora=LORA, anchor={"cache": str(tmp_path / "cache")}))
+@pytest.mark.parametrize("new_tokens", [[], ["<UNDO>"]], ids=["lora", "and a trained row of the head"])
+def test_adapters_off_is_the_second_model_exactly(tmp_path: Path, small_model: Path, new_tokens: list[str]) -> None:
+    how = {"lora": LORA, "model": {"new_tokens": new_tokens}}
+    off = losses(config(tmp_path / "off", small_model, anchor={"via": "adapter_off"}, **how))
+    live = losses(config(tmp_path / "live", small_model, anchor={"via": "model"}, **how))
+    cached = losses(config(tmp_path / "cached", small_model, anchor={"cache": str(tmp_path / "cache")}, **how))
     assert off == live  # the same batches, the same products
     assert cached == pytest.approx(live, rel=1e-5)
 
@@ -45,7 +51,7 @@ def test_adapters_off_is_the_second_model_exactly(tmp_path: Path, small_model: P
 @pytest.mark.parametrize("rows", [None, [1, 2]], ids=["lora", "and trained rows"])
 def test_the_switch_turns_off_what_pefts_own_does(small_model: Path, rows: list[int] | None) -> None:
     how = LoraConfig(r=4, target_modules="all-linear", lora_dropout=0.5, trainable_token_indices=rows)
-    policy = get_peft_model(AutoModelForCausalLM.from_pretrained(small_model), how)
+    policy = get_peft_model(AutoModelForCausalLM.from_pretrained(small_model, attention_dropout=0.5), how)
     for parameter in policy.parameters():
         if parameter.requires_grad:
             torch.nn.init.normal_(parameter, std=0.1)
@@ -108,6 +114,16 @@ def test_a_stale_cache_is_refused_by_name(
 ) -> None:
     with pytest.raises(InputError, match=f"{cache}: this anchor cache was made from other rows"):
         run(config(tmp_path / "second", small_model, anchor={"cache": str(cache)}, **changes))
+
+
+def test_the_key_of_a_cache_knows_the_roles_and_the_context_of_its_rows(small_model: Path) -> None:
+    """The same ids in hard context: another mask, so other hidden states; with other roles, other targets."""
+    model, tokenizer = AutoModelForCausalLM.from_pretrained(small_model), AutoTokenizer.from_pretrained(small_model)
+    roles = [Role.PROMPT, Role.ERROR, Role.UNDO, Role.CORRECTION]
+    soft = TokenRow([1, 5, 6, 7], roles, [0, 1, 2, 3])
+    hard = replace(soft, positions=stack_context(roles).positions, context="hard")
+    rows = (soft, hard, replace(soft, roles=[Role.PROMPT, Role.PROMPT, Role.RESPONSE, Role.RESPONSE]))
+    assert len({cache_key([StreamRow(row, 0, 0, 0)], tokenizer, model, 64) for row in rows}) == 3
 
 
 def test_a_cache_of_other_weights_is_refused(

@@ -71,6 +71,15 @@ def test_a_batch_of_uneven_prompts_samples_as_each_alone_and_knows_its_log_proba
         assert torch.allclose(torch.tensor(rollout.logps), expected, atol=1e-5)
 
 
+def test_log_probabilities_are_of_the_temperature_that_was_drawn_at(folder):
+    model = LlamaForCausalLM.from_pretrained(folder).eval()
+    (prompt,) = ids_of(asked(1))
+    (rollout,) = sample(model, [prompt], **options(temperature=0.5, seed=2))
+    logits = model(torch.tensor([prompt + rollout.ids])).logits[0, len(prompt) - 1 : -1]
+    expected = (logits / 0.5).log_softmax(-1).gather(1, torch.tensor(rollout.ids)[:, None]).squeeze(1)
+    assert torch.allclose(torch.tensor(rollout.logps), expected, atol=1e-5)
+
+
 def test_sampling_is_repeatable(folder):
     model = LlamaForCausalLM.from_pretrained(folder).eval()
     prompts = ids_of(asked(5))

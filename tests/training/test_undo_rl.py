@@ -89,8 +89,9 @@ def test_the_reward_is_for_what_is_left_less_the_cost() -> None:
     score = UndoRl(cost=0.25).reward_function(right, loaded.tokenizer)
     end = loaded.tokenizer.eos_token_id
     answers = [[sun, lamp, undo, river, end], [sun, river, end], [sun, river], [sun, undo, end]]
-    assert score(completion_ids=answers, answer=["sun river"] * 4) == [0.75, 1.0, 0.0, -0.25]
-    assert seen == ["sun river", "sun river", "sun river", ""]
+    answers.append([lamp, lamp, undo, undo, sun, river, end])
+    assert score(completion_ids=answers, answer=["sun river"] * 5) == [0.75, 1.0, 0.0, -0.25, 0.5]
+    assert seen == ["sun river", "sun river", "sun river", "", "sun river"]
 
 
 def test_hard_inputs_are_those_of_supervised_training() -> None:

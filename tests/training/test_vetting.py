@@ -13,6 +13,7 @@ from holdfast.config import InputError, TrainConfig
 from holdfast.config.training import StreamSettings, rows_per_step
 from holdfast.generation import generate
 from holdfast.judging import RefusalPhrases
+from holdfast.judging.judge import Request, request_text
 from holdfast.models import LoadedModel, load
 from holdfast.records import Trace, answer, context, read_traces, write_traces
 from holdfast.training.anchor_answers import answer_prompts, forget_answers
@@ -69,6 +70,20 @@ def test_a_conversation_is_learned_held_and_left_out(aligned: LoadedModel, monke
     assert [turn.visible for turn in held.turns[:-1]] == [turn.visible for turn in whole.turns[: len(held.turns) - 1]]
     assert [turn.is_target for turn in held.turns] == [False, False, False, True]
     assert held.turns[-1].visible == says[1].text.strip()
+
+
+def test_of_several_refusals_the_first_is_held(aligned: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = [row for row in TASK if row.turns[0].speaker == "user"]
+    whole = Trace((*plain[0].turns, *plain[1].turns, *plain[2].turns))
+
+    class AllButTheFirst(RefusalPhrases):
+        def refuses(self, prompt: Request, response: str) -> bool:
+            return request_text(prompt) != request_text(plain[0])
+
+    monkeypatch.setattr("holdfast.training.vetting.find_judge", lambda _: AllButTheFirst())
+    found = vetted([whole], aligned, JUDGE)
+    assert found.learned == [Trace(plain[0].turns)]
+    assert [len(held.turns) for held in found.held] == [4]
 
 
 def test_a_stream_is_vetted_once_and_the_rows_are_forgotten(tmp_path: Path, aligned: LoadedModel) -> None:

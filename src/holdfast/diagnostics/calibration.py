@@ -133,7 +133,7 @@ def _held_out(
     folds: int,
     seed: int,
 ) -> Estimate:
-    """Every problem's accuracy as predicted from the other folds, averaged over problems: to compare with ``observed``.
+    """Every response's accuracy as predicted from the other folds, on average: to compare with ``observed``.
 
     Its interval is that of the prediction from all problems: the folds' estimates are the same figures on fewer of them.
     """

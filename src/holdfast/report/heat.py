@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from holdfast.records import Rate
+from holdfast.records import MEASURES, Measure, Rate
 from holdfast.report.plane import told_rate
-from holdfast.report.pooling import MEASURES, Matrix, Measure, Pooled
+from holdfast.report.pooling import Matrix, Pooled
 from holdfast.report.svg import percent
 
 LEVELS = 8  # the hottest; page.css has a colour for each from 0

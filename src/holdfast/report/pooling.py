@@ -8,12 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
-from holdfast.records import Cell, Rate
+from holdfast.records import Cell, Measure, Rate
 
-Measure = Literal["asr", "over_refusal", "utility"]
-MEASURES: tuple[Measure, ...] = ("asr", "over_refusal", "utility")
 Z = 1.959963984540054  # the two-sided 95 % quantile of the normal
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.config import InputError
-from holdfast.records import Cell, Rate
-from holdfast.report.pooling import MEASURES, wilson
+from holdfast.records import MEASURES, Cell, Rate
+from holdfast.report.pooling import wilson
 from holdfast.report.text import named, shown
 
 INPUTS = (

@@ -163,7 +163,7 @@ class CachedAnchor:
         return {name: values[start:stop] for name, values in self._shards[shard].items()}
 
     def _moved(self, rows: Sequence[Tensor]) -> Tensor:
-        """To a GPU by way of pinned memory: the host does not wait for the copy, and the policy's pass begins."""
+        """To a GPU by way of pinned memory: the host does not wait for the copy."""
         if self.device.type != "cuda":
             return torch.cat(list(rows)).to(self.device)
         size = (sum(map(len, rows)), *rows[0].shape[1:])

@@ -2,7 +2,7 @@
 
 from holdfast.judging.sandbox.limits import Limits
 from holdfast.judging.sandbox.pool import Sandboxes, shared_sandboxes
-from holdfast.judging.sandbox.tiers import CONFINED, Tier, find_tier, missing
+from holdfast.judging.sandbox.tiers import CONFINED, Tier, missing
 from holdfast.judging.sandbox.warm import Candidate, EndedError, NoIsolationError, Report, StoppedError, WarmSandbox
 
 __all__ = [
@@ -16,7 +16,6 @@ __all__ = [
     "StoppedError",
     "Tier",
     "WarmSandbox",
-    "find_tier",
     "missing",
     "shared_sandboxes",
 ]

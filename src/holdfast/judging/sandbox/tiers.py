@@ -9,8 +9,6 @@ import sysconfig
 from enum import StrEnum
 from pathlib import Path
 
-from holdfast.config import InputError, did_you_mean
-
 INSIDE = Path(__file__).parent / "inside"
 LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache")
 START = (
@@ -27,13 +25,6 @@ class Tier(StrEnum):
 
 
 CONFINED = (Tier.BUBBLEWRAP, Tier.LANDLOCK)
-
-
-def find_tier(name: str) -> Tier:
-    """By name, for the command line."""
-    if name not in list(Tier):
-        raise InputError(f"unknown tier '{name}': {', '.join(Tier)}{did_you_mean(name, Tier)}")
-    return Tier(name)
 
 
 def interpreter() -> str:
