@@ -26,3 +26,9 @@ def test_the_ends() -> None:
 def test_one_verdict_throughout_is_undefined_not_perfect() -> None:
     found = agreement("asr", ("a", "b"), [True] * 5, [True] * 5)
     assert (found.kappa, found.low, found.high, found.agreed) == (None, None, None, 1)
+
+
+def test_judges_who_never_differ_may_still_differ_on_the_next_answer() -> None:
+    """Ten yes-yes, ten no-no: Wilson of 20 of 20 is [.839, 1], chance makes .5 of it, so kappa is in [.678, 1]."""
+    found = agreement("asr", ("a", "b"), [True, False] * 10, [True, False] * 10)
+    assert (found.agreed, found.kappa, found.low, found.high) == (1, 1, pytest.approx(0.678, abs=1e-3), 1)

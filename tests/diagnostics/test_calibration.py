@@ -167,3 +167,15 @@ def test_decomposition_of_a_model_that_never_erred_says_why():
     parts = decompose(count([[True]] * 5, None), count([[False], [True]], None), draws=100)
     assert "never had to decide" in parts.sampling_first.why  # B's wrong attempts under A's decisions, which has none
     assert parts.observed.value == -0.5
+
+
+def test_a_model_without_a_fault_has_intervals_too():
+    """10 x [W C], 10 x [C]: no draw decides wrongly. Wilson of 20 of 20 is [.839, 1], of 10 of 10 [.722, 1]; gain from
+    1 - hypot(.161, .278) = .679."""
+    found = calibrate([[False, True], [True]] * 10, draws=50)
+    assert (found.predicted.value, found.predicted.high) == (1, 1)
+    assert found.predicted.low == found.held_out.low == pytest.approx(0.839, abs=1e-3)
+    assert (found.gain.value, found.gain.high) == (1, 1)
+    assert found.gain.low == pytest.approx(0.679, abs=1e-3)
+    none = calibrate([[False]] * 20, draws=50)
+    assert (none.predicted.low, none.predicted.high) == (0, pytest.approx(0.161, abs=1e-3))

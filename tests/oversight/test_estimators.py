@@ -119,3 +119,28 @@ def test_the_curve_shows_over_optimisation_and_keeps_its_identities() -> None:
         assert point.joint.low <= point.joint.value <= point.joint.high
         assert point.kl <= point.kl_bound + 1e-9
         assert point.kl_reverse == math.inf
+
+
+def test_none_or_all_of_the_prompts_still_has_an_interval() -> None:
+    """Nobody of 20 abstains, everybody is right: exact, 0 of 20 may be 16.8 % (1 - .025^(1/20)); and the same from above."""
+    (point,) = curve([Pool((0.5, 0.7), (True, True), (1.0, 1.0))] * 20, [2], num_bootstrap=50)
+    most = 1 - 0.025 ** (1 / 20)
+    assert (point.abstention.low, point.abstention.high) == (0, pytest.approx(most))
+    for share in (point.gold, point.pass_at_n):
+        assert share is not None
+        assert (share.low, share.high) == (pytest.approx(1 - most), 1)
+
+
+def test_a_share_next_to_nothing_is_no_surer_than_none() -> None:
+    """One prompt of 20 abstains once in 45 times: draws of these prompts would say at most 1 in 300."""
+    clean, odd = Pool((0.5,) * 10, (True,) * 10), Pool((0.5,) * 10, (False, False, *[True] * 8))
+    (point,) = curve([clean] * 19 + [odd], [2], num_bootstrap=50)
+    assert point.abstention.value == pytest.approx(1 / 45 / 20)
+    assert point.abstention.low <= point.abstention.value < 0.15 < point.abstention.high < 0.2
+    assert point.gold is None
+
+
+def test_scores_that_are_no_shares_keep_their_bootstrap_interval() -> None:
+    (point,) = curve([Pool((0.5,), (True,), (0.0,)), Pool((0.5,), (True,), (7.0,))] * 10, [1], num_bootstrap=200)
+    assert point.gold is not None
+    assert 1 < point.gold.low < point.gold.value == 3.5 < point.gold.high < 6

@@ -1,6 +1,7 @@
 """Three ways to have an anchor give the same run; a cache that does not fit is refused by name."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import torch
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from conftest import save_small_model
 from holdfast.config import InputError
 from holdfast.records import Role
 from holdfast.tokens import TokenRow, stack_context
@@ -73,6 +75,27 @@ def test_another_model_as_anchor_changes_the_run(tmp_path: Path, small_model: Pa
     own = losses(config(tmp_path / "own", small_model))
     other = losses(config(tmp_path / "other", small_model, anchor={"model": str(untied_model)}))
     assert other[0] != pytest.approx(own[0], rel=1e-3)
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_an_anchor_of_another_vocabulary_is_refused(cached: bool, tmp_path: Path, small_model: Path) -> None:
+    """csft reads one logit of the anchor's: with two words exchanged it would train on, against the wrong ones."""
+    other = shutil.copytree(small_model, tmp_path / "other")
+    written = json.loads((other / "tokenizer.json").read_text())
+    words = written["model"]["vocab"]
+    words["take"], words["and"] = words["and"], words["take"]
+    (other / "tokenizer.json").write_text(json.dumps(written))
+    anchor = {"model": str(other), **({"cache": str(tmp_path / "cache")} if cached else {})}
+    streams = [{"data": "world:safety/train/recipe", "objective": "csft", "limit": 32}]
+    with pytest.raises(InputError, match=r"another vocabulary: token \d+ is '(take|and)' there and '(take|and)' in"):
+        run(config(tmp_path / "run", small_model, anchor=anchor, streams=streams))
+
+
+def test_an_anchor_with_more_logits_is_refused(tmp_path: Path, small_model: Path) -> None:
+    """Some families pad the vocabularies of their larger models further."""
+    wide = save_small_model(tmp_path / "wide", vocab_size=400)
+    with pytest.raises(InputError, match=r"has 400 logits and .*: they are compared one by one"):
+        run(config(tmp_path / "run", small_model, anchor={"model": str(wide)}))
 
 
 def test_csft_needs_no_hidden_states_in_its_cache(tmp_path: Path, small_model: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -121,3 +122,21 @@ def test_ctrl_c_saves_and_exits_130_and_the_same_command_goes_on(tmp_path: Path,
     assert steps(tmp_path / "run") == steps(tmp_path / "whole")
     resumed, uninterrupted = weights(tmp_path / "run" / "model"), weights(tmp_path / "whole" / "model")
     assert all(torch.equal(resumed[name], tensor) for name, tensor in uninterrupted.items())
+
+
+def test_a_checkpoint_between_two_rows_of_the_log_keeps_what_the_next_row_adds_up(
+    tmp_path: Path, small_model: Path
+) -> None:
+    """Rows at steps 4 and 8, and the run goes on from step 6: the row of step 8 still covers steps 5 to 8."""
+    settings = config(
+        tmp_path / "run", small_model, training={"max_steps": 8, "log_every": 4, "save_every": 3, "keep": 9}
+    )
+    run(settings)
+    whole = steps(tmp_path / "run")
+    assert [row["step"] for row in whole] == [4, 8]
+    shutil.rmtree(tmp_path / "run" / "model")
+    shutil.rmtree(tmp_path / "run" / "checkpoints" / "step-000008")
+    said: list[str] = []
+    run(settings, said)
+    assert any("resuming" in line and "step-000006" in line for line in said)
+    assert steps(tmp_path / "run") == whole

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.audits.bootstrap import NUM_RESAMPLES
+from holdfast.audits.intervals import rate_of
 from holdfast.records import Agreement
 
 
@@ -17,9 +18,16 @@ def cohen_kappa(first: Sequence[Hashable], second: Sequence[Hashable]) -> float 
 
 
 def agreement(suite: str, judges: tuple[str, str], first: Sequence[Hashable], second: Sequence[Hashable]) -> Agreement:
-    """Kappa with its bootstrap interval. The counts of label pairs are all there is to resample."""
+    """Kappa with its bootstrap interval. The counts of label pairs are all there is to resample.
+
+    Where the two never differ, no draw does: there Wilson's interval of the agreement is put into kappa.
+    """
     table = _table(first, second)
     trials, kappa = len(first), _kappa(table)
+    if kappa == 1:
+        expected = _expected(table)
+        least = (rate_of(trials, trials).low - expected) / (1 - expected)
+        return Agreement(suite, judges, 1.0, 1.0, least, 1.0, trials)
     rng = np.random.default_rng(0)
     draws = rng.multinomial(trials, (table / trials).ravel(), size=NUM_RESAMPLES).reshape(-1, *table.shape)
     drawn = [each for each in map(_kappa, draws) if each is not None]
@@ -38,6 +46,10 @@ def _table(first: Sequence[Hashable], second: Sequence[Hashable]) -> NDArray[np.
 
 
 def _kappa(table: NDArray[np.float64]) -> float | None:
-    total = table.sum()
-    expected = float(table.sum(0) @ table.sum(1)) / total**2
-    return None if expected == 1 else float((np.trace(table) / total - expected) / (1 - expected))
+    expected = _expected(table)
+    return None if expected == 1 else float((np.trace(table) / table.sum() - expected) / (1 - expected))
+
+
+def _expected(table: NDArray[np.float64]) -> float:
+    """Agreement by chance, from how often each gave each label."""
+    return float(table.sum(0) @ table.sum(1)) / float(table.sum()) ** 2

@@ -14,7 +14,7 @@ COLUMNS = ("n", "reward", "gold", "pass@n", "abstains", "E[R*S]", "KL(overseen||
 
 
 def curve_table(points: Sequence[Point], num_prompts: int) -> Table:
-    """95 % bootstrap intervals over prompts; KL in nats."""
+    """95 % intervals over prompts; KL in nats."""
     title = f"best-of-n with the safety bar, mean over {num_prompts} prompts (95 % interval over prompts)"
     table = Table(*COLUMNS, box=None, header_style="bold", title=title)
     for point in points:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -86,16 +86,17 @@ def calibrate(
     ended = rate("final_right", "stopped", "every response was cut off")
     pooled = float(predicted(bootstrap.whole, pooled=True))
     per_response = partial(ratio, hits="attempts", trials="responses")
+    p_dc, p_dw = rate("final_right", "decided_right", NO_RIGHT), rate("resampled_wrong", "decided_wrong", NO_WRONG)
     return Calibration(
         p_s=rate("first_right", "answered", NO_ATTEMPT),
         p_s_pooled=rate("attempts_right", "attempts", NO_ATTEMPT),
-        p_dC=rate("final_right", "decided_right", NO_RIGHT),
-        p_dW=rate("resampled_wrong", "decided_wrong", NO_WRONG),
-        predicted=_figure(predict, bootstrap),
+        p_dC=p_dc,
+        p_dW=p_dw,
+        predicted=_predicted(predict, bootstrap),
         held_out=_held_out(counts, problems, predict, bootstrap, folds=folds, seed=seed),
         observed=rate("final_right", "responses"),
         observed_stopped=ended,
-        gain=_figure(lambda sums: sum(decision_rates(sums)) - 1, bootstrap),
+        gain=_gain(p_dc, p_dw, bootstrap),
         echo=rate("echoes", "compared", no_echo),
         wrong_to_right=rate("wrong_to_right", "first_wrong", "no first attempt was wrong"),
         right_to_wrong=rate("right_to_wrong", "first_right", "no first attempt was right"),
@@ -112,6 +113,26 @@ def _figure(statistic: Callable[[Floats], Any], bootstrap: Bootstrap) -> Estimat
         return Estimate(None, why=why_unknown(bootstrap.whole))
     interval = bootstrap.interval(statistic)
     return Estimate(value, *(interval or (None, None)))
+
+
+def _predicted(predict: Callable[[Floats], Floats], bootstrap: Bootstrap) -> Estimate:
+    """None right, or all: the interval is that of the share observed."""
+    found = _figure(predict, bootstrap)
+    if found.value is None or 0 < found.value < 1:
+        return found
+    trials = bootstrap.whole[COLUMN["responses"]]
+    same = share(found.value * trials, trials, None, "")
+    return replace(found, low=same.low, high=same.high)
+
+
+def _gain(p_dc: Estimate, p_dw: Estimate, bootstrap: Bootstrap) -> Estimate:
+    """p_dC + p_dW - 1. Where no draw differs, both are 0 or 1, and their own intervals make its (Newcombe, 1998)."""
+    found = _figure(lambda sums: sum(decision_rates(sums)) - 1, bootstrap)
+    if found.low is None or found.high is None or found.low < found.high:
+        return found
+    low, value, high = np.array([[rate.low, rate.value, rate.high] for rate in (p_dc, p_dw)], float).T
+    below, above = float(np.hypot(*(value - low))), float(np.hypot(*(high - value)))
+    return replace(found, low=found.low - below, high=found.high + above)
 
 
 def why_unknown(sums: Floats) -> str:
@@ -148,4 +169,4 @@ def _held_out(
         worst = int(np.flatnonzero(~np.isfinite(values))[0])
         return Estimate(None, why=f"with a fold of the problems held out: {why_unknown(counts[fold != worst].sum(0))}")
     sizes = np.bincount(fold, minlength=folds)
-    return Estimate(float(values @ sizes / sizes.sum()), *(bootstrap.interval(predict) or (None, None)))
+    return replace(_predicted(predict, bootstrap), value=float(values @ sizes / sizes.sum()))

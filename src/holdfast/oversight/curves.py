@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from scipy.stats import beta
 
 from holdfast.config import InputError
 from holdfast.oversight.estimators import Pool, abstention, expected, pass_at_k
@@ -18,7 +19,7 @@ RIGHT = 0.5  # a gold score from here on counts as right
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over prompts with its 95 % bootstrap interval."""
+    """A mean over prompts with its 95 % interval."""
 
     value: float
     low: float
@@ -61,15 +62,17 @@ def _point(pools: Sequence[Pool], n: int, picks: np.ndarray) -> Point:
     golds = [pool.gold for pool in pools if pool.gold is not None]
     gold = passed = None
     if len(golds) == len(pools):
-        gold = mean_estimate([expected(p, g, n) for p, g in zip(pools, golds, strict=True)], picks)
-        passed = mean_estimate([pass_at_k(len(g), sum(x >= RIGHT for x in g), n) for g in golds], picks)
+        shares = all(0 <= score <= 1 for g in golds for score in g)
+        estimate = share_estimate if shares else mean_estimate
+        gold = estimate([expected(p, g, n) for p, g in zip(pools, golds, strict=True)], picks)
+        passed = share_estimate([pass_at_k(len(g), sum(x >= RIGHT for x in g), n) for g in golds], picks)
     moved = [divergence(pool.rewards, pool.safe, n) for pool in pools]
     returning = [each for each in moved if not math.isnan(each.from_base)]
     return Point(
         n=n,
         reward=_ratio(joint, 1 - nothing, picks),
         joint=mean_estimate(joint, picks),
-        abstention=mean_estimate(nothing, picks),
+        abstention=share_estimate(nothing, picks),
         gold=gold,
         pass_at_n=passed,
         kl=_mean([each.from_base for each in returning]),
@@ -83,6 +86,22 @@ def mean_estimate(values: Sequence[float] | np.ndarray, picks: np.ndarray) -> Es
     array = np.asarray(values, dtype=float)
     low, high = np.quantile(array[picks].mean(1), [0.025, 0.975])
     return Estimate(float(array.mean()), float(low), float(high))
+
+
+def share_estimate(values: Sequence[float] | np.ndarray, picks: np.ndarray) -> Estimate:
+    """A mean of shares in [0, 1].
+
+    Where they add up to less than one prompt, or lack less than one of all, the draws hardly differ, and the interval would
+    have no width: there it is the exact binomial one (Clopper-Pearson), too wide rather than too narrow, since no shares
+    vary more than zeros and ones.
+    """
+    found, num = mean_estimate(values, picks), len(values)
+    hits = min(max(found.value, 0.0), 1.0) * num
+    if 1 <= hits <= num - 1:
+        return found
+    low = float(beta.ppf(0.025, hits, num - hits + 1)) if hits > 0 else 0.0
+    high = float(beta.ppf(0.975, hits + 1, num - hits)) if hits < num else 1.0
+    return Estimate(found.value, low, high)
 
 
 def _ratio(numerator: np.ndarray, denominator: np.ndarray, picks: np.ndarray) -> Estimate:

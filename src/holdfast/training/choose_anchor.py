@@ -44,23 +44,42 @@ def choose_anchor(
         return AdapterOffAnchor()
     if via == "model":
         say(f"anchor: a second model, {settings.model or config.model.name}")
-        return ModelAnchor(_second_model(config).model)
+        return ModelAnchor(_second_model(config, loaded, rows).model)
     if settings.cache is None:
         raise InputError("anchor.cache: name a folder for the anchor cache")
     anchored = [row for row in rows if collator.needs_anchor[row.stream]]
     need_kl = any(stream.loss.needs_kl for stream in streams)
-    return _cached(config, loaded if own else None, anchored, collator, need_kl, say, progress)
+    anchor = loaded if own else _second_model(config, loaded, rows)
+    return _cached(config, anchor, anchored, collator, need_kl, say, progress)
 
 
-def _second_model(config: TrainConfig) -> LoadedModel:
+def _second_model(config: TrainConfig, policy: LoadedModel, rows: Sequence[StreamRow]) -> LoadedModel:
     anchor, _ = load_model(config, config.anchor.model or config.model.name)
     anchor.model.eval().requires_grad_(False)
+    _refuse_other_vocabulary(anchor, policy, rows)
     return anchor
+
+
+def _refuse_other_vocabulary(anchor: LoadedModel, policy: LoadedModel, rows: Sequence[StreamRow]) -> None:
+    """The anchor reads the policy's ids: as other words they would give figures, and all of them wrong."""
+    used = sorted({token for row in rows for token in row.row.ids})
+    theirs, ours = (loaded.tokenizer.convert_ids_to_tokens(used) for loaded in (anchor, policy))
+    for token, there, here in zip(used, theirs, ours, strict=True):
+        if there != here:
+            raise InputError(
+                f"anchor.model: {anchor.name} has another vocabulary: token {token} is {there!r} there and {here!r} in"
+                f" {policy.name}; an anchor must read the same tokens"
+            )
+    sizes = [loaded.model.get_output_embeddings().weight.shape[0] for loaded in (anchor, policy)]
+    if sizes[0] != sizes[1]:
+        raise InputError(
+            f"anchor.model: {anchor.name} has {sizes[0]} logits and {policy.name} {sizes[1]}: they are compared one by one"
+        )
 
 
 def _cached(
     config: TrainConfig,
-    own: LoadedModel | None,
+    anchor: LoadedModel,
     rows: Sequence[StreamRow],
     collator: Collator,
     need_kl: bool,
@@ -70,7 +89,6 @@ def _cached(
     """Open the cache; make it first where there is none. The untrained policy is its own anchor: no second copy."""
     assert config.anchor.cache is not None
     folder = Path(config.anchor.cache)
-    anchor = own or _second_model(config)
     anchor.model.eval()
     key = cache_key(rows, anchor.tokenizer, anchor.model, config.training.max_length)
     with main_first() as alive:

@@ -31,6 +31,8 @@ class StepMonitor:
         self._reset()
 
     def _reset(self) -> None:
+        self.steps_before: int | None = None  # that were done when the first of these was begun
+        self.loss = torch.zeros((), dtype=torch.float64, device=self.device)
         widths = [len(FIGURES) + len(stream.gauges) for stream in self.streams]
         self.by_stream = [torch.zeros(width, dtype=torch.float64, device=self.device) for width in widths]
         self.by_role = torch.zeros(len(Role), len(FIGURES) + 1, dtype=torch.float64, device=self.device)
@@ -38,10 +40,12 @@ class StepMonitor:
         self.since = time.monotonic()
 
     @torch.no_grad()
-    def add(self, batch: Mapping[str, Any], result: FusedLoss, counts: Tensor) -> None:
-        """Take in one micro-batch."""
+    def add(self, batch: Mapping[str, Any], result: FusedLoss, counts: Tensor, *, steps_done: int) -> None:
+        """Take in one micro-batch of the step that follows ``steps_done`` others."""
+        self.steps_before = steps_done if self.steps_before is None else self.steps_before
         role, position = batch["targets"]["role"], batch["targets"]["position"]
         self.fed_tokens += batch["input_ids"].numel()
+        self.loss += result.loss
         weights = torch.tensor([stream.weight for stream in self.streams], device=counts.device) / counts.clamp(min=1)
         for (number, start, stop), stats in zip(batch["spans"], result.stats, strict=True):
             rows = slice(start, stop)
@@ -55,12 +59,14 @@ class StepMonitor:
 
     def row(self, step: int, plan: StepPlan, logs: Mapping[str, float], accelerator: Any) -> dict[str, float]:
         """Write one row of each log; return the figures flattened, for trackers and the progress bar."""
-        by_stream = [accelerator.reduce(sums, "sum").tolist() for sums in self.by_stream]
-        by_role = accelerator.reduce(self.by_role, "sum").tolist()
+        assert self.steps_before is not None
+        sums = self.sums(accelerator)
+        by_stream, by_role = [each.tolist() for each in sums["by_stream"]], sums["by_role"].tolist()
         row = {
             "step": step,
             "epoch": plan.epoch_at(step),
-            **{name: logs[name] for name in ("loss", "grad_norm", "learning_rate") if name in logs},
+            "loss": sums["loss"].item() / (step - self.steps_before),
+            **{name: logs[name] for name in ("grad_norm", "learning_rate") if name in logs},
             "nll": sum(sums[1] for sums in by_stream) / max(1, sum(sums[2] for sums in by_stream)),
             "streams": {s.name: _stream_means(by_stream[i], s) for i, s in enumerate(self.streams)},
             "roles": _role_means(by_role),
@@ -73,6 +79,23 @@ class StepMonitor:
             self.timing.append(timing)
         self._reset()
         return dict(_flat(row))
+
+    def sums(self, accelerator: Any) -> dict[str, Any]:
+        """Of all processes, since the last row: a checkpoint between two rows keeps them. Every process takes part."""
+        return {
+            "steps_before": self.steps_before,
+            "loss": accelerator.reduce(self.loss, "sum"),
+            "by_stream": [accelerator.reduce(each, "sum") for each in self.by_stream],
+            "by_role": accelerator.reduce(self.by_role, "sum"),
+        }
+
+    def go_on(self, sums: Mapping[str, Any], *, main: bool) -> None:
+        """From where a checkpoint was saved. One process has all of it, since a row adds up over processes."""
+        self.steps_before = sums["steps_before"]
+        if main:
+            self.loss, self.by_role, *self.by_stream = (
+                each.to(self.device) for each in (sums["loss"], sums["by_role"], *sums["by_stream"])
+            )
 
 
 def _stream_means(sums: Sequence[float], stream: StreamLoss) -> dict[str, float]:

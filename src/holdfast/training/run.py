@@ -85,6 +85,7 @@ def train(
     ]
     check_names(streams)
     _refuse_lost_masks(config, loaded, streams)
+    _check_positions(loaded, streams, say)
     data = describe_data(streams)
     run.check(config, data)
     trainer = _trainer(config, run, loaded, new_token_ids, streams, say, progress)
@@ -209,6 +210,19 @@ def _refuse_lost_masks(config: TrainConfig, loaded: LoadedModel, streams: Sequen
             f"training.context: hard on rows of {longest} tokens would lose this model's sliding window of {window};"
             f" set training.max_length: {window} or context: soft"
         )
+
+
+def _check_positions(loaded: LoadedModel, streams: Sequence[Stream], say: Say) -> None:
+    """Learned positions end in an index error, on a GPU in a crash; rotary ones go on, into what the model never saw."""
+    settings = loaded.model.config.get_text_config()
+    known = getattr(settings, "max_position_embeddings", None)
+    needed = max(1 + max(row.positions) for stream in streams for row in stream.rows)
+    if known is None or needed <= known:
+        return
+    text = f"rows of up to {needed} tokens, and this model has {known} positions"
+    if getattr(settings, "rope_parameters", None) is None:
+        raise InputError(f"{text}: set training.max_length: {known}")
+    say(f"{text}: what it makes of those beyond is untrained; training.max_length: {known} would cut there")
 
 
 def _takes_fused_path(config: TrainConfig, loaded: LoadedModel, say: Say) -> bool:

@@ -29,6 +29,7 @@ def save_state(trainer: StreamTrainer) -> None:
     optimizer, scheduler = trainer.optimizer, trainer.lr_scheduler
     assert optimizer is not None
     assert scheduler is not None
+    figures = trainer.monitor.sums(trainer.accelerator)
 
     def write(folder: Path) -> None:
         write_model(trainer, folder)
@@ -40,6 +41,7 @@ def save_state(trainer: StreamTrainer) -> None:
         save_rng(folder, rank=trainer.args.process_index)
         if main:
             save_tree(folder, "scheduler", scheduler.state_dict())
+            save_tree(folder, "figures", figures)
             scaler = trainer.accelerator.scaler
             if scaler is not None:
                 save_tree(folder, "scaler", scaler.state_dict())

@@ -20,6 +20,7 @@ from holdfast.training.plan import PlanSampler, StepPlan
 from holdfast.training.saved_state import load_rng
 from holdfast.training.saving import load_sharded, load_state, save_state
 from holdfast.training.sharding import SayWhatIsSharded, refuse_zero3, shard_anchor, shard_on_cpu_too
+from holdfast.training.tensor_tree import load_tree
 
 DescribeRows = Callable[[Sequence[int]], str]
 
@@ -103,7 +104,7 @@ class StreamTrainer(Trainer):
                 f" checkpoint is good. Rows of this batch: {self.describe_rows(inputs['rows'])}."
                 " Look at them, or lower training.lr"
             )
-        self.monitor.add(inputs, result, num_items_in_batch)
+        self.monitor.add(inputs, result, num_items_in_batch, steps_done=self.state.global_step)
         # DDP and FSDP average gradients over processes; ours are parts of one sum.
         loss: Tensor = result.loss * self.accelerator.num_processes
         return loss
@@ -141,6 +142,8 @@ class StreamTrainer(Trainer):
             super()._load_optimizer_and_scheduler(checkpoint)
         elif checkpoint is not None:
             load_state(self, Path(checkpoint))
+        if checkpoint is not None and (Path(checkpoint) / "figures.json").exists():
+            self.monitor.go_on(load_tree(Path(checkpoint), "figures"), main=self.accelerator.is_main_process)
 
     def _load_rng_state(self, checkpoint: str | None) -> None:
         if checkpoint is not None:

@@ -36,9 +36,9 @@ def write_page(folder: Path, target: Path, command: str) -> None:
 
 def _claims(found: dict[str, Any]) -> str:
     rows = "\n".join(f"| {' | '.join(row)} |" for row in _beside(found))
-    return f"""Intervals are 95 % bootstrap over prompts; every n comes from one pool per prompt by unbiased estimators (see
-docs/oversight.md); KL in nats, exact for the pools' own key distributions. Of a pool of m, best-of-m is a single draw: its
-interval says nothing of another pool.
+    return f"""Intervals are 95 % bootstrap over prompts; shares next to 0 or 1 have exact binomial ones. Every n comes from one
+pool per prompt by unbiased estimators (see docs/oversight.md); KL in nats, exact for the pools' own key distributions. Of a
+pool of m, best-of-m is a single draw: its interval says nothing of another pool.
 
 ## What [001] claims
 
