@@ -28,6 +28,7 @@ ROWS = "world:safety/tune/guide"
         ({"streams": [{"data": ROWS, "objective": "pa", "options": {"kl": "foo"}}]}, "kl: unknown 'foo'; known: grad"),
         ({"streams": [{"data": ROWS, "objective": "pa", "options": {"soften": -1}}]}, "expected a temperature above 0"),
         ({"training": {"scheduler": "linaer"}}, "field 'training.scheduler': unknown 'linaer'; did you mean 'linear'"),
+        ({"training": {"scheduler": "cosine_with_min_lr"}}, "'cosine_with_min_lr' wants settings of its own"),
         ({"training": {"optimizer": "foo"}}, "field 'training.optimizer': unknown 'foo'; known: "),
         ({"report_to": ["tensorbord"]}, "field 'report_to': unknown 'tensorbord'; did you mean 'tensorboard'"),
         ({"lora": {"targets": "nosuch"}}, "field 'lora': Target modules nosuch not found"),

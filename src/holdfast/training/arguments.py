@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 from accelerate import PartialState
-from transformers import TrainingArguments
+from transformers import TrainingArguments, get_scheduler
 from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK
 from transformers.trainer_utils import SchedulerType
 from transformers.training_args import OptimizerNames
@@ -68,6 +68,18 @@ def _check_names(config: TrainConfig) -> None:
         if name not in known:
             hint = did_you_mean(name, known) or f"; known: {', '.join(known)}"
             raise InputError(f"field '{field}': unknown '{name}'{hint}")
+    _check_schedule(config.training.scheduler)
+
+
+def _check_schedule(name: str) -> None:
+    """Some schedules want settings of their own, for which a config has no place: told before anything is written."""
+    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
+    try:
+        get_scheduler(name, optimizer, num_warmup_steps=1, num_training_steps=9)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"field 'training.scheduler': '{name}' wants settings of its own ({error}); use linear, cosine or constant"
+        ) from None
 
 
 def micro_batch_size(settings: TrainingSettings, processes: int) -> int:
