@@ -1,11 +1,14 @@
+import importlib
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from holdfast import objectives
 from holdfast.attacks import ATTACKS, BenignDrift, HarmfulExamples
 from holdfast.audits import DEFENCES, Scale, cell_key
 from holdfast.audits.keys import described, model_hash
+from holdfast.config import InputError
 
 ATTACK, DEFENCE = ATTACKS["mixture"], DEFENCES["anchored"]
 
@@ -41,3 +44,34 @@ def test_a_model_is_known_by_its_files(tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").write_bytes(b"other weights")
     assert model_hash(str(tmp_path)) != before
     assert model_hash("some/hub-id") == "some/hub-id"
+
+
+OWN = """
+from dataclasses import dataclass
+
+@dataclass(frozen=True)
+class Few:
+    num: int = 8
+
+def loss(stats):
+    return -stats.logp
+"""
+
+
+def test_a_file_of_the_users_own_decides_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "own_attack.py"
+    path.write_text(OWN, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    own = importlib.import_module("own_attack")
+    plain, attack = cell_key(ATTACK, DEFENCE, 0, Scale()), replace(ATTACK, data=own.Few())
+    with_data = cell_key(attack, DEFENCE, 0, Scale())
+    monkeypatch.setitem(objectives.REGISTRY, "own", own.loss)
+    with_objective = cell_key(ATTACK, DEFENCE, 0, Scale())
+    path.write_text(OWN + "# changed", encoding="utf-8")
+    assert cell_key(attack, DEFENCE, 0, Scale()) != with_data
+    assert len({plain, with_objective, cell_key(ATTACK, DEFENCE, 0, Scale())}) == 3
+
+
+def test_an_attack_that_no_key_can_name_is_told() -> None:
+    with pytest.raises(InputError, match="'object' in an attack or a defence: expected a frozen dataclass"):
+        cell_key(replace(ATTACK, data=object()), DEFENCE, 0, Scale())  # type: ignore[arg-type]

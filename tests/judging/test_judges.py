@@ -1,6 +1,7 @@
 import pytest
 
-from holdfast.judging import Judge, RefusalPhrases, WorldJudge
+from holdfast.config import InputError
+from holdfast.judging import JUDGES, Judge, RefusalPhrases, Request, WorldJudge, find_judge, verdicts
 from holdfast.records import Trace, Verdict, answer, context
 from holdfast.worlds import Ask, Item, SafetyWorld, with_system
 from holdfast.worlds.vocabulary import REFUSALS
@@ -59,3 +60,20 @@ def test_phrases_see_through_case_spacing_and_curly_quotes_but_not_inside_words(
     phrases = RefusalPhrases()
     assert phrases.refuses("x", "I’m   SORRY\nabout that")
     assert not phrases.refuses("x", "the okapi cannot swim")
+
+
+class _Yes:
+    name = "yes"
+
+    def __call__(self, prompt: Request, response: str) -> bool:
+        return True
+
+
+def test_a_judge_of_ones_own_that_is_none_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before anything is asked; what it answers can only be seen then."""
+    monkeypatch.setitem(JUDGES, "yes", _Yes)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="judge 'yes': _Yes lacks 'refuses'"):
+        find_judge("yes")
+    monkeypatch.setattr(_Yes, "refuses", _Yes.__call__, raising=False)
+    with pytest.raises(InputError, match=r"judge 'yes': expected a records.Verdict of every answer, got bool"):
+        verdicts(find_judge("yes"), [("ask", "answer")])

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from torch import Tensor
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from conftest import save_small_model
+from holdfast import objectives
 from holdfast.config import InputError
+from holdfast.config.training import StreamSettings
+from holdfast.heads import TokenStats
+from holdfast.training.streams import bind_objective
 from holdfast.worlds.tokenizer import build_tokenizer
 from training.runs import config, run
 
@@ -72,3 +78,52 @@ def test_a_file_is_no_run(tmp_path: Path, small_model: Path) -> None:
     (tmp_path / "run").write_text("")
     with pytest.raises(InputError, match=r"field 'run': .* is a file; expected a folder"):
         run(config(tmp_path / "run", small_model))
+
+
+def _mean(stats: TokenStats) -> Tensor:
+    return -stats.logp.mean()
+
+
+def _undeclared(stats: TokenStats) -> Tensor:
+    return -stats.logp + stats.need("kl")
+
+
+def _demanding(stats: TokenStats, *, strength: float) -> Tensor:
+    return -strength * stats.logp
+
+
+def _detached(stats: TokenStats) -> Tensor:
+    return -stats.logp.detach()
+
+
+@pytest.mark.parametrize(
+    ("function", "reads", "line"),
+    [
+        (_mean, ("logp",), "expected a loss for each of 2 tokens, got shape ()"),
+        (_undeclared, ("logp",), "'kl' is missing"),
+        (_undeclared, ("logp", "kll"), "objectives.STATS names 'kll'; did you mean 'kl'?"),
+        (_undeclared, None, "objectives.STATS must name what it reads: logp, top, entropy"),
+        (_demanding, ("logp",), "missing 1 required keyword-only argument: 'strength'"),
+        (_detached, ("logp",), "its loss has no gradient"),
+    ],
+)
+def test_a_wrong_objective_of_ones_own_is_told_before_training(
+    function: Callable[..., Tensor], reads: tuple[str, ...] | None, line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(objectives.REGISTRY, "own", function)
+    if reads is not None:
+        monkeypatch.setitem(objectives.STATS, "own", reads)
+    with pytest.raises(InputError) as caught:
+        bind_objective(StreamSettings(data=ROWS, objective="own"), 0)
+    assert line in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_objective_of_ones_own_may_read_entropy_and_be_called_anything(
+    tmp_path: Path, small_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name with csft or pa in it brought gauges of csft and pa, which need an anchor."""
+    monkeypatch.setitem(objectives.REGISTRY, "my_pa_csft", lambda stats: -stats.logp - 0.1 * stats.need("entropy"))
+    monkeypatch.setitem(objectives.STATS, "my_pa_csft", ("logp", "entropy"))
+    result = run(config(tmp_path / "run", small_model, streams=[{"data": ROWS, "objective": "my_pa_csft"}]))
+    assert result.model.is_dir()

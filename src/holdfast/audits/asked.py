@@ -9,8 +9,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from holdfast.audits.keys import code_hash, model_hash
+from holdfast.audits.keys import code_hash, model_hash, own_code
 from holdfast.audits.suites import Scored, Suite, is_missing
+from holdfast.judging import JUDGES
 from holdfast.records import Agreement, Completion, Figure, atomic_text, fingerprint
 
 
@@ -51,7 +52,7 @@ def _line(suite: str, completion: Completion, verdicts: dict[str, str], keep_ans
 def identity(model: str, anchor: str | None, settings: dict[str, Any]) -> dict[str, Any]:
     """What decides every suite's answers. Reads all weights: once for an audit, not once for a suite."""
     hashes = {"model": model_hash(model), "anchor": None if anchor is None else model_hash(anchor)}
-    return {**hashes, "settings": settings, "code": code_hash()}
+    return {**hashes, "settings": settings, "code": code_hash(), "own_code": own_code(*JUDGES.values())}
 
 
 def asked_path(folder: Path, suite: Suite, shared: dict[str, Any]) -> Path:

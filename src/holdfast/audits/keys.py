@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from dataclasses import fields, is_dataclass
 from functools import cache
 from importlib.metadata import version
@@ -11,10 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import holdfast
+from holdfast import objectives
 from holdfast.attacks import Attack
 from holdfast.audits.defences import Defence
 from holdfast.audits.scale import Scale
+from holdfast.config import InputError
 from holdfast.config.base import Settings
+from holdfast.judging import JUDGES
 from holdfast.models import tiny_path
 from holdfast.models.embedded import PREFIX
 
@@ -31,6 +35,7 @@ def cell_key(attack: Attack, defence: Defence, seed: int, scale: Scale) -> str:
         "scale": described(scale),
         "model": model_hash(scale.model),
         "code": code_hash(),
+        "own_code": own_code(*objectives.REGISTRY.values(), *JUDGES.values()),
         "libraries": {name: version(name) for name in LIBRARIES},
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
@@ -39,14 +44,17 @@ def cell_key(attack: Attack, defence: Defence, seed: int, scale: Scale) -> str:
 def described(value: Any) -> Any:
     """A frozen config as JSON, the types' names included: two kinds of data with the same fields are not the same."""
     if is_dataclass(value) and not isinstance(value, type):
-        return {"type": type(value).__name__, **{f.name: described(getattr(value, f.name)) for f in fields(value)}}
+        kind = {"type": type(value).__name__} | ({"code": code} if (code := own_code(type(value))) else {})
+        return kind | {f.name: described(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, Settings):
         return described(value.model_dump(mode="json"))
     if isinstance(value, dict):
         return {str(key): described(each) for key, each in value.items()}
     if isinstance(value, tuple | list):
         return [described(each) for each in value]
-    assert value is None or isinstance(value, str | int | float | bool), f"{type(value).__name__} in a cell's key"
+    if value is not None and not isinstance(value, str | int | float | bool):
+        kind = type(value).__name__
+        raise InputError(f"'{kind}' in an attack or a defence: expected a frozen dataclass, whose fields name the cell")
     return value
 
 
@@ -54,6 +62,14 @@ def model_hash(name: str) -> str:
     """Of the files of an embedded model or a folder; a hub id stands for itself."""
     folder = tiny_path(name) if name.startswith(PREFIX) else Path(name).expanduser()
     return _hash_of(folder, sorted(folder.glob("*"))) if folder.is_dir() else name
+
+
+def own_code(*made: object) -> list[str]:
+    """Hashes of the files outside the package that these classes and functions come from: they change between runs too."""
+    package = Path(holdfast.__file__).parent
+    names = {getattr(sys.modules.get(getattr(each, "__module__", "")), "__file__", None) for each in made}
+    files = [path for name in names if name and package not in (path := Path(name).absolute()).parents]
+    return sorted(_hash_of(path.parent, [path]) for path in files)
 
 
 @cache

@@ -5,10 +5,11 @@ from holdfast.judging.code import check_code
 from holdfast.judging.code_stdio import Case, check_output
 from holdfast.judging.judge import Judge, Request
 from holdfast.judging.refusal_phrases import RefusalPhrases
-from holdfast.judging.registry import find_judge
+from holdfast.judging.registry import JUDGES, find_judge
 from holdfast.judging.world import WorldJudge
 
 __all__ = [
+    "JUDGES",
     "Case",
     "Judge",
     "RefusalPhrases",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from holdfast.config import InputError
 from holdfast.judging.judge import Judge, Request
 from holdfast.records import Verdict
 
@@ -11,7 +12,11 @@ from holdfast.records import Verdict
 def verdicts(judge: Judge, pairs: Sequence[tuple[Request, str]]) -> list[Verdict]:
     """What the judge says of every (request, answer), in order."""
     many = getattr(judge, "many", None)
-    return list(many(pairs)) if many else [judge(prompt, response) for prompt, response in pairs]
+    said = list(many(pairs)) if many else [judge(prompt, response) for prompt, response in pairs]
+    wrong = next((type(each).__name__ for each in said if not isinstance(each, Verdict)), None)
+    if wrong is not None:
+        raise InputError(f"judge '{judge.name}': expected a records.Verdict of every answer, got {wrong}")
+    return said
 
 
 def refusals(judge: Judge, pairs: Sequence[tuple[Request, str]]) -> list[bool | None]:

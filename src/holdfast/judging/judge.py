@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from holdfast.records import Trace, Turn, Verdict
 
@@ -19,6 +19,7 @@ def request_text(prompt: Request) -> str:
     return next((turn.visible for turn in reversed(turns) if turn.speaker == "user"), "")
 
 
+@runtime_checkable
 class Judge(Protocol):
     """Two questions about one response. Anything that answers both is a judge."""
 

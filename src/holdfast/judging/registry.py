@@ -24,17 +24,26 @@ def find_judge(name: str) -> Judge:
         return _endpoint(kind, rest, name)
     if kind == "learned":
         return _learned(rest or "auto")
-    if name in PLAIN:
-        return PLAIN[name]()
-    known = (*PLAIN, "learned", *GUARDS)
+    if name in JUDGES:
+        return _checked(name, JUDGES[name]())
+    known = (*JUDGES, "learned", *GUARDS)
     raise InputError(f"judge '{name}': no such judge{did_you_mean(kind, known) or '; known: ' + ', '.join(known)}")
 
 
-PLAIN: dict[str, Callable[[], Judge]] = {
+JUDGES: dict[str, Callable[[], Judge]] = {
     "world": WorldJudge,
     "refusal_phrases": RefusalPhrases,
     "code_policy": CodePolicy,
 }
+"""Those that need nothing to be made; your own may join them."""
+
+
+def _checked(name: str, made: object) -> Judge:
+    """Told before a model has answered for hours, not after."""
+    if not isinstance(made, Judge):
+        lacks = next(part for part in ("name", "__call__", "refuses") if not hasattr(made, part))
+        raise InputError(f"judge '{name}': {type(made).__name__} lacks '{lacks}': a judge has name, __call__, refuses")
+    return made
 
 
 def _learned(device: str) -> Judge:

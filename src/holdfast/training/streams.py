@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,6 +72,7 @@ def bind_objective(settings: StreamSettings, number: int) -> StreamLoss:
         )
     function: Callable[..., Tensor] = objectives.REGISTRY[settings.objective]
     takes = inspect.signature(function).parameters
+    _check_stats(settings.objective)
     options = dict(settings.options)
     soften = options.pop("soften", None)
     for option in options:
@@ -82,7 +84,7 @@ def bind_objective(settings: StreamSettings, number: int) -> StreamLoss:
             )
     anchored = objectives.needs_anchor(settings.objective)
     loss = _bound(function, takes, options)
-    _try_on_one_token(loss, settings.options, f"{field}.options")
+    _try_on_two_tokens(loss, settings, objectives.stats_read(settings.objective, options), field)
     return StreamLoss(
         name=settings.name or f"{number}:{settings.objective}",
         loss=loss,
@@ -99,13 +101,13 @@ def _gauges(objective: str, options: dict[str, Any]) -> dict[str, Gauge]:
     """What to watch: w_t where tokens are weighed, the divergences that are computed anyway, how much PA has to say."""
     read = objectives.stats_read(objective, options)
     gauges: dict[str, Gauge] = {}
-    if "csft" in objective:
+    if objective in ("csft", "csft_pa"):
         weighing = {name: options[name] for name in ("beta", "floor") if name in options}
         gauges["w"] = lambda stats, position: objectives.csft_weight(stats, position=position, **weighing)
     for divergence in ("kl", "kl_rev"):
         if divergence in read:
             gauges[divergence] = lambda stats, _, name=divergence: stats.need(name)  # type: ignore[misc]
-    if "pa" in objective.split("_"):
+    if objective in ("pa", "csft_pa"):
         how = {name: options[name] for name in ("kl", "kl_clip") if name in options}
         # pa is log 2 wherever it has nothing to say
         gauges["pa_minus_log2"] = lambda stats, _: objectives.pa(stats, **how) - math.log(2)
@@ -126,20 +128,38 @@ def _bound(function: Callable[..., Tensor], takes: Any, options: dict[str, Any])
     return loss
 
 
-def _try_on_one_token(loss: TokenLoss, options: Mapping[str, Any], field: str) -> None:
-    """So that a value of the wrong kind is found before training begins, not at its first step."""
-    zero = torch.zeros(1)
-    place = torch.zeros(1, dtype=torch.long)
-    stats = TokenStats(zero, place, logp_ref=zero, kl=zero, kl_rev=zero, delta=zero, top_ref=place)
+def _check_stats(objective: str) -> None:
+    """One that somebody registered himself may lack its line in STATS, or name there what no head gives."""
+    known = [field.name for field in dataclasses.fields(TokenStats)]
+    if objective not in objectives.STATS:
+        raise InputError(f"objective '{objective}': objectives.STATS must name what it reads: {', '.join(known)}")
+    for name in objectives.STATS[objective]:
+        if name not in known:
+            hint = did_you_mean(name, known) or "; known: " + ", ".join(known)
+            raise InputError(f"objective '{objective}': objectives.STATS names '{name}'{hint}")
+
+
+def _try_on_two_tokens(loss: TokenLoss, settings: StreamSettings, reads: Sequence[str], field: str) -> None:
+    """So that a wrong option, or a wrong objective, is found before training begins, not at its first step."""
+    zero, place = torch.zeros(2, requires_grad=True), torch.zeros(2, dtype=torch.long)
+    every = TokenStats(zero, place, zero, logp_ref=zero, kl=zero, kl_rev=zero, delta=zero, top_ref=place)
     try:
-        loss(stats, place, place, 0.0)
+        with torch.enable_grad():
+            found = loss(every.only(reads), place, place, 0.0)
     except InputError as error:
-        raise InputError(f"field '{field}': {error}") from None
-    except (TypeError, ValueError, RuntimeError):
-        raise InputError(f"field '{field}': a value of the wrong kind in {dict(options)}") from None
-    soften = options.get("soften")
+        raise InputError(f"field '{field}.options': {error}") from None
+    except Exception as error:  # whatever a stranger's function may raise
+        values = f"a value of the wrong kind in {dict(settings.options)}: " if settings.options else ""
+        reason = f"{type(error).__name__}: {error}".partition("\n")[0]
+        raise InputError(f"field '{field}.options': {values}{settings.objective}: {reason}") from None
+    if not isinstance(found, Tensor) or found.shape != zero.shape:
+        got = f"shape {tuple(found.shape)}" if isinstance(found, Tensor) else type(found).__name__
+        raise InputError(f"objective '{settings.objective}': expected a loss for each of 2 tokens, got {got}")
+    if not found.requires_grad:
+        raise InputError(f"objective '{settings.objective}': its loss has no gradient")
+    soften = settings.options.get("soften")
     if soften is not None and (isinstance(soften, bool) or not isinstance(soften, int | float) or soften <= 0):
-        raise InputError(f"field '{field}.soften': expected a temperature above 0, got {soften!r}")
+        raise InputError(f"field '{field}.options.soften': expected a temperature above 0, got {soften!r}")
 
 
 def check_names(streams: Sequence[Stream]) -> None:
