@@ -1,5 +1,6 @@
 """The command line as a user meets it: exit codes, one-line mistakes, JSON, speed."""
 
+import io
 import json
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import yaml
 
 from holdfast.cli import runs
 from invariants.launching import run_cli
+from tokens.styles import fresh
 
 
 def test_help_is_quick_because_torch_stays_out() -> None:
@@ -68,6 +70,10 @@ def test_bad_rows_are_all_named_and_some_may_be_allowed(
     assert f"{path}:5:" in said
     assert run_cli("validate", str(path), "--skip-bad", "2", monkeypatch=monkeypatch) == 0
     assert "3 rows good, 2 bad rows skipped" in capsys.readouterr().out
+    assert run_cli("validate", str(path), "--skip-bad", "2", "--json", "-", monkeypatch=monkeypatch) == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out)["skipped"] == 2
+    assert f"skipped {path}:4: field 'messages': expected a non-empty list of messages, got a number\n" in said.err
 
 
 def test_tokens_shows_a_row_by_role(
@@ -85,6 +91,41 @@ def test_tokens_shows_a_row_by_role(
     assert "<html" in page.read_text()
     assert run_cli(*common, "--row", "40", monkeypatch=monkeypatch) == 2
     assert "rows 0 to 39" in capsys.readouterr().err
+
+
+def test_tokens_divides_and_cuts_as_training_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fresh("reasoning").save_pretrained(tmp_path / "model")
+    turns = [
+        ("user", "Hello there!"),
+        ("assistant", "Fine."),
+        ("user", "How are you?"),
+        ("assistant", "Fine, thank you."),
+    ]
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text(json.dumps({"messages": [{"role": who, "content": text} for who, text in turns]}))
+    common = ("tokens", str(rows), "--model", str(tmp_path / "model"))
+    assert run_cli(*common, monkeypatch=monkeypatch) == 0
+    said = capsys.readouterr().out
+    assert "1 conversations -> 2 rows; 1 became one row per answer" in said
+    assert said.count("of them trained") == 2
+    assert run_cli(*common, "--max-length", "26", monkeypatch=monkeypatch) == 0
+    assert "at max_length 26" in capsys.readouterr().out
+
+
+def test_a_terminal_that_cannot_show_a_sign_gets_its_number(
+    tmp_path: Path, small_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, shown = tmp_path / "caf\xe9.jsonl", io.BytesIO()
+    rows.write_text('{"prompt": "sort : 3 1 2", "completion": "1 2 3"}')
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(shown, encoding="ascii", write_through=True))
+    assert run_cli("tokens", str(rows), "--model", str(small_model), monkeypatch=monkeypatch) == 0
+    assert b"caf\\xe9.jsonl: 1 row" in shown.getvalue()
+    shown.truncate(0)
+    shown.seek(0)
+    assert run_cli("validate", str(rows), "--json", "-", monkeypatch=monkeypatch) == 0
+    assert json.loads(shown.getvalue())["source"] == str(rows)
 
 
 def test_doctor_names_the_command_for_what_is_missing(

@@ -171,7 +171,9 @@ def test_plain_and_conversational_pairs_do_not_mix_and_no_skip_bad_excuses_it(re
 def test_unknown_columns(read, rows, got):
     [(line, _, text)] = refused(read, *rows)
     assert line is None
-    assert text.startswith("expected the columns of one format (prompt and segments; messages; prompt and completion;")
+    assert text.startswith(
+        "expected the columns of one format (prompt and segments; messages; conversations; prompt and completion;"
+    )
     assert text.endswith(got)
 
 
@@ -230,6 +232,27 @@ ERROR, UNDO, OTHER = {"role": "error", "text": "5"}, {"role": "undo"}, {"role": 
             {"messages": [USER, message("assistant", None, tool_calls=[{"name": "f"}])]},
             "messages[1].tool_calls",
             "expected no tool calls (only text can be trained), got a list",
+        ),
+        (
+            {"messages": [USER, message("assistant", "a", function_call={"name": "f"})]},
+            "messages[1].function_call",
+            "expected no tool calls (only text can be trained), got an object",
+        ),
+        (
+            {"messages": [REPLY, USER, REPLY]},
+            "messages[0]",
+            "expected a user turn before the first answer, got an answer",
+        ),
+        # ShareGPT
+        (
+            {"conversations": [{"from": "humn", "value": "a"}, {"from": "gpt", "value": "b"}]},
+            "conversations[0].from",
+            "expected system, human, gpt or tool, got 'humn'; did you mean 'human'?",
+        ),
+        (
+            {"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": ""}]},
+            "conversations[1].value",
+            "expected a non-empty string, got an empty string",
         ),
         # pairs, Alpaca, text
         ({"prompt": 1, "completion": "a"}, "prompt", "expected a non-empty string, got a number"),
@@ -300,3 +323,14 @@ def test_values_that_only_parquet_has_are_described_by_their_type(tmp_path):
         DataError, match=r"a.parquet:1: field 'text': expected a non-empty string, got a value of type bytes"
     ):
         read_traces(tmp_path / "a.parquet")
+
+
+def test_sharegpt_is_a_conversation_under_other_names(read):
+    turns = [("system", "be kind"), ("human", "hi"), ("gpt", "hello"), ("human", "bye"), ("gpt", "so long")]
+    theirs = read({"conversations": [{"from": who, "value": text} for who, text in turns]})
+    names = {"human": "user", "gpt": "assistant"}
+    ours = [message(names.get(who, who), text) for who, text in turns]
+    assert theirs.format == "sharegpt"
+    assert theirs.traces == read({"messages": ours}).traces == read({"conversations": ours}).traces
+    extra = read({"conversations": [{"from": "human", "value": "a", "weight": 0}, {"from": "gpt", "value": "b"}]})
+    assert extra.sentence.endswith("; other columns ignored: conversations[].weight")

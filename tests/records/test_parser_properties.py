@@ -28,8 +28,10 @@ answers = st.lists(spans, min_size=1, max_size=4).map(lambda parts: Turn("assist
 
 documents = st.builds(lambda text: Trace((Turn("text", (Segment(Role.RESPONSE, text),)),)), filled_text)
 backtracks = st.builds(lambda before, last: Trace((*before, last)), st.lists(contexts, min_size=1, max_size=3), answers)
-chats = st.lists(st.one_of(others, st.builds(answer, filled_text)), min_size=1, max_size=5).map(
-    lambda turns: Trace(tuple(turns))
+chats = st.builds(
+    lambda first, turns: Trace((first, *turns)),
+    others,
+    st.lists(st.one_of(others, st.builds(answer, filled_text)), min_size=1, max_size=4),
 )
 chats = chats.filter(lambda trace: any(turn.is_target for turn in trace.turns))
 

@@ -287,6 +287,17 @@ def test_every_bad_row_is_named() -> None:
     assert lines[20:] == ["... and 5 more"]
 
 
+def test_some_bad_rows_may_be_skipped_and_are_named() -> None:
+    bad, where = Trace(ONE.turns[:1]), ["data.jsonl:1", "data.jsonl:2", "data.jsonl:3"]
+    rows, report = tokenize_all([bad, ONE, bad], make_tokenizer("chatml"), where=where, skip_bad=2)
+    assert [row.source for row in rows] == [1]
+    assert "2 bad ones skipped: data.jsonl:1: nothing to train on" in report.sentence
+    with pytest.raises(InputError, match=r"data\.jsonl:3"):
+        tokenize_all([bad, ONE, bad], make_tokenizer("chatml"), where=where, skip_bad=1)
+    with pytest.raises(InputError, match="nothing to train on"):
+        tokenize_all([bad], make_tokenizer("chatml"), skip_bad=1)
+
+
 def test_hard_context_counts_positions_on_the_stack() -> None:
     soft = tokenize(backtrack(*BACKTRACK), make_tokenizer("chatml"))
     hard = tokenize(backtrack(*BACKTRACK), make_tokenizer("chatml"), context="hard")

@@ -116,3 +116,19 @@ def test_a_system_turn_and_a_tool_turn_are_context() -> None:
     )
     row = tokenize(Trace(turns), tokenizer)
     assert [role for role, _ in runs(row)] == [Role.PROMPT, Role.RESPONSE, Role.PROMPT]
+
+
+def test_turns_that_a_template_does_not_write_are_said() -> None:
+    """Only those: words that are trimmed, escaped or lose their thoughts are still written."""
+    tokenizer = fresh("chatml")
+    with_tool = Trace((*ONE.turns, context("tool", "4\n2"), answer("It is 42.")))
+    with_system = Trace((context("system", " You are a helpful guide. "), *ONE.turns))
+    assert tokenize_all([with_tool, with_system], tokenizer)[1].left_out == ()
+    turn = "<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n"
+    opened = "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+    escaped = turn.replace("m['content']", "m['content'] | tojson")
+    kinds = f"{{% if m['role'] == 'tool' %}}{escaped}{{% elif m['role'] != 'system' %}}{turn}{{% endif %}}"
+    tokenizer.chat_template = "{% for m in messages %}" + kinds + "{% endfor %}" + opened
+    report = tokenize_all([with_tool, with_system], tokenizer)[1]
+    assert report.left_out == ("system",)
+    assert report.sentence.endswith("; the chat template leaves out turns of: system")

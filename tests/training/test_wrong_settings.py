@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -127,3 +128,17 @@ def test_an_objective_of_ones_own_may_read_entropy_and_be_called_anything(
     monkeypatch.setitem(objectives.STATS, "my_pa_csft", ("logp", "entropy"))
     result = run(config(tmp_path / "run", small_model, streams=[{"data": ROWS, "objective": "my_pa_csft"}]))
     assert result.model.is_dir()
+
+
+def test_rows_that_the_tokenizer_refuses_count_among_those_that_may_be_skipped(
+    tmp_path: Path, small_model: Path
+) -> None:
+    good = {"prompt": "sort : 3 1 2", "segments": [{"role": "response", "text": "1 2 3"}]}
+    undo = {"prompt": "sort : 3 1 2", "segments": [{"role": "error", "text": "3"}, {"role": "undo"}]}  # no such token
+    path = tmp_path / "rows.jsonl"
+    path.write_text("\n".join(json.dumps(row) for row in (undo, good, good, {"prompt": 1, "segments": []})))
+    said: list[str] = []
+    with pytest.raises(InputError, match=r"rows\.jsonl:1: this tokenizer has no <UNDO>"):
+        run(config(tmp_path / "run", small_model, streams=[{"data": str(path), "skip_bad": 1}]))
+    run(config(tmp_path / "run", small_model, streams=[{"data": str(path), "skip_bad": 2}]), said)
+    assert any(f"3 conversations -> 2 rows; 1 bad ones skipped: {path}:1: this tokenizer" in line for line in said)

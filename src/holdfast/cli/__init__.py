@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import sys
 from typing import Annotated
@@ -76,6 +77,8 @@ def options(
 
 def main() -> None:
     """Run; the user's mistakes, and files that cannot be written, end in one clear line and exit code 2, Ctrl-C in 130."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that cannot show a sign gets its number, not a traceback
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = app(standalone_mode=False)
     except InputError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,14 +20,13 @@ def validate(
     file: Annotated[
         str, typer.Argument(help="A .jsonl, .json, .csv or .parquet file (.gz too), a hub dataset, or world:...")
     ],
-    skip_bad: Annotated[int, typer.Option(help="Allow up to this many bad rows; they are counted")] = 0,
+    skip_bad: Annotated[int, typer.Option(min=0, help="Allow up to this many bad rows; they are counted")] = 0,
     json: json_option = None,
 ) -> None:
     """Read a dataset, say its format aloud, and report every bad row with file, line and field."""
     dataset = _read(file, skip_bad)
-    console = Console(highlight=False)
     for problem in dataset.problems:
-        console.print(f"skipped {problem}", markup=False)
+        print(f"skipped {problem}", file=sys.stderr)
     summary = {
         "source": dataset.source,
         "format": dataset.format,
@@ -36,38 +36,50 @@ def validate(
     }
     if not write_json(json, summary):
         skipped = f", {dataset.num_skipped} bad rows skipped" if dataset.num_skipped else ""
-        console.print(f"{dataset.sentence}\n{len(dataset.traces)} rows good{skipped}", markup=False)
+        print(f"{dataset.sentence}\n{len(dataset.traces)} rows good{skipped}")
 
 
 def tokens(
     file: Annotated[str, typer.Argument(help="A dataset, as for `holdfast validate`")],
     model: Annotated[str, typer.Option(help="tiny:aligned, a folder, or a hub id: only its tokenizer is loaded")],
-    row: Annotated[int, typer.Option(help="Which row, from 0")] = 0,
+    row: Annotated[int, typer.Option(help="Which row, from 0; bad ones that are skipped do not count")] = 0,
+    skip_bad: Annotated[int, typer.Option(min=0, help="Allow up to this many bad rows")] = 0,
     html: Annotated[Path | None, typer.Option(help="Write a page instead of printing", callback=check_target)] = None,
     context: Annotated[str, typer.Option(help="soft or hard: what a token sees after an undo")] = "soft",
+    max_length: Annotated[
+        int | None, typer.Option(min=2, help="Cut as training.max_length does; left out: whole")
+    ] = None,
     undo: Annotated[bool, typer.Option(help="Add <UNDO> to the tokenizer if it lacks it")] = True,
 ) -> None:
-    """Show a row as the model will see it, each token coloured by its role."""
+    """Show a row as the model will see it, each token coloured by its role; one that training divides, part by part."""
     if context not in ("soft", "hard"):
         raise InputError(f"--context: expected soft or hard, got '{context}'")
-    dataset = _read(file)
+    dataset = _read(file, skip_bad)
     if not 0 <= row < len(dataset.traces):
         raise InputError(f"--row {row}: {file} has rows 0 to {len(dataset.traces) - 1}")
 
     from holdfast.models import load_tokenizer
-    from holdfast.tokens import UNDO_TOKEN, render_html, render_terminal, tokenize
+    from holdfast.tokens import UNDO_TOKEN, render_html, render_terminal, tokenize_all
 
     tokenizer = load_tokenizer(model)
     if undo and UNDO_TOKEN not in tokenizer.get_vocab():
         tokenizer.add_tokens([UNDO_TOKEN], special_tokens=True)
-    token_row = tokenize(dataset.traces[row], tokenizer, context=context)  # type: ignore[arg-type]
-    console = Console(highlight=False)
+    rows, report = tokenize_all(
+        [dataset.traces[row]],
+        tokenizer,
+        max_length=max_length,
+        context=context,  # type: ignore[arg-type]
+        where=[f"{dataset.source}:{dataset.lines[row]}"],
+    )
+    print(dataset.sentence)
+    if len(rows) > 1 or report.num_cut or report.left_out:
+        print(report.sentence)
     if html is None:
-        console.print(dataset.sentence, markup=False)
-        console.print(render_terminal(token_row, tokenizer))
+        for token_row in rows:
+            Console(highlight=False).print(render_terminal(token_row, tokenizer))
     else:
-        html.write_text(render_html(token_row, tokenizer), encoding="utf-8")
-        console.print(f"wrote {html}", markup=False)
+        html.write_text("\n".join(render_html(token_row, tokenizer) for token_row in rows), encoding="utf-8")
+        print(f"wrote {html}")
 
 
 def _read(source: str, skip_bad: int = 0) -> Dataset:

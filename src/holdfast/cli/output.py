@@ -37,11 +37,14 @@ def write_json(target: Path | None, value: Any) -> bool:
     """Write ``value`` where asked; returns whether stdout is taken, so that no table is printed on top of it."""
     if target is None:
         return False
-    text = json_format.dumps(value, indent=2, ensure_ascii=False) + "\n"
-    if str(target) == "-":
+    to_stdout = str(target) == "-"
+    is_narrow = to_stdout and not (sys.stdout.encoding or "utf-8").lower().startswith("utf")
+    text = json_format.dumps(value, indent=2, ensure_ascii=is_narrow) + "\n"
+    if to_stdout:
         sys.stdout.write(text)
-        return True
-    partial = target.with_name(f".{target.name}.{os.getpid()}")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(target)
-    return False
+    else:
+        from holdfast.records import atomic_text
+
+        with atomic_text(target) as file:
+            file.write(text)
+    return to_stdout

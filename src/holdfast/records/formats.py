@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 from holdfast.config import did_you_mean
@@ -20,6 +21,10 @@ SPEAKERS: dict[str, Speaker] = {
     "assistant": "assistant",
     "tool": "tool",
 }
+SHAREGPT: dict[str, Speaker] = {**SPEAKERS, "human": "user", "gpt": "assistant"}
+CALLS = ("tool_calls", "function_call")
+READ = {"segments": ("role", "text"), "conversations": ("from", "value", "role", "content")}
+"""Keys of the items of a list that are read; of messages, ``role`` and ``content``."""
 SEGMENT_ROLES = {role.label: role for role in Role if role is not Role.PROMPT}
 MAX_LISTED = 8
 
@@ -48,16 +53,18 @@ class Format:
 def _turn(message: object, where: str, *, trained: bool) -> Turn:
     if not isinstance(message, dict):
         raise BadField(where, "an object with 'role' and 'content'", describe(message))
-    if message.get("tool_calls"):
-        raise BadField(
-            f"{where}.tool_calls", "no tool calls (only text can be trained)", describe(message["tool_calls"])
-        )
-    role = take_text(message, "role", f"{where}.")
-    if role not in SPEAKERS:
-        raise BadField(f"{where}.role", "system, user, assistant or tool", _unknown(role, SPEAKERS))
-    if trained and role == "assistant":
-        return answer(take_text(message, "content", f"{where}.", filled=True))
-    return context(SPEAKERS[role], take_text(message, "content", f"{where}."))
+    for call in CALLS:
+        if message.get(call):
+            raise BadField(f"{where}.{call}", "no tool calls (only text can be trained)", describe(message[call]))
+    is_sharegpt = where.startswith("conversations") and "from" in message
+    who, what, speakers = ("from", "value", SHAREGPT) if is_sharegpt else ("role", "content", SPEAKERS)
+    role = take_text(message, who, f"{where}.")
+    if role not in speakers:
+        expected = "system, human, gpt or tool" if is_sharegpt else "system, user, assistant or tool"
+        raise BadField(f"{where}.{who}", expected, _unknown(role, speakers))
+    if trained and speakers[role] == "assistant":
+        return answer(take_text(message, what, f"{where}.", filled=True))
+    return context(speakers[role], take_text(message, what, f"{where}."))
 
 
 def _turns(fields: Fields, key: str, *, trained: bool) -> tuple[Turn, ...]:
@@ -103,8 +110,11 @@ def _unknown(word: str, known: Iterable[str]) -> str:
     return f"'{shown(word)}'" + did_you_mean(word[:60].strip().lower(), known)
 
 
-def _messages(fields: Fields) -> Trace:
-    return Trace(_turns(fields, "messages", trained=True))
+def _conversation(fields: Fields, key: str) -> Trace:
+    turns = _turns(fields, key, trained=True)
+    if turns[0].is_target:
+        raise BadField(f"{key}[0]", "a user turn before the first answer", "an answer")
+    return Trace(turns)
 
 
 def _trace(fields: Fields) -> Trace:
@@ -139,7 +149,18 @@ def _text(fields: Fields) -> Trace:
 
 FORMATS = (  # the first that fits a row is the row's: `messages` beside `prompt`, or Alpaca beside `text`, is common
     Format("trace", ("prompt", "segments"), "the segments are one assistant turn, trained by their roles", _trace),
-    Format("messages", ("messages",), "every assistant turn is trained, the other turns are context", _messages),
+    Format(
+        "messages",
+        ("messages",),
+        "every assistant turn is trained, the other turns are context",
+        partial(_conversation, key="messages"),
+    ),
+    Format(
+        "sharegpt",
+        ("conversations",),
+        "every turn of 'gpt' is trained, the other turns are context",
+        partial(_conversation, key="conversations"),
+    ),
     Format(
         "prompt-completion-chat",
         ("prompt", "completion"),
@@ -196,7 +217,7 @@ def unused_columns(form: Format, rows: Iterable[Row]) -> str:
             if key not in form.needs and key not in form.optional:
                 unused.update({shown(key): None} if value is not None else {})
             elif isinstance(value, list):
-                read = ("role", "text" if key == "segments" else "content")
+                read = READ.get(key, ("role", "content"))
                 items = [item for item in value if isinstance(item, dict)]
                 extra = [name for item in items for name, part in item.items() if part is not None and name not in read]
                 unused.update({f"{key}[].{shown(name)}": None for name in extra})

@@ -12,7 +12,7 @@ from holdfast.records import context as context_turn
 from holdfast.tokens.batch import Context, TokenRow
 from holdfast.tokens.encoding import Encoder
 from holdfast.tokens.segments import Span, as_rendered, closing_role, encode_segments
-from holdfast.tokens.template import HistoryRewrittenError, render, render_answer
+from holdfast.tokens.template import HistoryRewrittenError, left_out, render, render_answer
 from holdfast.tokens.undo import stack_context
 from holdfast.tokens.vocabulary import UNDO_TOKEN
 
@@ -32,6 +32,8 @@ class TruncationReport:
     num_dropped: int = 0  # lost all of it
     num_split: int = 0
     max_length: int | None = None
+    left_out: tuple[str, ...] = ()  # speakers whose turns the template does not write
+    problems: tuple[str, ...] = ()  # of traces that were skipped
 
     @property
     def sentence(self) -> str:
@@ -43,6 +45,10 @@ class TruncationReport:
             text += f"; {self.num_cut} lost the end of their response at max_length {self.max_length}"
         if self.num_split:
             text += f"; {self.num_split} became one row per answer, since the chat template rewrites earlier turns"
+        if self.left_out:
+            text += f"; the chat template leaves out turns of: {', '.join(self.left_out)}"
+        if self.problems:
+            text += f"; {len(self.problems)} bad ones skipped: {'; '.join(self.problems)}"
         return text
 
 
@@ -70,8 +76,11 @@ def tokenize_all(
     undo_token: str = UNDO_TOKEN,
     context: Context = "soft",
     where: Sequence[str] | None = None,
+    skip_bad: int = 0,
 ) -> tuple[list[TokenRow], TruncationReport]:
     """All traces as rows, with an account of what was cut. Every bad trace is named (by ``where``, or by its index).
+
+    Up to ``skip_bad`` bad ones are left out; more are an error.
 
     Where the template rewrites earlier turns (reasoning models drop old thoughts), a conversation becomes one row per
     answer.
@@ -80,6 +89,7 @@ def tokenize_all(
     rows: list[TokenRow] = []
     errors: list[str] = []
     num_cut = num_dropped = num_split = 0
+    unwritten: dict[str, None] = {}
     for source, trace in enumerate(traces):
         try:
             whole, was_split = _rows(trace, encoder, context)
@@ -87,18 +97,20 @@ def tokenize_all(
             errors.append(f"{where[source] if where else f'row {source}'}: {error}")
             continue
         num_split += was_split
+        unwritten.update(dict.fromkeys(_left_out(trace, encoder)))
         for row in whole:
             kept = row if max_length is None else truncate(row, max_length)
             num_dropped += kept is None
             if kept is not None:
                 num_cut += kept.num_targets < row.num_targets
                 rows.append(replace(kept, source=source))
-    if errors:
+    if len(errors) > skip_bad or (errors and not rows):
         more = [f"... and {len(errors) - MAX_ERRORS} more"] if len(errors) > MAX_ERRORS else []
         raise InputError("\n".join(errors[:MAX_ERRORS] + more))
     if traces and not rows:
         raise InputError(f"no row has any response left within max_length {max_length}: raise it")
-    return rows, TruncationReport(len(traces), len(rows), num_cut, num_dropped, num_split, max_length)
+    counts = (len(traces), len(rows), num_cut, num_dropped, num_split, max_length)
+    return rows, TruncationReport(*counts, left_out=tuple(unwritten), problems=tuple(errors))
 
 
 def truncate(row: TokenRow, max_length: int) -> TokenRow | None:
@@ -119,6 +131,12 @@ def _rows(trace: Trace, encoder: Encoder, context: Context) -> tuple[list[TokenR
         return [_row(trace, encoder, context)], False
     except HistoryRewrittenError:
         return [_row(part, encoder, context) for part in _per_answer(trace)], True
+
+
+def _left_out(trace: Trace, encoder: Encoder) -> list[str]:
+    """Of conversations with more than user and assistant, which every chat template writes."""
+    odd = any(turn.speaker in ("system", "tool") for turn in trace.turns)
+    return left_out(trace.turns, encoder.tokenizer) if odd else []
 
 
 def _per_answer(trace: Trace) -> Iterator[Trace]:

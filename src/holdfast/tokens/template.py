@@ -61,6 +61,21 @@ def render_answer(turns: Sequence[Turn], tokenizer: PreTrainedTokenizerBase) -> 
     return _between(before, chunk, turns, tokenizer)
 
 
+def left_out(turns: Sequence[Turn], tokenizer: PreTrainedTokenizerBase) -> list[str]:
+    """Speakers of turns that the template does not write at all: some know no system prompt, many no tools."""
+    text = render(turns, tokenizer, open_answer=False)
+    lost = [index for index, turn in enumerate(turns) if (words := turn.visible.strip()) and words not in text]
+    return [turns[index].speaker for index in lost if _same_without(index, turns, tokenizer, text)]
+
+
+def _same_without(index: int, turns: Sequence[Turn], tokenizer: PreTrainedTokenizerBase, text: str) -> bool:
+    """Words may be written otherwise (escaped, thoughts cut); a turn that makes no difference is not written."""
+    try:
+        return render([*turns[:index], *turns[index + 1 :]], tokenizer, open_answer=False) == text
+    except InputError:
+        return False
+
+
 def _between(before: str, chunk: str, turns: Sequence[Turn], tokenizer: PreTrainedTokenizerBase) -> RenderedAnswer:
     """Find the edges with a placeholder: the content occurs twice, or the template has rewritten it."""
     messages = [{"role": turn.speaker, "content": turn.visible} for turn in turns]

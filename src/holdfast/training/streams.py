@@ -48,7 +48,12 @@ def read_stream(settings: StreamSettings, number: int, tokenizer: Any, training:
         say(f"{loss.name}: {dataset.num_skipped} bad rows skipped: " + "; ".join(map(str, dataset.problems)))
     where = [f"{dataset.source}:{line}" for line in dataset.lines]
     rows, report = tokenize_all(
-        dataset.traces, tokenizer, max_length=training.max_length, context=training.context, where=where
+        dataset.traces,
+        tokenizer,
+        max_length=training.max_length,
+        context=training.context,
+        where=where,
+        skip_bad=settings.skip_bad - dataset.num_skipped,
     )
     say(f"{loss.name}: {report.sentence}")
     return Stream(settings, dataset, tuple(rows), loss)
