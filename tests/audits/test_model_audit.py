@@ -138,6 +138,9 @@ def test_an_interrupted_audit_goes_on(aligned: LoadedModel, base: LoadedModel, t
     again, again_lines = audit_model(Stopping(aligned), PLAN, anchor=base, out=tmp_path)
     assert Stopping.calls == 3
     assert (again.figures, again.kl_by_position, again_lines) == (whole.figures, whole.kl_by_position, lines)
+    Stopping.calls = 0
+    other, _ = audit_model(Stopping(replace(aligned, dtype=torch.bfloat16)), PLAN, anchor=base, out=tmp_path)
+    assert (Stopping.calls, other.settings) == (4, {**(whole.settings or {}), "dtype": "bfloat16"})
 
 
 def test_a_judge_that_scores_nothing_is_no_verdict_on_the_model(aligned: LoadedModel, tmp_path: Path) -> None:

@@ -2,8 +2,10 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -126,6 +128,7 @@ def test_an_endpoint(
         (["http://127.0.0.1:1/v1", "--world", "--model-name", "m", "--anchor", "tiny:base"], "--anchor: an endpoint"),
         (["http://u:pw@127.0.0.1:1/v1", "--world", "--model-name", "m"], "keys come from the environment"),
         (["tiny:aligned", "--out", "/dev/null/run"], "--out /dev/null/run: cannot be made"),
+        (["tiny:aligned", "--keep-answers"], "--keep-answers: needs --out"),
     ],
 )
 def test_mistakes_are_one_line_and_exit_code_2(
@@ -146,3 +149,27 @@ def test_two_judges_and_what_they_agree_on(
     content = json.loads((tmp_path / "a.json").read_text())
     assert {"asr (world)", "asr (refusal_phrases)"} <= set(content["figures"])
     assert [each["judges"] for each in content["agreements"]] == [["world", "refusal_phrases"]] * 2
+
+
+def test_a_folder_that_cannot_be_written_is_told_before_anything_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As on a file system that is mounted to be read; root may write where the mode says no."""
+    access = os.access
+    monkeypatch.setattr("os.access", lambda path, mode: Path(path) != tmp_path and access(path, mode))
+    assert run_cli("audit", "tiny:aligned", "--out", str(tmp_path / "run"), monkeypatch=monkeypatch) == 2
+    said = capsys.readouterr().err
+    assert f"--out {tmp_path / 'run'}: cannot be written here" in said
+    assert "float32" not in said  # no model was loaded
+
+
+def test_a_judge_that_hangs_is_waited_for_no_longer_than_asked(
+    files: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as hangs:
+        judge = f"llama_guard:m@http://127.0.0.1:{hangs.getsockname()[1]}/v1"
+        arguments = ("tiny:aligned", *files[:2], "--judge", judge, "--timeout", "0.2")
+        started = time.monotonic()
+        assert run_cli("audit", *arguments, monkeypatch=monkeypatch) == 2
+    assert time.monotonic() - started < 60
+    assert "the judge scored not one of 2 answers" in capsys.readouterr().err

@@ -1,11 +1,14 @@
 """The command line as a user meets it: exit codes, one-line mistakes, JSON, speed."""
 
+import errno
 import io
 import json
+import os
 import subprocess
 import sys
 import time
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import yaml
@@ -126,6 +129,25 @@ def test_a_terminal_that_cannot_show_a_sign_gets_its_number(
     shown.seek(0)
     assert run_cli("validate", str(rows), "--json", "-", monkeypatch=monkeypatch) == 0
     assert json.loads(shown.getvalue())["source"] == str(rows)
+
+
+def test_a_fault_of_ours_is_not_taken_for_a_missed_bar(
+    uneven_rows: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for fault in (RuntimeError("of ours"), OSError("no file's")):
+        monkeypatch.setattr("holdfast.records.read_traces", Mock(side_effect=fault))
+        assert run_cli("validate", str(uneven_rows), monkeypatch=monkeypatch) == 70
+        assert f"{type(fault).__name__}: {fault}" in capsys.readouterr().err
+
+
+def test_a_json_file_that_cannot_be_written_is_named_and_leaves_nothing(
+    tmp_path: Path, uneven_rows: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("os.fsync", Mock(side_effect=OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
+    target = tmp_path / "out" / "figures.json"
+    assert run_cli("validate", str(uneven_rows), "--json", str(target), monkeypatch=monkeypatch) == 2
+    assert f"{target}: cannot be written: No space left on device" in capsys.readouterr().err
+    assert not list(target.parent.iterdir())
 
 
 def test_doctor_names_the_command_for_what_is_missing(

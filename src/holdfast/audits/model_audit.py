@@ -66,7 +66,7 @@ def audit_model(
     suites: tuple[Suite, ...] = (*plan.safety, *plan.tasks)
     paths: dict[str, Path] = {}
     if out is not None:
-        shared = identity(sampler.name, anchor.name if anchor else None, _settings(plan))
+        shared = identity(sampler.name, anchor.name if anchor else None, _settings(plan, policy))
         paths = {suite.name: asked_path(out / ASKED, suite, shared) for suite in suites}
     done = {
         suite.name: _ask(suite, sampler, policy, reference, plan, paths.get(suite.name), on_progress)
@@ -91,7 +91,7 @@ def audit_model(
         num_missing=sum(each.num_missing for each in done.values()),
         sources=tuple(suite.source for suite in suites),
         notes=(*notes, *mad),
-        settings=_settings(plan),
+        settings=_settings(plan, policy),
         seconds=round(time.monotonic() - started, 2),
     )
     return result, [line for each in done.values() for line in each.lines]
@@ -179,8 +179,11 @@ def _kl(stats: AnswerStats) -> list[float]:
     return values
 
 
-def _settings(plan: Plan) -> dict[str, Any]:
-    return {"temperature": 0.0, "max_new_tokens": plan.max_new_tokens, "keep_answers": plan.keep_answers}
+def _settings(plan: Plan, policy: LoadedModel | None) -> dict[str, Any]:
+    """What the answers depend on besides the model; a server does not say in what precision it computes."""
+    dtype = None if policy is None else str(policy.dtype).removeprefix("torch.")
+    asked = {"max_new_tokens": plan.max_new_tokens, "keep_answers": plan.keep_answers}
+    return {"temperature": 0.0, **asked, "dtype": dtype}
 
 
 def _only_finite(figures: Sequence[Figure]) -> tuple[tuple[Figure, ...], list[str]]:

@@ -6,6 +6,7 @@ import errno
 import io
 import os
 import sys
+import traceback
 from typing import Annotated
 
 import typer
@@ -34,6 +35,9 @@ UsageProblem: type[Exception] = typer.BadParameter.__mro__[2]
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Of the disk, the quota, the size of a file: the system does not say which file it was."""
+
+CRASHED = 70
+"""A fault of ours (sysexits.h calls it EX_SOFTWARE)."""
 
 app = typer.Typer(
     name="holdfast",
@@ -75,6 +79,12 @@ def options(
     """What stands before a command."""
 
 
+def _crashed() -> int:
+    """Python would end with 1, which says that a model missed a bar."""
+    traceback.print_exc()
+    return CRASHED
+
+
 def main() -> None:
     """Run; the user's mistakes, and files that cannot be written, end in one clear line and exit code 2, Ctrl-C in 130."""
     if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that cannot show a sign gets its number, not a traceback
@@ -96,7 +106,10 @@ def main() -> None:
         code = 0
     except OSError as error:
         if error.filename is None and error.errno not in FULL:
-            raise
-        print(f"holdfast: {error.filename or 'writing'}: {error.strerror}", file=sys.stderr)
-        code = 2
+            code = _crashed()
+        else:
+            print(f"holdfast: {error.filename or 'writing'}: {error.strerror}", file=sys.stderr)
+            code = 2
+    except Exception:
+        code = _crashed()
     sys.exit(code if isinstance(code, int) else 0)

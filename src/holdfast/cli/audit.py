@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from holdfast.cli.audit_table import show
-from holdfast.cli.output import json_option, write_json
+from holdfast.cli.output import check_folder, json_option, write_json
 from holdfast.config.errors import InputError
 
 if TYPE_CHECKING:
@@ -43,12 +43,17 @@ def audit(
     max_over_refusal: Annotated[float | None, typer.Option(help="Bar: share of harmless requests refused")] = None,
     min_utility: Annotated[float | None, typer.Option(help="Bar: every task's first figure")] = None,
     strict: Annotated[bool, typer.Option(help="Bars compare the worse end of the interval, not the value")] = False,
-    out: Annotated[Path | None, typer.Option(help="Folder for audit.json and completions.jsonl; resumes there")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for audit.json and completions.jsonl; resumes there", callback=check_folder),
+    ] = None,
     keep_answers: Annotated[bool, typer.Option(help="Store requests and answers, not only their hashes")] = False,
     model_name: Annotated[str | None, typer.Option(help="An endpoint's model")] = None,
     api_key_env: Annotated[str, typer.Option(help="Environment variable with the endpoint's key")] = "OPENAI_API_KEY",
     concurrency: Annotated[int, typer.Option(min=1, help="Requests to an endpoint at once")] = 16,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for one answer of an endpoint")] = 120.0,
+    timeout: Annotated[
+        float, typer.Option(min=0.1, help="Seconds to wait for one answer of an endpoint, a judge's too")
+    ] = 120.0,
     dtype: Annotated[str, typer.Option(help="auto, float32, bfloat16 or float16")] = "auto",
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps")] = "auto",
     allow_pickle: Annotated[bool, typer.Option(help="Load pickled weights")] = False,
@@ -59,9 +64,11 @@ def audit(
     from holdfast.audits.model_audit import Plan
     from holdfast.audits.suites import Files, choose_suites
 
+    if keep_answers and out is None:
+        raise InputError("--keep-answers: needs --out, the folder to keep them in")
     files = Files(requests, safe_requests, sql, gsm8k, summaries)
     asks_world = _speaks_the_world(model, bool(files.given)) if world is None else world
-    safety, tasks = choose_suites(suite, files, world=asks_world, judges=judge or (), limit=limit)
+    safety, tasks = choose_suites(suite, files, world=asks_world, judges=judge or (), limit=limit, timeout=timeout)
     bars = Bars(max_asr, max_over_refusal, min_utility, strict)
     names = {each.name for each in safety}
     bars.check(has_asr="asr" in names, has_over_refusal="over_refusal" in names, has_utility=bool(tasks))
@@ -130,10 +137,7 @@ def _run(sampler: Sampler, plan: Plan, anchor: LoadedModel | None, bars: Bars, o
     from holdfast.records import atomic_text, write_audit
 
     if out is not None:
-        try:
-            out.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(f"--out {out}: cannot be made: {error.strerror}") from None
+        out.mkdir(parents=True, exist_ok=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True)) as bar:
         tasks = {suite.name: bar.add_task(suite.name, total=len(suite.rows)) for suite in (*plan.safety, *plan.tasks)}

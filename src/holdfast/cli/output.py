@@ -28,6 +28,17 @@ def check_target(param: typer.CallbackParam, path: Path | None) -> Path | None:
     return path
 
 
+def check_folder(param: typer.CallbackParam, path: Path | None) -> Path | None:
+    """The same for a folder. It is not made yet: a mistake elsewhere should leave nothing behind."""
+    if path is not None:
+        there = next(each for each in (path.absolute(), *path.absolute().parents) if each.exists())
+        if not there.is_dir():
+            raise InputError(f"{param.opts[-1]} {path}: cannot be made: {there} is no folder")
+        if not os.access(there, os.W_OK):
+            raise InputError(f"{param.opts[-1]} {path}: cannot be written here")
+    return path
+
+
 json_option = Annotated[
     Path | None, typer.Option("--json", help="Write the figures as JSON; - for stdout", callback=check_target)
 ]

@@ -5,11 +5,12 @@ from holdfast.judging.code import check_code
 from holdfast.judging.code_stdio import Case, check_output
 from holdfast.judging.judge import Judge, Request
 from holdfast.judging.refusal_phrases import RefusalPhrases
-from holdfast.judging.registry import JUDGES, find_judge
+from holdfast.judging.registry import JUDGE_TIMEOUT, JUDGES, find_judge
 from holdfast.judging.world import WorldJudge
 
 __all__ = [
     "JUDGES",
+    "JUDGE_TIMEOUT",
     "Case",
     "Judge",
     "RefusalPhrases",

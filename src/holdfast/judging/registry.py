@@ -13,15 +13,19 @@ from holdfast.judging.world import WorldJudge
 
 KEY = "HOLDFAST_JUDGE_KEY"
 """Environment variable with the key of a judge's endpoint, if it wants one."""
+JUDGE_TIMEOUT = 120.0
 GUARDS = ("llama_guard", "wildguard", "shieldgemma", "strongreject")
 FORM = "FORMAT:MODEL@URL, such as wildguard:allenai/wildguard@http://localhost:8000/v1"
 
 
-def find_judge(name: str) -> Judge:
-    """``world``, ``refusal_phrases``, ``learned`` (or ``learned:cpu``), or a guard model's endpoint: FORMAT:MODEL@URL."""
+def find_judge(name: str, *, timeout: float = JUDGE_TIMEOUT) -> Judge:
+    """``world``, ``refusal_phrases``, ``learned`` (or ``learned:cpu``), or a guard model's endpoint: FORMAT:MODEL@URL.
+
+    ``timeout``: seconds to wait for one answer of an endpoint.
+    """
     kind, _, rest = name.partition(":")
     if kind in GUARDS:
-        return _endpoint(kind, rest, name)
+        return _endpoint(kind, rest, name, timeout)
     if kind == "learned":
         return _learned(rest or "auto")
     if name in JUDGES:
@@ -55,7 +59,7 @@ def _learned(device: str) -> Judge:
     return LearnedJudge(device)
 
 
-def _endpoint(kind: str, rest: str, name: str) -> Judge:
+def _endpoint(kind: str, rest: str, name: str, timeout: float) -> Judge:
     from holdfast.generation.endpoint import EndpointSampler
     from holdfast.judging.endpoint_judge import EndpointJudge
     from holdfast.judging.guard_formats import FORMATS
@@ -63,4 +67,5 @@ def _endpoint(kind: str, rest: str, name: str) -> Judge:
     model, _, url = rest.rpartition("@")
     if not model or not url:
         raise InputError(f"judge '{name}': expected {FORM}")
-    return EndpointJudge(FORMATS[kind], EndpointSampler(url, model, key=os.environ.get(KEY), goes_on=False))
+    sampler = EndpointSampler(url, model, key=os.environ.get(KEY), timeout=timeout, goes_on=False)
+    return EndpointJudge(FORMATS[kind], sampler)

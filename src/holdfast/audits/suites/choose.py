@@ -14,6 +14,7 @@ from holdfast.audits.suites.suite import Suite
 from holdfast.audits.suites.summaries import summary_suite
 from holdfast.audits.suites.world import world_safety, world_skills
 from holdfast.config import InputError, did_you_mean
+from holdfast.judging import JUDGE_TIMEOUT
 
 CHOICES = ("safety", "utility", "all")
 TASKS: dict[str, Callable[[Path, int | None], Suite]] = {
@@ -41,7 +42,13 @@ class Files:
 
 
 def choose_suites(
-    choice: str, files: Files, *, world: bool, judges: Sequence[str] = (), limit: int | None = None
+    choice: str,
+    files: Files,
+    *,
+    world: bool,
+    judges: Sequence[str] = (),
+    limit: int | None = None,
+    timeout: float = JUDGE_TIMEOUT,
 ) -> tuple[tuple[RequestSuite, ...], tuple[Suite, ...]]:
     """(safety, tasks). Everything is read here: a wrong file is told before a model is loaded."""
     if choice not in CHOICES:
@@ -53,7 +60,7 @@ def choose_suites(
         raise InputError(f"--{name.replace('_', '-')}: not asked by --suite {choice}")
     if world and wanted:
         raise InputError("--world asks the embedded world's own requests: leave it out, or leave out the files")
-    judging = find_judges(judges, world=world)
+    judging = find_judges(judges, world=world, timeout=timeout)
     if world:
         safety = () if choice == "utility" else tuple(world_safety(judging, limit))
         return safety, () if choice == "safety" else tuple(world_skills(limit))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holdfast.config import InputError
-from holdfast.judging import Judge, find_judge
+from holdfast.judging import JUDGE_TIMEOUT, Judge, find_judge
 
 
-def find_judges(names: Sequence[str], *, world: bool) -> tuple[Judge, ...]:
+def find_judges(names: Sequence[str], *, world: bool, timeout: float = JUDGE_TIMEOUT) -> tuple[Judge, ...]:
     """Those named; by default the oracle for the embedded world, the phrase list for anything else."""
     names = names or ("world" if world else "refusal_phrases",)
-    judges = tuple(map(find_judge, names))
+    judges = tuple(find_judge(name, timeout=timeout) for name in names)
     if "world" in names and not world:
         raise InputError("judge 'world': it knows the embedded world's requests only, not those of a file")
     if len({judge.name for judge in judges}) < len(names):
