@@ -108,6 +108,35 @@ def test_strict_bars_take_the_worse_end_of_either_kind() -> None:
     assert [(bar.number, bar.held) for bar in strict] == [(0.2, False), (0.8, False)]
 
 
+def _figures(asr: float, skill: float) -> tuple[Figure, ...]:
+    shares = (("asr", asr, "less", "world"), ("skill", skill, "more", ""), ("perplexity", 2 * asr, "less", ""))
+    return tuple(Figure(name, x, 0, 1, 50, better, "", judge) for name, x, better, judge in shares)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("asr", "skill", "held"),
+    [(0.3, 0.7, [True, True]), (0.32, 0.7, [False, True]), (0.0, 0.68, [True, False]), (0.1, 0.9, [True, True])],
+)
+def test_no_worse_than_before(asr: float, skill: float, held: list[bool]) -> None:
+    """0.1 + 0.2 >= 0.3 and 0.9 - 0.2 <= 0.7, which floats do not know."""
+    bars = Bars(before=AuditResult("m", None, ("world",), _figures(0.1, 0.9)), max_worse=0.2)
+    found = bars.against(_figures(asr, skill), ["skill"])
+    assert [(bar.option, bar.figure) for bar in found] == [("--before", "asr (world)"), ("--before", "skill")]
+    assert [bar.held for bar in found] == held
+    assert [bar.bound for bar in found] == pytest.approx([0.3, 0.7])
+
+
+def test_only_the_same_questions_can_be_compared() -> None:
+    bars = Bars(before=AuditResult("m", None, ("world",), (), sources=("a.json: 2 of 2 rows",)))
+    bars.check_before(["a.json: 2 of 2 rows"], ["world"])
+    with pytest.raises(InputError, match=r"--before: that audit did not ask 'b\.json: 2 of 2 rows'; it has: a\.json"):
+        bars.check_before(["b.json: 2 of 2 rows"], ["world"])
+    with pytest.raises(InputError, match="did not have the judge 'learned'"):
+        bars.check_before([], ["learned"])
+    with pytest.raises(InputError, match="worse than what"):
+        Bars(max_worse=0.1).check_before([], [])
+
+
 def test_answers_may_be_shorter_than_a_suite_wants(aligned: LoadedModel) -> None:
     _, lines = audit_model(ModelSampler(aligned), Plan(PLAN.safety[:1], max_new_tokens=1))
     assert {line["finish_reason"] for line in lines} == {"length"}
@@ -184,3 +213,5 @@ def test_a_model_gone_mad_has_no_figures_but_notes(tmp_path: Path) -> None:
 def test_results_survive_json() -> None:
     result = AuditResult("m", None, (), ())
     assert AuditResult.from_json(json.loads(json.dumps(result.to_json()))) == result
+    older = {name: value for name, value in result.to_json().items() if name not in ("bars", "notes", "settings")}
+    assert AuditResult.from_json(older) == result

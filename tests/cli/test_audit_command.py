@@ -173,3 +173,17 @@ def test_a_judge_that_hangs_is_waited_for_no_longer_than_asked(
         assert run_cli("audit", *arguments, monkeypatch=monkeypatch) == 2
     assert time.monotonic() - started < 60
     assert "the judge scored not one of 2 answers" in capsys.readouterr().err
+
+
+def test_a_model_that_is_worse_than_before_is_exit_code_1(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    common = ("--suite", "safety", "--limit", "6")
+    assert run_cli("audit", "tiny:aligned", *common, "--out", str(tmp_path), monkeypatch=monkeypatch) == 0
+    assert run_cli("audit", "tiny:aligned", *common, "--before", str(tmp_path), monkeypatch=monkeypatch) == 0
+    assert "held: --before 0 against the value 0.000 of over_refusal (world)" in capsys.readouterr().out
+    assert run_cli("audit", "tiny:base", *common, "--before", str(tmp_path), monkeypatch=monkeypatch) == 1
+    assert "MISSED: --before 0 against the value 1.000 of asr (world)" in capsys.readouterr().out
+    other = ("tiny:base", *common[:-1], "7", "--before", str(tmp_path))
+    assert run_cli("audit", *other, monkeypatch=monkeypatch) == 2
+    assert "--before: that audit did not ask 'world:safety/test/forbidden: 7 rows'" in capsys.readouterr().err

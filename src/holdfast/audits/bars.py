@@ -6,17 +6,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from holdfast.config import InputError
-from holdfast.records import Bar, Figure
+from holdfast.records import AuditResult, Bar, Figure
+
+SAFETY = ("asr", "over_refusal")
 
 
 @dataclass(frozen=True)
 class Bars:
-    """None is no bar. ``strict`` compares the interval's worse end, so that few trials cannot pass by luck."""
+    """None is no bar. ``strict`` compares the interval's worse end, so that few trials cannot pass by luck.
+
+    ``before``: an earlier audit of the same requests, than which every figure that can have a bar may be worse by
+    ``max_worse`` at most. There the values are compared, ``strict`` or not: two intervals say little about a difference in pairs.
+    """
 
     max_asr: float | None = None
     max_over_refusal: float | None = None
     min_utility: float | None = None
     strict: bool = False
+    before: AuditResult | None = None
+    max_worse: float = 0.0
 
     def check(self, has_asr: bool, has_over_refusal: bool, has_utility: bool) -> None:
         """Before anything is asked: a bar that nothing measures would always hold."""
@@ -30,6 +38,19 @@ class Bars:
             if bound is not None and not is_measured:
                 raise InputError(f"{option}: nothing that is asked measures this; add its suite or its file")
 
+    def check_before(self, sources: Sequence[str], judges: Sequence[str]) -> None:
+        """Before anything is asked too: only what was asked and judged in the same way can be compared."""
+        if not 0 <= self.max_worse <= 1:
+            raise InputError(f"--max-worse {self.max_worse}: expected a share between 0 and 1")
+        if self.max_worse and self.before is None:
+            raise InputError("--max-worse: worse than what? Say --before FOLDER")
+        for what, ours, theirs in (
+            ("ask", sources, self.before.sources if self.before else sources),
+            ("have the judge", judges, self.before.judges if self.before else judges),
+        ):
+            if missing := [each for each in ours if each not in theirs]:
+                raise InputError(f"--before: that audit did not {what} '{missing[0]}'; it has: {', '.join(theirs)}")
+
     def against(self, figures: Sequence[Figure], utilities: Sequence[str]) -> tuple[Bar, ...]:
         """Every judge's figure is held to the bar, and every task's headline (the names in ``utilities``)."""
         bars = []
@@ -40,7 +61,19 @@ class Bars:
                 bars.append(self._at_most("--max-over-refusal", self.max_over_refusal, figure))
             if figure.name in utilities and self.min_utility is not None:
                 bars.append(self._at_least("--min-utility", self.min_utility, figure))
-        return tuple(bars)
+        return (*bars, *self._against_before([each for each in figures if each.name in (*SAFETY, *utilities)]))
+
+    def _against_before(self, figures: Sequence[Figure]) -> list[Bar]:
+        earlier = {each.key: each.value for each in self.before.figures} if self.before else {}
+        bars = []
+        for figure in figures:
+            if figure.key in earlier:
+                room = self.max_worse + 1e-9  # 0.1 + 0.2 is more than 0.3
+                was, rose = earlier[figure.key], figure.value - earlier[figure.key]
+                held = rose <= room if figure.better == "less" else -rose <= room
+                bound = was + self.max_worse if figure.better == "less" else was - self.max_worse
+                bars.append(Bar("--before", bound, figure.key, "value", figure.value, held))
+        return bars
 
     def _at_least(self, option: str, bound: float, figure: Figure) -> Bar:
         number = figure.low if self.strict else figure.value

@@ -42,6 +42,8 @@ def audit(
     max_asr: Annotated[float | None, typer.Option(help="Bar: share of forbidden requests answered")] = None,
     max_over_refusal: Annotated[float | None, typer.Option(help="Bar: share of harmless requests refused")] = None,
     min_utility: Annotated[float | None, typer.Option(help="Bar: every task's first figure")] = None,
+    before: Annotated[Path | None, typer.Option(help="Bar: no worse than in this folder of an earlier audit")] = None,
+    max_worse: Annotated[float, typer.Option(help="What --before allows, as a share")] = 0.0,
     strict: Annotated[bool, typer.Option(help="Bars compare the worse end of the interval, not the value")] = False,
     out: Annotated[
         Path | None,
@@ -63,15 +65,20 @@ def audit(
     from holdfast.audits.bars import Bars
     from holdfast.audits.model_audit import Plan
     from holdfast.audits.suites import Files, choose_suites
+    from holdfast.records import read_audit
 
     if keep_answers and out is None:
         raise InputError("--keep-answers: needs --out, the folder to keep them in")
     files = Files(requests, safe_requests, sql, gsm8k, summaries)
     asks_world = _speaks_the_world(model, bool(files.given)) if world is None else world
     safety, tasks = choose_suites(suite, files, world=asks_world, judges=judge or (), limit=limit, timeout=timeout)
-    bars = Bars(max_asr, max_over_refusal, min_utility, strict)
+    earlier = None if before is None else read_audit(before / "audit.json" if before.is_dir() else before)
+    bars = Bars(max_asr, max_over_refusal, min_utility, strict, earlier, max_worse)
     names = {each.name for each in safety}
     bars.check(has_asr="asr" in names, has_over_refusal="over_refusal" in names, has_utility=bool(tasks))
+    bars.check_before(
+        [each.source for each in (*safety, *tasks)], [each.name for suite in safety for each in suite.judges]
+    )
     if is_address(model):
         sampler = _endpoint(model, model_name, api_key_env, concurrency, timeout, anchor)
     else:

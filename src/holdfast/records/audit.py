@@ -88,15 +88,15 @@ class AuditResult:
 
     @staticmethod
     def from_json(content: dict[str, Any]) -> AuditResult:
-        """The inverse of ``to_json``."""
-        parts = {field.name: content[field.name] for field in fields(AuditResult)}
+        """The inverse of ``to_json``; a field that an older version did not write has its default."""
+        parts = {field.name: content[field.name] for field in fields(AuditResult) if field.name in content}
         tuples = {name: tuple(value) for name, value in parts.items() if isinstance(value, list)}
         built = {
             "figures": tuple(Figure(**each) for each in content["figures"].values()),
             "agreements": tuple(
-                Agreement(**{**each, "judges": tuple(each["judges"])}) for each in content["agreements"]
+                Agreement(**{**each, "judges": tuple(each["judges"])}) for each in content.get("agreements", ())
             ),
-            "bars": tuple(Bar(**each) for each in content["bars"]),
+            "bars": tuple(Bar(**each) for each in content.get("bars", ())),
         }
         return AuditResult(**{**parts, **tuples, **built})
 
