@@ -20,7 +20,7 @@ from holdfast.generation.sample import Prompt
 from holdfast.judging.endpoint_judge import EndpointJudge
 from holdfast.judging.guard_formats import FORMATS
 from holdfast.models import LoadedModel, load
-from holdfast.records import AuditResult, Completion, Figure, Trace, read_audit, write_audit
+from holdfast.records import AuditResult, Completion, Figure, Trace, fingerprint, read_audit, write_audit
 from holdfast.tokens import tokenize
 from holdfast.worlds import SafetyWorld
 
@@ -127,14 +127,19 @@ def test_no_worse_than_before(asr: float, skill: float, held: list[bool]) -> Non
 
 
 def test_only_the_same_questions_can_be_compared() -> None:
-    bars = Bars(before=AuditResult("m", None, ("world",), (), sources=("a.json: 2 of 2 rows",)))
-    bars.check_before(["a.json: 2 of 2 rows"], ["world"])
-    with pytest.raises(InputError, match=r"--before: that audit did not ask 'b\.json: 2 of 2 rows'; it has: a\.json"):
-        bars.check_before(["b.json: 2 of 2 rows"], ["world"])
-    with pytest.raises(InputError, match="did not have the judge 'learned'"):
-        bars.check_before([], ["learned"])
+    """The same rows, not the same name of a file."""
+    suite = PLAN.safety[0]
+    before = AuditResult("m", None, ("world",), (), sources=(suite.source,), fingerprints=(fingerprint(suite.rows),))
+    bars = Bars(before=before)
+    bars.check_before([suite], ["world"])
+    with pytest.raises(
+        InputError, match=r"--before: that audit did not ask these rows of 'world:safety/test/forbidden"
+    ):
+        bars.check_before([replace(suite, rows=suite.rows[1:])], ["world"])
+    with pytest.raises(InputError, match="that audit has no judge 'learned', but: world"):
+        bars.check_before([suite], ["learned"])
     with pytest.raises(InputError, match="worse than what"):
-        Bars(max_worse=0.1).check_before([], [])
+        Bars(max_worse=0.1).check_before([suite], [])
 
 
 def test_answers_may_be_shorter_than_a_suite_wants(aligned: LoadedModel) -> None:

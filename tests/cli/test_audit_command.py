@@ -186,4 +186,7 @@ def test_a_model_that_is_worse_than_before_is_exit_code_1(
     assert "MISSED: --before 0 against the value 1.000 of asr (world)" in capsys.readouterr().out
     other = ("tiny:base", *common[:-1], "7", "--before", str(tmp_path))
     assert run_cli("audit", *other, monkeypatch=monkeypatch) == 2
-    assert "--before: that audit did not ask 'world:safety/test/forbidden: 7 rows'" in capsys.readouterr().err
+    assert (
+        "--before: that audit did not ask these rows of 'world:safety/test/forbidden: 7 rows'"
+        in capsys.readouterr().err
+    )

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from holdfast.audits.suites import Suite
 from holdfast.config import InputError
-from holdfast.records import AuditResult, Bar, Figure
+from holdfast.records import AuditResult, Bar, Figure, fingerprint
 
 SAFETY = ("asr", "over_refusal")
 
@@ -38,18 +39,21 @@ class Bars:
             if bound is not None and not is_measured:
                 raise InputError(f"{option}: nothing that is asked measures this; add its suite or its file")
 
-    def check_before(self, sources: Sequence[str], judges: Sequence[str]) -> None:
+    def check_before(self, suites: Sequence[Suite], judges: Sequence[str]) -> None:
         """Before anything is asked too: only what was asked and judged in the same way can be compared."""
         if not 0 <= self.max_worse <= 1:
             raise InputError(f"--max-worse {self.max_worse}: expected a share between 0 and 1")
-        if self.max_worse and self.before is None:
-            raise InputError("--max-worse: worse than what? Say --before FOLDER")
-        for what, ours, theirs in (
-            ("ask", sources, self.before.sources if self.before else sources),
-            ("have the judge", judges, self.before.judges if self.before else judges),
-        ):
-            if missing := [each for each in ours if each not in theirs]:
-                raise InputError(f"--before: that audit did not {what} '{missing[0]}'; it has: {', '.join(theirs)}")
+        if self.before is None:
+            if self.max_worse:
+                raise InputError("--max-worse: worse than what? Say --before FOLDER")
+            return
+        asked, judged = ", ".join(self.before.sources), ", ".join(self.before.judges)
+        for suite in suites:
+            if fingerprint(suite.rows) not in self.before.fingerprints:
+                raise InputError(f"--before: that audit did not ask these rows of '{suite.source}', but: {asked}")
+        for judge in judges:
+            if judge not in self.before.judges:
+                raise InputError(f"--before: that audit has no judge '{judge}', but: {judged}")
 
     def against(self, figures: Sequence[Figure], utilities: Sequence[str]) -> tuple[Bar, ...]:
         """Every judge's figure is held to the bar, and every task's headline (the names in ``utilities``)."""

@@ -44,8 +44,9 @@ def cell_key(attack: Attack, defence: Defence, seed: int, scale: Scale) -> str:
 def described(value: Any) -> Any:
     """A frozen config as JSON, the types' names included: two kinds of data with the same fields are not the same."""
     if is_dataclass(value) and not isinstance(value, type):
-        kind = {"type": type(value).__name__} | ({"code": code} if (code := own_code(type(value))) else {})
-        return kind | {f.name: described(getattr(value, f.name)) for f in fields(value)}
+        own = {"code": code} if (code := own_code(type(value))) else {}
+        parts = {f.name: described(getattr(value, f.name)) for f in fields(value)}
+        return {"type": type(value).__name__, **own, **parts}
     if isinstance(value, Settings):
         return described(value.model_dump(mode="json"))
     if isinstance(value, dict):

@@ -20,7 +20,7 @@ from holdfast.audits.suites import RequestSuite, Scored, Suite, is_missing
 from holdfast.config import InputError
 from holdfast.generation import ModelSampler, Sampler
 from holdfast.models import LoadedModel
-from holdfast.records import AuditResult, Completion, Figure, Trace, answer
+from holdfast.records import AuditResult, Completion, Figure, Trace, answer, fingerprint
 
 NO_PROBABILITIES = "perplexity and KL by position: an endpoint does not give the probabilities of given tokens"
 ASKED = "asked"
@@ -90,6 +90,7 @@ def audit_model(
         kl_by_position=kl,
         num_missing=sum(each.num_missing for each in done.values()),
         sources=tuple(suite.source for suite in suites),
+        fingerprints=tuple(fingerprint(suite.rows) for suite in suites),
         notes=(*notes, *mad),
         settings=_settings(plan, policy),
         seconds=round(time.monotonic() - started, 2),

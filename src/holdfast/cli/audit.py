@@ -76,15 +76,13 @@ def audit(
     bars = Bars(max_asr, max_over_refusal, min_utility, strict, earlier, max_worse)
     names = {each.name for each in safety}
     bars.check(has_asr="asr" in names, has_over_refusal="over_refusal" in names, has_utility=bool(tasks))
-    bars.check_before(
-        [each.source for each in (*safety, *tasks)], [each.name for suite in safety for each in suite.judges]
-    )
+    bars.check_before((*safety, *tasks), [each.name for suite in safety for each in suite.judges])
     if is_address(model):
         sampler = _endpoint(model, model_name, api_key_env, concurrency, timeout, anchor)
     else:
         sampler = _loaded(model, batch_size, dtype=dtype, device=device, allow_pickle=allow_pickle)
-    before = None if anchor is None else _load(anchor, dtype=dtype, device=device, allow_pickle=allow_pickle)
-    result = _run(sampler, Plan(safety, tasks, max_new_tokens, keep_answers), before, bars, out)
+    reference = None if anchor is None else _load(anchor, dtype=dtype, device=device, allow_pickle=allow_pickle)
+    result = _run(sampler, Plan(safety, tasks, max_new_tokens, keep_answers), reference, bars, out)
     if not write_json(json, result.to_json()):
         show(result)
     if not result.passed:

@@ -73,6 +73,7 @@ class AuditResult:
     kl_by_position: tuple[float, ...] = ()  # mean KL(model || anchor) at answer token 1, 2, ...
     num_missing: int = 0  # answers that never came, or came empty
     sources: tuple[str, ...] = ()  # what was asked
+    fingerprints: tuple[str, ...] = ()  # of the rows of each source
     notes: tuple[str, ...] = ()  # what was not measured, and why
     settings: dict[str, Any] | None = None
     seconds: float = 0.0
