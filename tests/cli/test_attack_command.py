@@ -49,6 +49,18 @@ def test_attack_gives_cells_a_report_and_a_page_and_goes_on_from_there(
     assert "worst of 2 variants of harmful_examples on untouched" in " ".join(capsys.readouterr().out.split())
 
 
+def test_cells_that_fail_are_told_and_are_no_success(
+    config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong = ("adaptive=null", f"model={tmp_path / 'nowhere'}")
+    assert run_cli("attack", str(config), *wrong, "--json", "-", monkeypatch=monkeypatch) == 1
+    said = capsys.readouterr()
+    (row,) = json.loads(said.out)
+    assert row["status"] == "failed"
+    assert "nowhere" in row["reason"]
+    assert "1 of 1 cells failed; the same command runs them again" in said.err
+
+
 def test_a_real_models_page_is_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

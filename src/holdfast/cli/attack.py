@@ -22,7 +22,9 @@ def attack(
     ] = None,
     json: json_option = None,
 ) -> None:
-    """Attacks x defences x seeds in the embedded world. Cells are kept: the same command again goes on."""
+    """Attacks x defences x seeds, in the embedded world or (real:) on your model. Cells are kept: the same command again
+    goes on. Exit code 1 if one failed.
+    """
     from holdfast.cli.matrix import run_and_show
     from holdfast.config.loading import load_config
     from holdfast.config.matrix import MatrixConfig

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -49,6 +50,9 @@ def run_and_show(config: MatrixConfig, json: Path | None, page: Path | None = No
     if not write_json(json, _json_rows(cells, tests)):
         _show(cells, tests, worst, config)
         print(f"report: {report}" + (f"\npage: {page}" if page else ""))
+    if failed := sum(cell.status == "failed" for cell in cells):
+        print(f"holdfast: {failed} of {len(cells)} cells failed; the same command runs them again", file=sys.stderr)
+        raise typer.Exit(1)
 
 
 def _run(config: MatrixConfig) -> list[Cell]:
