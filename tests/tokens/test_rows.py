@@ -259,11 +259,13 @@ def test_truncation_keeps_roles_aligned_and_counts() -> None:
     long_prompt = Trace((context("user", "Hello there! " * 9), answer("Fine.")))
     rows, report = tokenize_all([long_prompt, ONE, backtrack(*BACKTRACK)], tokenizer, max_length=start + 6)
     assert [row.source for row in rows] == [1, 2]
-    assert (report.num_traces, report.num_rows, report.num_cut, report.num_dropped) == (3, 2, 2, 1)
+    assert (report.num_traces, report.num_rows, report.num_cut, report.dropped) == (3, 2, 2, ("row 0",))
     assert report.sentence == (
-        f"3 conversations -> 2 rows; 1 dropped: no response left within max_length {start + 6}; "
+        f"3 conversations -> 2 rows; 1 dropped: no response left within max_length {start + 6} (row 0); "
         f"2 lost the end of their response at max_length {start + 6}"
     )
+    named = tokenize_all([long_prompt, ONE], tokenizer, max_length=start + 6, where=["rows.jsonl:7", "rows.jsonl:8"])[1]
+    assert f"1 dropped: no response left within max_length {start + 6} (rows.jsonl:7);" in named.sentence
     with pytest.raises(InputError, match="raise it"):
         tokenize_all([long_prompt], tokenizer, max_length=start)
     assert tokenize_all([], tokenizer)[1].sentence == "0 conversations -> 0 rows"

@@ -29,9 +29,9 @@ class TruncationReport:
     num_traces: int
     num_rows: int
     num_cut: int = 0  # lost the end of their response
-    num_dropped: int = 0  # lost all of it
     num_split: int = 0
     max_length: int | None = None
+    dropped: tuple[str, ...] = ()  # where those stand that lost all of their response
     left_out: tuple[str, ...] = ()  # speakers whose turns the template does not write
     problems: tuple[str, ...] = ()  # of traces that were skipped
 
@@ -39,8 +39,9 @@ class TruncationReport:
     def sentence(self) -> str:
         """For the user, in one line."""
         text = f"{self.num_traces} conversations -> {self.num_rows} rows"
-        if self.num_dropped:
-            text += f"; {self.num_dropped} dropped: no response left within max_length {self.max_length}"
+        if self.dropped:
+            text += f"; {len(self.dropped)} dropped: no response left within max_length {self.max_length}"
+            text += f" ({', '.join(self.dropped[:MAX_ERRORS])}{', ...' if len(self.dropped) > MAX_ERRORS else ''})"
         if self.num_cut:
             text += f"; {self.num_cut} lost the end of their response at max_length {self.max_length}"
         if self.num_split:
@@ -86,22 +87,25 @@ def tokenize_all(
     answer.
     """
     encoder = Encoder(tokenizer, undo_token)
+    places = where or [f"row {source}" for source in range(len(traces))]
     rows: list[TokenRow] = []
     errors: list[str] = []
-    num_cut = num_dropped = num_split = 0
+    dropped: list[str] = []
     unwritten: dict[str, None] = {}
+    num_cut = num_split = 0
     for source, trace in enumerate(traces):
         try:
             whole, was_split = _rows(trace, encoder, context)
         except InputError as error:
-            errors.append(f"{where[source] if where else f'row {source}'}: {error}")
+            errors.append(f"{places[source]}: {error}")
             continue
         num_split += was_split
         unwritten.update(dict.fromkeys(_left_out(trace, encoder)))
         for row in whole:
             kept = row if max_length is None else truncate(row, max_length)
-            num_dropped += kept is None
-            if kept is not None:
+            if kept is None:
+                dropped.append(places[source])
+            else:
                 num_cut += kept.num_targets < row.num_targets
                 rows.append(replace(kept, source=source))
     if len(errors) > skip_bad or (errors and not rows):
@@ -109,8 +113,8 @@ def tokenize_all(
         raise InputError("\n".join(errors[:MAX_ERRORS] + more))
     if traces and not rows:
         raise InputError(f"no row has any response left within max_length {max_length}: raise it")
-    counts = (len(traces), len(rows), num_cut, num_dropped, num_split, max_length)
-    return rows, TruncationReport(*counts, left_out=tuple(unwritten), problems=tuple(errors))
+    counts = (len(traces), len(rows), num_cut, num_split, max_length)
+    return rows, TruncationReport(*counts, tuple(dropped), tuple(unwritten), tuple(errors))
 
 
 def truncate(row: TokenRow, max_length: int) -> TokenRow | None:

@@ -107,3 +107,11 @@ def test_bad_request_files(tmp_path: Path, row: str, complaint: str) -> None:
     path.write_text(row)
     with pytest.raises(InputError, match=complaint):
         forbidden_suite(path, find_judges((), world=False), None)
+
+
+def test_a_kind_out_of_a_file_does_not_steer_a_terminal(tmp_path: Path) -> None:
+    path = tmp_path / "requests.csv"
+    path.write_text('prompt,type\na,\x1b[31mred\nb,"two\nlines"\n', encoding="utf-8")
+    (suite,) = harmless_suites(path, (RefusalPhrases(),), None)
+    names = [figure.name for figure in suite.score(said("yes", "yes")).figures]
+    assert names == ["over_refusal", "over_refusal: \\x1b[31mred", "over_refusal: two\\nlines"]

@@ -100,7 +100,8 @@ def _request(fields: Fields) -> Request:
             COLUMNS[0], f"it, or one of {', '.join(COLUMNS[1:])}", ", ".join(map(shown, fields)) or "nothing"
         )
     kind = fields.get("type")
-    return Request(take_text(fields, column, filled=True), _label(fields), kind if isinstance(kind, str) else "")
+    named = shown(kind) if isinstance(kind, str) else ""  # it becomes a figure's name, on somebody's terminal
+    return Request(take_text(fields, column, filled=True), _label(fields), named)
 
 
 def _label(fields: Fields) -> Label | None:
