@@ -186,8 +186,12 @@ def test_ls_describes_runs_in_any_state(
     (broken / "config.yaml").write_bytes(b"\xff\xfe\x00")
     (broken / "steps.jsonl").write_bytes(b'{"step": 7, "loss": null}\n3\n\xff\n')  # a loss that was no number
     assert [runs.describe_run(broken)[key] for key in ("model", "step", "loss")] == ["unreadable config", 7, ""]
-    assert run_cli("ls", str(tmp_path), monkeypatch=monkeypatch) == 0
-    assert "csft + distill" in capsys.readouterr().out
+    whole.rename(tmp_path / "exp[lr=1e-3]")  # no markup
+    monkeypatch.chdir(tmp_path)
+    assert run_cli("ls", ".", monkeypatch=monkeypatch) == 0
+    said = capsys.readouterr().out
+    assert "csft + distill" in said
+    assert "exp[lr=1e-3]" in said
 
 
 def test_a_reader_that_goes_away_is_no_error(uneven_rows: Path, small_model: Path) -> None:

@@ -50,3 +50,11 @@ def test_exact_tokens_and_own_markers(file, tmp_path):
         run(file, "--markers", tmp_path / "markers.txt", "--resample", "again")
     with pytest.raises(InputError, match="goes with --resample"):
         run(file, "--stop", "done")
+
+
+def test_groups_are_called_as_their_owner_likes(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps({**row, "kind": "[/b]\x1b[31m"}) + "\n" for row in ROWS), encoding="utf-8")
+    said = run(path, "--by", "kind").output.replace("\n", "")
+    assert "[/b]\\x1b[31m" in said
+    assert "\x1b[31m" not in said

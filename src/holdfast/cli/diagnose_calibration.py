@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from holdfast.cli.output import json_option, write_json
+from holdfast.cli.output import as_written, json_option, write_json
 from holdfast.config.errors import InputError
 
 if TYPE_CHECKING:
@@ -129,7 +129,9 @@ def _print(rows: list[dict[str, Any]], differences: list[dict[str, Any]]) -> Non
 def _table(figures: Calibration, name: str) -> Any:
     from rich.table import Table
 
-    table = Table("", "value", "95 % (bootstrap)", "95 % (normal)", "of", title=name, title_justify="left", box=None)
+    table = Table(
+        "", "value", "95 % (bootstrap)", "95 % (normal)", "of", title=as_written(name), title_justify="left", box=None
+    )
     for field, line in LINES.items():
         figure = getattr(figures, field)
         if figure.value is None:
@@ -159,7 +161,7 @@ def _parts_table(parts: Decomposition, group: str) -> Any:
     from rich.table import Table
 
     title = "second minus first" + (f", {group}" if group else "")
-    table = Table("", "sampling", "decision", title=title, title_justify="left", box=None)
+    table = Table("", "sampling", "decision", title=as_written(title), title_justify="left", box=None)
     table.add_row("sampling exchanged first", str(parts.sampling_first), str(parts.decision_second))
     table.add_row("decision exchanged first", str(parts.sampling_second), str(parts.decision_first))
     table.add_row("mean of the two (Shapley)", str(parts.sampling), str(parts.decision))

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from holdfast.cli.output import json_option, write_json
+from holdfast.cli.output import as_written, json_option, write_json
 from holdfast.config.errors import InputError
 
 COLUMNS = {
@@ -45,5 +45,5 @@ def checks(
     if not write_json(json, {"checks": found}):
         table = Table("", *COLUMNS.values(), box=None)
         for row in found:
-            table.add_row(f"{row['file']} {row['group']}", *(str(row[name]) for name in COLUMNS))
+            table.add_row(as_written(f"{row['file']} {row['group']}"), *(str(row[name]) for name in COLUMNS))
         Console(highlight=False).print(table)

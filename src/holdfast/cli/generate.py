@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.cli.output import json_option, write_json
+from holdfast.cli.output import is_narrow, json_option, write_json
 from holdfast.cli.progress import progress_bar
 from holdfast.config.errors import InputError
 
@@ -169,7 +169,7 @@ def _print_events(loaded: LoadedModel, asked: Prompts, how: UndoDecoding, begin:
     begun = _begun(loaded, len(asked), begin)
     for event in stream_with_undo(loaded.model, loaded.tokenizer, asked, how, begun=begun):
         line = {"event": type(event).__name__.lower(), **asdict(event)}
-        print(json_format.dumps(line, ensure_ascii=False), flush=True)
+        print(json_format.dumps(line, ensure_ascii=is_narrow()), flush=True)
 
 
 def _type_out(loaded: LoadedModel, asked: Prompts, how: UndoDecoding, begin: str | None, pace: float) -> None:

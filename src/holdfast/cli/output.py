@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.text import Text
 
 from holdfast.config.errors import InputError
 
@@ -44,13 +45,22 @@ json_option = Annotated[
 ]
 
 
+def as_written(name: str) -> Text:
+    """Files, runs and groups are called as their owner likes: 'exp[lr=1e-3]' is no markup, and no name steers a terminal."""
+    return Text("".join(char if char.isprintable() else repr(char)[1:-1] for char in name))
+
+
+def is_narrow() -> bool:
+    """Whether stdout cannot write every character: JSON spells them out there, or nobody could read it back."""
+    return not (sys.stdout.encoding or "utf-8").lower().startswith("utf")
+
+
 def write_json(target: Path | None, value: Any) -> bool:
     """Write ``value`` where asked; returns whether stdout is taken, so that no table is printed on top of it."""
     if target is None:
         return False
     to_stdout = str(target) == "-"
-    is_narrow = to_stdout and not (sys.stdout.encoding or "utf-8").lower().startswith("utf")
-    text = json_format.dumps(value, indent=2, ensure_ascii=is_narrow) + "\n"
+    text = json_format.dumps(value, indent=2, ensure_ascii=to_stdout and is_narrow()) + "\n"
     if to_stdout:
         sys.stdout.write(text)
     else:

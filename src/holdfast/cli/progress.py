@@ -14,7 +14,7 @@ def progress_bar(title: str, *, stays: bool = False) -> Iterator[Callable[..., N
 
     columns = (
         SpinnerColumn(),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),

@@ -11,7 +11,7 @@ import yaml
 from rich.console import Console
 from rich.table import Table
 
-from holdfast.cli.output import json_option, write_json
+from holdfast.cli.output import as_written, json_option, write_json
 from holdfast.config.errors import InputError
 
 RUNS = Path("runs")
@@ -31,12 +31,11 @@ def ls(
     if runs:
         table = Table("run", "model", "objectives", "step", "loss", "nll", "checkpoint", box=None, header_style="bold")
         for run in runs:
-            table.add_row(
-                *(str(run[column]) for column in ("run", "model", "objectives", "step", "loss", "nll", "checkpoint"))
-            )
+            columns = ("run", "model", "objectives", "step", "loss", "nll", "checkpoint")
+            table.add_row(*(as_written(str(run[column])) for column in columns))
         console.print(table)
     else:
-        console.print(f"no runs under {folder}; start one: holdfast train configs/sft.yaml")
+        console.print(f"no runs under {folder}; start one: holdfast train configs/sft.yaml", markup=False)
     console.print("embedded models: tiny:base, tiny:aligned")
 
 

@@ -21,7 +21,7 @@ class ProgressBar(TrainerCallback):
         """Begin where a resumed run stands."""
         if not (self.enabled and state.is_world_process_zero):
             return
-        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+        columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
         figures = (TextColumn("{task.fields[figures]}"), TimeRemainingColumn())
         self.progress = Progress(*columns, *figures, transient=False)
         self.progress.start()
