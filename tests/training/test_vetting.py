@@ -147,3 +147,18 @@ def test_one_row_of_a_step_cannot_be_divided(tmp_path: Path) -> None:
 def test_a_judge_that_is_not_there_is_told(aligned: LoadedModel) -> None:
     with pytest.raises(InputError, match="did you mean 'refusal_phrases'"):
         vetted([ROW], aligned, "refusal_phrase")
+
+
+def test_rows_that_the_template_refuses_are_told_by_line_and_may_be_skipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    aligned = load("tiny:aligned")  # its template is changed
+    refuses = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('no system') }}{% endif %}"
+    monkeypatch.setattr(aligned.tokenizer, "chat_template", refuses + str(aligned.tokenizer.chat_template))
+    plain = [row for row in TASK if row.turns[0].speaker == "user"][:4]
+    rows, said = [Trace((context("system", "be brief"), *plain[0].turns)), *plain], []
+    with pytest.raises(InputError, match=r"rows\.jsonl:1: the chat template refuses this conversation: no system"):
+        answer_prompts(config(tmp_path, rows), aligned, tmp_path / "run", said.append)
+    (stream,) = answer_prompts(config(tmp_path, rows, skip_bad=1), aligned, tmp_path / "run", said.append)
+    assert read_traces(stream.data).traces == tuple(plain)
+    assert "1 bad ones skipped" in said[0]

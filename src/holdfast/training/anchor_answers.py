@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rich.progress import Progress
@@ -18,6 +19,7 @@ from holdfast.config.training import StreamSettings
 from holdfast.generation import generate
 from holdfast.models import LoadedModel
 from holdfast.records import Dataset, Trace, answer, context, write_traces
+from holdfast.tokens import tokenize_all
 from holdfast.training.loading import load_model
 from holdfast.training.main_first import Alive, main_first
 from holdfast.training.streams import read_data
@@ -91,6 +93,7 @@ def _vetted(
     if not folder.exists():
         if dataset.num_skipped:
             say(f"{dataset.source}: {dataset.num_skipped} bad rows skipped: " + "; ".join(map(str, dataset.problems)))
+        dataset = _readable(dataset, stream, loaded, say)
         with Progress(disable=not progress, transient=True) as bar:
             task = bar.add_task("the anchor is asked every request of the rows", total=None)
 
@@ -109,6 +112,18 @@ def _vetted(
         write_vetted(found, folder, {"source": dataset.source, "fingerprint": dataset.fingerprint})
     total = sum(each.share for each in config.streams)
     return vetted_streams(stream, number, folder, total / config.training.batch_size)
+
+
+def _readable(dataset: Dataset, stream: StreamSettings, loaded: LoadedModel, say: Say) -> Dataset:
+    """Without the rows that training would skip: asked of the anchor, they would be refused without their line."""
+    where = [f"{dataset.source}:{line}" for line in dataset.lines]
+    skip_bad = stream.skip_bad - dataset.num_skipped
+    rows, report = tokenize_all(dataset.traces, loaded.tokenizer, where=where, skip_bad=skip_bad)
+    if report.problems:
+        say(f"{dataset.source}: {report.sentence}")
+    good = sorted({row.source for row in rows})
+    traces, lines = zip(*((dataset.traces[number], dataset.lines[number]) for number in good), strict=True)
+    return replace(dataset, traces=traces, lines=lines)
 
 
 def _sentence(stream: StreamSettings, dataset: Dataset, found: Vetted) -> str:
