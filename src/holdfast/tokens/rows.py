@@ -12,7 +12,7 @@ from holdfast.records import context as context_turn
 from holdfast.tokens.batch import Context, TokenRow
 from holdfast.tokens.encoding import Encoder
 from holdfast.tokens.segments import Span, as_rendered, closing_role, encode_segments
-from holdfast.tokens.template import HistoryRewrittenError, left_out, render, render_answer
+from holdfast.tokens.template import HistoryRewrittenError, render, render_answer, turns_left_out
 from holdfast.tokens.undo import stack_context
 from holdfast.tokens.vocabulary import UNDO_TOKEN
 
@@ -91,7 +91,7 @@ def tokenize_all(
     rows: list[TokenRow] = []
     errors: list[str] = []
     dropped: list[str] = []
-    unwritten: dict[str, None] = {}
+    unwritten: dict[tuple[str, ...], list[str]] = {}  # by order of speakers: one row of each shows it
     num_cut = num_split = 0
     for source, trace in enumerate(traces):
         try:
@@ -100,7 +100,8 @@ def tokenize_all(
             errors.append(f"{places[source]}: {error}")
             continue
         num_split += was_split
-        unwritten.update(dict.fromkeys(_left_out(trace, encoder)))
+        if (speakers := tuple(turn.speaker for turn in trace.turns)) not in unwritten:
+            unwritten[speakers] = _left_out(trace, encoder)
         for row in whole:
             kept = row if max_length is None else truncate(row, max_length)
             if kept is None:
@@ -113,8 +114,9 @@ def tokenize_all(
         raise InputError("\n".join(errors[:MAX_ERRORS] + more))
     if traces and not rows:
         raise InputError(f"no row has any response left within max_length {max_length}: raise it")
+    left_out = dict.fromkeys(who for found in unwritten.values() for who in found)
     counts = (len(traces), len(rows), num_cut, num_split, max_length)
-    return rows, TruncationReport(*counts, tuple(dropped), tuple(unwritten), tuple(errors))
+    return rows, TruncationReport(*counts, tuple(dropped), tuple(left_out), tuple(errors))
 
 
 def truncate(row: TokenRow, max_length: int) -> TokenRow | None:
@@ -140,7 +142,7 @@ def _rows(trace: Trace, encoder: Encoder, context: Context) -> tuple[list[TokenR
 def _left_out(trace: Trace, encoder: Encoder) -> list[str]:
     """Of conversations with more than user and assistant, which every chat template writes."""
     odd = any(turn.speaker in ("system", "tool") for turn in trace.turns)
-    return left_out(trace.turns, encoder.tokenizer) if odd else []
+    return turns_left_out(trace.turns, encoder.tokenizer) if odd else []
 
 
 def _per_answer(trace: Trace) -> Iterator[Trace]:

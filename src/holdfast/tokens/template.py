@@ -61,7 +61,7 @@ def render_answer(turns: Sequence[Turn], tokenizer: PreTrainedTokenizerBase) -> 
     return _between(before, chunk, turns, tokenizer)
 
 
-def left_out(turns: Sequence[Turn], tokenizer: PreTrainedTokenizerBase) -> list[str]:
+def turns_left_out(turns: Sequence[Turn], tokenizer: PreTrainedTokenizerBase) -> list[str]:
     """Speakers of turns that the template does not write at all: some know no system prompt, many no tools."""
     text = render(turns, tokenizer, open_answer=False)
     lost = [index for index, turn in enumerate(turns) if (words := turn.visible.strip()) and words not in text]
