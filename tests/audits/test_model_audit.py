@@ -17,10 +17,11 @@ from holdfast.audits.suites import find_judges, world_safety, world_skills
 from holdfast.config import InputError
 from holdfast.generation import EndpointSampler, ModelSampler
 from holdfast.generation.sample import Prompt
+from holdfast.judging import Request, WorldJudge
 from holdfast.judging.endpoint_judge import EndpointJudge
 from holdfast.judging.guard_formats import FORMATS
 from holdfast.models import LoadedModel, load
-from holdfast.records import AuditResult, Completion, Figure, Trace, fingerprint, read_audit, write_audit
+from holdfast.records import AuditResult, Completion, Figure, Trace, Verdict, fingerprint, read_audit, write_audit
 from holdfast.tokens import tokenize
 from holdfast.worlds import SafetyWorld
 
@@ -175,6 +176,32 @@ def test_an_interrupted_audit_goes_on(aligned: LoadedModel, base: LoadedModel, t
     Stopping.calls = 0
     other, _ = audit_model(Stopping(replace(aligned, dtype=torch.bfloat16)), PLAN, anchor=base, out=tmp_path)
     assert (Stopping.calls, other.settings) == (4, {**(whole.settings or {}), "dtype": "bfloat16"})
+
+
+class Failing(ModelSampler):
+    """Its server is down for the last request of every suite."""
+
+    def __call__(self, prompts: Sequence[Prompt], **settings: object) -> list[Completion]:  # type: ignore[override]
+        *came, last = super().__call__(prompts, **settings)  # type: ignore[arg-type]
+        return [*came, replace(last, text="", finish_reason="error")]
+
+
+class Halting(WorldJudge):
+    """Its server is down for one answer."""
+
+    def __call__(self, prompt: Request, response: str) -> Verdict:
+        said = super().__call__(prompt, response)
+        return replace(said, safe=None) if prompt == PLAN.safety[0].rows[0].prompt else said
+
+
+def test_what_a_server_failed_in_is_asked_again(aligned: LoadedModel, tmp_path: Path) -> None:
+    result, _ = audit_model(Failing(aligned), PLAN, out=tmp_path / "model")
+    assert result.num_missing == 4
+    assert not list((tmp_path / "model").rglob("*.json"))
+    plan = Plan(tuple(world_safety((Halting(),), 12)))
+    result, _ = audit_model(ModelSampler(aligned), plan, out=tmp_path / "judge")
+    assert [figure.unscored for figure in result.figures] == [1, 0]
+    assert [path.name.rpartition("-")[0] for path in (tmp_path / "judge").rglob("*.json")] == ["over_refusal"]
 
 
 def test_a_judge_that_scores_nothing_is_no_verdict_on_the_model(aligned: LoadedModel, tmp_path: Path) -> None:

@@ -150,9 +150,17 @@ def _ask(
     scored = suite.score(completions)
     _check_judges(suite, completions, scored)
     done = asked(suite, completions, scored, kl, plan.keep_answers)
-    if path is not None:
+    if path is not None and _is_settled(suite, completions, scored):
         write_asked(path, done)
     return done
+
+
+def _is_settled(suite: Suite, completions: Sequence[Completion], scored: Scored) -> bool:
+    """A server that failed in part, the model's or a judge's, may be up again when the same command goes on."""
+    came = [not is_missing(completion) for completion in completions]
+    silent = any("unscored" in said.values() for said, is_there in zip(scored.verdicts, came, strict=True) if is_there)
+    failed = any(completion.finish_reason == "error" for completion in completions)
+    return not failed and not (silent and isinstance(suite, RequestSuite))
 
 
 def _check_judges(suite: Suite, completions: Sequence[Completion], scored: Scored) -> None:
