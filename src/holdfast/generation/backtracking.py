@@ -23,6 +23,7 @@ from holdfast.generation.conversations import (
     turns_of,
 )
 from holdfast.generation.slots import CacheKind, SlotCache, check_context
+from holdfast.models.positions import num_positions
 from holdfast.records import Completion
 from holdfast.tokens import UNDO_TOKEN, Context, find_undo_id
 
@@ -83,9 +84,9 @@ class UndoDecoder:
     ) -> Iterator[Step]:
         """One batch. ``begun``: tokens each answer starts with; unlike a begun answer in the prompt they can be undone.
 
-        The end of a text is not put on the stack. When the cache is full all rows end.
+        The end of a text is not put on the stack. A row ends at the model's last position; when the cache is full, all do.
         """
-        how, num = self.how, len(prompts)
+        how, num, room = self.how, len(prompts), num_positions(self.model)
         check_context(self.model, how.context, max(map(len, prompts)) + how.max_new_tokens)
         slots = self._slots(max(map(len, prompts)))
         if generator is None:
@@ -105,8 +106,9 @@ class UndoDecoder:
                 if number < len(scripts[row]):
                     tokens[row] = scripts[row][number]
                 stop = tokens[row] in self.stops
-                done[row] = stop or last
                 change: Change = answer.end(tokens[row]) if stop else answer.write(tokens[row])
+                depth = len(prompts[row]) + len(answer.visible if how.context == "hard" else answer.written)
+                done[row] = stop or last or depth >= room
                 yield Step(row, answer, tokens[row], change, done[row])
             if all(done):
                 return

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Sequence
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from holdfast.config import InputError
+from holdfast.models.positions import num_positions
 from holdfast.records import Completion, Trace, Turn, context
 from holdfast.tokens import apply_undo, find_undo_id, prompt_ids
 from holdfast.tokens.encoding import Encoder
@@ -63,11 +63,6 @@ def ids_to_continue(turns: tuple[Turn, ...], tokenizer: PreTrainedTokenizerBase)
         raise InputError(f"the chat template cannot go on from an answer already begun: {error}") from error
     assert isinstance(text, str)
     return Encoder(tokenizer).whole(text)
-
-
-def num_positions(model: PreTrainedModel) -> int:
-    """How many tokens a model reads and writes in all. Past its last position it writes anything at all, without an error."""
-    return getattr(model.config.get_text_config(), "max_position_embeddings", None) or sys.maxsize
 
 
 def check_lengths(ids: Sequence[Sequence[int]], model: PreTrainedModel) -> None:

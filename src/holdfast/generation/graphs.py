@@ -21,6 +21,7 @@ from transformers import AttentionInterface, Cache, StaticCache
 from transformers.cache_utils import StaticLayer
 
 from holdfast.generation.choosing import draw
+from holdfast.models.positions import num_positions
 
 CHECK_EVERY = 8  # steps between two looks at whether all rows have ended: each look waits for the GPU
 SLOT_STEP = 64  # caches are a multiple of this long, so that batches of similar length share a graph
@@ -133,6 +134,7 @@ class _Batch:
         num_layers = len(StaticCache(config=model.config, max_cache_len=num_slots).layers)
         self.cache = Cache(layers=[_Layer(num_slots) for _ in range(num_layers)])
         self.graph: torch.cuda.CUDAGraph | None = None
+        self.last_position = num_positions(model) - 1
         self.stops = torch.tensor(list(how.stops), device=device)
         self.slots = torch.arange(num_slots, device=device)
         self.given = torch.empty(num_rows, num_slots, dtype=torch.bool, device=device)  # False: padding of the prompt
@@ -217,7 +219,7 @@ class _Batch:
         output = self.model(
             input_ids=ids,
             attention_mask=mask,
-            position_ids=positions,
+            position_ids=positions.clamp(max=self.last_position),  # beyond it, nobody keeps what is written
             past_key_values=self.cache,
             use_cache=True,
             logits_to_keep=1,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -14,12 +15,12 @@ from holdfast.generation.conversations import (
     check_sampling,
     completion,
     ids_to_continue,
-    num_positions,
     pad_id,
     stop_ids,
     turns_of,
 )
 from holdfast.generation.graphs import Decoding, graphs_for, until_stop
+from holdfast.models.positions import num_learned_positions, num_positions
 from holdfast.records import Completion
 
 __all__ = ["Prompt", "generate", "turns_of"]
@@ -99,7 +100,7 @@ def _writer(
     def write(batch: Sequence[int]) -> list[list[int]]:
         prompts = [ids[index] for index in batch]
         found = graphs.attempt(prompts, None if luck is None else luck[list(batch)]) if graphs else None
-        return _continue(model, prompts, settings) if found is None else found.ids
+        return _write(model, prompts, settings) if found is None else found.ids
 
     return write
 
@@ -114,8 +115,24 @@ def _decoding(settings: GenerationConfig) -> Decoding:
     )
 
 
+def _write(model: PreTrainedModel, batch: Sequence[list[int]], settings: GenerationConfig) -> list[list[int]]:
+    """The new ids of each row, up to and including the one that ends it.
+
+    One token beyond learned positions is an error: all rows stop with the longest, then the shorter ones go on without it.
+    """
+    room, left = num_learned_positions(model), settings.max_new_tokens
+    texts, going_on = [list(row) for row in batch], list(range(len(batch)))
+    while going_on and left:
+        some = copy.copy(settings)
+        some.max_new_tokens = min(left, room - max(len(texts[row]) for row in going_on))
+        for row, ids in zip(going_on, _continue(model, [texts[row] for row in going_on], some), strict=True):
+            texts[row] += ids
+        left -= some.max_new_tokens
+        going_on = [row for row in going_on if len(texts[row]) < room and texts[row][-1] not in settings.eos_token_id]
+    return [text[len(row) :] for text, row in zip(texts, batch, strict=True)]
+
+
 def _continue(model: PreTrainedModel, batch: Sequence[list[int]], settings: GenerationConfig) -> list[list[int]]:
-    """The new ids of each row, up to and including the one that ends it."""
     width = max(map(len, batch))
     padded = [[settings.pad_token_id] * (width - len(row)) + row for row in batch]
     attention = [[0] * (width - len(row)) + [1] * len(row) for row in batch]

@@ -18,6 +18,7 @@ from transformers.utils import logging as transformers_logging
 from holdfast.config import InputError, TrainConfig
 from holdfast.models import LoadedModel
 from holdfast.models.head_access import why_not_plain
+from holdfast.models.positions import num_learned_positions, num_positions
 from holdfast.training.adapters import with_adapters
 from holdfast.training.anchor_answers import answer_prompts, forget_answers
 from holdfast.training.arguments import training_arguments
@@ -213,14 +214,13 @@ def _refuse_lost_masks(config: TrainConfig, loaded: LoadedModel, streams: Sequen
 
 
 def _check_positions(loaded: LoadedModel, streams: Sequence[Stream], say: Say) -> None:
-    """Learned positions end in an index error, on a GPU in a crash; rotary ones go on, into what the model never saw."""
-    settings = loaded.model.config.get_text_config()
-    known = getattr(settings, "max_position_embeddings", None)
+    """Learned positions end in an error; rotary ones go on, into what the model never saw."""
+    known = num_positions(loaded.model)
     needed = max(1 + max(row.positions) for stream in streams for row in stream.rows)
-    if known is None or needed <= known:
+    if needed <= known:
         return
     text = f"rows of up to {needed} tokens, and this model has {known} positions"
-    if getattr(settings, "rope_parameters", None) is None:
+    if needed > num_learned_positions(loaded.model):
         raise InputError(f"{text}: set training.max_length: {known}")
     say(f"{text}: what it makes of those beyond is untrained; training.max_length: {known} would cut there")
 
