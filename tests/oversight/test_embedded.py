@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.models import add_tokens, load
 from holdfast.oversight.server import ChatRequest, ServerSettings
-from holdfast.oversight.server.backends import RequestRefusedError
+from holdfast.oversight.server.backends import Ended, RequestRefusedError
 from holdfast.oversight.server.embedded import EmbeddedBackend
 from holdfast.oversight.server.protocol import read_request
 
@@ -57,6 +57,17 @@ def test_what_nobody_waits_for_stops_before_the_next_token(way: str) -> None:
         assert (await backend.draw(asked(), 2)).draws[0].text == "sun river stone"
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(("max_tokens", "reason"), [(2, "length"), (12, "stop")])
+@pytest.mark.parametrize("undo", [True, False])
+def test_a_stream_says_whether_it_was_cut_off(
+    undo: bool, max_tokens: int, reason: str, undoing: EmbeddedBackend
+) -> None:
+    backend = undoing if undo else EmbeddedBackend(load("tiny:aligned"))
+    *pieces, end = asyncio.run(streamed(backend, asked(max_tokens=max_tokens, temperature=0)))
+    assert end == Ended(reason)
+    assert "".join(map(str, pieces)) == ("sun river stone" if reason == "stop" else "sun river")
 
 
 def test_a_stream_heeds_seed_and_top_p_and_refuses_what_it_cannot(undoing: EmbeddedBackend) -> None:

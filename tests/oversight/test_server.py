@@ -253,6 +253,15 @@ def test_a_retracting_stream_says_what_it_is_and_takes_back(address: str) -> Non
         assert "[bad]" not in shown
 
 
+@pytest.mark.parametrize(("reason", "told"), [("stop", "stop"), ("length", "length"), ("error", "content_filter")])
+def test_a_retracting_stream_says_how_it_ended(address: str, reason: str, told: str) -> None:
+    """What the backend itself broke off is not whole, as when it is not streamed."""
+    response = post(address, f"ends:{reason}", stream=True, holdfast={"stream": "retracting"})
+    chunks = [json.loads(line[6:]) for line in response.text.splitlines() if line.startswith("data: {")]
+    reasons = [chunk["choices"][0]["finish_reason"] for chunk in chunks]
+    assert reasons == [None] * (len(chunks) - 1) + [told]
+
+
 def test_health_and_metrics_tell_figures_but_no_prompts(address: str) -> None:
     post(address, "a prompt with the word xylophone")
     assert httpx.get(f"{address}/healthz").json()["status"] == "ok"

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.config import InputError
-from holdfast.generation import Delete, Finished, Insert, UndoDecoding, generate, stream_with_undo
+from holdfast.generation import Delete, Insert, UndoDecoding, generate, stream_with_undo
 from holdfast.models import LoadedModel
-from holdfast.oversight.server.backends import BackendError, Deletion, Draw, Drawn, RequestRefusedError
+from holdfast.oversight.server.backends import BackendError, Deletion, Draw, Drawn, Ended, Piece, RequestRefusedError
 from holdfast.oversight.server.protocol import ChatRequest, ProtocolError
 from holdfast.tokens import find_undo_id, prompt_ids
 
@@ -89,12 +89,12 @@ class EmbeddedBackend:
         prompt_tokens = len(prompt_ids(request.turns, self.loaded.tokenizer))
         return Drawn(draws, prompt_tokens, sum(len(completion.token_ids) for completion in completions))
 
-    async def stream(self, request: ChatRequest) -> AsyncIterator[str | Deletion]:
+    async def stream(self, request: ChatRequest) -> AsyncIterator[Piece]:
         """Word by word; a model that knows <UNDO> takes back before the reader's eyes."""
         if missing := _not_here(request):
             raise RequestRefusedError(missing)
         loop = asyncio.get_running_loop()
-        pieces: asyncio.Queue[str | Deletion | BackendError | None] = asyncio.Queue()
+        pieces: asyncio.Queue[Piece | BackendError | None] = asyncio.Queue()
         gone = threading.Event()
 
         def pump() -> None:
@@ -119,10 +119,12 @@ class EmbeddedBackend:
         finally:
             gone.set()
 
-    def _pieces(self, request: ChatRequest) -> Any:
+    def _pieces(self, request: ChatRequest) -> Iterator[Piece]:
         tokenizer = self.loaded.tokenizer
         if find_undo_id(tokenizer) is None:
-            yield self._draw(request, 1).draws[0].text
+            (draw,) = self._draw(request, 1).draws
+            yield draw.text
+            yield Ended(draw.finish_reason)
             return
         how = UndoDecoding(
             max_new_tokens=request.options["max_tokens"],
@@ -136,7 +138,7 @@ class EmbeddedBackend:
             elif isinstance(change, Delete):
                 yield Deletion(change.num_chars)
             else:
-                assert isinstance(change, Finished)
+                yield Ended(change.completion.finish_reason)
 
     def _seed(self, request: ChatRequest) -> int:
         return int(request.options.get("seed", next(self._seeds)))

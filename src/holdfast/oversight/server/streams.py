@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator
 from typing import Any
 
-from holdfast.oversight.server.backends import BackendError, Deletion, RequestRefusedError
+from holdfast.oversight.server.backends import BackendError, Deletion, Ended, RequestRefusedError
 from holdfast.oversight.server.overseen import Answer, Overseer
 from holdfast.oversight.server.protocol import ChatRequest, chunk_body, event
 
@@ -30,7 +30,7 @@ async def retracting_stream(
 ) -> AsyncIterator[bytes]:
     """Outside the fail-closed promise, and every piece says so. Undo events tell how many characters vanish."""
     mark = {"judged": False, "warning": WARNING}
-    shown = ""
+    shown, ending = "", "stop"
 
     def piece(delta: dict[str, Any], finish_reason: str | None = None, **more: Any) -> bytes:
         return event(chunk_body(request_id, model, delta, finish_reason, holdfast={**mark, **more}))
@@ -44,6 +44,8 @@ async def retracting_stream(
             if isinstance(part, Deletion):
                 shown = shown[: -part.num_chars] if part.num_chars else shown
                 yield piece({}, event="undo", num_chars=part.num_chars)
+            elif isinstance(part, Ended):
+                ending = part.finish_reason
             elif part:
                 shown += part
                 yield piece({"content": part})
@@ -53,7 +55,7 @@ async def retracting_stream(
         broken = "the model broke off"
     (verdict,) = await overseer.judge(request.turns, [shown])
     if verdict.safe is True and broken is None:
-        yield piece({}, "stop", verdict="safe", reason=verdict.reason, judge=verdict.judge)
+        yield piece({}, ending, verdict="safe", reason=verdict.reason, judge=verdict.judge)
     else:
         yield piece({}, event="undo", num_chars=len(shown))
         yield piece({"content": overseer.settings.refusal})
