@@ -9,9 +9,9 @@ import pytest
 
 from holdfast.models import add_tokens, load
 from holdfast.oversight.server import ChatRequest, ServerSettings
-from holdfast.oversight.server.backends import Ended, RequestRefusedError
+from holdfast.oversight.server.backends import Ended
 from holdfast.oversight.server.embedded import EmbeddedBackend
-from holdfast.oversight.server.protocol import read_request
+from holdfast.oversight.server.protocol import ProtocolError, read_request
 
 
 def asked(**more: object) -> ChatRequest:
@@ -79,7 +79,7 @@ def test_a_stream_heeds_seed_and_top_p_and_refuses_what_it_cannot(undoing: Embed
     assert {str(text(seed=seed, top_p=1e-6)) for seed in range(4)} == {
         str(asyncio.run(streamed(undoing, asked(temperature=0))))
     }
-    with pytest.raises(RequestRefusedError, match="'stop' is not supported"):
+    with pytest.raises(ProtocolError, match="'stop' is not supported"):
         text(stop=["river"])
-    with pytest.raises(RequestRefusedError, match="this model reads 512"):
+    with pytest.raises(ProtocolError, match="this model reads 512"):
         text(messages=[{"role": "user", "content": "sun " * 600}])
