@@ -26,6 +26,7 @@ from holdfast.training.checkpoints import resume_point, step_of
 from holdfast.training.choose_anchor import choose_anchor
 from holdfast.training.collate import Collator, StreamRow
 from holdfast.training.finish import write_result
+from holdfast.training.finished import last_checkpoint
 from holdfast.training.freezing import freeze
 from holdfast.training.loading import load_model
 from holdfast.training.loss import StepLoss
@@ -71,13 +72,16 @@ def train(
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()
     run = RunDirectory(config.run)
+    run.check(config)
+    if ended := last_checkpoint(config, run):
+        say(f"trained model: {run.model}, since an earlier command")
+        return TrainResult(run.model, step_of(ended), interrupted=False)
     loaded, new_token_ids = load_model(config, config.model.name)
     say(loaded.sentence)
     if isinstance(loaded.model, PeftModel):
         raise InputError(
             f"model '{config.model.name}' is an adapter: merge it first (lora.merge: true writes it merged)"
         )
-    run.check(config)
     if config.training.freeze:
         freeze(loaded.model, config.training.freeze, say)
     streams = [
@@ -102,9 +106,9 @@ def train(
         interrupted = _run(trainer, checkpoint, progress)
         if not interrupted:
             write_result(trainer, run, config, data)
-            forget_answers(run.path)
             if microscope:
                 write_microscope(microscope, config, trainer, run)
+            forget_answers(run.path)  # last: without them the run has ended
             say(f"trained model: {run.model}")
     return TrainResult(run.model, trainer.state.global_step, interrupted)
 
