@@ -59,7 +59,7 @@ def greedy(model: Any, prompt: Sequence[int], stops: Sequence[int]) -> list[int]
 def test_answers_end_with_the_positions(shape: Callable[[int], Any]) -> None:
     """Prompts of different lengths in one batch: each answer takes the positions that its own prompt leaves."""
     model = made(shape, len(TOKENIZER))
-    assert num_learned_positions(model) == ROOM
+    assert num_learned_positions(model.config) == ROOM
     found = generate(model, TOKENIZER, ASKED, max_new_tokens=50)
     expected = [greedy(model, prompt_ids(turns_of(text), TOKENIZER), [2, TOKENIZER.eos_token_id]) for text in ASKED]
     assert [list(each.token_ids) for each in found] == expected

@@ -11,6 +11,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
+from conftest import save_learned_positions
 from generation.undo_models import UNDO, scripts, small_llama, training_logits
 from holdfast.config import InputError
 from holdfast.config.rl import RlConfig
@@ -118,6 +119,15 @@ def test_what_would_be_ignored_is_refused_before_anything_is_written(undoing: st
             train_rl(config(run, undoing, sampler="trl"), ASKED, overlap, say=quietly, **options)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="no <UNDO>: train one first"):
         train_rl(config(run, str(tiny_path("tiny:aligned"))), ASKED, overlap, undo=UndoRl(), say=quietly)
+    assert not run.exists()
+
+
+def test_rollouts_that_a_model_cannot_read_are_refused(undoing: str, tmp_path: Path) -> None:
+    few, run = str(save_learned_positions(tmp_path / "few", 16)), tmp_path / "run"
+    with pytest.raises(InputError, match=r"'rl.max_new_tokens': 12 after prompts of up to 8 tokens are more .* 16 pos"):
+        train_rl(config(run, few, max_new_tokens=12), ASKED, overlap, say=quietly)
+    with pytest.raises(InputError, match=r"'rl.max_prompt_tokens': a prompt has 8 tokens, more than 4"):
+        train_rl(config(run, undoing, max_prompt_tokens=4), ASKED, overlap, say=quietly)
     assert not run.exists()
 
 

@@ -37,7 +37,7 @@ def answer_stats(
 
     The policy's tokenizer reads for both.
     """
-    readable = min(num_learned_positions(each.model) for each in (policy, anchor) if each)
+    readable = min(num_learned_positions(each.model.config) for each in (policy, anchor) if each)
     token_rows, _ = tokenize_all(rows, policy.tokenizer, max_length=readable)
     found: dict[int, AnswerStats] = {}
     for indices in _similar_lengths(token_rows, batch_size):

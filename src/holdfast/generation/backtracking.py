@@ -86,7 +86,7 @@ class UndoDecoder:
 
         The end of a text is not put on the stack. A row ends at the model's last position; when the cache is full, all do.
         """
-        how, num, room = self.how, len(prompts), num_positions(self.model)
+        how, num, room = self.how, len(prompts), num_positions(self.model.config)
         check_context(self.model, how.context, max(map(len, prompts)) + how.max_new_tokens)
         slots = self._slots(max(map(len, prompts)))
         if generator is None:

@@ -67,7 +67,7 @@ def ids_to_continue(turns: tuple[Turn, ...], tokenizer: PreTrainedTokenizerBase)
 
 def check_lengths(ids: Sequence[Sequence[int]], model: PreTrainedModel) -> None:
     """A request that leaves no room for an answer."""
-    room = num_positions(model)
+    room = num_positions(model.config)
     for number, prompt in enumerate(ids, 1):
         if len(prompt) >= room:
             raise InputError(

@@ -134,7 +134,7 @@ class _Batch:
         num_layers = len(StaticCache(config=model.config, max_cache_len=num_slots).layers)
         self.cache = Cache(layers=[_Layer(num_slots) for _ in range(num_layers)])
         self.graph: torch.cuda.CUDAGraph | None = None
-        self.last_position = num_positions(model) - 1
+        self.last_position = num_positions(model.config) - 1
         self.stops = torch.tensor(list(how.stops), device=device)
         self.slots = torch.arange(num_slots, device=device)
         self.given = torch.empty(num_rows, num_slots, dtype=torch.bool, device=device)  # False: padding of the prompt

@@ -65,7 +65,7 @@ def generate(
             if on_progress is not None:
                 on_progress(len(written), len(order))
     model.train(was_training)
-    stops, room = settings.eos_token_id, num_positions(model)
+    stops, room = settings.eos_token_id, num_positions(model.config)
     kept = [written[index][: room - len(prompt)] for index, prompt in enumerate(ids)]
     return [completion(turns, row, stops, tokenizer) for turns, row in zip(conversations, kept, strict=True)]
 
@@ -120,7 +120,7 @@ def _write(model: PreTrainedModel, batch: Sequence[list[int]], settings: Generat
 
     One token beyond learned positions is an error: all rows stop with the longest, then the shorter ones go on without it.
     """
-    room, left = num_learned_positions(model), settings.max_new_tokens
+    room, left = num_learned_positions(model.config), settings.max_new_tokens
     texts, going_on = [list(row) for row in batch], list(range(len(batch)))
     while going_on and left:
         some = copy.copy(settings)

@@ -53,7 +53,7 @@ def pair_logps(loaded: LoadedModel, pairs: Sequence[tuple[Sequence[Turn], str]])
     """The same for answers to different requests, those of like length together. Learned positions cut an answer short."""
     batch_size = 64 if loaded.device.type == "cuda" else 16
     traces = [Trace((*turns, answer(text))) for turns, text in pairs if text]
-    rows, _ = tokenize_all(traces, loaded.tokenizer, max_length=num_learned_positions(loaded.model))
+    rows, _ = tokenize_all(traces, loaded.tokenizer, max_length=num_learned_positions(loaded.model.config))
     order = sorted(range(len(rows)), key=lambda index: len(rows[index].ids))
     found: dict[int, float] = {}
     for start in range(0, len(rows), batch_size):

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, PrinterCallback, TrainerCallback
+from transformers import AutoConfig, AutoModelForCausalLM, PrinterCallback, TrainerCallback
 from transformers.trainer_utils import get_last_checkpoint
 from transformers.utils import logging as transformers_logging
 from trl import GRPOConfig, GRPOTrainer
@@ -22,6 +22,7 @@ from holdfast.config import InputError, dump_config
 from holdfast.config.rl import GrpoSettings, RlConfig
 from holdfast.models import load_tokenizer
 from holdfast.models.load import choose_device
+from holdfast.models.positions import num_learned_positions
 from holdfast.records import atomic_text, context
 from holdfast.tokens import prompt_ids
 from holdfast.training.rl_sampling import Environment, sample
@@ -99,6 +100,7 @@ def train_rl(
     run, settings, watch = Path(config.run), config.rl, _Watch()
     _refuse_what_would_be_ignored(settings, environment, undo)
     tokenizer = load_tokenizer(config.model.name)
+    _check_lengths(config, prompts, tokenizer)
     scored = _observed(reward, observe, watch)
     trainer_class: Any = KlInRewardTrainer if settings.kl == "reward_k1" and settings.kl_weight else GRPOTrainer
     if undo is None:
@@ -141,6 +143,22 @@ def _refuse_what_would_be_ignored(settings: GrpoSettings, environment: Environme
     if settings.sampler != "own" and (environment is not None or undo is not None):
         what = "an environment" if undo is None else "undo"
         raise InputError(f"field 'rl.sampler': {settings.sampler} knows nothing of {what}; expected own")
+
+
+def _check_lengths(config: RlConfig, prompts: Sequence[RlPrompt], tokenizer: Any) -> None:
+    """Prompts beyond ``max_prompt_tokens``, and rollouts beyond learned positions, which would end in an index error."""
+    longest = max(len(prompt_ids([context("user", each.prompt)], tokenizer)) for each in prompts)
+    settings, room = config.rl, num_learned_positions(AutoConfig.from_pretrained(config.model.name))
+    if longest > settings.max_prompt_tokens:
+        raise InputError(
+            f"field 'rl.max_prompt_tokens': a prompt has {longest} tokens, more than {settings.max_prompt_tokens};"
+            " raise it, or leave such prompts out"
+        )
+    if longest + settings.max_new_tokens > room:
+        raise InputError(
+            f"field 'rl.max_new_tokens': {settings.max_new_tokens} after prompts of up to {longest} tokens are more than"
+            f" this model's {room} positions"
+        )
 
 
 def _claim(run: Path, config: RlConfig) -> None:

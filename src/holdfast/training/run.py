@@ -219,12 +219,12 @@ def _refuse_lost_masks(config: TrainConfig, loaded: LoadedModel, streams: Sequen
 
 def _check_positions(loaded: LoadedModel, streams: Sequence[Stream], say: Say) -> None:
     """Learned positions end in an error; rotary ones go on, into what the model never saw."""
-    known = num_positions(loaded.model)
+    known = num_positions(loaded.model.config)
     needed = max(1 + max(row.positions) for stream in streams for row in stream.rows)
     if needed <= known:
         return
     text = f"rows of up to {needed} tokens, and this model has {known} positions"
-    if needed > num_learned_positions(loaded.model):
+    if needed > num_learned_positions(loaded.model.config):
         raise InputError(f"{text}: set training.max_length: {known}")
     say(f"{text}: what it makes of those beyond is untrained; training.max_length: {known} would cut there")
 
