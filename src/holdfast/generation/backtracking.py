@@ -23,6 +23,7 @@ from holdfast.generation.conversations import (
     turns_of,
 )
 from holdfast.generation.slots import CacheKind, SlotCache, check_context
+from holdfast.models.eval_mode import eval_mode
 from holdfast.models.positions import num_positions
 from holdfast.records import Completion
 from holdfast.tokens import UNDO_TOKEN, Context, find_undo_id
@@ -140,9 +141,7 @@ def generate_with_undo(
     order = sorted(range(len(ids)), key=lambda index: -len(ids[index]))  # longest first: memory trouble shows at once
     generator = torch.Generator(model.device).manual_seed(how.seed)
     written: dict[int, list[int]] = {}
-    was_training = model.training
-    model.eval()
-    try:
+    with eval_mode(model):
         for start in range(0, len(order), batch_size):
             batch = order[start : start + batch_size]
             scripts = [begun[index] for index in batch] if begun else None
@@ -151,6 +150,4 @@ def generate_with_undo(
                     written[batch[step.row]] = step.answer.written
                     if on_progress is not None:
                         on_progress(len(written), len(order))
-    finally:
-        model.train(was_training)
     return [completion(turns, written[i], decoder.stops, tokenizer) for i, turns in enumerate(conversations)]

@@ -20,6 +20,7 @@ from holdfast.generation.conversations import (
     turns_of,
 )
 from holdfast.generation.graphs import Decoding, graphs_for, until_stop
+from holdfast.models.eval_mode import eval_mode
 from holdfast.models.positions import num_learned_positions, num_positions
 from holdfast.records import Completion
 
@@ -54,9 +55,7 @@ def generate(
     order = sorted(range(len(ids)), key=lambda index: -len(ids[index]))  # longest first: memory trouble shows at once
     written: dict[int, list[int]] = {}
     devices = [model.device] if model.device.type == "cuda" else []
-    was_training = model.training
-    model.eval()
-    with torch.random.fork_rng(devices=devices), torch.inference_mode():
+    with eval_mode(model), torch.random.fork_rng(devices=devices), torch.inference_mode():
         torch.manual_seed(seed)
         write = _writer(model, ids, settings, min(batch_size, len(ids)))
         for start in range(0, len(order), batch_size):
@@ -64,7 +63,6 @@ def generate(
             written.update(zip(batch, write(batch), strict=True))
             if on_progress is not None:
                 on_progress(len(written), len(order))
-    model.train(was_training)
     stops, room = settings.eos_token_id, num_positions(model.config)
     kept = [written[index][: room - len(prompt)] for index, prompt in enumerate(ids)]
     return [completion(turns, row, stops, tokenizer) for turns, row in zip(conversations, kept, strict=True)]

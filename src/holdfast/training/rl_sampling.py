@@ -16,6 +16,7 @@ from torch import Tensor
 from transformers import DynamicCache
 
 from holdfast.generation.graphs import Decoding, graphs_for
+from holdfast.models.eval_mode import eval_mode
 
 BATCH = 512  # responses written together on a GPU
 
@@ -62,21 +63,19 @@ def sample(
         if replayed is not None:
             return replayed
     generator = torch.Generator(device=model.device).manual_seed(seed)
-    was_training = model.training
-    model.eval()
     state = _State(prompts, pad_id, model.device)
     if environment:
         environment.start(len(prompts), model.device)
-    for _ in range(max_new_tokens):
-        logits = state.forward(model).float()
-        logp = (logits / (temperature or 1.0)).log_softmax(-1)
-        drawn = torch.multinomial(logp.exp(), 1, generator=generator).squeeze(1)
-        chosen = drawn if temperature > 0 else logp.argmax(-1)
-        written = environment(state.rows, chosen, generator) if environment else chosen
-        state.append(written, logp.gather(1, written[:, None]).squeeze(1), written == chosen, end_id)
-        if not len(state.rows):
-            break
-    model.train(was_training)
+    with eval_mode(model):
+        for _ in range(max_new_tokens):
+            logits = state.forward(model).float()
+            logp = (logits / (temperature or 1.0)).log_softmax(-1)
+            drawn = torch.multinomial(logp.exp(), 1, generator=generator).squeeze(1)
+            chosen = drawn if temperature > 0 else logp.argmax(-1)
+            written = environment(state.rows, chosen, generator) if environment else chosen
+            state.append(written, logp.gather(1, written[:, None]).squeeze(1), written == chosen, end_id)
+            if not len(state.rows):
+                break
     return state.rollouts(end_id)
 
 
@@ -90,17 +89,15 @@ def _replayed(model: Any, prompts: Sequence[Sequence[int]], how: Decoding, seed:
     )
     order = sorted(range(len(prompts)), key=lambda index: -len(prompts[index]))
     rollouts: dict[int, Rollout] = {}
-    was_training = model.training
-    model.eval()
-    for start in range(0, len(order), BATCH):
-        batch = order[start : start + BATCH]
-        written = decoder.attempt([prompts[index] for index in batch], luck[batch])
-        if written is None:
-            break
-        for index, ids, logps in zip(batch, written.ids, written.logps, strict=True):
-            rollouts[index] = Rollout(ids, logps, [True] * len(ids), ids[-1] in how.stops)
-    model.train(was_training)
-    return [rollouts[index] for index in range(len(prompts))] if len(rollouts) == len(prompts) else None
+    with eval_mode(model):
+        for start in range(0, len(order), BATCH):
+            batch = order[start : start + BATCH]
+            written = decoder.attempt([prompts[index] for index in batch], luck[batch])
+            if written is None:
+                return None
+            for index, ids, logps in zip(batch, written.ids, written.logps, strict=True):
+                rollouts[index] = Rollout(ids, logps, [True] * len(ids), ids[-1] in how.stops)
+    return [rollouts[index] for index in range(len(prompts))]
 
 
 class _State:

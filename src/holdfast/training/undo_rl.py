@@ -13,6 +13,7 @@ from trl import GRPOTrainer
 from holdfast.config import InputError
 from holdfast.config.rl import GrpoSettings
 from holdfast.generation import UndoDecoder, UndoDecoding, UndoLimits
+from holdfast.models.eval_mode import eval_mode
 from holdfast.records import Role, context
 from holdfast.tokens import (
     UNDO_TOKEN,
@@ -46,11 +47,9 @@ class UndoRl:
             seed = settings.seed * 1_000_003 + trainer.state.global_step
             temperature = settings.temperature
             how = UndoDecoding(settings.max_new_tokens, self.context, temperature, seed=seed, limits=self.limits)
-            was_training = policy.training
-            policy.eval()
-            steps = UndoDecoder.of(policy, tokenizer, how).steps(ids)
-            written = {step.row: step.answer.written for step in steps if step.finished}
-            policy.train(was_training)
+            with eval_mode(policy):
+                steps = UndoDecoder.of(policy, tokenizer, how).steps(ids)
+                written = {step.row: step.answer.written for step in steps if step.finished}
             return {
                 "prompt_ids": ids,
                 "completion_ids": [written[row] for row in range(len(ids))],
