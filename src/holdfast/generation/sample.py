@@ -20,6 +20,7 @@ from holdfast.generation.conversations import (
     turns_of,
 )
 from holdfast.generation.graphs import Decoding, graphs_for, until_stop
+from holdfast.generation.reading import padded_left
 from holdfast.models.eval_mode import eval_mode
 from holdfast.models.positions import num_learned_positions, num_positions
 from holdfast.records import Completion
@@ -131,12 +132,10 @@ def _write(model: PreTrainedModel, batch: Sequence[list[int]], settings: Generat
 
 
 def _continue(model: PreTrainedModel, batch: Sequence[list[int]], settings: GenerationConfig) -> list[list[int]]:
-    width = max(map(len, batch))
-    padded = [[settings.pad_token_id] * (width - len(row)) + row for row in batch]
-    attention = [[0] * (width - len(row)) + [1] * len(row) for row in batch]
+    ids, given = padded_left(batch, settings.pad_token_id, model.device)
     output = cast(Any, model).generate(  # typed there for a protocol that PreTrainedModel does not declare
-        input_ids=torch.tensor(padded, device=model.device),
-        attention_mask=torch.tensor(attention, device=model.device),
+        input_ids=ids,
+        attention_mask=given.long(),
         generation_config=settings,
     )
-    return [until_stop(row, settings.eos_token_id) for row in output[:, width:].tolist()]
+    return [until_stop(row, settings.eos_token_id) for row in output[:, ids.shape[1] :].tolist()]

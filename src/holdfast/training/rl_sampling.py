@@ -16,6 +16,7 @@ from torch import Tensor
 from transformers import DynamicCache
 
 from holdfast.generation.graphs import Decoding, graphs_for
+from holdfast.generation.reading import next_logits, padded_left, positions_of
 from holdfast.models.eval_mode import eval_mode
 
 BATCH = 512  # responses written together on a GPU
@@ -104,26 +105,15 @@ class _State:
     """The rows still being written: cache, mask and last token; and what all rows have so far."""
 
     def __init__(self, prompts: Sequence[Sequence[int]], pad_id: int, device: torch.device) -> None:
-        width = max(map(len, prompts))
-        self.fed = torch.tensor([[pad_id] * (width - len(row)) + list(row) for row in prompts], device=device)
-        self.mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in prompts], device=device)
-        self.position = self.mask.cumsum(1).sub(1).clamp(min=0)
+        self.fed, given = padded_left(prompts, pad_id, device)
+        self.mask, self.position = given.long(), positions_of(given)
         self.cache = DynamicCache()
         self.rows = torch.arange(len(prompts), device=device)  # which response each line of the batch is
         self.steps: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
         self.num = len(prompts)
 
     def forward(self, model: Any) -> Tensor:
-        output = model(
-            input_ids=self.fed,
-            attention_mask=self.mask,
-            position_ids=self.position,
-            past_key_values=self.cache,
-            use_cache=True,
-            logits_to_keep=1,
-        )
-        logits: Tensor = output.logits[:, -1]
-        return logits
+        return next_logits(model, self.fed, self.mask, self.position, self.cache)
 
     def append(self, written: Tensor, logp: Tensor, own: Tensor, end_id: int) -> None:
         self.steps.append((self.rows, written, logp, own))
