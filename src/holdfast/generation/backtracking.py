@@ -14,13 +14,11 @@ from holdfast.generation.answers import Answer, Change, UndoLimits
 from holdfast.generation.choosing import choose
 from holdfast.generation.conversations import (
     Prompt,
-    check_lengths,
     check_sampling,
     completion,
-    ids_to_continue,
     pad_id,
+    ready_to_read,
     stop_ids,
-    turns_of,
 )
 from holdfast.generation.slots import CacheKind, SlotCache, check_context
 from holdfast.models.eval_mode import eval_mode
@@ -135,9 +133,7 @@ def generate_with_undo(
     """One completion per prompt, in order: its text is what is left, its ids are all that was written."""
     how = how or UndoDecoding()
     decoder = UndoDecoder.of(model, tokenizer, how)
-    conversations = [turns_of(prompt) for prompt in prompts]
-    ids = [ids_to_continue(turns, tokenizer) for turns in conversations]
-    check_lengths(ids, model)
+    conversations, ids = ready_to_read(prompts, model, tokenizer)
     order = sorted(range(len(ids)), key=lambda index: -len(ids[index]))  # longest first: memory trouble shows at once
     generator = torch.Generator(model.device).manual_seed(how.seed)
     written: dict[int, list[int]] = {}

@@ -65,14 +65,19 @@ def ids_to_continue(turns: tuple[Turn, ...], tokenizer: PreTrainedTokenizerBase)
     return Encoder(tokenizer).whole(text)
 
 
-def check_lengths(ids: Sequence[Sequence[int]], model: PreTrainedModel) -> None:
-    """A request that leaves no room for an answer."""
+def ready_to_read(
+    prompts: Sequence[Prompt], model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
+) -> tuple[list[tuple[Turn, ...]], list[list[int]]]:
+    """The conversations and their ids; one that leaves the model no room for an answer is refused."""
+    conversations = [turns_of(prompt) for prompt in prompts]
+    ids = [ids_to_continue(turns, tokenizer) for turns in conversations]
     room = num_positions(model.config)
     for number, prompt in enumerate(ids, 1):
         if len(prompt) >= room:
             raise InputError(
                 f"request {number} has {len(prompt)} tokens, but this model reads {room}: shorten it or leave it out"
             )
+    return conversations, ids
 
 
 def stop_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> list[int]:

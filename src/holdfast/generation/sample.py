@@ -11,11 +11,10 @@ from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerB
 
 from holdfast.generation.conversations import (
     Prompt,
-    check_lengths,
     check_sampling,
     completion,
-    ids_to_continue,
     pad_id,
+    ready_to_read,
     stop_ids,
     turns_of,
 )
@@ -49,9 +48,7 @@ def generate(
     allows it (``graphs``).
     """
     check_sampling(temperature, top_p, max_new_tokens, batch_size, seed=seed)
-    conversations = [turns_of(prompt) for prompt in prompts]
-    ids = [ids_to_continue(turns, tokenizer) for turns in conversations]
-    check_lengths(ids, model)
+    conversations, ids = ready_to_read(prompts, model, tokenizer)
     settings = _settings(model, tokenizer, max_new_tokens, temperature, top_p)
     order = sorted(range(len(ids)), key=lambda index: -len(ids[index]))  # longest first: memory trouble shows at once
     written: dict[int, list[int]] = {}
