@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from holdfast import objectives
-from holdfast.config import InputError, did_you_mean
+from holdfast.config import InputError, did_you_mean, nearest_or_all
 from holdfast.config.training import StreamSettings, TrainingSettings
 from holdfast.heads import TokenStats
 from holdfast.records import Dataset, read_traces
@@ -64,10 +64,9 @@ def bind_objective(settings: StreamSettings, number: int) -> StreamLoss:
     """The registered function with the YAML's options, which must be ones it takes."""
     field = f"streams.{number}"
     if settings.objective not in objectives.REGISTRY:
-        known = ", ".join(objectives.REGISTRY)
         raise InputError(
             f"field '{field}.objective': unknown '{settings.objective}'"
-            f"{did_you_mean(settings.objective, objectives.REGISTRY) or '; known: ' + known}"
+            f"{nearest_or_all(settings.objective, objectives.REGISTRY)}"
         )
     function: Callable[..., Tensor] = objectives.REGISTRY[settings.objective]
     takes = inspect.signature(function).parameters
