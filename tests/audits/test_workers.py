@@ -1,6 +1,7 @@
 """Worker processes: all of them start at once, whatever the size of their tasks."""
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,7 +24,7 @@ def test_no_worker_waits_until_another_has_read_its_task(tmp_path: Path, monkeyp
     """A worker needs seconds to import torch: one after the other, a dozen would take the better part of a minute."""
     start, started = workers._started, []
 
-    def timed(function: workers.Callable[[Task], None]) -> workers._Worker:
+    def timed(function: Callable[[Task], None]) -> workers._Worker:
         started.append(time.monotonic())
         return start(function)
 
