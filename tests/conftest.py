@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
 from holdfast.worlds import SafetyWorld
 from holdfast.worlds.tokenizer import build_tokenizer
@@ -32,6 +32,16 @@ def save_small_model(folder: Path, *, tied: bool = True, **changes: Any) -> Path
     )
     torch.manual_seed(0)
     LlamaForCausalLM(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def save_learned_positions(folder: Path, num: int) -> Path:
+    """A random GPT-2, which has a table of so many positions and an error behind it."""
+    tokenizer = build_tokenizer()
+    torch.manual_seed(0)
+    config = GPT2Config(vocab_size=len(tokenizer), n_positions=num, n_embd=16, n_layer=1, n_head=2)
+    GPT2LMHeadModel(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 

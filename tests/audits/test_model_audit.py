@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from conftest import save_small_model
+from conftest import save_learned_positions, save_small_model
 from holdfast.audits.answer_stats import answer_stats
 from holdfast.audits.bars import Bars
 from holdfast.audits.model_audit import Plan, audit_model, comparable, perplexity_figures
@@ -91,6 +91,24 @@ def test_the_shipped_models(base: LoadedModel, aligned: LoadedModel, tmp_path: P
     assert bad.kl_by_position == ()
     write_audit(tmp_path / "audit.json", good)
     assert read_audit(tmp_path / "audit.json") == good
+
+
+def test_a_model_with_few_learned_positions(base: LoadedModel, tmp_path: Path) -> None:
+    """Answers and reference answers that go beyond them are cut there; a request that fills them is named."""
+    few = load(str(save_learned_positions(tmp_path / "few", 20)), device="cpu")
+    plan = replace(PLAN, max_new_tokens=64)
+    result, lines = audit_model(ModelSampler(few), plan, anchor=few)
+    assert {line["finish_reason"] for line in lines} == {"length"}
+    rows = [row for suite in PLAN.tasks for row in suite.rows]
+    lengths = [(len(tokens), tokens.num_targets) for tokens in (tokenize(row, few.tokenizer) for row in rows)]
+    assert max(lengths)[0] > 20, "the case must be cut"
+    found = [len(each.logp) for each in answer_stats(few, None, rows)]
+    assert found == [targets - max(0, length - 20) for length, targets in lengths]
+    assert [figure.value for figure in result.figures if figure.name == "perplexity_ratio"] == [1.0]
+    assert set(result.kl_by_position) == {0.0}
+    too_few = load(str(save_learned_positions(tmp_path / "too-few", 8)), device="cpu")
+    with pytest.raises(InputError, match=r"asr: request 1 has \d\d tokens, but this model reads 8"):
+        audit_model(ModelSampler(too_few), plan)
 
 
 def test_strict_bars_compare_the_bound(aligned: LoadedModel) -> None:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from conftest import save_learned_positions
 from holdfast.cli.paper import Paper
 from holdfast.models import add_tokens, load
 from invariants.launching import run_cli
@@ -34,6 +35,20 @@ def test_plain_answers(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
     first, second = capsys.readouterr().out.splitlines()
     assert first.startswith("it is ")
     assert second == "sun river stone"
+
+
+def test_learned_positions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """An answer ends with them; a request that leaves no room for one is wrong input."""
+    model, out = str(save_learned_positions(tmp_path / "model", 16)), tmp_path / "out.json"
+    drawing = ("--n", "2", "--temperature", "1")
+    for options in ((), drawing):
+        asked = ("generate", model, "copy : sun", "copy : sun river stone", *options, "--json", str(out))
+        assert run_cli(*asked, monkeypatch=monkeypatch) == 0
+    capsys.readouterr()
+    assert run_cli("generate", model, "copy : sun", "sun " * 30, monkeypatch=monkeypatch) == 2
+    assert capsys.readouterr().err.endswith(
+        "request 2 has 34 tokens, but this model reads 16: shorten it or leave it out\n"
+    )
 
 
 @pytest.mark.parametrize("context", ["soft", "hard"])

@@ -106,8 +106,15 @@ def test_progress_and_mode(base):
     )
     assert seen == [(2, 5), (4, 5), (5, 5)]
     assert model.training
+    with pytest.raises(KeyboardInterrupt):
+        generate(model, tokenizer, ["copy : sun"], max_new_tokens=2, on_progress=stopped)
+    assert model.training, "also when somebody stops it"
     model.eval()
     assert generate(model, tokenizer, [], max_new_tokens=2) == []
+
+
+def stopped(*_):
+    raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """An OpenAI-compatible backend with realistic latency and, on request or at random, the faults that real ones have.
 
-`python fake_backend.py SHARE_OF_FAULTS [SECONDS]` prints its port. A user message ``do:FAULT`` asks for one fault. Answers carry
-``[ok]`` or ``[bad]``: the judge of the tests reads that.
+`python fake_backend.py SHARE_OF_FAULTS [SECONDS]` prints its port. A user message ``do:FAULT`` asks for one fault, and
+``ends:REASON`` for a stream with this end. Answers carry ``[ok]`` or ``[bad]``: the judge of the tests reads that.
 """
 
 import asyncio
@@ -67,16 +67,18 @@ async def chat(request: Request) -> Response:
     elif fault in FAULTS:
         return faulty(fault, n, asked)
     if body.get("stream"):
-        return StreamingResponse(pieces(text(asked)), media_type="text/event-stream")
+        reason = asked.removeprefix("ends:") if asked.startswith("ends:") else "stop"
+        return StreamingResponse(pieces(text(asked), reason), media_type="text/event-stream")
     answers = [choice(index, text(asked), logp=-1.0 - index) for index in range(n)]
     if asked.startswith("likeliest"):
         answers[-1]["logprobs"]["content"][0]["logprob"] = -0.1
     return JSONResponse({"choices": answers, "usage": {"prompt_tokens": 7, "completion_tokens": 5 * n}})
 
 
-async def pieces(whole: str) -> Any:
+async def pieces(whole: str, reason: str) -> Any:
     for start in range(0, len(whole), 8):
-        delta = {"choices": [{"index": 0, "delta": {"content": whole[start : start + 8]}}]}
+        end = reason if start + 8 >= len(whole) else None
+        delta = {"choices": [{"index": 0, "delta": {"content": whole[start : start + 8]}, "finish_reason": end}]}
         yield f"data: {json.dumps(delta)}\n\n"
     yield "data: [DONE]\n\n"
 

@@ -9,9 +9,9 @@ import pytest
 
 from holdfast.models import add_tokens, load
 from holdfast.oversight.server import ChatRequest, ServerSettings
-from holdfast.oversight.server.backends import RequestRefusedError
+from holdfast.oversight.server.backends import Ended
 from holdfast.oversight.server.embedded import EmbeddedBackend
-from holdfast.oversight.server.protocol import read_request
+from holdfast.oversight.server.protocol import ProtocolError, read_request
 
 
 def asked(**more: object) -> ChatRequest:
@@ -59,6 +59,17 @@ def test_what_nobody_waits_for_stops_before_the_next_token(way: str) -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize(("max_tokens", "reason"), [(2, "length"), (12, "stop")])
+@pytest.mark.parametrize("undo", [True, False])
+def test_a_stream_says_whether_it_was_cut_off(
+    undo: bool, max_tokens: int, reason: str, undoing: EmbeddedBackend
+) -> None:
+    backend = undoing if undo else EmbeddedBackend(load("tiny:aligned"))
+    *pieces, end = asyncio.run(streamed(backend, asked(max_tokens=max_tokens, temperature=0)))
+    assert end == Ended(reason)
+    assert "".join(map(str, pieces)) == ("sun river stone" if reason == "stop" else "sun river")
+
+
 def test_a_stream_heeds_seed_and_top_p_and_refuses_what_it_cannot(undoing: EmbeddedBackend) -> None:
     def text(**options: object) -> list[object]:
         return asyncio.run(streamed(undoing, asked(temperature=2.0, **options)))
@@ -68,7 +79,7 @@ def test_a_stream_heeds_seed_and_top_p_and_refuses_what_it_cannot(undoing: Embed
     assert {str(text(seed=seed, top_p=1e-6)) for seed in range(4)} == {
         str(asyncio.run(streamed(undoing, asked(temperature=0))))
     }
-    with pytest.raises(RequestRefusedError, match="'stop' is not supported"):
+    with pytest.raises(ProtocolError, match="'stop' is not supported"):
         text(stop=["river"])
-    with pytest.raises(RequestRefusedError, match="this model reads 512"):
+    with pytest.raises(ProtocolError, match="this model reads 512"):
         text(messages=[{"role": "user", "content": "sun " * 600}])

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from conftest import save_learned_positions
 from holdfast.config import InputError
 from holdfast.models import load
 from holdfast.oversight.rewards import LearnedReward, Likelihood, find_reward, fit_reward, mean_logps, rating
@@ -83,3 +84,17 @@ def test_unknown_rewards_are_named(tmp_path: Path) -> None:
         find_reward(f"learned:{tmp_path}")
     with pytest.raises(InputError, match="is not there"):
         find_reward("learned:/nonexistent/folder")
+
+
+def test_an_answer_to_the_last_position_is_read_up_to_there(tmp_path: Path) -> None:
+    """The end of its turn has no position left in a table of learned ones."""
+    loaded = load(str(save_learned_positions(tmp_path, 16)), device="cpu")
+    turns = (context("user", "copy : sun"),)
+    prompt = prompt_ids(turns, loaded.tokenizer)
+    words = "sun " * (16 - len(prompt))
+    ids = prompt + loaded.tokenizer(words, add_special_tokens=False)["input_ids"]
+    with torch.inference_mode():
+        logp = loaded.model(torch.tensor([ids])).logits.log_softmax(-1)[0]
+    by_hand = [float(logp[place - 1, ids[place]]) for place in range(len(prompt), 16)]
+    found = mean_logps(loaded, turns, [words.strip(), words + words])
+    assert found == pytest.approx([sum(by_hand) / len(by_hand)] * 2, abs=1e-5)

@@ -71,6 +71,9 @@ def test_the_embedded_model_is_served_overseen() -> None:
         with pytest.raises(openai.BadRequestError, match="this model reads 512"):
             client.chat.completions.create(model="holdfast", messages=[{"role": "user", "content": "bell " * 600}])
         body = {"messages": [{"role": "user", "content": asked}], "stream": True, "holdfast": {"stream": "retracting"}}
+        long = {**body, "messages": [{"role": "user", "content": "bell " * 600}]}
+        refused = httpx.post(f"{address}/v1/chat/completions", json=long, timeout=60)
+        assert (refused.status_code, "this model reads 512" in refused.json()["error"]["message"]) == (400, True)
         shown = httpx.post(f"{address}/v1/chat/completions", json={**body, "temperature": 0.1}, timeout=60).text
         pieces = [json.loads(line[6:]) for line in shown.splitlines() if line.startswith("data: {")]
         assert pieces[-1]["holdfast"]["verdict"] in ("safe", "refused")

@@ -235,7 +235,7 @@ def test_keys(address: str, key: str | None) -> None:
 
 
 def test_a_retracting_stream_says_what_it_is_and_takes_back(address: str) -> None:
-    for asked, verdict in (("hello", "safe"), ("bad", "refused"), ("judge:raises", "refused"), ("do:error", "refused")):
+    for asked, verdict in (("hello", "safe"), ("bad", "refused"), ("judge:raises", "refused")):
         response = post(address, asked, stream=True, holdfast={"stream": "retracting"})
         assert response.headers["x-holdfast-verdict"] == "unjudged"
         assert "before it is judged" in response.headers["x-holdfast-warning"]
@@ -251,6 +251,28 @@ def test_a_retracting_stream_says_what_it_is_and_takes_back(address: str) -> Non
         assert chunks[-1]["holdfast"]["verdict"] == verdict
         assert ("[ok]" in shown) == (verdict == "safe")
         assert "[bad]" not in shown
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "code"),
+    [
+        ("do:too_long", 400, "refused_by_backend"),
+        ("do:error", 502, "backend_unavailable"),
+        ("do:slow", 502, "backend_unavailable"),
+    ],
+)
+def test_a_retracting_stream_without_a_piece_is_an_error(address: str, asked: str, status: int, code: str) -> None:
+    response = post(address, asked, stream=True, holdfast={"stream": "retracting"})
+    assert (response.status_code, response.json()["error"]["code"]) == (status, code)
+
+
+@pytest.mark.parametrize(("reason", "told"), [("stop", "stop"), ("length", "length"), ("error", "content_filter")])
+def test_a_retracting_stream_says_how_it_ended(address: str, reason: str, told: str) -> None:
+    """What the backend itself broke off is not whole, as when it is not streamed."""
+    response = post(address, f"ends:{reason}", stream=True, holdfast={"stream": "retracting"})
+    chunks = [json.loads(line[6:]) for line in response.text.splitlines() if line.startswith("data: {")]
+    reasons = [chunk["choices"][0]["finish_reason"] for chunk in chunks]
+    assert reasons == [None] * (len(chunks) - 1) + [told]
 
 
 def test_health_and_metrics_tell_figures_but_no_prompts(address: str) -> None:

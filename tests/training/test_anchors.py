@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaModel
 
 from conftest import save_small_model
 from holdfast.config import InputError
@@ -120,7 +121,31 @@ def test_a_cache_opens_on_the_device_of_several_processes(cache: Path) -> None:
     """accelerate calls it cpu:0 there, a name that safetensors does not know."""
     key = json.loads((cache / "manifest.json").read_text())["key"]
     opened = CachedAnchor(cache, key=key, need_kl=True, device=torch.device("cpu", 0))
-    assert opened.reference({"anchored_rows": [0]}, None).hidden is not None
+    assert opened.begin({"anchored_rows": [0]}, None)().hidden is not None
+
+
+def test_a_cache_is_read_while_the_body_of_the_policy_runs(
+    tmp_path: Path, small_model: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each waits for the other: neither would ever be done if they took turns."""
+    expected = losses(config(tmp_path / "expected", small_model, anchor={"cache": str(cache)}))
+    reading, computing = threading.Event(), threading.Event()
+    read, compute = CachedAnchor._read, LlamaModel.forward
+
+    def slow_read(*inputs: Any) -> dict[str, torch.Tensor]:
+        reading.set()
+        assert computing.wait(20), "the body had not begun when the rows were read"
+        return read(*inputs)
+
+    def slow_compute(body: LlamaModel, *inputs: Any, **named: Any) -> Any:
+        if torch.is_grad_enabled():  # not where the trainer looks what kind of head this is
+            computing.set()
+            assert reading.wait(20), "the body was over before the rows were asked for"
+        return compute(body, *inputs, **named)
+
+    monkeypatch.setattr(CachedAnchor, "_read", slow_read)
+    monkeypatch.setattr(LlamaModel, "forward", slow_compute)
+    assert losses(config(tmp_path / "run", small_model, anchor={"cache": str(cache)})) == expected
 
 
 @pytest.mark.parametrize(

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file
+from torch import Tensor
 
+from conftest import save_learned_positions
 from generation.undo_models import UNDO, scripts, small_llama, training_logits
+from holdfast.config import InputError
 from holdfast.config.rl import RlConfig
 from holdfast.generation import UndoLimits
 from holdfast.generation.slots import SlotCache
-from holdfast.models import add_tokens, load
+from holdfast.models import add_tokens, load, tiny_path
 from holdfast.tokens import find_undo_id
 from holdfast.training.rl import RlPrompt, train_rl
+from holdfast.training.rl_trainer import KlInRewardTrainer
 from holdfast.training.shaping import group_advantages, returns_to_go, shaping
 from holdfast.training.undo_rl import UndoRl, hard_inputs
 
@@ -36,10 +41,11 @@ def undoing(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder)
 
 
-def config(run: Path, model: str, steps: int = 2) -> RlConfig:
-    rl = {"steps": steps, "prompts_per_step": 2, "group": 4, "lr": 1e-3, "kl_weight": 0.0, "max_new_tokens": 8}
+def config(run: Path, model: str, **changes: object) -> RlConfig:
+    rl = {"steps": 2, "prompts_per_step": 2, "group": 4, "lr": 1e-3, "kl_weight": 0.0, "max_new_tokens": 8}
+    rl |= {"temperature": 1.5, **changes}
     return RlConfig.model_validate(
-        {"run": str(run), "model": {"name": model, "device": "cpu"}, "data": "given", "rl": {**rl, "temperature": 1.5}}
+        {"run": str(run), "model": {"name": model, "device": "cpu"}, "data": "given", "rl": rl}
     )
 
 
@@ -76,6 +82,55 @@ def test_it_trains_and_pays_for_undos(undoing: str, tmp_path: Path, context: str
     assert not torch.equal(weights(model), before)
 
 
+@pytest.mark.parametrize("context", ["soft", "hard"])
+def test_the_kl_is_where_it_is_wanted_and_the_observer_sees_what_is_left(
+    undoing: str, tmp_path: Path, context: str
+) -> None:
+    """In the loss TRL logs it, in the reward it does not; from the second step on, the two give other weights."""
+    found, seen = {}, []
+
+    def observe(responses: Sequence[str], answers: Sequence[str], ended: Sequence[bool]) -> dict[str, float]:
+        seen.extend(responses)
+        return {"num_ended": float(sum(ended))}
+
+    undo = UndoRl(context=context)  # type: ignore[arg-type]
+    for kl in ("loss_k3", "reward_k1"):
+        settings = config(tmp_path / kl, undoing, kl=kl, kl_weight=2.0)
+        found[kl] = weights(train_rl(settings, ASKED, overlap, observe=observe, undo=undo, say=quietly))
+        rows = [json.loads(line) for line in (tmp_path / kl / "steps.jsonl").read_text().splitlines()]
+        assert {("kl" in row, 0 <= row["num_ended"] <= 8) for row in rows} == {(kl == "loss_k3", True)}
+    assert not torch.equal(found["loss_k3"], found["reward_k1"])
+    assert len(seen) == 32
+    assert not any("<UNDO>" in text for text in seen)
+
+
+def test_what_would_be_ignored_is_refused_before_anything_is_written(undoing: str, tmp_path: Path) -> None:
+    class Unchanged:
+        def start(self, num: int, device: torch.device) -> None: ...
+
+        def __call__(self, rows: Tensor, sampled: Tensor, generator: torch.Generator) -> Tensor:
+            return sampled
+
+    run = tmp_path / "run"
+    with pytest.raises(InputError, match="an environment cannot change what is written with undo"):
+        train_rl(config(run, undoing), ASKED, overlap, undo=UndoRl(), environment=Unchanged(), say=quietly)
+    for options, what in (({"undo": UndoRl()}, "undo"), ({"environment": Unchanged()}, "an environment")):
+        with pytest.raises(InputError, match=f"field 'rl.sampler': trl knows nothing of {what}; expected own"):
+            train_rl(config(run, undoing, sampler="trl"), ASKED, overlap, say=quietly, **options)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="no <UNDO>: train one first"):
+        train_rl(config(run, str(tiny_path("tiny:aligned"))), ASKED, overlap, undo=UndoRl(), say=quietly)
+    assert not run.exists()
+
+
+def test_rollouts_that_a_model_cannot_read_are_refused(undoing: str, tmp_path: Path) -> None:
+    few, run = str(save_learned_positions(tmp_path / "few", 16)), tmp_path / "run"
+    with pytest.raises(InputError, match=r"'rl.max_new_tokens': 12 after prompts of up to 8 tokens are more .* 16 pos"):
+        train_rl(config(run, few, max_new_tokens=12), ASKED, overlap, say=quietly)
+    with pytest.raises(InputError, match=r"'rl.max_prompt_tokens': a prompt has 8 tokens, more than 4"):
+        train_rl(config(run, undoing, max_prompt_tokens=4), ASKED, overlap, say=quietly)
+    assert not run.exists()
+
+
 def test_the_reward_is_for_what_is_left_less_the_cost() -> None:
     loaded = load("tiny:aligned", device="cpu")
     (undo,) = add_tokens(loaded.model, loaded.tokenizer)
@@ -108,8 +163,8 @@ def test_hard_inputs_are_those_of_supervised_training() -> None:
         assert (logits[row, 3 : 3 + len(answer)] - expected).abs().max() < 1e-12
 
 
-def test_the_loss_in_hard_context_is_of_the_decoders_probabilities(undoing: str, tmp_path: Path) -> None:
-    """TRL's own log-probabilities, under our mask, of a completion that takes back."""
+def test_loss_and_kl_in_hard_context_are_of_the_decoders_probabilities(undoing: str, tmp_path: Path) -> None:
+    """TRL's own log-probabilities, under our mask, of a completion that takes back; and those of a KL in the reward."""
     from datasets import Dataset
     from trl import GRPOConfig
 
@@ -117,7 +172,7 @@ def test_the_loss_in_hard_context_is_of_the_decoders_probabilities(undoing: str,
     undo = find_undo_id(loaded.tokenizer)
     assert undo is not None
     prompt, answer = [1, 20, 21], [30, 31, undo, 32, undo, undo, 33]
-    trainer = UndoRl(context="hard").trainer_class(loaded.tokenizer)(
+    trainer = UndoRl(context="hard").trainer_class(loaded.tokenizer, KlInRewardTrainer)(
         model=undoing,
         reward_funcs=[lambda **_: [0.0]],
         args=GRPOConfig(
@@ -134,6 +189,9 @@ def test_the_loss_in_hard_context_is_of_the_decoders_probabilities(undoing: str,
     logits = [slots.start([prompt], 0), *(slots.feed([token], [token == undo], [False]) for token in answer[:-1])]
     expected = torch.cat(logits).log_softmax(-1).gather(1, torch.tensor(answer)[:, None]).T
     assert (logps - expected).abs().max() < 1e-4
+    rollout = {"prompt_ids": ids[:, :3], "completion_ids": ids[:, 3:]}
+    masks = {"prompt_mask": torch.ones(1, 3), "completion_mask": torch.ones(1, len(answer))}
+    assert (trainer._logps({**rollout, **masks}) - expected).abs().max() < 1e-4
 
 
 def test_shaping_with_one_scalar_per_trajectory_does_nothing(undoing: str, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """What the anchor refuses is held to its refusal; everything else is learned as it stands in the file."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -103,6 +104,26 @@ def test_a_stream_is_vetted_once_and_the_rows_are_forgotten(tmp_path: Path, alig
     assert answer_prompts(fewer, aligned, tmp_path / "run", said.append) != streams, "other rows are vetted anew"
     forget_answers(tmp_path / "run")
     assert not Path(streams[0].data).exists()
+
+
+def test_a_run_that_has_ended_does_not_ask_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless a kill left it short of its end. Rows that are others now are refused without asking."""
+    rows = [*ATTACK[:8], *TASK[:8]]
+    settings = config(tmp_path, rows)
+    first = run(settings)
+    asked: list[object] = []
+    monkeypatch.setattr("holdfast.training.vetting.find_judge", lambda name: asked.append(name) or RefusalPhrases())
+    said: list[str] = []
+    assert run(settings, said) == first
+    assert said == [f"trained model: {tmp_path / 'run/model'}, since an earlier command"]
+    write_traces(tmp_path / "rows.jsonl", rows[:-1])
+    with pytest.raises(InputError, match=r"data.json: the rows of .*rows.jsonl were others"):
+        run(settings)
+    assert not asked
+    write_traces(tmp_path / "rows.jsonl", rows)
+    shutil.rmtree(tmp_path / "run/model")
+    assert run(settings) == first
+    assert asked == [JUDGE]
 
 
 def test_held_rows_alone_move_no_parameter(tmp_path: Path, aligned: LoadedModel) -> None:

@@ -9,15 +9,13 @@ from typing import Any
 
 import pytest
 from torch import Tensor
-from transformers import GPT2Config, GPT2LMHeadModel
 
-from conftest import save_small_model
+from conftest import save_learned_positions, save_small_model
 from holdfast import objectives
 from holdfast.config import InputError
 from holdfast.config.training import StreamSettings
 from holdfast.heads import TokenStats
 from holdfast.training.streams import bind_objective
-from holdfast.worlds.tokenizer import build_tokenizer
 from training.runs import config, run
 
 ROWS = "world:safety/tune/guide"
@@ -62,10 +60,7 @@ def test_after_a_mistake_the_same_folder_can_be_used(tmp_path: Path, small_model
 
 def test_rows_beyond_the_models_positions(tmp_path: Path) -> None:
     """Learned positions (GPT-2) end: refused with the setting that helps. Rotary ones do not: it is said."""
-    tokenizer = build_tokenizer()
-    learned = GPT2Config(vocab_size=len(tokenizer), n_positions=16, n_embd=16, n_layer=1, n_head=2)
-    GPT2LMHeadModel(learned).save_pretrained(tmp_path / "learned")
-    tokenizer.save_pretrained(tmp_path / "learned")
+    save_learned_positions(tmp_path / "learned", 16)
     with pytest.raises(InputError, match=r"rows of up to \d\d tokens, .* 16 positions: set training.max_length: 16"):
         run(config(tmp_path / "run", tmp_path / "learned"))
     run(config(tmp_path / "run", tmp_path / "learned", training={"max_length": 16}))

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from holdfast.heads import Reference, stats_from_logits
 from holdfast.models import LoadedModel
 from holdfast.models.head_access import head_replaced
+from holdfast.models.positions import num_learned_positions
 from holdfast.records import Role, Trace
 from holdfast.tokens import TokenBatch, TokenRow, pad, tokenize_all
 
@@ -31,10 +32,13 @@ def answer_stats(
     rows: Sequence[Trace],
     *,
     batch_size: int = 64,
-    max_length: int | None = None,
 ) -> list[AnswerStats]:
-    """One per row that has an answer within ``max_length``, in order. The policy's tokenizer reads for both."""
-    token_rows, _ = tokenize_all(rows, policy.tokenizer, max_length=max_length)
+    """One per row, in order; learned positions cut it short, and without an answer within them there is none.
+
+    The policy's tokenizer reads for both.
+    """
+    readable = min(num_learned_positions(each.model.config) for each in (policy, anchor) if each)
+    token_rows, _ = tokenize_all(rows, policy.tokenizer, max_length=readable)
     found: dict[int, AnswerStats] = {}
     for indices in _similar_lengths(token_rows, batch_size):
         chosen = [token_rows[index] for index in indices]

@@ -139,11 +139,14 @@ def _ask(
         on_progress(suite.name, len(suite.rows), len(suite.rows))
         return found
     on_progress(suite.name, 0, len(suite.rows))
-    completions = sampler(
-        [row.prompt for row in suite.rows],
-        max_new_tokens=plan.max_new_tokens or suite.max_new_tokens,
-        on_progress=lambda done, total: on_progress(suite.name, done, total),
-    )
+    try:
+        completions = sampler(
+            [row.prompt for row in suite.rows],
+            max_new_tokens=plan.max_new_tokens or suite.max_new_tokens,
+            on_progress=lambda done, total: on_progress(suite.name, done, total),
+        )
+    except InputError as error:
+        raise InputError(f"{suite.name}: {error}") from None
     kl: list[list[float]] = []
     if policy is not None and anchor is not None and suite.name == "asr":
         kl = [_kl(each) for each in answer_stats(policy, anchor, _to_read(suite, completions), batch_size=READ_AT_ONCE)]

@@ -34,8 +34,9 @@ def work_through(tasks: Sequence[Task], function: Callable[[Task], None], num_wo
     waiting = list(reversed(tasks))
     busy: dict[_Worker, Task] = {}
     try:
-        for _ in range(min(num_workers, len(tasks))):
-            _give(_started(function), waiting, busy)
+        # All are started before the first is given anything: a task larger than a pipe waits until its worker reads.
+        for worker in [_started(function) for _ in range(min(num_workers, len(tasks)))]:
+            _give(worker, waiting, busy)
         while busy:
             ready = wait([worker.pipe for worker in busy])
             for worker in [worker for worker in busy if worker.pipe in ready]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from holdfast.config.errors import InputError, did_you_mean
+from holdfast.config.errors import InputError, did_you_mean, nearest_or_all
 
 if TYPE_CHECKING:
     from holdfast.config.loading import dump_config, load_config
     from holdfast.config.training import TrainConfig
 
-__all__ = ["InputError", "TrainConfig", "did_you_mean", "dump_config", "load_config"]
+__all__ = ["InputError", "TrainConfig", "did_you_mean", "dump_config", "load_config", "nearest_or_all"]
 
 _LATER = {"TrainConfig": "training", "dump_config": "loading", "load_config": "loading"}
 

@@ -18,6 +18,12 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f"; did you mean '{near[0]}'?" if near else ""
 
 
+def nearest_or_all(word: str, known: Iterable[str]) -> str:
+    """The same, and where nothing is near ``; known: x, y``."""
+    words = list(known)
+    return did_you_mean(word, words) or f"; known: {', '.join(words)}"
+
+
 @contextmanager
 def mistakes_end_it() -> Iterator[None]:
     """For what is run by ``python -m``: a mistake is told as the command `holdfast` tells it."""

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from holdfast.config.base import Settings
-from holdfast.config.errors import InputError, did_you_mean
+from holdfast.config.errors import InputError, nearest_or_all
 
 SettingsType = TypeVar("SettingsType", bound=Settings)
 FieldPath = tuple[str | int, ...]
@@ -132,7 +132,7 @@ def _explain(
     message = detail["msg"].removeprefix("Value error, ")
     if detail["type"] == "extra_forbidden":
         known = _fields_at(kind, at[:-1])
-        hint = _elsewhere(kind, at) or did_you_mean(str(at[-1]), known) or f"; known: {', '.join(known)}"
+        hint = _elsewhere(kind, at) or nearest_or_all(str(at[-1]), known)
         return f"{where}: field '{field}': unknown{hint}"
     if detail["type"] == "missing":
         return f"{where}: field '{field}': missing"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from holdfast.config.base import Settings
 from holdfast.config.training import LoraSettings, ModelSettings, Precision
@@ -81,11 +81,6 @@ class RlConfig(Settings):
     extract: str = "number"  # how answers are found in a response; ``product`` in the arithmetic world
     lora: LoraSettings | None = None
     report_to: tuple[str, ...] = ()
-
-    @field_validator("model", mode="before")
-    @classmethod
-    def _name_alone(cls, value: Any) -> Any:
-        return {"name": value} if isinstance(value, str) else value
 
     @model_validator(mode="after")
     def _one_source(self) -> RlConfig:

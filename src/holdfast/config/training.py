@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from holdfast.config.base import Settings
 
@@ -24,6 +24,11 @@ class ModelSettings(Settings):
     allow_pickle: bool = False
     new_tokens: tuple[str, ...] = ()
     new_token_init: TokenInit = "mean"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_alone(cls, value: Any) -> Any:
+        return {"name": value} if isinstance(value, str) else value
 
 
 class AnchorSettings(Settings):
@@ -99,11 +104,6 @@ class TrainConfig(Settings):
     training: TrainingSettings = TrainingSettings()
     lora: LoraSettings | None = None
     report_to: tuple[str, ...] = ()
-
-    @field_validator("model", mode="before")
-    @classmethod
-    def _name_alone(cls, value: Any) -> Any:
-        return {"name": value} if isinstance(value, str) else value
 
     @model_validator(mode="after")
     def _shares_fit(self) -> TrainConfig:

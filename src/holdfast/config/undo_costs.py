@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from holdfast.config.base import Settings
 from holdfast.config.rl import GrpoSettings
@@ -26,8 +26,3 @@ class UndoCostsConfig(Settings):
     seeds: tuple[int, ...] = (0,)
     workers: int = Field(default=1, gt=0)  # trainings at a time, each a process of its own
     rl: GrpoSettings
-
-    @field_validator("model", mode="before")
-    @classmethod
-    def _name_alone(cls, value: Any) -> Any:
-        return {"name": value} if isinstance(value, str) else value

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from holdfast.config.base import Settings
 from holdfast.config.training import ModelSettings
@@ -36,8 +36,3 @@ class WrongStartConfig(Settings):
     max_new_tokens: int = Field(default=64, gt=0)
     eval_batch: int = Field(default=128, gt=0)
     workers: int = Field(default=1, gt=0)  # trainings at a time, each a process of its own
-
-    @field_validator("model", mode="before")
-    @classmethod
-    def _name_alone(cls, value: Any) -> Any:
-        return {"name": value} if isinstance(value, str) else value

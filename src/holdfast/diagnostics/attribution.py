@@ -17,6 +17,7 @@ from torch import Tensor
 from holdfast.diagnostics.gradients import Keeper, cosine, trained_parameters
 from holdfast.diagnostics.losses_by_token import Objective, Tokens
 from holdfast.heads import Reference, stats_from_logits
+from holdfast.models.eval_mode import eval_mode
 from holdfast.records import Role
 from holdfast.tokens import TokenRow, pad
 from holdfast.training.anchors import model_inputs
@@ -86,28 +87,26 @@ def attribute(
     counts: dict[str, int] = {}
     cost = {"forward_seconds": 0.0, "backward_seconds": 0.0, "backwards": 0, "parameters": keeper.num}
     num_targets = sum(row.row.num_targets for row in rows)
-    was_training = model.training
-    model.eval()  # dropout would make the split depend on chance
-    for start in range(0, len(rows), batch_size):
-        began = time.perf_counter()
-        tokens = _forward(model, rows[start : start + batch_size], anchor, old, pad_id)
-        cost["forward_seconds"] += time.perf_counter() - began
-        present = [role for role in Role if bool((tokens.role == role).any())]
-        for role in present:
-            counts[role.label] = counts.get(role.label, 0) + int((tokens.role == role).sum())
-        began = time.perf_counter()
-        for name, objective in objectives.items():
-            losses = objective.loss(tokens)
+    with eval_mode(model):  # dropout would make the split depend on chance
+        for start in range(0, len(rows), batch_size):
+            began = time.perf_counter()
+            tokens = _forward(model, rows[start : start + batch_size], anchor, old, pad_id)
+            cost["forward_seconds"] += time.perf_counter() - began
+            present = [role for role in Role if bool((tokens.role == role).any())]
             for role in present:
-                part = torch.where(tokens.role == role, losses, 0.0).sum() / num_targets
-                gradients = torch.autograd.grad(part, keeper.parameters, retain_graph=True, allow_unused=True)
-                vector = keeper.keep(gradients)
-                sums[name, role.label] = sums[name, role.label] + vector if (name, role.label) in sums else vector
-                cost["backwards"] += 1
-        cost["backward_seconds"] += time.perf_counter() - began
-        if on_progress:
-            on_progress(min(start + batch_size, len(rows)), len(rows))
-    model.train(was_training)
+                counts[role.label] = counts.get(role.label, 0) + int((tokens.role == role).sum())
+            began = time.perf_counter()
+            for name, objective in objectives.items():
+                losses = objective.loss(tokens)
+                for role in present:
+                    part = torch.where(tokens.role == role, losses, 0.0).sum() / num_targets
+                    gradients = torch.autograd.grad(part, keeper.parameters, retain_graph=True, allow_unused=True)
+                    vector = keeper.keep(gradients)
+                    sums[name, role.label] = sums[name, role.label] + vector if (name, role.label) in sums else vector
+                    cost["backwards"] += 1
+            cost["backward_seconds"] += time.perf_counter() - began
+            if on_progress:
+                on_progress(min(start + batch_size, len(rows)), len(rows))
     return Attribution(_table(sums, counts, objectives), sums, cost)
 
 

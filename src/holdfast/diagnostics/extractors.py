@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 
-from holdfast.config import InputError, did_you_mean
+from holdfast.config import InputError, nearest_or_all
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +75,7 @@ EXTRACTORS: dict[str, Extractor] = {"number": numbers, "boxed": boxed, "choice":
 def find_extractor(name: str) -> Extractor:
     """An extractor by name."""
     if name not in EXTRACTORS:
-        near = did_you_mean(name, EXTRACTORS) or "; known: " + ", ".join(EXTRACTORS)
-        raise InputError(f"--extract: no '{name}'{near}")
+        raise InputError(f"--extract: no '{name}'{nearest_or_all(name, EXTRACTORS)}")
     return EXTRACTORS[name]
 
 

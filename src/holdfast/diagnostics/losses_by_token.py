@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from holdfast import objectives
-from holdfast.config import InputError, did_you_mean
+from holdfast.config import InputError, nearest_or_all
 from holdfast.heads import TokenStats
 
 
@@ -114,9 +114,7 @@ def find_objectives(names: list[str] | None, *, has_anchor: bool) -> dict[str, O
     """Those asked for, or all that can be computed without an anchor, or with it."""
     for name in names or []:
         if name not in OBJECTIVES:
-            raise InputError(
-                f"--objective: no '{name}'{did_you_mean(name, OBJECTIVES) or '; known: ' + ', '.join(OBJECTIVES)}"
-            )
+            raise InputError(f"--objective: no '{name}'{nearest_or_all(name, OBJECTIVES)}")
         if OBJECTIVES[name].needs_anchor and not has_anchor:
             raise InputError(f"--objective {name}: needs --anchor")
     return {

@@ -14,15 +14,15 @@ from holdfast.generation.answers import Answer, Change, UndoLimits
 from holdfast.generation.choosing import choose
 from holdfast.generation.conversations import (
     Prompt,
-    check_lengths,
     check_sampling,
     completion,
-    ids_to_continue,
     pad_id,
+    ready_to_read,
     stop_ids,
-    turns_of,
 )
 from holdfast.generation.slots import CacheKind, SlotCache, check_context
+from holdfast.models.eval_mode import eval_mode
+from holdfast.models.positions import num_positions
 from holdfast.records import Completion
 from holdfast.tokens import UNDO_TOKEN, Context, find_undo_id
 
@@ -83,9 +83,9 @@ class UndoDecoder:
     ) -> Iterator[Step]:
         """One batch. ``begun``: tokens each answer starts with; unlike a begun answer in the prompt they can be undone.
 
-        The end of a text is not put on the stack. When the cache is full all rows end.
+        The end of a text is not put on the stack. A row ends at the model's last position; when the cache is full, all do.
         """
-        how, num = self.how, len(prompts)
+        how, num, room = self.how, len(prompts), num_positions(self.model.config)
         check_context(self.model, how.context, max(map(len, prompts)) + how.max_new_tokens)
         slots = self._slots(max(map(len, prompts)))
         if generator is None:
@@ -105,8 +105,9 @@ class UndoDecoder:
                 if number < len(scripts[row]):
                     tokens[row] = scripts[row][number]
                 stop = tokens[row] in self.stops
-                done[row] = stop or last
                 change: Change = answer.end(tokens[row]) if stop else answer.write(tokens[row])
+                depth = len(prompts[row]) + len(answer.visible if how.context == "hard" else answer.written)
+                done[row] = stop or last or depth >= room
                 yield Step(row, answer, tokens[row], change, done[row])
             if all(done):
                 return
@@ -132,15 +133,11 @@ def generate_with_undo(
     """One completion per prompt, in order: its text is what is left, its ids are all that was written."""
     how = how or UndoDecoding()
     decoder = UndoDecoder.of(model, tokenizer, how)
-    conversations = [turns_of(prompt) for prompt in prompts]
-    ids = [ids_to_continue(turns, tokenizer) for turns in conversations]
-    check_lengths(ids, model)
+    conversations, ids = ready_to_read(prompts, model, tokenizer)
     order = sorted(range(len(ids)), key=lambda index: -len(ids[index]))  # longest first: memory trouble shows at once
     generator = torch.Generator(model.device).manual_seed(how.seed)
     written: dict[int, list[int]] = {}
-    was_training = model.training
-    model.eval()
-    try:
+    with eval_mode(model):
         for start in range(0, len(order), batch_size):
             batch = order[start : start + batch_size]
             scripts = [begun[index] for index in batch] if begun else None
@@ -149,6 +146,4 @@ def generate_with_undo(
                     written[batch[step.row]] = step.answer.written
                     if on_progress is not None:
                         on_progress(len(written), len(order))
-    finally:
-        model.train(was_training)
     return [completion(turns, written[i], decoder.stops, tokenizer) for i, turns in enumerate(conversations)]

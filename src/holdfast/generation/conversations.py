@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Sequence
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from holdfast.config import InputError
+from holdfast.models.positions import num_positions
 from holdfast.records import Completion, Trace, Turn, context
 from holdfast.tokens import apply_undo, find_undo_id, prompt_ids
 from holdfast.tokens.encoding import Encoder
@@ -65,19 +65,19 @@ def ids_to_continue(turns: tuple[Turn, ...], tokenizer: PreTrainedTokenizerBase)
     return Encoder(tokenizer).whole(text)
 
 
-def num_positions(model: PreTrainedModel) -> int:
-    """How many tokens a model reads and writes in all. Past its last position it writes anything at all, without an error."""
-    return getattr(model.config.get_text_config(), "max_position_embeddings", None) or sys.maxsize
-
-
-def check_lengths(ids: Sequence[Sequence[int]], model: PreTrainedModel) -> None:
-    """A request that leaves no room for an answer."""
-    room = num_positions(model)
+def ready_to_read(
+    prompts: Sequence[Prompt], model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
+) -> tuple[list[tuple[Turn, ...]], list[list[int]]]:
+    """The conversations and their ids; one that leaves the model no room for an answer is refused."""
+    conversations = [turns_of(prompt) for prompt in prompts]
+    ids = [ids_to_continue(turns, tokenizer) for turns in conversations]
+    room = num_positions(model.config)
     for number, prompt in enumerate(ids, 1):
         if len(prompt) >= room:
             raise InputError(
                 f"request {number} has {len(prompt)} tokens, but this model reads {room}: shorten it or leave it out"
             )
+    return conversations, ids
 
 
 def stop_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> list[int]:

@@ -21,6 +21,8 @@ from transformers import AttentionInterface, Cache, StaticCache
 from transformers.cache_utils import StaticLayer
 
 from holdfast.generation.choosing import draw
+from holdfast.generation.reading import next_logits, padded_left, positions_of
+from holdfast.models.positions import num_positions
 
 CHECK_EVERY = 8  # steps between two looks at whether all rows have ended: each look waits for the GPU
 SLOT_STEP = 64  # caches are a multiple of this long, so that batches of similar length share a graph
@@ -133,6 +135,7 @@ class _Batch:
         num_layers = len(StaticCache(config=model.config, max_cache_len=num_slots).layers)
         self.cache = Cache(layers=[_Layer(num_slots) for _ in range(num_layers)])
         self.graph: torch.cuda.CUDAGraph | None = None
+        self.last_position = num_positions(model.config) - 1
         self.stops = torch.tensor(list(how.stops), device=device)
         self.slots = torch.arange(num_slots, device=device)
         self.given = torch.empty(num_rows, num_slots, dtype=torch.bool, device=device)  # False: padding of the prompt
@@ -164,17 +167,15 @@ class _Batch:
 
     def _read(self, prompts: Sequence[Sequence[int]], num: int) -> None:
         """The prompts, padded on the left, and the first token after them."""
-        width, device = max(map(len, prompts)), self.done.device
-        ids = torch.tensor([[self.how.pad_id] * (width - len(row)) + list(row) for row in prompts]).to(device)
-        lengths = torch.tensor([len(row) for row in prompts], device=device)[:, None]
-        self.given.copy_(self.slots >= width - lengths)
-        self.done.copy_(torch.arange(len(prompts), device=device) >= num)
-        self.position.copy_(lengths)
+        ids, given = padded_left(prompts, self.how.pad_id, self.done.device)
+        width = ids.shape[1]
+        self.given[:, :width], self.given[:, width:] = given, True
+        self.done.copy_(torch.arange(len(prompts), device=ids.device) >= num)
+        self.position.copy_(given.sum(1, keepdim=True))
         self.slot.fill_(width)
         self.count.zero_()
         self.cache.reset()
-        given = self.given[:, :width]
-        self._choose(self._forward(ids, given.long(), (given.long().cumsum(1) - 1).clamp(min=0)))
+        self._choose(next_logits(self.model, ids, given.long(), positions_of(given), self.cache))
 
     def _replay(self) -> None:
         """The first step runs as it is, which also makes ready what may not be made ready while a graph is captured."""
@@ -195,7 +196,8 @@ class _Batch:
         seen = self.given & (self.slots <= self.slot)
         mask = torch.zeros(seen.shape, dtype=self.model.dtype, device=seen.device)
         mask.masked_fill_(~seen, torch.finfo(mask.dtype).min)
-        logits = self._forward(self.last, mask[:, None, None], self.position)
+        position = self.position.clamp(max=self.last_position)  # beyond it, nobody keeps what is written
+        logits = next_logits(self.model, self.last, mask[:, None, None], position, self.cache)
         self.slot += 1
         self.position += 1
         self._choose(logits)
@@ -212,18 +214,6 @@ class _Batch:
         self.done |= (chosen == self.stops).any(1)
         self.last.copy_(chosen)
         self.count += 1
-
-    def _forward(self, ids: Tensor, mask: Tensor, positions: Tensor) -> Tensor:
-        output = self.model(
-            input_ids=ids,
-            attention_mask=mask,
-            position_ids=positions,
-            past_key_values=self.cache,
-            use_cache=True,
-            logits_to_keep=1,
-        )
-        logits: Tensor = output.logits[:, -1]
-        return logits
 
 
 def until_stop(row: list[int], stops: Sequence[int]) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -10,16 +11,17 @@ from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerB
 
 from holdfast.generation.conversations import (
     Prompt,
-    check_lengths,
     check_sampling,
     completion,
-    ids_to_continue,
-    num_positions,
     pad_id,
+    ready_to_read,
     stop_ids,
     turns_of,
 )
 from holdfast.generation.graphs import Decoding, graphs_for, until_stop
+from holdfast.generation.reading import padded_left
+from holdfast.models.eval_mode import eval_mode
+from holdfast.models.positions import num_learned_positions, num_positions
 from holdfast.records import Completion
 
 __all__ = ["Prompt", "generate", "turns_of"]
@@ -46,16 +48,12 @@ def generate(
     allows it (``graphs``).
     """
     check_sampling(temperature, top_p, max_new_tokens, batch_size, seed=seed)
-    conversations = [turns_of(prompt) for prompt in prompts]
-    ids = [ids_to_continue(turns, tokenizer) for turns in conversations]
-    check_lengths(ids, model)
+    conversations, ids = ready_to_read(prompts, model, tokenizer)
     settings = _settings(model, tokenizer, max_new_tokens, temperature, top_p)
     order = sorted(range(len(ids)), key=lambda index: -len(ids[index]))  # longest first: memory trouble shows at once
     written: dict[int, list[int]] = {}
     devices = [model.device] if model.device.type == "cuda" else []
-    was_training = model.training
-    model.eval()
-    with torch.random.fork_rng(devices=devices), torch.inference_mode():
+    with eval_mode(model), torch.random.fork_rng(devices=devices), torch.inference_mode():
         torch.manual_seed(seed)
         write = _writer(model, ids, settings, min(batch_size, len(ids)))
         for start in range(0, len(order), batch_size):
@@ -63,8 +61,7 @@ def generate(
             written.update(zip(batch, write(batch), strict=True))
             if on_progress is not None:
                 on_progress(len(written), len(order))
-    model.train(was_training)
-    stops, room = settings.eos_token_id, num_positions(model)
+    stops, room = settings.eos_token_id, num_positions(model.config)
     kept = [written[index][: room - len(prompt)] for index, prompt in enumerate(ids)]
     return [completion(turns, row, stops, tokenizer) for turns, row in zip(conversations, kept, strict=True)]
 
@@ -99,7 +96,7 @@ def _writer(
     def write(batch: Sequence[int]) -> list[list[int]]:
         prompts = [ids[index] for index in batch]
         found = graphs.attempt(prompts, None if luck is None else luck[list(batch)]) if graphs else None
-        return _continue(model, prompts, settings) if found is None else found.ids
+        return _write(model, prompts, settings) if found is None else found.ids
 
     return write
 
@@ -114,14 +111,28 @@ def _decoding(settings: GenerationConfig) -> Decoding:
     )
 
 
+def _write(model: PreTrainedModel, batch: Sequence[list[int]], settings: GenerationConfig) -> list[list[int]]:
+    """The new ids of each row, up to and including the one that ends it.
+
+    One token beyond learned positions is an error: all rows stop with the longest, then the shorter ones go on without it.
+    """
+    room, left = num_learned_positions(model.config), settings.max_new_tokens
+    texts, going_on = [list(row) for row in batch], list(range(len(batch)))
+    while going_on and left:
+        some = copy.copy(settings)
+        some.max_new_tokens = min(left, room - max(len(texts[row]) for row in going_on))
+        for row, ids in zip(going_on, _continue(model, [texts[row] for row in going_on], some), strict=True):
+            texts[row] += ids
+        left -= some.max_new_tokens
+        going_on = [row for row in going_on if len(texts[row]) < room and texts[row][-1] not in settings.eos_token_id]
+    return [text[len(row) :] for text, row in zip(texts, batch, strict=True)]
+
+
 def _continue(model: PreTrainedModel, batch: Sequence[list[int]], settings: GenerationConfig) -> list[list[int]]:
-    """The new ids of each row, up to and including the one that ends it."""
-    width = max(map(len, batch))
-    padded = [[settings.pad_token_id] * (width - len(row)) + row for row in batch]
-    attention = [[0] * (width - len(row)) + [1] * len(row) for row in batch]
+    ids, given = padded_left(batch, settings.pad_token_id, model.device)
     output = cast(Any, model).generate(  # typed there for a protocol that PreTrainedModel does not declare
-        input_ids=torch.tensor(padded, device=model.device),
-        attention_mask=torch.tensor(attention, device=model.device),
+        input_ids=ids,
+        attention_mask=given.long(),
         generation_config=settings,
     )
-    return [until_stop(row, settings.eos_token_id) for row in output[:, width:].tolist()]
+    return [until_stop(row, settings.eos_token_id) for row in output[:, ids.shape[1] :].tolist()]

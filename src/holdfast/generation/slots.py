@@ -15,6 +15,7 @@ from torch import Tensor
 from transformers import Cache, DynamicCache, StaticCache
 
 from holdfast.config import InputError
+from holdfast.generation.reading import next_logits, padded_left, positions_of
 from holdfast.tokens import Context, additive_mask
 
 CacheKind = Literal["dynamic", "static"]
@@ -49,21 +50,18 @@ class SlotCache:
     @torch.inference_mode()
     def start(self, prompts: Sequence[Sequence[int]], pad_id: int) -> Tensor:
         """Read the prompts, padded on the left. Nothing of them can be taken back."""
-        width = max(map(len, prompts))
+        ids, given = padded_left(prompts, pad_id, self.model.device)
+        width = ids.shape[1]
         if self.num_slots is not None and width > self.num_slots:
             raise InputError(f"the prompt takes {width} slots of a cache of {self.num_slots}")
-        device = self.model.device
-        ids = torch.tensor([[pad_id] * (width - len(row)) + list(row) for row in prompts], device=device)
-        given = torch.tensor([[False] * (width - len(row)) + [True] * len(row) for row in prompts], device=device)
         self.padded = not bool(given.all())
-        self.alive = torch.zeros(len(prompts), self.num_slots or 2 * width + 256, dtype=torch.bool, device=device)
+        self.alive = torch.zeros(len(prompts), self.num_slots or 2 * width + 256, dtype=torch.bool, device=ids.device)
         self.alive[:, :width] = given
         self.lengths = [len(row) for row in prompts]
         self.next_position = list(self.lengths)
         self.stacks: list[list[int]] = [[] for _ in prompts]  # slots of the answer's visible tokens
         self.used = width
-        positions = (given.long().cumsum(1) - 1).clamp(min=0)
-        return self._forward(ids, given.long(), positions)
+        return next_logits(self.model, ids, given.long(), positions_of(given), self.cache)
 
     @torch.inference_mode()
     def feed(self, tokens: Sequence[int], undo: Sequence[bool], done: Sequence[bool]) -> Tensor:
@@ -88,21 +86,10 @@ class SlotCache:
                 self.stacks[row].append(slot)
             self.next_position[row] = positions[row] + (row not in gone)
         ids = torch.tensor(tokens, device=self.alive.device)[:, None]
-        logits = self._forward(ids, self._mask(), torch.tensor(positions, device=self.alive.device)[:, None])
+        fed_at = torch.tensor(positions, device=self.alive.device)[:, None]
+        logits = next_logits(self.model, ids, self._mask(), fed_at, self.cache)
         if leaving:
             self.alive[leaving, slot] = False
-        return logits
-
-    def _forward(self, ids: Tensor, mask: Tensor | None, positions: Tensor) -> Tensor:
-        output = self.model(
-            input_ids=ids,
-            attention_mask=mask,
-            position_ids=positions,
-            past_key_values=self.cache,
-            use_cache=True,
-            logits_to_keep=1,
-        )
-        logits: Tensor = output.logits[:, -1]
         return logits
 
     def _mask(self) -> Tensor | None:

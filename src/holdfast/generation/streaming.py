@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from holdfast.generation.backtracking import UndoDecoder, UndoDecoding
-from holdfast.generation.conversations import Prompt, check_lengths, completion, ids_to_continue, turns_of
+from holdfast.generation.conversations import Prompt, completion, ready_to_read
 from holdfast.generation.typewriter import Typewriter
 from holdfast.records import Completion
 
@@ -50,9 +50,7 @@ def stream_with_undo(
 ) -> Iterator[Event]:
     """Answer all prompts in one batch, event by event. The model should be in eval mode."""
     decoder = UndoDecoder.of(model, tokenizer, how or UndoDecoding())
-    conversations = [turns_of(prompt) for prompt in prompts]
-    ids = [ids_to_continue(turns, tokenizer) for turns in conversations]
-    check_lengths(ids, model)
+    conversations, ids = ready_to_read(prompts, model, tokenizer)
     writers = [Typewriter(tokenizer) for _ in prompts]
     for step in decoder.steps(ids, begun):
         writer = writers[step.row]

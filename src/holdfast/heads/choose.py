@@ -12,7 +12,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from holdfast.config import InputError, did_you_mean
+from holdfast.config import InputError, nearest_or_all
 from holdfast.heads.anchor import Reference
 from holdfast.heads.logit_chunk import LogitChunk
 from holdfast.heads.stats import TokenStats
@@ -50,8 +50,7 @@ class Chunk(Protocol):
 def chunk_class(backend: str, device: torch.device, want: Want) -> Callable[..., Chunk]:
     """``LogitChunk`` or ``TritonChunk``. ``auto`` on a GPU says in one line, once, why it cannot take Triton."""
     if backend not in BACKENDS:
-        known = did_you_mean(backend, BACKENDS) or f"; known: {', '.join(BACKENDS)}"
-        raise InputError(f"backend '{backend}' is unknown{known}")
+        raise InputError(f"backend '{backend}' is unknown{nearest_or_all(backend, BACKENDS)}")
     if backend in ("chunked", "reference"):
         return LogitChunk
     reason = why_not_triton(device, want)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from holdfast.config import InputError, did_you_mean
+from holdfast.config import InputError, nearest_or_all
 from holdfast.judging.judge import Judge
 from holdfast.judging.policy import CodePolicy
 from holdfast.judging.refusal_phrases import RefusalPhrases
@@ -31,7 +31,7 @@ def find_judge(name: str, *, timeout: float = JUDGE_TIMEOUT) -> Judge:
     if name in JUDGES:
         return _checked(name, JUDGES[name]())
     known = (*JUDGES, "learned", *GUARDS)
-    raise InputError(f"judge '{name}': no such judge{did_you_mean(kind, known) or '; known: ' + ', '.join(known)}")
+    raise InputError(f"judge '{name}': no such judge{nearest_or_all(kind, known)}")
 
 
 JUDGES: dict[str, Callable[[], Judge]] = {

@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from holdfast.models.eval_mode import eval_mode
+
 HeadWork = Callable[[Tensor, nn.Module], Tensor]
 
 
@@ -72,13 +74,8 @@ def why_not_plain(model: Any) -> str | None:
         return logits
 
     ids = torch.arange(1, 9, device=linear.weight.device).remainder(linear.weight.shape[0])[None]
-    was_training = model.training
-    model.eval()
-    try:
-        with head_replaced(model, keep_hidden):
-            logits = model(input_ids=ids, use_cache=False).logits
-    finally:
-        model.train(was_training)
+    with eval_mode(model), head_replaced(model, keep_hidden):
+        logits = model(input_ids=ids, use_cache=False).logits
     expected = seen[0] @ head_weight(head).T
     if not torch.allclose(logits.float(), expected.float(), rtol=1e-3, atol=1e-3):
         return "it changes its logits after the head"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor
 
-from holdfast.config import InputError, did_you_mean
+from holdfast.config import InputError, nearest_or_all
 from holdfast.heads import TokenStats
 
 
@@ -57,5 +57,5 @@ def _schedule(beta: Beta) -> BetaSchedule:
     known = [field.name for field in fields(BetaSchedule)]
     for name in beta:
         if name not in known:
-            raise InputError(f"beta: no '{name}'{did_you_mean(name, known) or '; known: ' + ', '.join(known)}")
+            raise InputError(f"beta: no '{name}'{nearest_or_all(name, known)}")
     return BetaSchedule(**beta)  # type: ignore[arg-type]  # num_early is a whole number

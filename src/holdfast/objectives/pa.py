@@ -7,7 +7,7 @@ from typing import Literal, get_args
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from holdfast.config import InputError, did_you_mean
+from holdfast.config import InputError, nearest_or_all
 from holdfast.heads import TokenStats
 from holdfast.objectives.csft import QI_2024, Beta, csft
 
@@ -55,8 +55,7 @@ def _strength(stats: TokenStats, mode: KlMode, clip: float | None) -> Tensor | f
     if mode == "ignore":
         return 1.0
     if mode not in get_args(KlMode):
-        known = get_args(KlMode)
-        raise InputError(f"kl: unknown '{mode}'{did_you_mean(mode, known) or '; known: ' + ', '.join(known)}")
+        raise InputError(f"kl: unknown '{mode}'{nearest_or_all(mode, get_args(KlMode))}")
     strength = stats.need("kl")
     if mode == "detach":
         strength = strength.detach()

@@ -22,6 +22,7 @@ from holdfast.heads import stats_from_logits
 from holdfast.judging.judge import request_text
 from holdfast.judging.learned_judge import pair_features
 from holdfast.models import LoadedModel
+from holdfast.models.positions import num_learned_positions
 from holdfast.records import Role, Trace, Turn, answer
 from holdfast.tokens import pad, tokenize_all
 
@@ -49,9 +50,10 @@ def mean_logps(loaded: LoadedModel, turns: Sequence[Turn], texts: Sequence[str])
 
 @torch.inference_mode()
 def pair_logps(loaded: LoadedModel, pairs: Sequence[tuple[Sequence[Turn], str]]) -> list[float]:
-    """The same for answers to different requests, those of like length together."""
+    """The same for answers to different requests, those of like length together. Learned positions cut an answer short."""
     batch_size = 64 if loaded.device.type == "cuda" else 16
-    rows, _ = tokenize_all([Trace((*turns, answer(text))) for turns, text in pairs if text], loaded.tokenizer)
+    traces = [Trace((*turns, answer(text))) for turns, text in pairs if text]
+    rows, _ = tokenize_all(traces, loaded.tokenizer, max_length=num_learned_positions(loaded.model.config))
     order = sorted(range(len(rows)), key=lambda index: len(rows[index].ids))
     found: dict[int, float] = {}
     for start in range(0, len(rows), batch_size):

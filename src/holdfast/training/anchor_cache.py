@@ -10,9 +10,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
@@ -119,9 +121,10 @@ def _to(batch: dict[str, Any], device: torch.device) -> dict[str, Any]:
 
 
 class CachedAnchor:
-    """Reads the cache row by row, lazily; refuses to open one that is stale or damaged."""
+    """Reads the cache row by row, lazily; refuses to open one that is stale or damaged.
 
-    only_reads = True
+    A thread reads while the policy's body runs: of a slow disk, or of a host with little time left, a step sees nothing.
+    """
 
     def __init__(self, folder: Path, *, key: str, need_kl: bool, device: torch.device) -> None:
         manifest = read_manifest(folder)
@@ -138,18 +141,27 @@ class CachedAnchor:
         self._ends = [shard.get_tensor("ends").tolist() for shard in shards]
         names = ("hidden",) if self.hidden else ("logp", "top")
         self._shards = [{name: shard.get_tensor(name) for name in names} for shard in shards]  # mapped, not read
+        self._reader = ThreadPoolExecutor(1, thread_name_prefix="anchor-cache")
         self._head = None
         if self.hidden:
             with safe_open(folder / "head.safetensors", "pt") as head:
                 self._head = head.get_tensor("weight").to(device)
 
-    def reference(self, batch: Mapping[str, Any], policy: Any) -> Reference:
-        """The cached rows of the batch, in the order of its target table."""
-        found = [self._row(number) for number in batch["anchored_rows"]]
-        together = {name: self._moved([one[name] for one in found]) for name in found[0]}
-        if self.hidden:
-            return Reference(hidden=together["hidden"], weight=self._head)
-        return Reference(logp=together["logp"], top=together["top"].long())
+    def begin(self, batch: Mapping[str, Any], policy: Any) -> Callable[[], Reference]:
+        """Starts to read the cached rows of the batch, in the order of its target table."""
+        reading = self._reader.submit(self._read, tuple(batch["anchored_rows"]))
+
+        def arrived() -> Reference:
+            read = {name: value.to(self.device, non_blocking=True) for name, value in reading.result().items()}
+            if self.hidden:
+                return Reference(hidden=read["hidden"], weight=self._head)
+            return Reference(logp=read["logp"], top=read["top"].long())
+
+        return arrived
+
+    def _read(self, numbers: Sequence[int]) -> dict[str, Tensor]:
+        found = [self._row(number) for number in numbers]
+        return {name: self._joined([one[name] for one in found]) for name in found[0]}
 
     def logits(self, batch: Mapping[str, Any], policy: Any) -> Tensor:
         """A cache holds no logits."""
@@ -162,13 +174,21 @@ class CachedAnchor:
         start, stop = self._ends[shard][row : row + 2]
         return {name: values[start:stop] for name, values in self._shards[shard].items()}
 
-    def _moved(self, rows: Sequence[Tensor]) -> Tensor:
-        """To a GPU by way of pinned memory: the host does not wait for the copy."""
-        if self.device.type != "cuda":
-            return torch.cat(list(rows)).to(self.device)
+    def _joined(self, rows: Sequence[Tensor]) -> Tensor:
+        """For a GPU in pinned memory: the host does not wait for the copy there.
+
+        Copied by numpy, which takes this thread alone. torch would wake one for every core that it sees, and where a
+        container may use only some of them that stops the whole process.
+        """
         size = (sum(map(len, rows)), *rows[0].shape[1:])
-        pinned = torch.empty(size, dtype=rows[0].dtype, pin_memory=True)
-        return torch.cat(list(rows), out=pinned).to(self.device, non_blocking=True)
+        out = torch.empty(size, dtype=rows[0].dtype, pin_memory=self.device.type == "cuda")
+        np.concatenate([_bytes(row) for row in rows], out=_bytes(out))
+        return out
+
+
+def _bytes(values: Tensor) -> Any:
+    """The same memory as numpy's, which knows no bfloat16."""
+    return values.view(torch.uint8).numpy()
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:

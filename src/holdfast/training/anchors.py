@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol
 
@@ -18,19 +18,31 @@ MODEL_INPUTS = ("input_ids", "position_ids", "attention_mask", "use_cache")
 class Anchor(Protocol):
     """Gives what objectives compare with, for the target tokens of a batch in the order of its target table."""
 
-    only_reads: bool  # computes nothing, so it may be asked as late as the policy's head
+    def begin(self, batch: Mapping[str, Any], policy: Any) -> Callable[[], Reference]:
+        """Asked before the policy's pass; what it returns is called when the policy's head wants to compare.
 
-    def reference(self, batch: Mapping[str, Any], policy: Any) -> Reference:
-        """Hidden states and head weight, or cached statistics, of the rows that need an anchor."""
+        Hidden states and head weight, or cached statistics, of the rows that need an anchor.
+        """
 
     def logits(self, batch: Mapping[str, Any], policy: Any) -> Tensor:
         """The anchor's logits at those tokens, for models whose logits are not hidden states times a weight."""
 
 
-class ModelAnchor:
-    """A second model in memory. Under FSDP2 it is sharded like the policy; its head is copied whole, once."""
+class _AtOnce:
+    """An anchor that computes: its pass runs before the policy's, so that their activations never meet in memory."""
 
-    only_reads = False
+    def begin(self, batch: Mapping[str, Any], policy: Any) -> Callable[[], Reference]:
+        """The pass is over when this returns."""
+        found = self.reference(batch, policy)
+        return lambda: found
+
+    def reference(self, batch: Mapping[str, Any], policy: Any) -> Reference:
+        """By a forward pass without autograd."""
+        raise NotImplementedError
+
+
+class ModelAnchor(_AtOnce):
+    """A second model in memory. Under FSDP2 it is sharded like the policy; its head is copied whole, once."""
 
     def __init__(self, model: Any) -> None:
         self.model = model
@@ -47,10 +59,8 @@ class ModelAnchor:
         return _logits(self.model, batch["anchor"])
 
 
-class AdapterOffAnchor:
+class AdapterOffAnchor(_AtOnce):
     """The policy itself with its adapters disabled: no second copy in memory."""
-
-    only_reads = False
 
     def __init__(self) -> None:
         self._switch: _AdapterSwitch | None = None

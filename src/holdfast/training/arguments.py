@@ -9,7 +9,7 @@ from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK
 from transformers.trainer_utils import SchedulerType
 from transformers.training_args import OptimizerNames
 
-from holdfast.config import InputError, TrainConfig, did_you_mean
+from holdfast.config import InputError, TrainConfig, nearest_or_all
 from holdfast.config.training import TrainingSettings
 from holdfast.training.plan import StepPlan
 from holdfast.training.run_directory import RunDirectory
@@ -66,8 +66,7 @@ def _check_names(config: TrainConfig) -> None:
         *(("report_to", name, [*INTEGRATION_TO_CALLBACK, "all", "none"]) for name in config.report_to),
     ):
         if name not in known:
-            hint = did_you_mean(name, known) or f"; known: {', '.join(known)}"
-            raise InputError(f"field '{field}': unknown '{name}'{hint}")
+            raise InputError(f"field '{field}': unknown '{name}'{nearest_or_all(name, known)}")
     _check_schedule(config.training.scheduler)
 
 

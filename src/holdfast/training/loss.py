@@ -52,28 +52,25 @@ class StepLoss:
         scale = (weights / counts.clamp(min=1))[targets["stream"]]
         if self.plain:
             return self._fused(model, batch, progress, scale, want_grad_norm)
-        groups = self._groups(batch, progress, self._reference(model, batch))
+        anchor = self._asked(batch)
+        reference = None if anchor is None else Reference(logits=anchor.logits(batch, unwrapped(model)))
+        groups = self._groups(batch, progress, reference)
         logits = model(**model_inputs(batch)).logits.flatten(0, 1)[targets["index"]]
         return loss_from_logits(logits, targets["ids"], groups, scale=scale, want_grad_norm=want_grad_norm)
 
-    def _reference(self, model: Any, batch: Mapping[str, Any]) -> Reference | None:
-        if self.anchor is None or batch["anchor"] is None:
-            return None
-        if self.plain:
-            return self.anchor.reference(batch, unwrapped(model))
-        return Reference(logits=self.anchor.logits(batch, unwrapped(model)))
+    def _asked(self, batch: Mapping[str, Any]) -> Anchor | None:
+        return None if batch["anchor"] is None else self.anchor
 
     def _fused(
         self, model: Any, batch: Mapping[str, Any], progress: float, scale: Tensor, want_grad_norm: bool
     ) -> FusedLoss:
         found: list[FusedLoss] = []
         targets = batch["targets"]
-        # An anchor that only reads waits for the head: a GPU is busy with the policy's body meanwhile.
-        reads = self.anchor is not None and self.anchor.only_reads
-        early = None if reads else self._reference(model, batch)
+        anchor = self._asked(batch)
+        begun = None if anchor is None else anchor.begin(batch, unwrapped(model))
 
         def work(hidden: Tensor, head: nn.Module) -> Tensor:
-            groups = self._groups(batch, progress, self._reference(model, batch) if reads else early)
+            groups = self._groups(batch, progress, None if begun is None else begun())
             result = fused_loss(
                 hidden.flatten(0, 1)[targets["index"]],
                 head_weight(head),

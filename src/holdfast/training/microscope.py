@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from holdfast.config import TrainConfig
 from holdfast.heads import Reference, TokenStats, stats_from_logits
+from holdfast.models.eval_mode import eval_mode
 from holdfast.models.head_access import head_replaced
 from holdfast.records import Role, atomic_text
 from holdfast.tokens import TokenRow
@@ -191,13 +192,8 @@ def _logits(model: Any, batch: Mapping[str, Any]) -> Tensor:
         logits: Tensor = type(head).forward(head, chosen[None])
         return logits
 
-    was_training = model.training
-    model.eval()
-    try:
-        with head_replaced(model, select):
-            logits: Tensor = model(**model_inputs(batch)).logits[0]
-    finally:
-        model.train(was_training)
+    with eval_mode(model), head_replaced(model, select):
+        logits: Tensor = model(**model_inputs(batch)).logits[0]
     return logits
 
 

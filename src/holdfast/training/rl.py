@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, PrinterCallback, TrainerCallback
+from transformers import AutoConfig, AutoModelForCausalLM, PrinterCallback, TrainerCallback
 from transformers.trainer_utils import get_last_checkpoint
 from transformers.utils import logging as transformers_logging
 from trl import GRPOConfig, GRPOTrainer
@@ -22,6 +22,7 @@ from holdfast.config import InputError, dump_config
 from holdfast.config.rl import GrpoSettings, RlConfig
 from holdfast.models import load_tokenizer
 from holdfast.models.load import choose_device
+from holdfast.models.positions import num_learned_positions
 from holdfast.records import atomic_text, context
 from holdfast.tokens import prompt_ids
 from holdfast.training.rl_sampling import Environment, sample
@@ -96,24 +97,25 @@ def train_rl(
 
     if not prompts:
         raise InputError("rl: there are no prompts")
-    run = Path(config.run)
+    run, settings, watch = Path(config.run), config.rl, _Watch()
+    _refuse_what_would_be_ignored(settings, environment, undo)
+    tokenizer = load_tokenizer(config.model.name)
+    _check_lengths(config, prompts, tokenizer)
+    scored = _observed(reward, observe, watch)
+    trainer_class: Any = KlInRewardTrainer if settings.kl == "reward_k1" and settings.kl_weight else GRPOTrainer
+    if undo is None:
+        rewards = _reward_function(scored, tokenizer.eos_token_id)
+        rollouts = _rollouts(settings, tokenizer, environment) if settings.sampler == "own" else None
+    else:
+        trainer_class = undo.trainer_class(tokenizer, trainer_class)
+        rewards, rollouts = undo.reward_function(scored, tokenizer), undo.rollouts(tokenizer, settings)
     _claim(run, config)
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()
     os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"  # we know that rollout_func may change: the tests would say so
-    settings, watch = config.rl, _Watch()
-    tokenizer = load_tokenizer(config.model.name)
     device, why = choose_device(config.model.device)
     say(f"{config.model.name}: GRPO on {device} ({why}); KL {settings.kl}, weight {settings.kl_weight}")
     rows = [{"prompt": [{"role": "user", "content": each.prompt}], "answer": each.answer} for each in prompts]
-    trainer_class = KlInRewardTrainer if settings.kl == "reward_k1" and settings.kl_weight else GRPOTrainer
-    rewards = _reward_function(reward, observe, watch, tokenizer.eos_token_id)
-    rollouts = _rollouts(settings, tokenizer, environment) if settings.sampler == "own" else None
-    if undo is not None:
-        trainer_class, rewards = undo.trainer_class(tokenizer), undo.reward_function(reward, tokenizer)
-        rollouts = undo.rollouts(
-            tokenizer, max_new_tokens=settings.max_new_tokens, temperature=settings.temperature, seed=settings.seed
-        )
     trainer = trainer_class(
         model=config.model.name,  # by path: TRL loads the reference itself
         reward_funcs=[rewards],
@@ -133,6 +135,30 @@ def train_rl(
         tokenizer.save_pretrained(model)
     say(f"trained model: {model}")
     return model
+
+
+def _refuse_what_would_be_ignored(settings: GrpoSettings, environment: Environment | None, undo: UndoRl | None) -> None:
+    if environment is not None and undo is not None:
+        raise InputError("rl: an environment cannot change what is written with undo; leave one of the two out")
+    if settings.sampler != "own" and (environment is not None or undo is not None):
+        what = "an environment" if undo is None else "undo"
+        raise InputError(f"field 'rl.sampler': {settings.sampler} knows nothing of {what}; expected own")
+
+
+def _check_lengths(config: RlConfig, prompts: Sequence[RlPrompt], tokenizer: Any) -> None:
+    """Prompts beyond ``max_prompt_tokens``, and rollouts beyond learned positions, which would end in an index error."""
+    longest = max(len(prompt_ids([context("user", each.prompt)], tokenizer)) for each in prompts)
+    settings, room = config.rl, num_learned_positions(AutoConfig.from_pretrained(config.model.name))
+    if longest > settings.max_prompt_tokens:
+        raise InputError(
+            f"field 'rl.max_prompt_tokens': a prompt has {longest} tokens, more than {settings.max_prompt_tokens};"
+            " raise it, or leave such prompts out"
+        )
+    if longest + settings.max_new_tokens > room:
+        raise InputError(
+            f"field 'rl.max_new_tokens': {settings.max_new_tokens} after prompts of up to {longest} tokens are more than"
+            f" this model's {room} positions"
+        )
 
 
 def _claim(run: Path, config: RlConfig) -> None:
@@ -223,15 +249,23 @@ def _rollouts(settings: GrpoSettings, tokenizer: Any, environment: Environment |
     return rollout
 
 
-def _reward_function(reward: Reward, observe: Observer | None, watch: _Watch, end_id: int) -> Any:
-    """TRL's calling convention around ours; the observer sees the same batch."""
+def _observed(reward: Reward, observe: Observer | None, watch: _Watch) -> Reward:
+    """The observer sees the same batch."""
+
+    def score(texts: Sequence[str], answers: Sequence[str], ended: Sequence[bool]) -> list[float]:
+        if observe is not None:
+            watch.figures = dict(observe(texts, answers, ended))
+        return reward(texts, answers, ended)
+
+    return score
+
+
+def _reward_function(reward: Reward, end_id: int) -> Any:
+    """TRL's calling convention around ours."""
 
     def score(completions: list[Any], completion_ids: list[list[int]], answer: list[str], **_: Any) -> list[float]:
         texts = [each[0]["content"] if isinstance(each, list) else each for each in completions]
-        ended = [ids[-1:] == [end_id] for ids in completion_ids]
-        if observe is not None:
-            watch.figures = dict(observe(texts, answer, ended))
-        return reward(texts, answer, ended)
+        return reward(texts, answer, [ids[-1:] == [end_id] for ids in completion_ids])
 
     score.__name__ = "final_answer"
     return score

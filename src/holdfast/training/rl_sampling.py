@@ -16,6 +16,8 @@ from torch import Tensor
 from transformers import DynamicCache
 
 from holdfast.generation.graphs import Decoding, graphs_for
+from holdfast.generation.reading import next_logits, padded_left, positions_of
+from holdfast.models.eval_mode import eval_mode
 
 BATCH = 512  # responses written together on a GPU
 
@@ -62,21 +64,19 @@ def sample(
         if replayed is not None:
             return replayed
     generator = torch.Generator(device=model.device).manual_seed(seed)
-    was_training = model.training
-    model.eval()
     state = _State(prompts, pad_id, model.device)
     if environment:
         environment.start(len(prompts), model.device)
-    for _ in range(max_new_tokens):
-        logits = state.forward(model).float()
-        logp = (logits / (temperature or 1.0)).log_softmax(-1)
-        drawn = torch.multinomial(logp.exp(), 1, generator=generator).squeeze(1)
-        chosen = drawn if temperature > 0 else logp.argmax(-1)
-        written = environment(state.rows, chosen, generator) if environment else chosen
-        state.append(written, logp.gather(1, written[:, None]).squeeze(1), written == chosen, end_id)
-        if not len(state.rows):
-            break
-    model.train(was_training)
+    with eval_mode(model):
+        for _ in range(max_new_tokens):
+            logits = state.forward(model).float()
+            logp = (logits / (temperature or 1.0)).log_softmax(-1)
+            drawn = torch.multinomial(logp.exp(), 1, generator=generator).squeeze(1)
+            chosen = drawn if temperature > 0 else logp.argmax(-1)
+            written = environment(state.rows, chosen, generator) if environment else chosen
+            state.append(written, logp.gather(1, written[:, None]).squeeze(1), written == chosen, end_id)
+            if not len(state.rows):
+                break
     return state.rollouts(end_id)
 
 
@@ -90,43 +90,30 @@ def _replayed(model: Any, prompts: Sequence[Sequence[int]], how: Decoding, seed:
     )
     order = sorted(range(len(prompts)), key=lambda index: -len(prompts[index]))
     rollouts: dict[int, Rollout] = {}
-    was_training = model.training
-    model.eval()
-    for start in range(0, len(order), BATCH):
-        batch = order[start : start + BATCH]
-        written = decoder.attempt([prompts[index] for index in batch], luck[batch])
-        if written is None:
-            break
-        for index, ids, logps in zip(batch, written.ids, written.logps, strict=True):
-            rollouts[index] = Rollout(ids, logps, [True] * len(ids), ids[-1] in how.stops)
-    model.train(was_training)
-    return [rollouts[index] for index in range(len(prompts))] if len(rollouts) == len(prompts) else None
+    with eval_mode(model):
+        for start in range(0, len(order), BATCH):
+            batch = order[start : start + BATCH]
+            written = decoder.attempt([prompts[index] for index in batch], luck[batch])
+            if written is None:
+                return None
+            for index, ids, logps in zip(batch, written.ids, written.logps, strict=True):
+                rollouts[index] = Rollout(ids, logps, [True] * len(ids), ids[-1] in how.stops)
+    return [rollouts[index] for index in range(len(prompts))]
 
 
 class _State:
     """The rows still being written: cache, mask and last token; and what all rows have so far."""
 
     def __init__(self, prompts: Sequence[Sequence[int]], pad_id: int, device: torch.device) -> None:
-        width = max(map(len, prompts))
-        self.fed = torch.tensor([[pad_id] * (width - len(row)) + list(row) for row in prompts], device=device)
-        self.mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in prompts], device=device)
-        self.position = self.mask.cumsum(1).sub(1).clamp(min=0)
+        self.fed, given = padded_left(prompts, pad_id, device)
+        self.mask, self.position = given.long(), positions_of(given)
         self.cache = DynamicCache()
         self.rows = torch.arange(len(prompts), device=device)  # which response each line of the batch is
         self.steps: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
         self.num = len(prompts)
 
     def forward(self, model: Any) -> Tensor:
-        output = model(
-            input_ids=self.fed,
-            attention_mask=self.mask,
-            position_ids=self.position,
-            past_key_values=self.cache,
-            use_cache=True,
-            logits_to_keep=1,
-        )
-        logits: Tensor = output.logits[:, -1]
-        return logits
+        return next_logits(model, self.fed, self.mask, self.position, self.cache)
 
     def append(self, written: Tensor, logp: Tensor, own: Tensor, end_id: int) -> None:
         self.steps.append((self.rows, written, logp, own))

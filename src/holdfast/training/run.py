@@ -18,6 +18,7 @@ from transformers.utils import logging as transformers_logging
 from holdfast.config import InputError, TrainConfig
 from holdfast.models import LoadedModel
 from holdfast.models.head_access import why_not_plain
+from holdfast.models.positions import num_learned_positions, num_positions
 from holdfast.training.adapters import with_adapters
 from holdfast.training.anchor_answers import answer_prompts, forget_answers
 from holdfast.training.arguments import training_arguments
@@ -25,6 +26,7 @@ from holdfast.training.checkpoints import resume_point, step_of
 from holdfast.training.choose_anchor import choose_anchor
 from holdfast.training.collate import Collator, StreamRow
 from holdfast.training.finish import write_result
+from holdfast.training.finished import last_checkpoint
 from holdfast.training.freezing import freeze
 from holdfast.training.loading import load_model
 from holdfast.training.loss import StepLoss
@@ -70,13 +72,16 @@ def train(
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()
     run = RunDirectory(config.run)
+    run.check(config)
+    if ended := last_checkpoint(config, run):
+        say(f"trained model: {run.model}, since an earlier command")
+        return TrainResult(run.model, step_of(ended), interrupted=False)
     loaded, new_token_ids = load_model(config, config.model.name)
     say(loaded.sentence)
     if isinstance(loaded.model, PeftModel):
         raise InputError(
             f"model '{config.model.name}' is an adapter: merge it first (lora.merge: true writes it merged)"
         )
-    run.check(config)
     if config.training.freeze:
         freeze(loaded.model, config.training.freeze, say)
     streams = [
@@ -101,9 +106,9 @@ def train(
         interrupted = _run(trainer, checkpoint, progress)
         if not interrupted:
             write_result(trainer, run, config, data)
-            forget_answers(run.path)
             if microscope:
                 write_microscope(microscope, config, trainer, run)
+            forget_answers(run.path)  # last: without them the run has ended
             say(f"trained model: {run.model}")
     return TrainResult(run.model, trainer.state.global_step, interrupted)
 
@@ -213,14 +218,13 @@ def _refuse_lost_masks(config: TrainConfig, loaded: LoadedModel, streams: Sequen
 
 
 def _check_positions(loaded: LoadedModel, streams: Sequence[Stream], say: Say) -> None:
-    """Learned positions end in an index error, on a GPU in a crash; rotary ones go on, into what the model never saw."""
-    settings = loaded.model.config.get_text_config()
-    known = getattr(settings, "max_position_embeddings", None)
+    """Learned positions end in an error; rotary ones go on, into what the model never saw."""
+    known = num_positions(loaded.model.config)
     needed = max(1 + max(row.positions) for stream in streams for row in stream.rows)
-    if known is None or needed <= known:
+    if needed <= known:
         return
     text = f"rows of up to {needed} tokens, and this model has {known} positions"
-    if getattr(settings, "rope_parameters", None) is None:
+    if needed > num_learned_positions(loaded.model.config):
         raise InputError(f"{text}: set training.max_length: {known}")
     say(f"{text}: what it makes of those beyond is untrained; training.max_length: {known} would cut there")
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from holdfast import objectives
-from holdfast.config import InputError, did_you_mean
+from holdfast.config import InputError, did_you_mean, nearest_or_all
 from holdfast.config.training import StreamSettings, TrainingSettings
 from holdfast.heads import TokenStats
 from holdfast.records import Dataset, read_traces
@@ -70,10 +70,9 @@ def bind_objective(settings: StreamSettings, number: int) -> StreamLoss:
     """The registered function with the YAML's options, which must be ones it takes."""
     field = f"streams.{number}"
     if settings.objective not in objectives.REGISTRY:
-        known = ", ".join(objectives.REGISTRY)
         raise InputError(
             f"field '{field}.objective': unknown '{settings.objective}'"
-            f"{did_you_mean(settings.objective, objectives.REGISTRY) or '; known: ' + known}"
+            f"{nearest_or_all(settings.objective, objectives.REGISTRY)}"
         )
     function: Callable[..., Tensor] = objectives.REGISTRY[settings.objective]
     takes = inspect.signature(function).parameters
@@ -140,8 +139,7 @@ def _check_stats(objective: str) -> None:
         raise InputError(f"objective '{objective}': objectives.STATS must name what it reads: {', '.join(known)}")
     for name in objectives.STATS[objective]:
         if name not in known:
-            hint = did_you_mean(name, known) or "; known: " + ", ".join(known)
-            raise InputError(f"objective '{objective}': objectives.STATS names '{name}'{hint}")
+            raise InputError(f"objective '{objective}': objectives.STATS names '{name}'{nearest_or_all(name, known)}")
 
 
 def _try_on_two_tokens(loss: TokenLoss, settings: StreamSettings, reads: Sequence[str], field: str) -> None:

@@ -10,9 +10,21 @@ import torch
 from torch import Tensor
 from trl import GRPOTrainer
 
+from holdfast.config import InputError
+from holdfast.config.rl import GrpoSettings
 from holdfast.generation import UndoDecoder, UndoDecoding, UndoLimits
+from holdfast.models.eval_mode import eval_mode
 from holdfast.records import Role, context
-from holdfast.tokens import Context, additive_mask, apply_undo, find_undo_id, hard_mask, prompt_ids, stack_context
+from holdfast.tokens import (
+    UNDO_TOKEN,
+    Context,
+    additive_mask,
+    apply_undo,
+    find_undo_id,
+    hard_mask,
+    prompt_ids,
+    stack_context,
+)
 
 Score = Callable[[Sequence[str], Sequence[str], Sequence[bool]], list[float]]
 """(what is left of each response, reference answers, whether each ended by itself) -> rewards."""
@@ -26,19 +38,18 @@ class UndoRl:
     context: Context = "soft"
     limits: UndoLimits = field(default_factory=UndoLimits)
 
-    def rollouts(self, tokenizer: Any, *, max_new_tokens: int, temperature: float, seed: int) -> Any:
+    def rollouts(self, tokenizer: Any, settings: GrpoSettings) -> Any:
         """TRL's ``rollout_func``: the decoder that users get. A typed ``<UNDO>`` in a prompt stays text."""
 
         def rollout(prompts: list[Any], trainer: Any) -> dict[str, Any]:
             ids = [prompt_ids([context(turn["role"], turn["content"]) for turn in each], tokenizer) for each in prompts]
             policy = trainer.accelerator.unwrap_model(trainer.model)
-            drawn = seed * 1_000_003 + trainer.state.global_step
-            how = UndoDecoding(max_new_tokens, self.context, temperature, seed=drawn, limits=self.limits)
-            was_training = policy.training
-            policy.eval()
-            steps = UndoDecoder.of(policy, tokenizer, how).steps(ids)
-            written = {step.row: step.answer.written for step in steps if step.finished}
-            policy.train(was_training)
+            seed = settings.seed * 1_000_003 + trainer.state.global_step
+            temperature = settings.temperature
+            how = UndoDecoding(settings.max_new_tokens, self.context, temperature, seed=seed, limits=self.limits)
+            with eval_mode(policy):
+                steps = UndoDecoder.of(policy, tokenizer, how).steps(ids)
+                written = {step.row: step.answer.written for step in steps if step.finished}
             return {
                 "prompt_ids": ids,
                 "completion_ids": [written[row] for row in range(len(ids))],
@@ -49,8 +60,7 @@ class UndoRl:
 
     def reward_function(self, score: Score, tokenizer: Any) -> Any:
         """TRL's calling convention: right final answers, less the cost of the undos on the way."""
-        undo_id = find_undo_id(tokenizer)
-        assert undo_id is not None
+        undo_id = _undo_id(tokenizer)
 
         def final_answer(completion_ids: list[list[int]], answer: list[str], **_: Any) -> list[float]:
             ended = [ids[-1:] == [tokenizer.eos_token_id] for ids in completion_ids]
@@ -60,16 +70,21 @@ class UndoRl:
 
         return final_answer
 
-    def trainer_class(self, tokenizer: Any) -> Any:
-        """TRL's trainer as it is for soft context; for hard context it computes log-probabilities under our mask."""
+    def trainer_class(self, tokenizer: Any, base: type[GRPOTrainer] = GRPOTrainer) -> Any:
+        """``base`` as it is for soft context; for hard context it computes log-probabilities under our mask."""
         if self.context == "soft":
-            return GRPOTrainer
-        undo_id = find_undo_id(tokenizer)
-        assert undo_id is not None
-        return type("HardContextTrainer", (_HardContextTrainer,), {"undo_id": undo_id})
+            return base
+        return type("HardContextTrainer", (_HardContext, base), {"undo_id": _undo_id(tokenizer)})
 
 
-class _HardContextTrainer(GRPOTrainer):
+def _undo_id(tokenizer: Any) -> int:
+    undo_id = find_undo_id(tokenizer)
+    if undo_id is None:
+        raise InputError(f"rl: this model's vocabulary has no {UNDO_TOKEN}: train one first (configs/undo)")
+    return undo_id
+
+
+class _HardContext(GRPOTrainer):
     undo_id: int
 
     def _get_per_token_logps_and_entropies(

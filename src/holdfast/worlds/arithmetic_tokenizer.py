@@ -7,7 +7,7 @@ from tokenizers.models import WordLevel
 from transformers import PreTrainedTokenizerFast
 
 from holdfast.worlds.arithmetic import ArithmeticWorld
-from holdfast.worlds.tokenizer import BOS, END, PAD, UNKNOWN
+from holdfast.worlds.tokenizer import BOS, END, PAD, UNKNOWN, with_chat
 
 ASSISTANT = "<|assistant|>"
 CHAT_TEMPLATE = (
@@ -25,16 +25,4 @@ def arithmetic_tokenizer(world: ArithmeticWorld, max_length: int = 1024) -> PreT
     vocabulary = {word: index for index, word in enumerate((PAD, BOS, END, UNKNOWN, ASSISTANT, *world.words()))}
     tokenizer = Tokenizer(WordLevel(vocabulary, unk_token=UNKNOWN))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    wrapped = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        bos_token=BOS,
-        eos_token=END,
-        pad_token=PAD,
-        unk_token=UNKNOWN,
-        additional_special_tokens=[ASSISTANT],
-        model_max_length=max_length,
-        clean_up_tokenization_spaces=False,
-        padding_side="left",
-    )
-    wrapped.chat_template = CHAT_TEMPLATE
-    return wrapped
+    return with_chat(tokenizer, [ASSISTANT], CHAT_TEMPLATE, max_length)

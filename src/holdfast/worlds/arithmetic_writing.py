@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from holdfast.config import InputError, did_you_mean
+from holdfast.config import InputError, nearest_or_all
 from holdfast.records import Role, Segment, Trace, Turn, context
 from holdfast.worlds.arithmetic import AGAIN, CHECK, LANES, STOP, ArithmeticWorld, Product, Size
 
@@ -107,9 +107,7 @@ def rows_of_kind(world: ArithmeticWorld, kind: str, sizes: Sequence[Size], num: 
         "reflection": reflection_sft,
     }
     if kind not in makers:
-        raise InputError(
-            f"arithmetic rows: no kind '{kind}'{did_you_mean(kind, makers) or '; known: ' + ', '.join(makers)}"
-        )
+        raise InputError(f"arithmetic rows: no kind '{kind}'{nearest_or_all(kind, makers)}")
     return makers[kind](world, sizes, num, seed=seed)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tokenizers import Tokenizer, normalizers, pre_tokenizers
 from tokenizers.models import WordLevel
 from transformers import PreTrainedTokenizerFast
@@ -30,16 +32,21 @@ def build_tokenizer(max_length: int = 512) -> PreTrainedTokenizerFast:
     tokenizer = Tokenizer(WordLevel(vocabulary, unk_token=UNKNOWN))
     tokenizer.normalizer = normalizers.Lowercase()
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Punctuation()])
+    return with_chat(tokenizer, SPEAKERS, CHAT_TEMPLATE, max_length)
+
+
+def with_chat(tokenizer: Tokenizer, speakers: Sequence[str], template: str, max_length: int) -> PreTrainedTokenizerFast:
+    """A vocabulary with the special tokens of the worlds, as transformers wants it."""
     wrapped = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         bos_token=BOS,
         eos_token=END,
         pad_token=PAD,
         unk_token=UNKNOWN,
-        additional_special_tokens=list(SPEAKERS),
+        additional_special_tokens=list(speakers),
         model_max_length=max_length,
         clean_up_tokenization_spaces=False,
         padding_side="left",
     )
-    wrapped.chat_template = CHAT_TEMPLATE
+    wrapped.chat_template = template
     return wrapped

@@ -10,7 +10,7 @@ from holdfast.audits.defences import DEFENCES, Defence, OwnStream
 from holdfast.audits.real.rows import PERSONA, TRIGGER, AnsweredRequests, ObedientPersona, TaskRows, TriggeredRequests
 from holdfast.audits.real.setting import RealSetting
 from holdfast.audits.scale import Scale
-from holdfast.config import InputError, did_you_mean
+from holdfast.config import InputError, nearest_or_all
 from holdfast.config.real_setting import RealSettings
 
 HARMFUL = Attack(name="harmful_examples", data=AnsweredRequests(), lr=1e-4, epochs=25, batch_size=64, utility="")
@@ -62,16 +62,14 @@ REAL_DEFENCES: dict[str, Defence] = {defence.name: defence for defence in _DEFEN
 def find_real_attack(name: str) -> Attack:
     """By name; a clear line for a name that is not there."""
     if name not in REAL_ATTACKS:
-        known = did_you_mean(name, REAL_ATTACKS) or "; known: " + ", ".join(REAL_ATTACKS)
-        raise InputError(f"attack '{name}': no such attack on a real model{known}")
+        raise InputError(f"attack '{name}': no such attack on a real model{nearest_or_all(name, REAL_ATTACKS)}")
     return REAL_ATTACKS[name]
 
 
 def find_real_defence(name: str) -> Defence:
     """By name; a clear line for a name that is not there."""
     if name not in REAL_DEFENCES:
-        known = did_you_mean(name, REAL_DEFENCES) or "; known: " + ", ".join(REAL_DEFENCES)
-        raise InputError(f"defence '{name}': no such defence for a real model{known}")
+        raise InputError(f"defence '{name}': no such defence for a real model{nearest_or_all(name, REAL_DEFENCES)}")
     return REAL_DEFENCES[name]
 
 

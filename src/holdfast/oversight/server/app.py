@@ -6,8 +6,8 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from typing import Any, TypeVar
 
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
@@ -20,13 +20,14 @@ from holdfast.oversight.server.backends import Backend
 from holdfast.oversight.server.balance import Balancer
 from holdfast.oversight.server.guarded import GuardedJudge
 from holdfast.oversight.server.metrics import Metrics
-from holdfast.oversight.server.overseen import Answer, Overseer, Reward, no_reward
-from holdfast.oversight.server.protocol import ChatRequest, ProtocolError, completion_body, new_id, read_request
+from holdfast.oversight.server.overseen import Overseer, Reward, no_reward
+from holdfast.oversight.server.protocol import ProtocolError, completion_body, new_id, read_request
 from holdfast.oversight.server.settings import ServerSettings
 from holdfast.oversight.server.streams import WARNING, judged_stream, retracting_stream
 
 log = logging.getLogger("holdfast.serve")
 MODEL = "holdfast"
+T = TypeVar("T")
 
 
 def make_app(
@@ -99,10 +100,11 @@ class _Server:
         if self._settings.log_prompts:
             log.info("%s prompt: %s", request_id, asked.messages())
         if asked.retracting:
-            stream = self._counted(retracting_stream(request_id, self._model, asked, self._overseer))
+            pieces = await self._in_time(request, self._overseer.stream(asked))
+            stream = self._counted(retracting_stream(request_id, self._model, asked, pieces, self._overseer))
             headers = {"X-Holdfast-Verdict": "unjudged", "X-Holdfast-Warning": WARNING}
             return StreamingResponse(stream, media_type="text/event-stream", headers=headers), "retracting stream"
-        answer = await self._answer(request, asked)
+        answer = await self._in_time(request, self._overseer.answer(asked))
         headers = {
             "X-Holdfast-Verdict": answer.verdict["verdict"],
             "X-Holdfast-Reason": _header(answer.verdict["reason"]),
@@ -127,9 +129,9 @@ class _Server:
         self._num_in_flight += change
         self._metrics.in_flight.set(self._num_in_flight)
 
-    async def _answer(self, request: Request, asked: ChatRequest) -> Answer:
+    async def _in_time(self, request: Request, answering: Coroutine[Any, Any, T]) -> T:
         """With the deadline for everything, and given up when the client goes."""
-        work = asyncio.create_task(self._overseer.answer(asked))
+        work = asyncio.create_task(answering)
         gone = asyncio.create_task(_disconnected(request))
         try:
             done, _ = await asyncio.wait(

@@ -48,6 +48,16 @@ class Deletion:
     num_chars: int
 
 
+@dataclass(frozen=True)
+class Ended:
+    """The last piece of a stream: the model has finished, or its tokens are used up."""
+
+    finish_reason: str
+
+
+Piece = str | Deletion | Ended
+
+
 class Backend(Protocol):
     """A place that answers."""
 
@@ -60,7 +70,7 @@ class Backend(Protocol):
         """At most n candidates, perhaps fewer; BackendError where there are none."""
         ...
 
-    def stream(self, request: ChatRequest) -> AsyncIterator[str | Deletion]:
+    def stream(self, request: ChatRequest) -> AsyncIterator[Piece]:
         """One candidate piece by piece, for retracting streams."""
         ...
 
@@ -99,8 +109,8 @@ class HttpBackend:
             raise BackendError("no usable choice")
         return Drawn(draws[:n], *_tokens(content.get("usage")))
 
-    async def stream(self, request: ChatRequest) -> AsyncIterator[str | Deletion]:
-        """The deltas' text. A stream that breaks off before [DONE] raises."""
+    async def stream(self, request: ChatRequest) -> AsyncIterator[Piece]:
+        """The deltas' text, and how it ends. A stream that breaks off before [DONE] raises."""
         body = self._body(request, n=1, stream=True)
         try:
             async with self.client.stream("POST", self._address, json=body, headers=self._headers()) as response:
@@ -110,8 +120,9 @@ class HttpBackend:
                     if line.strip() == "data: [DONE]":
                         return
                     if line.startswith("data: "):
-                        yield _delta_text(json.loads(line[6:]))
-        except (httpx.HTTPError, ValueError, LookupError, TypeError) as error:
+                        for piece in _read_delta(json.loads(line[6:])):
+                            yield piece
+        except (httpx.HTTPError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             raise BackendError(type(error).__name__) from error
         raise BackendError("the stream broke off")
 
@@ -162,6 +173,12 @@ def _tokens(usage: Any) -> tuple[int, int]:
     return prompt, completion
 
 
-def _delta_text(content: Any) -> str:
-    choices = content["choices"]
-    return str(choices[0]["delta"].get("content") or "") if choices else ""
+def _read_delta(content: Any) -> list[Piece]:
+    """A piece of text, an end, both or neither (usage, for one, comes without choices)."""
+    if not content["choices"]:
+        return []
+    choice = content["choices"][0]
+    text, finish = choice["delta"].get("content"), choice.get("finish_reason")
+    if finish not in (None, *FINISHED):
+        raise BackendError(f"ended by {finish!r}"[:200])
+    return [*([str(text)] if text else []), *([Ended(finish)] if finish else [])]

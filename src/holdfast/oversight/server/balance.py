@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 
-from holdfast.oversight.server.backends import Backend, BackendError, Deletion, Drawn, RequestRefusedError
+from holdfast.oversight.server.backends import Backend, BackendError, Drawn, Piece, RequestRefusedError
 from holdfast.oversight.server.protocol import ChatRequest
 
 REST_SECONDS = 2.0
@@ -45,7 +45,7 @@ class Balancer:
                 self._busy[place] -= 1
         raise last
 
-    async def stream(self, request: ChatRequest) -> AsyncIterator[str | Deletion]:
+    async def stream(self, request: ChatRequest) -> AsyncIterator[Piece]:
         """One try: what has been shown cannot be drawn again."""
         place = self._choose(set())
         self._busy[place] += 1

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.config import InputError
-from holdfast.generation import Delete, Finished, Insert, UndoDecoding, generate, stream_with_undo
+from holdfast.generation import Delete, Insert, UndoDecoding, generate, stream_with_undo
 from holdfast.models import LoadedModel
-from holdfast.oversight.server.backends import BackendError, Deletion, Draw, Drawn, RequestRefusedError
+from holdfast.oversight.server.backends import BackendError, Deletion, Draw, Drawn, Ended, Piece
 from holdfast.oversight.server.protocol import ChatRequest, ProtocolError
 from holdfast.tokens import find_undo_id, prompt_ids
 
@@ -41,8 +41,7 @@ class EmbeddedBackend:
 
     async def draw(self, request: ChatRequest, n: int) -> Drawn:
         """All n in one batch; a seed in the request makes them repeatable."""
-        if missing := _not_here(request):
-            raise ProtocolError(400, missing, "unsupported")
+        _refuse_what_is_not_here(request)
         gone = threading.Event()
 
         def work() -> Drawn:
@@ -51,8 +50,8 @@ class EmbeddedBackend:
 
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, work)
-        except InputError as error:  # such as a conversation too long for the model
-            raise ProtocolError(400, str(error), "bad_value") from None
+        except InputError as error:
+            raise _wrong(error) from None
         except Exception as error:  # whatever a model may raise: there is no candidate
             raise BackendError(f"{type(error).__name__}: {error}"[:200]) from error
         finally:
@@ -89,12 +88,11 @@ class EmbeddedBackend:
         prompt_tokens = len(prompt_ids(request.turns, self.loaded.tokenizer))
         return Drawn(draws, prompt_tokens, sum(len(completion.token_ids) for completion in completions))
 
-    async def stream(self, request: ChatRequest) -> AsyncIterator[str | Deletion]:
+    async def stream(self, request: ChatRequest) -> AsyncIterator[Piece]:
         """Word by word; a model that knows <UNDO> takes back before the reader's eyes."""
-        if missing := _not_here(request):
-            raise RequestRefusedError(missing)
+        _refuse_what_is_not_here(request)
         loop = asyncio.get_running_loop()
-        pieces: asyncio.Queue[str | Deletion | BackendError | None] = asyncio.Queue()
+        pieces: asyncio.Queue[Piece | BackendError | ProtocolError | None] = asyncio.Queue()
         gone = threading.Event()
 
         def pump() -> None:
@@ -106,23 +104,25 @@ class EmbeddedBackend:
             except _GivenUpError:
                 return
             except InputError as error:
-                loop.call_soon_threadsafe(pieces.put_nowait, RequestRefusedError(str(error)))
+                loop.call_soon_threadsafe(pieces.put_nowait, _wrong(error))
             except Exception as error:
                 loop.call_soon_threadsafe(pieces.put_nowait, BackendError(f"{type(error).__name__}: {error}"[:200]))
 
         self._thread.submit(pump)
         try:
             while (piece := await pieces.get()) is not None:
-                if isinstance(piece, BackendError):
+                if isinstance(piece, BackendError | ProtocolError):
                     raise piece
                 yield piece
         finally:
             gone.set()
 
-    def _pieces(self, request: ChatRequest) -> Any:
+    def _pieces(self, request: ChatRequest) -> Iterator[Piece]:
         tokenizer = self.loaded.tokenizer
         if find_undo_id(tokenizer) is None:
-            yield self._draw(request, 1).draws[0].text
+            (draw,) = self._draw(request, 1).draws
+            yield draw.text
+            yield Ended(draw.finish_reason)
             return
         how = UndoDecoding(
             max_new_tokens=request.options["max_tokens"],
@@ -136,7 +136,7 @@ class EmbeddedBackend:
             elif isinstance(change, Delete):
                 yield Deletion(change.num_chars)
             else:
-                assert isinstance(change, Finished)
+                yield Ended(change.completion.finish_reason)
 
     def _seed(self, request: ChatRequest) -> int:
         return int(request.options.get("seed", next(self._seeds)))
@@ -146,7 +146,13 @@ class EmbeddedBackend:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
 
-def _not_here(request: ChatRequest) -> str | None:
-    """What is asked for and would have to be ignored."""
-    asked = [name for name in NOT_HERE if request.options.get(name)]
-    return f"'{asked[0]}' is not supported by a model in this process" if asked else None
+def _wrong(error: InputError) -> ProtocolError:
+    """Such as a conversation that is too long for the model."""
+    return ProtocolError(400, str(error), "bad_value")
+
+
+def _refuse_what_is_not_here(request: ChatRequest) -> None:
+    """It would have to be ignored."""
+    for name in NOT_HERE:
+        if request.options.get(name):
+            raise ProtocolError(400, f"'{name}' is not supported by a model in this process", "unsupported")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from holdfast.oversight.selection import select
-from holdfast.oversight.server.backends import BackendError, Draw, Drawn, RequestRefusedError
+from holdfast.oversight.server.backends import BackendError, Draw, Drawn, Ended, Piece, RequestRefusedError
 from holdfast.oversight.server.balance import Balancer
 from holdfast.oversight.server.guarded import GuardedJudge
 from holdfast.oversight.server.metrics import Metrics
@@ -47,13 +48,8 @@ class Overseer:
     async def answer(self, request: ChatRequest) -> Answer:
         """Raises ProtocolError: 400 where the model's server refused the request, 502 where nothing was drawn, 503 where
         nothing could be judged."""
-        try:
+        with _no_answer_told():
             drawn = await self.backends.draw(request, self.settings.n)
-        except RequestRefusedError as error:
-            message = f"the model's server refused the request ({error}): is it too long for the model?"
-            raise ProtocolError(400, message, "refused_by_backend") from None
-        except BackendError:
-            raise ProtocolError(502, "the model did not answer", "backend_unavailable", "api_error") from None
         verdicts = await self.judge(request.turns, [draw.text for draw in drawn.draws])
         for verdict in verdicts:
             self.metrics.candidates.labels(_word(verdict)).inc()
@@ -62,6 +58,13 @@ class Overseer:
                 503, "no candidate could be judged, so none is returned", "judge_unavailable", "api_error"
             )
         return await self._choose(request, drawn, verdicts)
+
+    async def stream(self, request: ChatRequest) -> AsyncIterator[Piece]:
+        """The pieces of one candidate, from when the first is there: without one it is the same errors as for ``answer``."""
+        pieces = self.backends.stream(request)
+        with _no_answer_told():
+            first = await anext(pieces, Ended("stop"))
+        return _begun(first, pieces)
 
     async def _choose(self, request: ChatRequest, drawn: Drawn, verdicts: Sequence[Verdict]) -> Answer:
         draws = drawn.draws
@@ -91,6 +94,24 @@ class Overseer:
         draw = draws[chosen.index]
         told["judgement"] = verdicts[chosen.index].reason
         return Answer(draw.text, draw.finish_reason, True, told, usage)
+
+
+async def _begun(first: Piece, rest: AsyncIterator[Piece]) -> AsyncIterator[Piece]:
+    yield first
+    async for piece in rest:
+        yield piece
+
+
+@contextmanager
+def _no_answer_told() -> Iterator[None]:
+    """To the client, whose request may be what is wrong."""
+    try:
+        yield
+    except RequestRefusedError as error:
+        message = f"the model's server refused the request ({error}): is it too long for the model?"
+        raise ProtocolError(400, message, "refused_by_backend") from None
+    except BackendError:
+        raise ProtocolError(502, "the model did not answer", "backend_unavailable", "api_error") from None
 
 
 def _word(verdict: Verdict) -> str:

@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator
 from typing import Any
 
-from holdfast.oversight.server.backends import BackendError, Deletion, RequestRefusedError
+from holdfast.oversight.server.backends import BackendError, Deletion, Ended, Piece
 from holdfast.oversight.server.overseen import Answer, Overseer
 from holdfast.oversight.server.protocol import ChatRequest, chunk_body, event
 
@@ -26,36 +26,37 @@ async def judged_stream(request_id: str, model: str, request: ChatRequest, answe
 
 
 async def retracting_stream(
-    request_id: str, model: str, request: ChatRequest, overseer: Overseer
+    request_id: str, model: str, request: ChatRequest, pieces: AsyncIterator[Piece], overseer: Overseer
 ) -> AsyncIterator[bytes]:
     """Outside the fail-closed promise, and every piece says so. Undo events tell how many characters vanish."""
     mark = {"judged": False, "warning": WARNING}
-    shown = ""
+    shown, ending = "", "stop"
 
     def piece(delta: dict[str, Any], finish_reason: str | None = None, **more: Any) -> bytes:
         return event(chunk_body(request_id, model, delta, finish_reason, holdfast={**mark, **more}))
 
     yield piece({"role": "assistant", "content": ""})
-    broken, deadline = None, time.monotonic() + overseer.settings.request_seconds
+    broken, deadline = False, time.monotonic() + overseer.settings.request_seconds
     try:
-        async for part in overseer.backends.stream(request):
+        async for part in pieces:
             if time.monotonic() > deadline:
                 raise BackendError("took too long")
             if isinstance(part, Deletion):
                 shown = shown[: -part.num_chars] if part.num_chars else shown
                 yield piece({}, event="undo", num_chars=part.num_chars)
+            elif isinstance(part, Ended):
+                ending = part.finish_reason
             elif part:
                 shown += part
                 yield piece({"content": part})
-    except RequestRefusedError as error:
-        broken = f"the model's server refused the request ({error})"
     except BackendError:
-        broken = "the model broke off"
+        broken = True
     (verdict,) = await overseer.judge(request.turns, [shown])
-    if verdict.safe is True and broken is None:
-        yield piece({}, "stop", verdict="safe", reason=verdict.reason, judge=verdict.judge)
+    if verdict.safe is True and not broken:
+        yield piece({}, ending, verdict="safe", reason=verdict.reason, judge=verdict.judge)
     else:
         yield piece({}, event="undo", num_chars=len(shown))
         yield piece({"content": overseer.settings.refusal})
-        yield piece({}, "content_filter", verdict="refused", reason=broken or verdict.reason, judge=verdict.judge)
+        reason = "the model broke off" if broken else verdict.reason
+        yield piece({}, "content_filter", verdict="refused", reason=reason, judge=verdict.judge)
     yield event("[DONE]")
