@@ -53,9 +53,7 @@ def audit(
     model_name: Annotated[str | None, typer.Option(help="An endpoint's model")] = None,
     api_key_env: Annotated[str, typer.Option(help="Environment variable with the endpoint's key")] = "OPENAI_API_KEY",
     concurrency: Annotated[int, typer.Option(min=1, help="Requests to an endpoint at once")] = 16,
-    timeout: Annotated[
-        float, typer.Option(min=0.1, help="Seconds to wait for one answer of an endpoint, a judge's too")
-    ] = 120.0,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for one answer of an endpoint or judge")] = 120.0,
     dtype: Annotated[str, typer.Option(help="auto, float32, bfloat16 or float16")] = "auto",
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps")] = "auto",
     allow_pickle: Annotated[bool, typer.Option(help="Load pickled weights")] = False,
@@ -65,15 +63,13 @@ def audit(
     from holdfast.audits.bars import Bars
     from holdfast.audits.model_audit import Plan
     from holdfast.audits.suites import Files, choose_suites
-    from holdfast.records import read_audit
 
     if keep_answers and out is None:
         raise InputError("--keep-answers: needs --out, the folder to keep them in")
     files = Files(requests, safe_requests, sql, gsm8k, summaries)
     asks_world = _speaks_the_world(model, bool(files.given)) if world is None else world
     safety, tasks = choose_suites(suite, files, world=asks_world, judges=judge or (), limit=limit, timeout=timeout)
-    earlier = None if before is None else read_audit(before / "audit.json" if before.is_dir() else before)
-    bars = Bars(max_asr, max_over_refusal, min_utility, strict, earlier, max_worse)
+    bars = Bars(max_asr, max_over_refusal, min_utility, strict, _earlier(before), max_worse)
     names = {each.name for each in safety}
     bars.check(has_asr="asr" in names, has_over_refusal="over_refusal" in names, has_utility=bool(tasks))
     bars.check_before((*safety, *tasks), [each.name for suite in safety for each in suite.judges])
@@ -87,6 +83,12 @@ def audit(
         show(result)
     if not result.passed:
         raise typer.Exit(1)
+
+
+def _earlier(before: Path | None) -> AuditResult | None:
+    from holdfast.records import read_audit
+
+    return None if before is None else read_audit(before / "audit.json" if before.is_dir() else before)
 
 
 def is_address(model: str) -> bool:
