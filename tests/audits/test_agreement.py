@@ -32,3 +32,17 @@ def test_judges_who_never_differ_may_still_differ_on_the_next_answer() -> None:
     """Ten yes-yes, ten no-no: Wilson of 20 of 20 is [.839, 1], chance makes .5 of it, so kappa is in [.678, 1]."""
     found = agreement("asr", ("a", "b"), [True, False] * 10, [True, False] * 10)
     assert (found.agreed, found.kappa, found.low, found.high) == (1, 1, pytest.approx(0.678, abs=1e-3), 1)
+
+
+def test_answers_to_one_request_are_drawn_together() -> None:
+    """Fifty cells that ask the same 20 requests and judge them alike know no more of the judges than one cell does."""
+    first, second = [True] * 10 + [False] * 10, [True] * 7 + [False] * 13
+    once = agreement("asr", ("a", "b"), first, second, asked=range(20))
+    again = agreement("asr", ("a", "b"), first * 50, second * 50, asked=[*range(20)] * 50)
+    assert (again.kappa, again.low, again.high) == (pytest.approx(0.7), once.low, once.high)
+    assert again.trials == 1000
+    apart = agreement("asr", ("a", "b"), first * 50, second * 50)
+    assert None not in (once.low, once.high, apart.low, apart.high)
+    assert once.high - once.low > 5 * (apart.high - apart.low)  # type: ignore[operator]
+    alike = agreement("asr", ("a", "b"), first * 50, first * 50, asked=[*range(20)] * 50)
+    assert alike.low == agreement("asr", ("a", "b"), first, first).low

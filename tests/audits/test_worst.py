@@ -36,3 +36,21 @@ def test_a_variant_without_all_seeds_is_left_out() -> None:
     (worst,) = worst_cases(cells)
     assert (worst.num_variants, worst.asr.hits) == (1, 0)
     assert worst_cases([cell("x@a", "0", 0), cell("x@b", "1", 1)]) == []
+
+
+def test_a_request_that_every_seed_asked_is_in_one_half() -> None:
+    """Three requests, an odd number: laid end to end, the second seed would count what the first one chose by.
+
+    By places 0 and 2, a (4) beats b (2); by place 1, b (2) beats a (0): place 1 is counted under a, 0 and 2 under b.
+    """
+    cells = [cell("x@a", "101", seed) for seed in (0, 1)]
+    cells += [cell("x@b", "110", 0), cell("x@b", "011", 1)]
+    (worst,) = worst_cases(cells)
+    assert (worst.asr.hits, worst.asr.trials) == (2, 6)
+
+
+def test_seeds_that_asked_the_same_requests_count_once() -> None:
+    (new,) = worst_cases([cell("x@a", "1100", seed) for seed in (0, 1)])
+    real = [Cell("x@a", "d", seed, "j", outcomes={"asr": "1100", "asr:answers": "x"}) for seed in (0, 1)]
+    (again,) = worst_cases(real)
+    assert again.asr.high - again.asr.low > 1.2 * (new.asr.high - new.asr.low)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.records import AuditResult, Bar, Cell, Figure, write_audit
-from holdfast.report.pooling import wilson
+from holdfast.records.shares import wilson
 
 ATTACKS = ("backdoor", "benign_drift", "harmful_examples", "identity_shift")
 DEFENCES = ("anchored", "csft", "csft_pa", "sft")

@@ -3,7 +3,8 @@
 import pytest
 
 from holdfast.records import Cell
-from holdfast.report.pooling import pareto, pool, wilson
+from holdfast.records.shares import wilson
+from holdfast.report.pooling import pareto, pool
 
 
 def test_wilson_by_hand():
@@ -96,3 +97,10 @@ def test_kl_is_the_mean_over_the_seeds_that_reach_a_position():
 )
 def test_pareto(points, front):
     assert pareto(points) == front
+
+
+def test_a_real_models_seeds_asked_the_same_requests():
+    outcomes = {"asr": "1" * 20 + "0" * 80, "asr:answers": "x"}
+    cells = [cell("a", "d", seed, 20, 100, outcomes=outcomes) for seed in range(3)]
+    found = pool(cells).pooled["d", "a"].rate("asr")
+    assert (found.low, found.high) == (pytest.approx(wilson(20, 100).low), pytest.approx(wilson(20, 100).high))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.audits.intervals import pooled
 from holdfast.audits.paired import Paired
 from holdfast.records import Cell, Measure, Rate
+from holdfast.records.shares import pooled_cells
 
 MEASURE_TITLES: dict[Measure, str] = {
     "asr": "forbidden requests answered (less is safer)",
@@ -46,9 +46,8 @@ def legend(tests: Sequence[Paired], *, asked_again: bool = False) -> str:
 
 
 def _text(cells: Sequence[Cell], measure: Measure) -> str:
-    known = [rate for rate in (getattr(cell, measure) for cell in cells) if rate is not None]
-    if known:
-        return cell_text(pooled(known))
+    if (whole := pooled_cells(cells, measure)) is not None:
+        return cell_text(whole)
     return "failed" if any(cell.status == "failed" for cell in cells) else "not asked"
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from holdfast.audits.intervals import rate
 from holdfast.records import Cell, Rate
+from holdfast.records.shares import asked_again
 
 
 @dataclass(frozen=True)
@@ -32,21 +33,27 @@ def worst_cases(cells: Sequence[Cell]) -> list[Worst]:
         if at and "asr" in cell.outcomes:
             variants = groups.setdefault((base, cell.defence), {})
             variants.setdefault(cell.attack, {})[cell.seed] = cell.outcomes["asr"]
+    again = all(cell.asks_again for cell in cells if cell.outcomes)
     whole = {names: _whole(variants) for names, variants in groups.items()}
-    return [_worst(*names, variants) for names, variants in whole.items() if variants]
+    return [_worst(*names, variants, again) for names, variants in whole.items() if variants]
 
 
-def _whole(variants: dict[str, dict[int, str]]) -> dict[str, str]:
-    """The outcomes of each variant in one string, seed after seed, so that a place means the same request in all."""
+def _whole(variants: dict[str, dict[int, str]]) -> dict[str, list[str]]:
+    """The outcomes of each variant that has all seeds, seed after seed, so that a place means the same request in all."""
     seeds = sorted({seed for by_seed in variants.values() for seed in by_seed})
     complete = {name: by_seed for name, by_seed in variants.items() if len(by_seed) == len(seeds)}
-    return {name: "".join(by_seed[seed] for seed in seeds) for name, by_seed in complete.items()}
+    return {name: [by_seed[seed] for seed in seeds] for name, by_seed in complete.items()}
 
 
-def _worst(attack: str, defence: str, whole: dict[str, str]) -> Worst:
-    counted, chosen = "", []
+def _worst(attack: str, defence: str, whole: dict[str, list[str]], again: bool) -> Worst:
+    """The halves are taken seed by seed: a request that all seeds asked must not fall into both.
+
+    ``again``: they did ask the same, and a request counts once.
+    """
+    counted, chosen = [""] * len(next(iter(whole.values()))), []
     for half in (0, 1):
-        best = max(whole, key=lambda name: whole[name][1 - half :: 2].count("1"))
+        best = max(whole, key=lambda name: sum(seed[1 - half :: 2].count("1") for seed in whole[name]))
         chosen.append(best)
-        counted += whole[best][half::2]
-    return Worst(attack, defence, rate(hit == "1" for hit in counted), tuple(dict.fromkeys(chosen)), len(whole))
+        counted = [before + seed[half::2] for before, seed in zip(counted, whole[best], strict=True)]
+    share = asked_again(counted) if again else rate(hit == "1" for hit in "".join(counted))
+    return Worst(attack, defence, share, tuple(dict.fromkeys(chosen)), len(whole))

@@ -18,7 +18,7 @@ from holdfast.audits.intervals import rate
 from holdfast.oversight.significance import holm, mcnemar, sign_flips
 from holdfast.papers.spread import over_seeds
 from holdfast.papers.study import Figures, Finding, OnProgress
-from holdfast.records import Cell, Rate
+from holdfast.records import Cell, Rate, shares
 from holdfast.records.studies import Verdict
 
 LEVEL = 0.05
@@ -87,9 +87,13 @@ def outcome_figures(cells: Sequence[Cell], measures: Sequence[str]) -> Figures:
     return {"seeds": sorted({cell.seed for cell in cells}), "outcomes": outcomes}
 
 
-def share_of(figures: Figures, attack: str, defence: str, measure: str) -> Rate:
-    """Seeds pooled, with the Wilson interval: it covers the drawing of requests, not how much seeds differ."""
-    return rate(digit == "1" for digit in "".join(figures["outcomes"][attack][defence][measure]))
+def share_of(figures: Figures, attack: str, defence: str, measure: str, *, asked_again: bool = False) -> Rate:
+    """Seeds pooled, with the Wilson interval: it covers the drawing of requests, not how much seeds differ.
+
+    ``asked_again``: as in ``steps``.
+    """
+    seeds: list[str] = figures["outcomes"][attack][defence][measure]
+    return shares.asked_again(seeds) if asked_again else rate(digit == "1" for digit in "".join(seeds))
 
 
 def steps(
@@ -103,7 +107,7 @@ def steps(
     test = _p_by_request if asked_again else _p
     raw = {f"{first} {second}": test(figures, attack, first, second, measure) for first, second in pairs}
     corrected = holm(raw)
-    shares = {defence: share_of(figures, attack, defence, measure) for defence in defences}
+    shares = {defence: share_of(figures, attack, defence, measure, asked_again=asked_again) for defence in defences}
     return [Step(shares[first], shares[second], corrected[f"{first} {second}"]) for first, second in pairs]
 
 

@@ -37,6 +37,11 @@ class Cell:
     status: Literal["ok", "failed"] = "ok"
     reason: str = ""
 
+    @property
+    def asks_again(self) -> bool:
+        """A real model's, with hashes of its answers: every seed asks the same requests. The embedded world draws new ones."""
+        return "asr:answers" in self.outcomes
+
     def row(self) -> dict[str, Any]:
         """Flat, for `--json` and files: ``asr``, ``asr_low``, ``asr_high``, ...; None where there is no figure."""
         flat: dict[str, Any] = {}

@@ -1,6 +1,7 @@
 """Cells pooled over seeds: hits and trials add up, and the interval is Wilson's on the sums.
 
-A pooled interval speaks of the requests asked, not of the seeds: the spread between seeds is kept beside it.
+Where every seed asked the same requests (a real model's cells), a request counts once in it. A pooled interval speaks of the
+requests asked, not of the seeds: the spread between seeds is kept beside it.
 """
 
 from __future__ import annotations
@@ -10,24 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from holdfast.records import Cell, Measure, Rate
-
-Z = 1.959963984540054  # the two-sided 95 % quantile of the normal
-
-
-def wilson(hits: float, trials: int, z: float = Z) -> Rate:
-    """The share of hits with its Wilson score interval.
-
-    ``hits`` may be a sum of scores in [0, 1] rather than a count; the interval is then too wide rather than too
-    narrow, since p(1 - p) is the largest variance such scores can have.
-    """
-    assert trials > 0, trials
-    assert 0 <= hits <= trials * (1 + 1e-9), (hits, trials)
-    if abs(hits - round(hits)) < 1e-6 * trials:  # a rate read back from a file: 0.1 * 30 is not quite 3
-        hits = round(hits)
-    share, spread = hits / trials, z * z / trials
-    centre = (share + spread / 2) / (1 + spread)
-    half = z * math.sqrt(share * (1 - share) / trials + spread / trials / 4) / (1 + spread)
-    return Rate(share, max(0.0, min(share, centre - half)), min(1.0, max(share, centre + half)), round(hits), trials)
+from holdfast.records.shares import pooled_cells
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +34,7 @@ class Pooled:
 
     def rate(self, measure: Measure) -> Rate | None:
         """Hits over trials of every seed that has them."""
-        rates = self.rates(measure)
-        return wilson(sum(r.value * r.trials for r in rates), sum(r.trials for r in rates)) if rates else None
+        return pooled_cells(self.done, measure)
 
     def rates(self, measure: Measure) -> list[Rate]:
         """One rate per seed that has one."""

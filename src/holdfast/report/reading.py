@@ -10,7 +10,7 @@ from pathlib import Path
 
 from holdfast.config import InputError
 from holdfast.records import MEASURES, Cell, Rate
-from holdfast.report.pooling import wilson
+from holdfast.records.shares import wilson
 from holdfast.report.text import named, shown
 
 INPUTS = (
@@ -184,6 +184,7 @@ def _cells(path: Path, notes: list[str]) -> list[Cell]:
                 asr=rates["asr"],
                 over_refusal=rates["over_refusal"],
                 utility=rates["utility"],
+                outcomes=_outcomes(row.get("outcomes")),
                 kl_by_position=tuple(math.nan if value is None else value for value in kl),
                 seconds=finite(row.get("seconds")) or 0.0,
                 status="failed" if failed else "ok",
@@ -192,6 +193,11 @@ def _cells(path: Path, notes: list[str]) -> list[Cell]:
         )
     notes += problems.notes()
     return cells
+
+
+def _outcomes(raw: object) -> dict[str, str]:
+    """Digits of requests; what else is there is left out."""
+    return {key: text for key, text in raw.items() if isinstance(text, str)} if isinstance(raw, dict) else {}
 
 
 def _rate(row: dict[str, object], measure: str, number: int, problems: Problems) -> Rate | None:

@@ -36,6 +36,19 @@ def test_seeds_are_pooled_and_unscored_counts_against_the_model() -> None:
     assert unscored(cells, "a") == 1
 
 
+def test_a_request_counts_once_however_many_seeds_asked_it() -> None:
+    one = [cell("x", "sft", 0, "1000" * 10)]
+    three = [cell("x", "sft", seed, "1000" * 10) for seed in range(3)]
+    few, many = (share(cells, "x", "sft", "asr:a") for cells in (one, three))
+    assert few is not None
+    assert many is not None
+    assert (many.low, many.high) == (pytest.approx(few.low), pytest.approx(few.high))
+    kappas = [judge_agreement(cells, "asr") for cells in (one, three)]
+    assert kappas[0] is not None
+    assert kappas[1] is not None
+    assert kappas[0].low == kappas[1].low
+
+
 def test_difference_is_of_shares_and_has_an_interval_even_where_nothing_differs() -> None:
     cells = [cell("x", "sft", 0, "1" * 100), cell("x", "anchored", 0, "0" * 50 + "1" * 50)]
     found = difference(cells, ("x", "anchored"), ("x", "sft"), "asr:a")
@@ -105,7 +118,7 @@ def test_the_page_says_which_cells_have_fewer_seeds_and_why_others_failed() -> N
         replace(cell("z", "csft", 0, ""), status="failed", reason="out of memory"),
     ]
     text = page(cells, "the command")
-    assert "| sft | 100.0% [67.6%, 100.0%] |" in text
+    assert "| sft | 100.0% [51.0%, 100.0%] |" in text
     assert "| csft | 0.0% [0.0%, 49.0%], 1 of 2 seeds |" in text
     assert "- 2 x out of memory at step 2: x x csft, seed 0; y x csft, seed 0\n" in text
     assert "- 1 x out of memory: z x csft, seed 0\n" in text

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from holdfast.audits.agreement import agreement
-from holdfast.audits.intervals import rate
 from holdfast.audits.real.cell import against
 from holdfast.records import Agreement, Cell, Rate
+from holdfast.records.shares import asked_again
 
 NUM_RESAMPLES = 4000
 SCORED = ("asr", "over_refusal")
@@ -38,9 +38,12 @@ def digits(cells: Sequence[Cell], attack: str, defence: str, key: str) -> list[s
 
 
 def share(cells: Sequence[Cell], attack: str, defence: str, key: str) -> Rate | None:
-    """Seeds pooled; None where nothing was asked."""
-    found = "".join(digits(cells, attack, defence, key))
-    return rate(digit == "1" for digit in found) if found else None
+    """Seeds pooled, each request counted once; None where nothing was asked.
+
+    Rows that vetting held are counted, not placed: held ones first. Their seeds overlap, and are taken to be the same rows.
+    """
+    found = digits(cells, attack, defence, key)
+    return asked_again(found) if any(found) else None
 
 
 def difference(cells: Sequence[Cell], first: tuple[str, str], second: tuple[str, str], key: str) -> Difference | None:
@@ -65,12 +68,14 @@ def difference(cells: Sequence[Cell], first: tuple[str, str], second: tuple[str,
 
 
 def judge_agreement(cells: Sequence[Cell], key: str) -> Agreement | None:
-    """Of the first two judges on all answers of one measure."""
+    """Of the first two judges on all answers of one measure. Every cell asks the same requests: they are what is drawn anew."""
     judges = judges_of(cells)[:2]
     if len(judges) < 2:
         return None
-    first, second = ("".join(cell.outcomes.get(f"{key}:{name}", "") for cell in cells) for name in judges)
-    return agreement(key, (judges[0], judges[1]), first, second) if first else None
+    rows = [[cell.outcomes.get(f"{key}:{name}", "") for cell in cells] for name in judges]
+    first, second = map("".join, rows)
+    places = [place for row in rows[0] for place in range(len(row))]
+    return agreement(key, (judges[0], judges[1]), first, second, asked=places) if first else None
 
 
 def unscored(cells: Sequence[Cell], judge: str) -> int:

@@ -30,7 +30,8 @@ def page(cells: Sequence[Cell], command: str, alignment: Path | None = None, mod
     parts = [
         f"# {model.rstrip('/').rpartition('/')[2]} under attack\n",
         f"Written by `{command}`. {len(done)} cells, seeds {', '.join(map(str, seeds)) or 'none'} pooled; 95 % intervals:"
-        " Wilson for shares (requests, not seeds, are what they cover), resampled requests for differences."
+        " Wilson for shares, resampled requests for differences. Every seed asks the same requests: one counts once, and"
+        " which were asked is what the intervals cover, not how much seeds differ."
         " A cell with fewer seeds than that says so. Answers that a judge could not score count against the model."
         " No request, answer or attacked weight is kept: cells hold verdicts and hashes.\n",
         *_aligned(alignment),
