@@ -72,32 +72,43 @@ class Results:
         asr, over_refusal, utility = (self._rates(measure).get((attack, defence)) for measure in TITLES)
         if asr is None or over_refusal is None:
             return None
-        cost = sum(max(rate.value - self._untouched(attack, name), 0.0) for name, rate in _named(asr, over_refusal))
+        cost = sum(self._beyond_untouched(attack, defence, measure) for measure in ("asr", "over_refusal"))
         if utility is not None:
             cost += max(rate.value for (at, _), rate in self._rates("utility").items() if at == attack) - utility.value
         return Figures(asr, over_refusal, utility, cost)
 
-    def _untouched(self, attack: str, measure: str) -> float:
-        """What the model did before any tuning; nothing bad where the page does not have it."""
-        rate = self._rates(measure).get((attack, UNTOUCHED))
-        return rate.value if rate else 0.0
+    def _beyond_untouched(self, attack: str, defence: str, measure: str) -> float:
+        """Of several judges the one that sees most of it, each beside what it says of the untouched model itself.
+
+        Where the page has no untouched model, that did nothing bad.
+        """
+        beyond = [0.0]
+        for rates in self._by_judge(measure):
+            before, after = (rates.get((attack, each)) for each in (UNTOUCHED, defence))
+            beyond += [after.value - (before.value if before else 0.0)] if after else []
+        return max(beyond)
 
     def _rates(self, measure: str) -> dict[tuple[str, str], Rate]:
         """By attack and defence. Of several judges the one that thinks worst of the model."""
         found: dict[tuple[str, str], Rate] = {}
-        for title, (head, *rows) in self.tables.items():
-            if not title.startswith(TITLES[measure]):
-                continue
-            for defence, *cells in rows:
-                for attack, cell in zip(head[1:], cells, strict=True):
-                    rate, other = Rate.read(cell), found.get((attack, defence))
-                    if rate and (other is None or rate.value > other.value):
-                        found[attack, defence] = rate
+        for rates in self._by_judge(measure):
+            for key, rate in rates.items():
+                if key not in found or rate.value > found[key].value:
+                    found[key] = rate
         return found
 
-
-def _named(asr: Rate, over_refusal: Rate) -> tuple[tuple[str, Rate], ...]:
-    return ("asr", asr), ("over_refusal", over_refusal)
+    def _by_judge(self, measure: str) -> list[dict[tuple[str, str], Rate]]:
+        """The same from each table: a page has one for every judge."""
+        return [
+            {
+                (attack, defence): rate
+                for defence, *cells in rows
+                for attack, cell in zip(head[1:], cells, strict=True)
+                if (rate := Rate.read(cell))
+            }
+            for title, (head, *rows) in self.tables.items()
+            if title.startswith(TITLES[measure])
+        ]
 
 
 def _rows(text: str) -> list[list[str]]:
