@@ -163,6 +163,20 @@ def test_decomposition_adds_up_in_both_orders():
     assert parts.decision.low > 0
 
 
+def test_decomposition_draws_responses_to_one_problem_together():
+    """Every response four times over: without its problem it would seem to be four, and the interval half as wide."""
+    rng = np.random.default_rng(3)
+    weak, strong = two_stage_process(rng, 150, 0.4, 0.95, 0.2), two_stage_process(rng, 150, 0.5, 0.9, 0.8)
+    names = [*range(150)]
+    counts = [count(each, None) for each in (weak, strong)]
+    again = [count([*each] * 4, None) for each in (weak, strong)]
+    once = decompose(*counts, problems=(names, names)).total
+    together = decompose(*again, problems=(names * 4, names * 4)).total
+    apart = decompose(*again).total
+    assert (together.low, together.high) == pytest.approx((once.low, once.high))
+    assert apart.high - apart.low < 0.6 * (once.high - once.low)
+
+
 def test_decomposition_of_a_model_that_never_erred_says_why():
     parts = decompose(count([[True]] * 5, None), count([[False], [True]], None), draws=100)
     assert "never had to decide" in parts.sampling_first.why  # B's wrong attempts under A's decisions, which has none

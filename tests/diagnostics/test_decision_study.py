@@ -7,8 +7,9 @@ import pytest
 
 from holdfast.cli.diagnose_decisions import write_between_marks
 from holdfast.config.decision_study import DecisionStudyConfig
+from holdfast.diagnostics.counts import count
 from holdfast.diagnostics.decision_study import BASE, ROLLOUTS, Job, run_study, world_of
-from holdfast.diagnostics.decision_table import compare, page, study_cells
+from holdfast.diagnostics.decision_table import compare, page, study_cells, times_as_accurate
 from holdfast.worlds.arithmetic import Size
 from holdfast.worlds.arithmetic_writing import Writer, problems, write
 
@@ -89,3 +90,32 @@ def test_the_whole_chain_and_going_on(tmp_path):
     stamps = {job.name: (job.folder / ROLLOUTS).stat().st_mtime_ns for job in run_study(study)}
     assert stamps == {job.name: (job.folder / ROLLOUTS).stat().st_mtime_ns for job in run_study(study)}
     assert {cell.size for cell in study_cells(study)} == {"2x1", "3x1"}
+
+
+def one_attempt(right: int, of: int):
+    """Counts of responses with one attempt each."""
+    return count([[True]] * right + [[False]] * (of - right), None)
+
+
+def test_a_ratio_with_nothing_on_top_has_an_upper_end():
+    """0 of 100 against 50 of 100: Wilson [0, .0370] and [.4038, .5962]; .0370 / sqrt(.4038 (1 - .4038)) = .0754."""
+    found = times_as_accurate(one_attempt(50, 100), one_attempt(0, 100), 200)
+    assert (found.value, found.low) == (0, 0)
+    assert found.high == pytest.approx(0.0754, abs=2e-4)
+
+
+def test_a_ratio_that_may_have_nothing_below_has_no_upper_end():
+    """2 of 100: 13 % of the draws have none."""
+    found = times_as_accurate(one_attempt(2, 100), one_attempt(50, 100), 2000)
+    assert found.value == pytest.approx(25)
+    assert found.high is None
+    assert 8 < found.low < 16
+    assert str(found).endswith("unbounded]")
+    assert times_as_accurate(one_attempt(0, 9), one_attempt(5, 9), 50).value is None
+
+
+def test_an_ordinary_ratio():
+    """40 against 20 of 100: by the delta method log 2 +- 1.96 sqrt(.6 / 40 + .8 / 20) = [1.26, 3.17]."""
+    found = times_as_accurate(one_attempt(20, 100), one_attempt(40, 100), 4000)
+    assert found.low == pytest.approx(1.26, abs=0.1)
+    assert found.high == pytest.approx(3.17, abs=0.3)

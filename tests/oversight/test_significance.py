@@ -72,3 +72,8 @@ def test_holm_by_hand() -> None:
 def test_pairs_must_match() -> None:
     with pytest.raises(InputError, match="2 and 1 prompts"):
         mcnemar([True, False], [True])
+
+
+def test_arrays_will_do_as_well_as_lists() -> None:
+    first, second = np.array([1.0, 2.0, 3.0]), np.array([0.0, 1.0, 1.0])
+    assert permutation(first, second, num=200) == permutation(first.tolist(), second.tolist(), num=200)  # type: ignore[arg-type]

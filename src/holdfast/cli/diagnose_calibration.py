@@ -56,8 +56,7 @@ def calibration(
     json: json_option = None,
 ) -> None:
     """p_s, p_dC, p_dW with intervals, predicted against observed accuracy, and what two models differ by."""
-    from holdfast.diagnostics.decomposition import decompose
-    from holdfast.diagnostics.from_transcripts import by_group, judge
+    from holdfast.diagnostics.from_transcripts import by_group, differ, judge
     from holdfast.diagnostics.transcripts import Columns, read_transcripts
 
     split, extractor = how_to_split(extract, base, markers, resample, stop)
@@ -72,7 +71,7 @@ def calibration(
             figures = judged[path, group].calibrate(max_attempts=max_attempts, draws=draws, seed=seed)
             rows.append({"file": str(path), "group": group, "figures": figures})
     differences: list[dict[str, Any]] = [
-        {"group": group, "parts": decompose(judged[file, group].counts, each.counts, draws=draws, seed=seed)}
+        {"group": group, "parts": differ(judged[file, group], each, draws=draws, seed=seed)}
         for (path, group), each in judged.items()
         if path == other and (file, group) in judged
     ]

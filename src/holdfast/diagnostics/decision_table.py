@@ -13,10 +13,10 @@ import numpy as np
 from holdfast.config.decision_study import DecisionStudyConfig
 from holdfast.diagnostics.arithmetic import product_splitter, products
 from holdfast.diagnostics.calibration import Calibration
-from holdfast.diagnostics.counts import ratio
+from holdfast.diagnostics.counts import COLUMN, ratio
 from holdfast.diagnostics.decision_study import BASE, ROLLOUTS, Job
 from holdfast.diagnostics.decomposition import Decomposition, decompose
-from holdfast.diagnostics.estimates import Bootstrap, Estimate, Floats
+from holdfast.diagnostics.estimates import Bootstrap, Estimate, Floats, share
 from holdfast.diagnostics.from_transcripts import Judged, judge
 from holdfast.diagnostics.transcripts import Columns, Transcript, read_transcripts
 
@@ -93,21 +93,45 @@ def compare(config: DecisionStudyConfig, cells: Sequence[StudyCell], size: str, 
         size=size,
         better=config.better,
         worse=config.worse,
-        times=_drawn(a, b, "final_right", "responses", draws, lambda x, y: y / x),
-        p_dw_gap=_drawn(a, b, "resampled_wrong", "decided_wrong", draws, lambda x, y: y - x),
+        times=times_as_accurate(a, b, draws),
+        p_dw_gap=_gap(a, b, draws),
         parts=decompose(a, b),
     )
 
 
-def _drawn(a: Floats, b: Floats, hits: str, trials: str, draws: int, combine: Any) -> Estimate:
-    drawn = [Bootstrap.of(each, None, draws=draws, seed=seed) for seed, each in enumerate((a, b))]
-    whole, sums = ([ratio(getattr(each, part), hits, trials) for each in drawn] for part in ("whole", "sums"))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        value, values = float(combine(*whole)), np.asarray(combine(*sums))
-    if not np.isfinite(value):
-        return Estimate(None, why="unbounded: the other one had none" if np.isinf(value) else "unidentified")
+def times_as_accurate(a: Floats, b: Floats, draws: int) -> Estimate:
+    """B's accuracy by A's. A draw in which A has none counts as beyond every number, not as none.
+
+    Where B has none no draw differs: there the upper end is that of Donner and Zou (2012) from the two Wilson intervals.
+    """
+    (value_a, value_b), (drawn_a, drawn_b) = _drawn(a, b, "final_right", "responses", draws)
+    if value_a == 0:
+        return Estimate(None, why="unbounded: the other one had none")
+    if value_b == 0:
+        right = a[:, COLUMN["final_right"]].sum()
+        least, most = (share(hits, len(each), None, "") for hits, each in ((right, a), (0, b)))
+        assert least.low is not None
+        assert most.high is not None
+        return Estimate(0.0, 0.0, most.high / float(np.sqrt(least.low * (2 * value_a - least.low))))
+    with np.errstate(divide="ignore"):
+        low, high = np.quantile(drawn_b / drawn_a, [0.025, 0.975], method="inverted_cdf")
+    return Estimate(float(value_b / value_a), float(low), float(high) if np.isfinite(high) else None)
+
+
+def _gap(a: Floats, b: Floats, draws: int) -> Estimate:
+    """How much likelier B is to try again after a mistake than A."""
+    (value_a, value_b), (drawn_a, drawn_b) = _drawn(a, b, "resampled_wrong", "decided_wrong", draws)
+    values = drawn_b - drawn_a
+    if not np.isfinite(value_b - value_a):
+        return Estimate(None, why="unidentified")
     low, high = np.quantile(values[np.isfinite(values)], [0.025, 0.975])
-    return Estimate(value, float(low), float(high))
+    return Estimate(float(value_b - value_a), float(low), float(high))
+
+
+def _drawn(a: Floats, b: Floats, hits: str, trials: str, draws: int) -> list[list[Floats]]:
+    """The shares of both models, and of all draws of their problems."""
+    drawn = [Bootstrap.of(each, None, draws=draws, seed=seed) for seed, each in enumerate((a, b))]
+    return [[ratio(getattr(each, part), hits, trials) for each in drawn] for part in ("whole", "sums")]
 
 
 def clocks(config: DecisionStudyConfig) -> dict[str, dict[str, float]]:

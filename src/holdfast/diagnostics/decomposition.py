@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,10 +38,20 @@ class Decomposition:
         return {name: value.row() for name, value in vars(self).items()}
 
 
-def decompose(a: Floats, b: Floats, *, draws: int = 1000, seed: int = 0) -> Decomposition:
-    """From the counts of two models (``counts.count``). Responses are drawn independently for the two."""
-    drawn_a = Bootstrap.of(a, None, draws=draws, seed=seed)
-    drawn_b = Bootstrap.of(b, None, draws=draws, seed=seed + 1)
+def decompose(
+    a: Floats,
+    b: Floats,
+    *,
+    problems: tuple[Sequence[Any] | None, Sequence[Any] | None] = (None, None),
+    draws: int = 1000,
+    seed: int = 0,
+) -> Decomposition:
+    """From the counts of two models (``counts.count``). Responses are drawn independently for the two.
+
+    ``problems``: of each model's responses, as in ``calibrate``: those to one problem are drawn together.
+    """
+    drawn_a = Bootstrap.of(a, problems[0], draws=draws, seed=seed)
+    drawn_b = Bootstrap.of(b, problems[1], draws=draws, seed=seed + 1)
     values = _parts(drawn_a.whole, drawn_b.whole)
     drawn = _parts(drawn_a.sums, drawn_b.sums)
     why = next((why_unknown(each.whole) for each in (drawn_a, drawn_b) if not np.isfinite(_accuracy(each.whole))), "")

@@ -16,7 +16,10 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A figure with its 95 % interval. ``value`` is None where the data cannot say it, and ``why`` says so."""
+    """A figure with its 95 % interval, of a ratio perhaps without an upper end.
+
+    ``value`` is None where the data cannot say it, and ``why`` says so.
+    """
 
     value: float | None
     low: float | None = None
@@ -32,7 +35,9 @@ class Estimate:
     def __str__(self) -> str:
         if self.value is None:
             return self.why
-        return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]" if self.low is not None else f"{self.value:.3f}"
+        if self.low is None:
+            return f"{self.value:.3f}"
+        return f"{self.value:.3f} [{self.low:.3f}, {'unbounded' if self.high is None else f'{self.high:.3f}'}]"
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from holdfast.diagnostics.attempts import Splitter
 from holdfast.diagnostics.calibration import Calibration, calibrate
 from holdfast.diagnostics.counts import count
+from holdfast.diagnostics.decomposition import Decomposition, decompose
 from holdfast.diagnostics.estimates import Floats
 from holdfast.diagnostics.extractors import Extractor, reference_answer
 from holdfast.diagnostics.transcripts import Transcript
@@ -38,6 +39,11 @@ class Judged:
             draws=draws,
             seed=seed,
         )
+
+
+def differ(a: Judged, b: Judged, *, draws: int = 1000, seed: int = 0) -> Decomposition:
+    """B against A, responses to one problem drawn together."""
+    return decompose(a.counts, b.counts, problems=(a.problems, b.problems), draws=draws, seed=seed)
 
 
 def judge(transcripts: Sequence[Transcript], split: Splitter, extract: Extractor) -> Judged:

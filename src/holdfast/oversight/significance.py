@@ -64,5 +64,5 @@ def holm(pvalues: Mapping[str, float]) -> dict[str, float]:
 
 
 def _same_length(first: Sequence[object], second: Sequence[object]) -> None:
-    if len(first) != len(second) or not first:
+    if not len(first) == len(second) > 0:
         raise InputError(f"paired test: {len(first)} and {len(second)} prompts; expected as many of each, at least one")
