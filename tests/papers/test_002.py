@@ -94,6 +94,21 @@ def test_ablations_compare_variants_under_both_attacks() -> None:
     assert judged("clip", clipped=30) == "does not hold"
 
 
+def test_one_training_of_three_is_no_effect() -> None:
+    """36 of 40 to 4 in one seed, 20 to 24 in the two others: p is tiny, and most trainings went the other way."""
+    figures: Figures = {"seeds": [0, 1, 2]}
+    before, after = ({"asr": [digits(num) for num in seeds]} for seeds in ((36, 20, 20), (4, 24, 24)))
+    figures["outcomes"] = {name: {"gradient stopped": before, "as printed": after} for name in ablation_mu_002.ATTACKS}
+    (step,) = steps(figures, ablation_mu_002.ATTACKS[0], ("gradient stopped", "as printed"), "asr")
+    assert step.p < 0.001
+    assert not step.falls
+    assert not step.rises
+    assert step.changes == pytest.approx((-0.8, 0.1, 0.1))
+    assert verdict(ablation_mu_002.STUDY, "002-ablation-mu-gradient", figures) == "does not hold"
+    before["asr"] = [digits(36), digits(24), digits(24)]
+    assert verdict(ablation_mu_002.STUDY, "002-ablation-mu-gradient", figures) == "holds"
+
+
 def test_smollm2_is_judged_by_two_judges_and_says_what_is_missing() -> None:
     attack = "backdoor"
     good, bad = {"sft": 38, "csft": 20, "csft_pa": 2}, {"sft": 2, "csft": 20, "csft_pa": 38}

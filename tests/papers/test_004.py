@@ -165,6 +165,15 @@ def test_clipping():
     assert verdict(clipping_004.STUDY, "004-clipping-symmetric", figures) == "does not hold"
 
 
+def test_clipping_is_uneven_only_beyond_chance():
+    def figures(tokens, decisions):
+        return {str(step): {"tokens": tokens, "decisions": decisions} for step in clipping_004.STEPS}
+
+    assert clipping_004.symmetric(figures([0.2, 0.3], [0.2, 0.3])).verdict == "holds"
+    assert clipping_004.symmetric(figures([0.0, 0.5, 0.1], [0.4, 0.0, 0.5])).verdict == "holds in part"
+    assert clipping_004.symmetric(figures([0.1, 0.11, 0.12], [0.4, 0.42, 0.41])).verdict == "does not hold"
+
+
 def test_figure_3():
     assert figure_3_004.minima([3, 1, 2, 1, 4]) == 2
     figures = figure_3_004.run("cpu", lambda _: None)

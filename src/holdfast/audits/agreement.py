@@ -52,7 +52,8 @@ def _resampled(
         return drawn.reshape(-1, *table.shape).astype(float)
     tables = _tables(first, second, asked)
     draws = rng.multinomial(len(tables), np.full(len(tables), 1 / len(tables)), size=NUM_RESAMPLES)
-    return np.einsum("dr,rij->dij", draws, tables)
+    summed: NDArray[np.float64] = np.einsum("dr,rij->dij", draws, tables)
+    return summed
 
 
 def _table(first: Sequence[Hashable], second: Sequence[Hashable]) -> NDArray[np.float64]:

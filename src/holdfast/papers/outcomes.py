@@ -6,6 +6,7 @@ is right). Two defences under one seed saw the same requests, so they are compar
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -26,21 +27,26 @@ RUNS = Path("runs/papers")
 
 
 class Step(NamedTuple):
-    """From one defence to another under one attack."""
+    """From one defence to another under one attack.
+
+    p is about requests. A seed is a training of its own, and one that came out otherwise can make p as small as you like: so a
+    step goes somewhere beyond chance only if no seed goes the other way.
+    """
 
     before: Rate
     after: Rate
     p: float
+    changes: tuple[float, ...]  # of the share, seed by seed
 
     @property
     def falls(self) -> bool:
-        """Beyond chance."""
-        return self.p < LEVEL and self.after.value < self.before.value
+        """Beyond chance, and in no seed the other way."""
+        return self.p < LEVEL and self.after.value < self.before.value and max(self.changes) <= 0
 
     @property
     def rises(self) -> bool:
-        """Beyond chance."""
-        return self.p < LEVEL and self.after.value > self.before.value
+        """Beyond chance, and in no seed the other way."""
+        return self.p < LEVEL and self.after.value > self.before.value and min(self.changes) >= 0
 
 
 def embedded_outcomes(
@@ -108,7 +114,10 @@ def steps(
     raw = {f"{first} {second}": test(figures, attack, first, second, measure) for first, second in pairs}
     corrected = holm(raw)
     shares = {defence: share_of(figures, attack, defence, measure, asked_again=asked_again) for defence in defences}
-    return [Step(shares[first], shares[second], corrected[f"{first} {second}"]) for first, second in pairs]
+    return [
+        Step(shares[one], shares[two], corrected[f"{one} {two}"], _changes(figures, attack, one, two, measure))
+        for one, two in pairs
+    ]
 
 
 def _p(figures: Figures, attack: str, first: str, second: str, measure: str) -> float:
@@ -132,21 +141,22 @@ def all_fall(found: Sequence[Step]) -> Verdict:
 
 
 def fewer_under(figures: Figures, attacks: Sequence[str], worse: str, better: str, measure: str = "asr") -> Finding:
-    """Does ``better`` answer fewer than ``worse`` under each of the attacks? Measured: the change of the share."""
+    """Does ``better`` answer fewer than ``worse`` under each of the attacks? Measured: the change of the share, their mean."""
     found = {attack: steps(figures, attack, (worse, better), measure)[0] for attack in attacks}
     words = "; ".join(f"{attack} {said(step)}" for attack, step in found.items())
-    changes = [_change(figures, attacks, worse, better, measure, place) for place in range(len(figures["seeds"]))]
+    changes = [statistics.fmean(seed) for seed in zip(*(step.changes for step in found.values()), strict=True)]
     return Finding(all_fall(list(found.values())), f"{worse} -> {better}: {words}", over_seeds(changes))
 
 
-def _change(figures: Figures, attacks: Sequence[str], first: str, second: str, measure: str, place: int) -> float:
-    """Of the share, the mean over attacks, in one seed."""
-    rows = [figures["outcomes"][attack] for attack in attacks]
-    pairs = [(row[first][measure][place], row[second][measure][place]) for row in rows]
-    changes = [float(new.count("1") / len(new) - old.count("1") / len(old)) for old, new in pairs]
-    return sum(changes) / len(changes)
+def _changes(figures: Figures, attack: str, first: str, second: str, measure: str) -> tuple[float, ...]:
+    """Of the share, in every seed."""
+    old, new = (figures["outcomes"][attack][name][measure] for name in (first, second))
+    return tuple(
+        after.count("1") / len(after) - before.count("1") / len(before) for before, after in zip(old, new, strict=True)
+    )
 
 
 def said(step: Step) -> str:
-    """``62.8 % -> 4.0 % (p 9e-106)``."""
-    return f"{step.before.value:.1%} -> {step.after.value:.1%} (p {step.p:.2g})"
+    """``62.8 % -> 4.0 % (p 9e-106; by seed -60, -57, -59)``."""
+    seeds = ", ".join(f"{100 * change:+.0f}" for change in step.changes)
+    return f"{step.before.value:.1%} -> {step.after.value:.1%} (p {step.p:.2g}; by seed {seeds})"
