@@ -1,7 +1,9 @@
 """Shares, differences and goals of made-up cells, worked by hand."""
 
+import math
 from dataclasses import replace
 from importlib import import_module
+from itertools import product
 
 import pytest
 
@@ -59,6 +61,15 @@ def test_difference_is_of_shares_and_has_an_interval_even_where_nothing_differs(
     assert same is not None
     assert same.low < 0 < same.high
     assert same.high == pytest.approx(1.96 * (2 / 102) ** 0.5 / 102**0.5, rel=0.2)
+
+
+def test_the_interval_is_that_of_all_draws() -> None:
+    """Two requests, 1 and 0, and the two that are added: all 4^4 draws of four, one by one."""
+    cells = [cell("x", "sft", 0, "00"), cell("x", "anchored", 0, "10")]
+    found = difference(cells, ("x", "anchored"), ("x", "sft"), "asr:a")
+    means = sorted(sum(drawn) / 4 for drawn in product((1, 0, 1, -1), repeat=4))
+    assert found is not None
+    assert (found.low, found.high) == (means[math.ceil(0.025 * 256) - 1], means[math.ceil(0.975 * 256) - 1])
 
 
 def test_only_seeds_that_both_have_are_compared() -> None:

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holdfast.audits.agreement import agreement
 from holdfast.audits.real.cell import against
 from holdfast.records import Agreement, Cell, Rate
 from holdfast.records.shares import asked_again
 
-NUM_RESAMPLES = 4000
 SCORED = ("asr", "over_refusal")
 
 
@@ -49,7 +49,7 @@ def share(cells: Sequence[Cell], attack: str, defence: str, key: str) -> Rate | 
 def difference(cells: Sequence[Cell], first: tuple[str, str], second: tuple[str, str], key: str) -> Difference | None:
     """Share of ``first`` (attack, defence) minus share of ``second``, over the seeds that both have.
 
-    Requests are drawn anew, each with all of its seeds.
+    Requests are drawn anew, each with all of its seeds: all draws, not some of them, as a verdict may hang on one.
 
     For the interval two requests are added that differ, one either way (Agresti and Min, 2005): else a few requests on which
     nothing differs would have no interval at all.
@@ -57,14 +57,25 @@ def difference(cells: Sequence[Cell], first: tuple[str, str], second: tuple[str,
     seeds = [{cell.seed for cell in cells if (cell.attack, cell.defence) == each} for each in (first, second)]
     both = [cell for cell in cells if cell.seed in seeds[0] & seeds[1]]
     ours, theirs = digits(both, *first, key), digits(both, *second, key)
-    if not ours or not theirs or len({len(each) for each in (*ours, *theirs)}) != 1:
+    if not ours or len(ours) != len(theirs) or len({len(each) for each in (*ours, *theirs)}) != 1:
         return None
-    by_request = _hits(ours).mean(0) - _hits(theirs).mean(0)
-    rng = np.random.default_rng(0)
-    padded = np.append(by_request, [1.0, -1.0])
-    drawn = padded[rng.integers(len(padded), size=(NUM_RESAMPLES, len(padded)))].mean(1)
-    low, high = np.quantile(drawn, [0.025, 0.975])
-    return Difference(float(by_request.mean()), float(low), float(high))
+    nets = (_hits(ours) - _hits(theirs)).sum(0)
+    low, high = _drawn_anew(np.append(nets, [len(ours), -len(ours)]))
+    return Difference(float(nets.mean()) / len(ours), low / len(ours), high / len(ours))
+
+
+def _drawn_anew(nets: NDArray[np.int64]) -> tuple[float, float]:
+    """The 2.5 % and 97.5 % points of the mean of as many draws with replacement, exact.
+
+    ``nets`` are whole numbers, so the chances of a sum of n draws are the n-th power of one draw's under convolution.
+    """
+    num, reach = len(nets), int(np.abs(nets).max())
+    one = np.bincount(nets + reach, minlength=2 * reach + 1) / num
+    size = 2 * reach * num + 1
+    chances = np.fft.irfft(np.fft.rfft(one, size) ** num, size)
+    places = np.searchsorted(chances.cumsum(), [0.025, 0.975])
+    low, high = (places - reach * num) / num
+    return float(low), float(high)
 
 
 def judge_agreement(cells: Sequence[Cell], key: str) -> Agreement | None:
@@ -83,5 +94,5 @@ def unscored(cells: Sequence[Cell], judge: str) -> int:
     return sum(cell.outcomes.get(f"{key}:{judge}", "").count("?") for cell in cells for key in SCORED)
 
 
-def _hits(rows: Sequence[str]) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
-    return np.array([[float(digit == "1") for digit in row] for row in rows])
+def _hits(rows: Sequence[str]) -> NDArray[np.int64]:
+    return np.array([[int(digit == "1") for digit in row] for row in rows])
