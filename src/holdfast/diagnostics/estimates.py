@@ -10,7 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binomtest
 
+from holdfast.records.shares import wilson
+
 LEVEL = 0.95
+OVER_SEEDS = (
+    "Wilson; seeds pooled, but all were asked the same, so a request counts once"  # of pages with ``over_seeds``
+)
 Floats = NDArray[np.float64]
 
 
@@ -78,6 +83,18 @@ def share(hits: float, trials: float, interval: tuple[float, float] | None, why:
         wilson = binomtest(round(hits), round(trials)).proportion_ci(method="wilson")
         interval = float(wilson.low), float(wilson.high)
     return Estimate(value, *interval, trials=round(trials), normal=normal_interval(value, trials))
+
+
+def over_seeds(counts: Sequence[tuple[int, int]], why: str) -> Estimate:
+    """(hits, trials) of seeds that were all asked the same, pooled. What each request came to is not kept.
+
+    So Wilson's interval is that of one seed's trials: right where seeds do alike, else too wide rather than too narrow.
+    """
+    hits, trials = (sum(column) for column in zip(*counts, strict=True))
+    if trials == 0:
+        return Estimate(None, trials=0, why=why)
+    once = wilson(hits / len(counts), trials / len(counts))
+    return Estimate(hits / trials, once.low, once.high, trials=trials)
 
 
 def normal_interval(value: float, trials: float) -> tuple[float, float]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from holdfast.config.safety_gap import SafetyGapConfig
-from holdfast.diagnostics.estimates import Estimate
+from holdfast.diagnostics.estimates import OVER_SEEDS, Estimate
 from holdfast.diagnostics.safety_gap_identity import Identity
 from holdfast.diagnostics.safety_gap_verdict import CLAIMS, Goal, Study, Verdict, corrected, right, with_error
 from holdfast.records import atomic_text
@@ -45,7 +45,7 @@ def section(config: SafetyGapConfig, command: str, study: Study, identities: dic
         f" {config.lr:g}, seeds {seeds}. Traces: {traces.builder}, errors per answer {_between(traces.errors)}, words per error"
         f" {_between(traces.length)}, {traces.clean:.0%} clean; an error stands at"
         f" {first.error_rate:.1%} of the places where one could. Measured on {first.behaviour.num} held-out requests{skipped}."
-        " Bands are least and greatest seed; intervals are 95 % (Wilson, seeds pooled).",
+        f" Bands are least and greatest seed; intervals are 95 % ({OVER_SEEDS}).",
         "### Parts (a) and (b): identities of gradients\n\n" + _identities(identities),
         *(f"### Part (c), {context} context\n\n" + _curves(study, context) for context in study.contexts),
         "### At the end of training\n\n" + _behaviour(study),

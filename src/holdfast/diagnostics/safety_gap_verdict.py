@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from holdfast.diagnostics.estimates import Bootstrap, Estimate, share
+from holdfast.diagnostics.estimates import Bootstrap, Estimate, over_seeds
 from holdfast.diagnostics.safety_gap import ArmResult
 from holdfast.diagnostics.safety_gap_behaviour import Behaviour
 
@@ -108,9 +108,8 @@ class Study:
         return sorted(set.intersection(*(set(each.curve) for each in self.results)))
 
     def rate(self, count: Callable[[Behaviour], tuple[int, int]], *arm: str) -> Estimate:
-        """Hits of trials, pooled over seeds, with Wilson's interval."""
-        counts = [count(each.behaviour) for each in self.of(*arm)]
-        return share(sum(hits for hits, _ in counts), sum(trials for _, trials in counts), None, "none seen")
+        """Hits of trials, pooled over seeds."""
+        return over_seeds([count(each.behaviour) for each in self.of(*arm)], "none seen")
 
     def against_plain(self, objective: str, context: str) -> Gain:
         """Accuracy with undo less that of plain sft, on the same requests, seed by seed."""

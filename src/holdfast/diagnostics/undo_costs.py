@@ -11,7 +11,7 @@ from typing import Any
 
 from holdfast.config.rl import RlConfig
 from holdfast.config.undo_costs import UndoCostsConfig
-from holdfast.diagnostics.estimates import Estimate, share
+from holdfast.diagnostics.estimates import Estimate, over_seeds
 from holdfast.diagnostics.pool import work_through
 from holdfast.diagnostics.safety_gap_task import right_by
 from holdfast.generation import UndoDecoding, generate_with_undo
@@ -112,7 +112,7 @@ MEASURES: dict[str, Callable[[CostResult], tuple[int, int]]] = {
 
 
 def cost_table(results: Sequence[CostResult]) -> list[dict[str, Any]]:
-    """One row per cost, seeds pooled: undos per answer, and shares with Wilson's interval."""
+    """One row per cost, seeds pooled: undos per answer, and shares with their intervals."""
     rows = []
     for cost in dict.fromkeys(each.cost for each in results):
         own = [each for each in results if each.cost == cost]
@@ -123,5 +123,4 @@ def cost_table(results: Sequence[CostResult]) -> list[dict[str, Any]]:
 
 
 def _share(results: Sequence[CostResult], count: Callable[[CostResult], tuple[int, int]]) -> Estimate:
-    counts = [count(each) for each in results]
-    return share(sum(hits for hits, _ in counts), sum(trials for _, trials in counts), None, "none seen")
+    return over_seeds([count(each) for each in results], "none seen")

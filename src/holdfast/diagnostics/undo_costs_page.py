@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from holdfast.config.undo_costs import UndoCostsConfig
-from holdfast.diagnostics.estimates import Estimate
+from holdfast.diagnostics.estimates import OVER_SEEDS, Estimate
 from holdfast.diagnostics.safety_gap_page import shown, table
 
 
@@ -17,7 +17,7 @@ def section(config: UndoCostsConfig, command: str, rows: Sequence[Mapping[str, A
         f"Written by `{command}`. GRPO through TRL from {config.model.name}, {config.context} context: {rl.steps} steps of"
         f" {rl.prompts_per_step} requests x {rl.group} answers, learning rate {rl.lr:g}, seeds {seeds}; reward 1 for a right"
         f" final answer, less the cost of every undo. {config.num_test} held-out requests, sampled; intervals are 95 %"
-        " (Wilson, seeds pooled)."
+        f" ({OVER_SEEDS})."
     )
     header = list(rows[0])
     lines = [[_cell(row[name]) for name in header] for row in rows]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from holdfast.config.wrong_start import WrongStartConfig
-from holdfast.diagnostics.estimates import Estimate, share
+from holdfast.diagnostics.estimates import OVER_SEEDS, Estimate, over_seeds
 from holdfast.diagnostics.safety_gap_page import shown, table
 from holdfast.diagnostics.wrong_start import WITH_UNDO, Fates, StartResult
 
@@ -21,7 +21,7 @@ def section(config: WrongStartConfig, command: str, results: Sequence[StartResul
         f" {config.lr:g}, seeds {seeds}. Trained on {config.num_refuse} refusals, {1 - config.clean:.0%} of which begin with"
         f" {low} to {high} words of another forbidden answer and take them back, and on up to {config.num_keep} rows each of"
         f" {', '.join(config.keep)}. Asked: {fates.num} held-out requests of each sort; the first words of the answer are put"
-        " into the model's mouth, and a model with undo may take them back. Intervals are 95 % (Wilson, seeds pooled)."
+        f" into the model's mouth, and a model with undo may take them back. Intervals are 95 % ({OVER_SEEDS})."
     )
     depths = sorted(results[0].forbidden)
     parts = [
@@ -52,7 +52,7 @@ def ways(results: Sequence[StartResult]) -> dict[str, list[StartResult]]:
 
 def pooled(fates: Sequence[Fates], count: Callable[[Fates], int]) -> Estimate:
     """A share over all seeds."""
-    return share(sum(map(count, fates)), sum(each.num for each in fates), None, "none asked")
+    return over_seeds([(count(each), each.num) for each in fates], "none asked")
 
 
 def _by_depth(
