@@ -6,6 +6,7 @@ With `--check` nothing is written: exit code 1 names the pages that are stale. T
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from results import UNTOUCHED, Figures, Results, read_results, tables_by_study
+from results import UNTOUCHED, Figures, Rate, Results, read_results, tables_by_study
 
 DOCS = Path(__file__).parents[1]
 HOLDS = 0.5  # a cost above it is no defence
@@ -77,7 +78,7 @@ class Choice(NamedTuple):
 def ranked(pages: dict[str, Results], situation: Situation) -> list[Choice]:
     """Defences measured under all attacks of the situation, the one to try first, then by cost.
 
-    Of those as good as the cheapest, the one to try answers least; where intervals overlap, the cheaper one.
+    Of those as good as the cheapest, the one to try answers least; where that is within chance, the cheaper one.
     """
     found: dict[str, Choice] = {}
     for name in situation.pages:
@@ -87,9 +88,14 @@ def ranked(pages: dict[str, Results], situation: Situation) -> list[Choice]:
                 found.setdefault(defence, Choice(defence, name, *at))
     order = sorted(found.values(), key=lambda choice: choice.figures.cost)
     close = [choice for choice in order if is_close(choice, order)]
-    answers_least = min((choice.figures.asr.high for choice in close), default=0.0)
-    best = [choice for choice in close if choice.figures.asr.low <= answers_least][:1]
+    least = min((choice.figures.asr for choice in close), key=lambda asr: asr.value, default=None)
+    best = [choice for choice in close if least and not _more(choice.figures.asr, least)][:1]
     return best + [choice for choice in order if choice not in best]
+
+
+def _more(one: Rate, other: Rate) -> bool:
+    """Beyond chance: Newcombe's interval of the difference, from the two Wilson intervals. Two that overlap may well differ."""
+    return one.value - other.value > math.hypot(one.value - one.low, other.high - other.value)
 
 
 def is_close(choice: Choice, order: Sequence[Choice]) -> bool:

@@ -98,6 +98,19 @@ def test_the_rule_by_hand(docs: Path) -> None:
     assert row[6:8] == ["[`csft`](objectives/csft.md) 0.25", "[`sft`](objectives/sft.md) 1.10"]
 
 
+def test_intervals_that_touch_may_still_differ(docs: Path) -> None:
+    """10 [9, 11] and 8 [7, 9] touch, but 2 is more than hypot(1, 1): csft (.08 + .03) is tried before sft (.10), which is cheaper."""
+    tables = {
+        "Forbidden requests answered (x)": {"sft": [10], "csft": [8]},
+        "Harmless look-alikes refused (x)": {"sft": [0], "csft": [0]},
+        "Answers right (x)": {"sft": [95], "csft": [92]},
+    }
+    (docs / "results" / "matrix.md").write_text(page_of(["harmful_examples"], tables), encoding="utf-8")
+    assert tool(docs).returncode == 0
+    assert choice(docs, SECOND)[1] == "[`csft`](objectives/csft.md)"
+    assert choice(docs, SECOND)[6] == "[`sft`](objectives/sft.md) 0.10"
+
+
 def test_a_result_that_changes_makes_the_page_stale_and_changes_the_choice(docs: Path) -> None:
     assert "anchored" in choice(docs, UNKNOWN)[1]
     change(docs, "matrix", r"^(\| anchored) \| \S+ \[[^]]+\]", r"\1 | 99.0% [98%, 100%]")
