@@ -99,7 +99,7 @@ def test_the_rule_by_hand(docs: Path) -> None:
 
 
 def test_intervals_that_touch_may_still_differ(docs: Path) -> None:
-    """10 [9, 11] and 8 [7, 9] touch, but 2 is more than hypot(1, 1): csft (.08 + .03) is tried before sft (.10), which is cheaper."""
+    """10 [9, 11] and 8 [7, 9] touch, but 2 is more than hypot(1, 1): csft (.08 + .03) is tried before sft (.10), the cheaper."""
     tables = {
         "Forbidden requests answered (x)": {"sft": [10], "csft": [8]},
         "Harmless look-alikes refused (x)": {"sft": [0], "csft": [0]},
