@@ -32,15 +32,28 @@ CONFIGS = Path(__file__).parents[2] / "configs"
 )
 def test_every_study_refuses_a_folder_of_other_settings(kind, file, change, said, study, tmp_path):
     claim_study(read(kind, file, tmp_path), str(tmp_path))
+    (tmp_path / "arms").mkdir()
     with pytest.raises(InputError, match=f"study.yaml: the figures here were made with other settings.*\n  {said}$"):
         study(read(kind, file, tmp_path, change))
 
 
 def test_more_of_the_same_is_no_other_study(tmp_path):
     claim_study(read(DecisionStudyConfig, "arithmetic/micro.yaml", tmp_path), str(tmp_path))
+    (tmp_path / "seed-0").mkdir()
     more = ("seeds=[7]", "workers=3", "device=cpu", "variants.more={sizes: [2x1], phase: {steps: 1}}")
     claim_study(read(DecisionStudyConfig, "arithmetic/micro.yaml", tmp_path, *more), str(tmp_path))
     assert "more:" in (tmp_path / "study.yaml").read_text(encoding="utf-8")
+
+
+def test_a_study_that_never_began_may_be_mended(tmp_path):
+    claim_study(read(UndoCostsConfig, "undo/costs.yaml", tmp_path, "model=nowhere"), str(tmp_path))
+    claim_study(read(UndoCostsConfig, "undo/costs.yaml", tmp_path, "model=tiny:aligned"), str(tmp_path))
+
+
+@pytest.mark.parametrize("change", ["seeds=[]", "contexts=[]"])
+def test_a_study_of_nothing_is_refused(change, tmp_path):
+    with pytest.raises(InputError, match=change.partition("=")[0]):
+        read(WrongStartConfig, "undo/wrong_start.yaml", tmp_path, change)
 
 
 def read(kind: type[Settings], file: str, run: Path, *changes: str) -> Settings:

@@ -23,7 +23,8 @@ def claim_study(config: Settings, run: str, *, free: Collection[str] = ()) -> No
     """
     path = Path(run) / "study.yaml"
     now: dict[str, Any] = config.model_dump(mode="json")
-    there = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else now
+    is_begun = path.is_file() and any(each != path for each in path.parent.iterdir())
+    there = yaml.safe_load(path.read_text(encoding="utf-8")) if is_begun else now
     changed = [line for name, line in _differences(there, now) if name not in {*FREE, *free}]
     if changed:
         raise InputError(
