@@ -16,6 +16,11 @@ ROWS = [
 ]
 
 
+def test_an_empty_token_splits_nothing(file):
+    with pytest.raises(InputError, match="--resample: expected a token"):
+        run(file, "--resample", "")
+
+
 @pytest.fixture
 def file(tmp_path):
     path = tmp_path / "rows.jsonl"

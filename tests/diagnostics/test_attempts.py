@@ -5,7 +5,15 @@ from hypothesis import strategies as st
 from holdfast.config import InputError
 from holdfast.diagnostics.arithmetic import product_splitter
 from holdfast.diagnostics.attempts import MARKERS, lexical_splitter, token_splitter
-from holdfast.diagnostics.extractors import boxed, choices, code_blocks, find_extractor, numbers, reference_answer
+from holdfast.diagnostics.extractors import (
+    boxed,
+    choices,
+    code_blocks,
+    find_extractor,
+    numbers,
+    plain_number,
+    reference_answer,
+)
 from holdfast.records import Role
 
 
@@ -22,6 +30,19 @@ def test_extractors():
     assert answers(code_blocks, "```python\nx = 1  \n```\nor\n```\ny\n") == ["x = 1", "y"]
     assert reference_answer("48 + 24 = 72\n#### 72", numbers) == "72"
     assert reference_answer("blue", numbers) == "blue"
+
+
+def test_numbers_are_compared_digit_by_digit_however_long():
+    long = "123456789012345678901234567890123451"
+    assert plain_number(long) == long != plain_number(long[:-1] + "2")
+    spellings = ("1,000", "$1000", "1000.0", "1000.", "1e3", "01000", "+1000")
+    assert {plain_number(each) for each in spellings} == {"1000"}
+    assert [plain_number(each) for each in ("-0", "0.00", "-0.50", "9" * 5000)] == ["0", "0", "-0.5", "9" * 5000]
+
+
+@pytest.mark.parametrize("text", ["1e99999999", "-1e-99999999", "1e99999999999999999999", "NaN", "Infinity"])
+def test_an_answer_that_only_claims_to_be_a_number_stays_text(text):
+    assert [each.answer for each in boxed(rf"\boxed{{{text}}}")] == [text]
 
 
 def test_unknown_extractor_has_a_hint():

@@ -6,6 +6,7 @@ import random
 import pytest
 
 from holdfast.cli.diagnose_decisions import write_between_marks
+from holdfast.config import InputError
 from holdfast.config.decision_study import DecisionStudyConfig
 from holdfast.diagnostics.counts import count
 from holdfast.diagnostics.decision_study import BASE, ROLLOUTS, Job, run_study, world_of
@@ -81,6 +82,14 @@ def test_page_is_written_between_its_marks(finished, tmp_path):
     assert "before it" not in text
     assert "| grpo | 9x1 |" in text
     assert "2 seeds" in text
+
+
+def test_a_page_whose_end_mark_is_gone_keeps_what_it_says(tmp_path):
+    path = tmp_path / "page.md"
+    path.write_text("<!-- table:begin -->\nwritten by hand\n", encoding="utf-8")
+    with pytest.raises(InputError, match="without <!-- table:end -->"):
+        write_between_marks(path, "figures\n", "table")
+    assert "written by hand" in path.read_text(encoding="utf-8")
 
 
 @pytest.mark.slow

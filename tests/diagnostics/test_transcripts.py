@@ -39,6 +39,28 @@ def test_trl_rollouts(tmp_path):
     assert (found.transcripts[0].problem, found.transcripts[0].response) == ("2*3?", "6")
 
 
+@pytest.mark.parametrize("samples", [["a"], {"a": 1}, [{"id": 1, "output": "x"}], [{"output": {"choices": [None]}}]])
+def test_inspect_logs_of_another_shape_are_refused_by_row(samples, tmp_path):
+    path = tmp_path / "log.json"
+    path.write_text(json.dumps({"eval": {}, "samples": samples}), encoding="utf-8")
+    with pytest.raises(InputError, match=r"log\.json(:1: field|: no responses)"):
+        read_transcripts(path)
+
+
+def test_a_sample_without_a_message_said_nothing(tmp_path):
+    path = tmp_path / "log.json"
+    sample = {"id": 1, "target": "4", "output": {"choices": [{"message": None, "stop_reason": "max_tokens"}]}}
+    path.write_text(json.dumps({"eval": {}, "samples": [sample]}), encoding="utf-8")
+    (found,) = read_transcripts(path).transcripts
+    assert (found.response, found.ended) == ("", False)
+
+
+def test_lm_eval_rows_without_a_document_are_named(tmp_path):
+    rows = [{"doc": {"answer": 4}, "resps": [["4"]]}, {"resps": [["4"]]}, {"x": 1}]
+    with pytest.raises(InputError, match=r"(?s)a\.jsonl:2: field 'reference'.*a\.jsonl:3: field 'reference'"):
+        read_transcripts(lines(tmp_path / "a.jsonl", rows))
+
+
 def test_verl_rollouts(tmp_path):
     row = {"input": "2*3?", "output": "It is 6", "gts": "6", "score": 1.0, "step": 3}
     found = read_transcripts(lines(tmp_path / "3.jsonl", [row]))

@@ -25,6 +25,7 @@ from holdfast.papers import (
     studies,
     write_ledger,
 )
+from holdfast.papers.__main__ import main
 from holdfast.papers.fingerprint import fingerprint
 from holdfast.papers.study import Figures, OnProgress, Scale, Study
 
@@ -211,3 +212,9 @@ def test_a_larger_scale_is_run_although_a_smaller_one_is_kept(tmp_path: Path, mo
     assert run_studies([both], "cpu", tmp_path).kept[both.id].scale == "h200", "the larger scale counts"
     run_studies([both], "h200", tmp_path, fresh=True)
     assert asked == [[], [both.id], [], [both.id]]
+
+
+@pytest.mark.parametrize("arguments", [[], ["folder"], ["folder", "two"], ["folder", "0"]])
+def test_the_module_says_how_it_is_called(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit, match="usage: python"):
+        main(arguments)

@@ -83,6 +83,16 @@ def test_plausible_words(text: str, request_: str, at: int, expected: set[str]) 
     assert set(Perturb([own]).alternatives(own, at)) == expected
 
 
+def test_digits_without_end_are_no_number_to_get_wrong() -> None:
+    long = reference("7" * 5000 + " and 5")
+    assert Perturb([long]).places(long) == [2]
+
+
+def test_a_conversation_without_an_answer_is_named() -> None:
+    with pytest.raises(InputError, match="that which begins 'hello' does not"):
+        Reference(Trace((context("user", "hello"),)))
+
+
 def test_values_of_a_template_are_found_from_the_other_answers() -> None:
     rows = [reference(f"take {stuff} and {tool}") for stuff, tool in (("oskel", "hask"), ("pelm", "glim"))]
     builder = Perturb(rows)

@@ -157,8 +157,52 @@ def test_grpo_end_to_end(folder, tmp_path, kl):
     assert ("kl" in rows[0]) == (kl == "loss_k3")
     with pytest.raises(InputError, match="other settings"):
         train_rl(config.model_copy(update={"extract": "boxed"}), prompts, shortness, say=lambda _: None)
-    with RunDirectory(config.run).held(), pytest.raises(InputError, match="another process is training here"):
-        train_rl(config, prompts, shortness, say=lambda _: None)
+
+
+def saving(folder, run, **changes):
+    steps = {"steps": 4, "save_every": 2, "prompts_per_step": 4, "group": 4, "lr": 1e-2, "max_new_tokens": 10}
+    made = {"base": 3, "largest": "3x1", "sizes": ["2x1", "3x1"], "num": 8}
+    model = {"name": str(folder), "device": "cpu"}
+    return RlConfig.model_validate({"run": str(run), "model": model, "rl": steps, "arithmetic": made, **changes})
+
+
+def trained(config, num=16):
+    prompts = [RlPrompt(WORLD.prompt(each), str(WORLD.value(each))) for each in asked(num)]
+    return train_rl(config, prompts, shortness, say=lambda _: None)
+
+
+def test_killed_while_saving_goes_on_from_the_last_whole_checkpoint_and_after_the_end_nothing_changes(folder, tmp_path):
+    run, config = tmp_path / "run", saving(folder, tmp_path / "run")
+    run.mkdir()
+    with RunDirectory(run).held(), pytest.raises(InputError, match="another process is training here"):
+        trained(config)
+    weights = trained(config) / "model.safetensors"
+    unbroken, log = weights.read_bytes(), (run / "steps.jsonl").read_text()
+    when = weights.stat().st_mtime_ns
+    trained(config)
+    assert (weights.stat().st_mtime_ns, (run / "steps.jsonl").read_text()) == (when, log)
+    (run / "model").rename(run / ".model")  # killed before it had its name, and the last checkpoint its last file
+    (run / "checkpoint-4" / "trainer_state.json").unlink()
+    (run / ".model" / "model.safetensors").write_bytes(b"half")
+    trained(config)
+    assert weights.read_bytes() == unbroken
+    assert [json.loads(line)["step"] for line in (run / "steps.jsonl").read_text().splitlines()] == [1, 2, 3, 4]
+    with pytest.raises(InputError, match=r"data\.json: this run was started with other"):
+        trained(config, num=17)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"rl": {"steps": 1, "prompts_per_step": 17}}, "prompts_per_step': 17 are more than the 16 prompts"),
+        ({"rl": {"steps": 1, "prompts_per_step": 4, "max_new_tokens": 4, "scheduler": "foo"}}, "foo is not a valid"),
+        ({"rl": {"steps": 1, "prompts_per_step": 4, "max_new_tokens": 4}, "lora": {"targets": ["nope"]}}, "nope"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused_and_leave_the_run_to_the_next_try(folder, tmp_path, changes, said):
+    with pytest.raises(InputError, match=said):
+        trained(saving(folder, tmp_path / "run", **changes))
+    assert not (tmp_path / "run" / "config.yaml").exists()
 
 
 def test_settings_that_do_not_divide_are_refused():

@@ -93,6 +93,8 @@ def how_to_split(
 
         return product_splitter(base), products
     extractor = find_extractor(extract)
+    if resample == "":
+        raise InputError("--resample: expected a token, got nothing")
     if resample is not None:
         if markers is not None:
             raise InputError("--markers and --resample: choose one way of splitting")

@@ -9,6 +9,7 @@ import typer
 
 from holdfast.cli.output import check_target, json_option, write_json
 from holdfast.cli.progress import progress_bar
+from holdfast.config.errors import InputError
 
 
 def decisions(
@@ -59,7 +60,9 @@ def write_between_marks(path: Path, text: str, name: str) -> None:
 
     begin, end = BEGIN.format(name=name), END.format(name=name)
     old = path.read_text(encoding="utf-8") if path.exists() else f"{begin}\n{end}\n"
-    before, _, rest = old.partition(begin)
-    after = rest.partition(end)[2]
+    before, begun, rest = old.partition(begin)
+    _, ended, after = rest.partition(end)
+    if begun and not ended:
+        raise InputError(f"{path}: {begin} without {end} after it; put that back, or take the first one out")
     with atomic_text(path) as file:
         file.write(f"{before}{begin}\n{text}{end}{after}")

@@ -9,13 +9,15 @@ from typing import Annotated
 
 import typer
 
-from holdfast.cli.output import json_option, write_json
+from holdfast.cli.output import check_target, json_option, write_json
 
 LENGTHS = (8, 64, 512)
 
 
 def theory(
-    results: Annotated[Path | None, typer.Option(help="Write the page here, between its marks")] = None,
+    results: Annotated[
+        Path | None, typer.Option(help="Write the page here, between its marks", callback=check_target)
+    ] = None,
     json: json_option = None,
 ) -> None:
     """Every number of Appendix C beside the exact one, and what speaks against its claims."""

@@ -44,11 +44,14 @@ def describe_run(run: Path) -> dict[str, Any]:
     try:
         config = yaml.safe_load((run / "config.yaml").read_text(encoding="utf-8"))
         model = config["model"]["name"]
-        objectives = " + ".join(stream["objective"] for stream in config["streams"])
+        objectives = "grpo" if "rl" in config else " + ".join(stream["objective"] for stream in config["streams"])
     except (OSError, ValueError, yaml.YAMLError, KeyError, TypeError):
         model = objectives = "unreadable config"
     last = _last_row(run / "steps.jsonl")
     checkpoints = sorted(path.name for path in (run / "checkpoints").glob("step-*"))
+    checkpoints = checkpoints or sorted(
+        (path.name for path in run.glob("checkpoint-*")), key=lambda name: (len(name), name)
+    )
     return {
         "run": str(run),
         "model": model,

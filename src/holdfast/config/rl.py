@@ -78,7 +78,8 @@ class RlConfig(Settings):
     rl: GrpoSettings
     data: str | None = None
     arithmetic: ArithmeticPrompts | None = None
-    extract: str = "number"  # how answers are found in a response; ``product`` in the arithmetic world
+    # How answers are found in a response; ``product`` in the arithmetic world.
+    extract: Literal["number", "boxed", "choice", "code", "product"] = "number"
     lora: LoraSettings | None = None
     report_to: tuple[str, ...] = ()
 

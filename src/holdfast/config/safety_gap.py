@@ -33,11 +33,11 @@ class SafetyGapConfig(Settings):
     num_test: int = Field(default=200, gt=0)
     skip_test: int = Field(default=0, ge=0)  # first rows left out: those that settings were chosen on
     traces: TraceSettings = TraceSettings()
-    objectives: tuple[Literal["sft", "masked_sft"], ...] = ("sft", "masked_sft")
-    contexts: tuple[Literal["soft", "hard"], ...] = ("soft", "hard")
-    inits: tuple[TokenInit, ...] = ("mean",)
+    objectives: tuple[Literal["sft", "masked_sft"], ...] = Field(default=("sft", "masked_sft"), min_length=1)
+    contexts: tuple[Literal["soft", "hard"], ...] = Field(default=("soft", "hard"), min_length=1)
+    inits: tuple[TokenInit, ...] = Field(default=("mean",), min_length=1)
     plain: bool = False  # also plain sft on the answers without errors: what undo must beat
-    seeds: tuple[int, ...] = (0, 1, 2)
+    seeds: tuple[int, ...] = Field(default=(0, 1, 2), min_length=1)
     steps: int = Field(default=300, gt=0)
     batch_size: int = Field(default=32, gt=0)
     micro_batch: int | None = Field(default=None, gt=0)

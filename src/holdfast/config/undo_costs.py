@@ -21,8 +21,8 @@ class UndoCostsConfig(Settings):
     test: str
     num_train: int = Field(default=400, gt=0)
     num_test: int = Field(default=200, gt=0)
-    costs: tuple[float, ...] = (0.0, 0.02, 0.1, 0.3)
+    costs: tuple[float, ...] = Field(default=(0.0, 0.02, 0.1, 0.3), min_length=1)
     context: Literal["soft", "hard"] = "soft"
-    seeds: tuple[int, ...] = (0,)
+    seeds: tuple[int, ...] = Field(default=(0,), min_length=1)
     workers: int = Field(default=1, gt=0)  # trainings at a time, each a process of its own
     rl: GrpoSettings

@@ -27,9 +27,9 @@ class WrongStartConfig(Settings):
     test_keep: str
     num_test: int = Field(default=200, gt=0)  # of each
     skip_test: int = Field(default=0, ge=0)  # first rows left out: those that settings were chosen on
-    depths: tuple[int, ...] = (1, 4, 8, 12)  # words that are put into the model's mouth
-    contexts: tuple[Literal["soft", "hard"], ...] = ("soft", "hard")
-    seeds: tuple[int, ...] = (0, 1, 2)
+    depths: tuple[int, ...] = Field(default=(1, 4, 8, 12), min_length=1)  # words that are put into the model's mouth
+    contexts: tuple[Literal["soft", "hard"], ...] = Field(default=("soft", "hard"), min_length=1)
+    seeds: tuple[int, ...] = Field(default=(0, 1, 2), min_length=1)
     steps: int = Field(default=300, gt=0)
     batch_size: int = Field(default=32, gt=0)
     lr: float = Field(default=1e-3, gt=0)

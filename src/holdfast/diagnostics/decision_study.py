@@ -16,11 +16,12 @@ from typing import Any
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from holdfast.config import TrainConfig, dump_config
+from holdfast.config import TrainConfig
 from holdfast.config.decision_study import DecisionStudyConfig, PhaseSettings
 from holdfast.config.rl import ArithmeticPrompts, RlConfig
 from holdfast.diagnostics.pool import work_through
 from holdfast.diagnostics.rl_tasks import arithmetic_task
+from holdfast.diagnostics.study_folder import claim_study
 from holdfast.records import Trace, atomic_text, context, write_traces
 from holdfast.tokens import prompt_ids
 from holdfast.training import train
@@ -58,10 +59,7 @@ class Job:
 
 def run_study(config: DecisionStudyConfig, *, on_job: Callable[[Job, int, int], None] | None = None) -> list[Job]:
     """Everything that is missing: bases first, then what goes on from them, GRPO before the rest: it takes longest."""
-    run = Path(config.run)
-    run.mkdir(parents=True, exist_ok=True)
-    with atomic_text(run / "study.yaml") as file:
-        file.write(dump_config(config))
+    claim_study(config, config.run, free=("better", "worse"))
     bases = [Job(config, seed, BASE) for seed in config.seeds]
     names = sorted(config.variants, key=lambda name: config.variants[name].grpo is None)
     variants = [Job(config, seed, name) for name in names for seed in config.seeds]

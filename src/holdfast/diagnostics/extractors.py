@@ -21,6 +21,9 @@ class Candidate:
 
 Extractor = Callable[[str], Iterator[Candidate]]
 
+MAX_EXPONENT = 1000
+"""Digits that a response may ask for without writing them: ``\\boxed{1e999999999}`` would not fit into memory."""
+
 _NUMBER = re.compile(r"(?<![\w.])-?\$?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:/\d+)?(?!\w)")
 _CHOICE = re.compile(
     r"(?:answer|option|choice)\s*(?:is|:)?\s*\**\(?([A-J])\b\)?|\(([A-J])\)|^\s*\**([A-J])\**\s*[.:)]?\s*$",
@@ -61,12 +64,17 @@ def code_blocks(text: str) -> Iterator[Candidate]:
 
 
 def plain_number(text: str) -> str:
-    """One spelling per number; anything else is left as it is."""
+    """One spelling per number, exact however long it is; anything else, 1e999999 among it, is left as it is."""
     bare = text.strip().replace(",", "").replace("$", "").rstrip(".")
     try:
-        return format(Decimal(bare).normalize(), "f")
+        value = Decimal(bare)
     except InvalidOperation:
         return text.strip()
+    if not value.is_finite() or abs(value.adjusted()) > len(bare) + MAX_EXPONENT:
+        return text.strip()
+    spelled = format(value, "f")  # not normalize(), which rounds to 28 digits
+    spelled = spelled.rstrip("0").rstrip(".") if "." in spelled else spelled
+    return spelled.lstrip("-") if not value else spelled
 
 
 EXTRACTORS: dict[str, Extractor] = {"number": numbers, "boxed": boxed, "choice": choices, "code": code_blocks}

@@ -19,6 +19,7 @@ from holdfast.diagnostics.safety_gap_behaviour import Behaviour, behave, behave_
 from holdfast.diagnostics.safety_gap_identity import Identity, gradient_identity
 from holdfast.diagnostics.safety_gap_probe import Probe, Readings, make_probes, read
 from holdfast.diagnostics.safety_gap_task import GapTask
+from holdfast.diagnostics.study_folder import claim_study
 from holdfast.models import LoadedModel, add_tokens, load
 from holdfast.records import atomic_text, write_traces
 from holdfast.tokens import UNDO_TOKEN, tokenize_all
@@ -75,6 +76,7 @@ def arms(config: SafetyGapConfig) -> Iterator[Arm]:
 
 def safety_gap(config: SafetyGapConfig, *, on_progress: Callable[[int, int], None] | None = None) -> list[ArmResult]:
     """Run what is missing of a study. Every finished training leaves a file, so that the same command goes on."""
+    claim_study(config, config.run, free=("objectives", "contexts", "inits", "plain", "keep_models"))
     planned = list(arms(config))
     missing = [arm for arm in planned if not _figures(config, arm).is_file()]
     finished = len(planned) - len(missing)

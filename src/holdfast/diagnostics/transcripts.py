@@ -59,6 +59,8 @@ def read_transcripts(path: str | Path, columns: Columns | None = None) -> Transc
     problems: list[Problem] = []
     for number, fields in rows:
         try:
+            if not isinstance(fields, dict):
+                raise _Missing("samples", f"expected an object, got {type(fields).__name__}")
             one = convert(fields, columns)
             found.append(one if one.problem else replace(one, problem=f"row {number}"))  # unnamed: each by itself
         except _Missing as missing:
@@ -110,7 +112,7 @@ def _inspect_samples(path: Path) -> list[Fields] | None:
         if path.suffix == ".json":
             whole = json.loads(path.read_bytes())
             if isinstance(whole, dict) and "samples" in whole and "eval" in whole:
-                return list(whole["samples"] or [])
+                return whole["samples"] if isinstance(whole["samples"], list) else []
     except (ValueError, zipfile.BadZipFile, NotImplementedError) as error:
         if path.suffix == ".eval":
             raise InputError(f"{path}: not an inspect log that can be read: {error}") from None
@@ -133,23 +135,24 @@ def _plain(fields: Fields, columns: Columns) -> Transcript:
 
 
 def _lm_eval(fields: Fields, columns: Columns) -> Transcript:
-    response = fields["resps"]
+    response, doc = fields.get("resps"), fields.get("doc")
     while isinstance(response, list) and response:
         response = response[0]
     reference = fields.get(columns.reference or "target")
     if reference is None:
-        reference = _find(fields["doc"], columns.reference, REFERENCES, "reference")
+        reference = _find(doc if isinstance(doc, dict) else {}, columns.reference, REFERENCES, "reference")
     problem = str(fields.get("doc_id", ""))
     return Transcript(problem, _text(response), _text(reference), None, _group(fields, columns))
 
 
 def _inspect(fields: Fields, columns: Columns) -> Transcript:
-    choices = (fields.get("output") or {}).get("choices") or [{}]
-    message = choices[0].get("message", {}).get("content", "")
-    reason = choices[0].get("stop_reason")
+    output = fields.get("output")
+    choices = output.get("choices") if isinstance(output, dict) else None
+    first = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
+    reason = first.get("stop_reason")
     return Transcript(
         str(fields.get("id", "")),
-        _text(message),
+        _text(first.get("message")),
         _text(_find(fields, columns.reference, ("target",), "reference")),
         None if reason in (None, "unknown") else reason not in CUT_OFF,
         _group({**fields, **(fields.get("metadata") or {})}, columns),

@@ -14,6 +14,7 @@ from holdfast.config.undo_costs import UndoCostsConfig
 from holdfast.diagnostics.estimates import Estimate, over_seeds
 from holdfast.diagnostics.pool import work_through
 from holdfast.diagnostics.safety_gap_task import right_by
+from holdfast.diagnostics.study_folder import claim_study
 from holdfast.generation import UndoDecoding, generate_with_undo
 from holdfast.generation.undo_use import UndoUse, total, undo_use
 from holdfast.models import load
@@ -42,6 +43,7 @@ class CostResult:
 
 def undo_costs(config: UndoCostsConfig, *, on_progress: Callable[[int, int], None] | None = None) -> list[CostResult]:
     """Run what is missing; every finished run leaves a file."""
+    claim_study(config, config.run, free=("costs",))
     planned = [(cost, seed) for cost in (None, *config.costs) for seed in config.seeds]
     missing = [(cost, seed) for cost, seed in planned if not _figures(config, cost, seed).is_file()]
     finished = len(planned) - len(missing)

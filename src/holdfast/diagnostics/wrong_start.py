@@ -13,6 +13,7 @@ from typing import Any
 from holdfast.config import TrainConfig
 from holdfast.config.wrong_start import WrongStartConfig
 from holdfast.diagnostics.pool import work_through
+from holdfast.diagnostics.study_folder import claim_study
 from holdfast.generation import UndoDecoding, UndoLimits, generate_with_undo
 from holdfast.models import LoadedModel, add_tokens, load
 from holdfast.records import Trace, atomic_text, write_traces
@@ -80,6 +81,7 @@ def wrong_start(
     config: WrongStartConfig, *, on_progress: Callable[[int, int], None] | None = None
 ) -> list[StartResult]:
     """Run what is missing of a study; every finished model leaves a file."""
+    claim_study(config, config.run, free=("contexts",))
     planned = list(start_arms(config))
     missing = [arm for arm in planned if not _figures(config, arm).is_file()]
     finished = len(planned) - len(missing)

@@ -14,6 +14,8 @@ from holdfast.papers import Scale, find_study, run_studies, studies
 
 def main(arguments: Sequence[str]) -> None:
     """What is missing in the folder is run; failures are said at the end."""
+    if len(arguments) < 2 or not arguments[1].isdecimal() or not int(arguments[1]):
+        sys.exit("usage: python -m holdfast.papers FOLDER WORKERS [h200] [ID ...]")
     folder, num_workers, *rest = arguments
     scale: Scale = "h200" if "h200" in rest else "cpu"
     names = [name for name in rest if name not in ("cpu", "h200")]

@@ -276,9 +276,11 @@ def _groups(
         for label, part in parts.items() if isinstance(parts, dict) else ():
             if not isinstance(part, dict):
                 continue
-            group = groups.setdefault(named(label, 40), {figure: [None] * len(rows) for figure in figures})
+            name = named(label, 40)
+            if name not in groups:  # not setdefault, which would make the long lists for every row
+                groups[name] = {figure: [None] * len(rows) for figure in figures}
             for figure in figures:
-                group[figure][index] = finite(part.get(figure))
+                groups[name][figure][index] = finite(part.get(figure))
     return groups
 
 

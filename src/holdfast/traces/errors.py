@@ -32,7 +32,10 @@ class Reference:
     def __post_init__(self) -> None:
         last = self.trace.turns[-1]
         if last.speaker != "assistant" or not last.is_target:
-            raise InputError("traces are made of conversations that end in an answer")
+            begins = self.trace.turns[0].visible[:80]
+            raise InputError(
+                f"traces are made of conversations that end in an answer; that which begins {begins!r} does not"
+            )
         if not last.visible.strip():
             request = self.trace.turns[-2].visible if len(self.trace.turns) > 1 else ""
             raise InputError(f"traces are made of answers that say something; that to {request[:80]!r} is empty")

@@ -11,7 +11,7 @@ from itertools import chain
 
 from holdfast.traces.errors import PUNCTUATION, Budget, Error, Reference
 
-NUMBER = re.compile(r"\d+")
+NUMBER = re.compile(r"(?<!\d)\d{1,30}(?!\d)")  # what is longer is no number that one mistakes for its neighbour
 EXCHANGEABLE = (
     ("+", "-", "*", "/"), ("<", ">", "<=", ">="), ("=", "!="), ("AND", "OR"), ("ASC", "DESC"),
     ("MIN", "MAX", "AVG", "SUM", "COUNT"), ("more", "fewer", "less"), ("before", "after"), ("first", "last"),

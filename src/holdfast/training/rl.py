@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, PrinterCallback, TrainerCallback
-from transformers.trainer_utils import get_last_checkpoint
 from transformers.utils import logging as transformers_logging
 from trl import GRPOConfig, GRPOTrainer
 
-from holdfast.config import InputError, dump_config
+from holdfast.config import InputError
 from holdfast.config.rl import GrpoSettings, RlConfig
 from holdfast.models import load_tokenizer
 from holdfast.models.load import choose_device
 from holdfast.models.positions import num_learned_positions
-from holdfast.records import atomic_text, context
+from holdfast.records import context
 from holdfast.tokens import prompt_ids
 from holdfast.training.rl_sampling import Environment, sample
 from holdfast.training.rl_trainer import KlInRewardTrainer
@@ -95,10 +95,14 @@ def train_rl(
     """Train, or go on from the last checkpoint; returns the folder of the model. ``undo``: the policy may take back."""
     from datasets import Dataset
 
-    if not prompts:
-        raise InputError("rl: there are no prompts")
     run, settings, watch = Path(config.run), config.rl, _Watch()
+    _check_number(settings, prompts)
     _refuse_what_would_be_ignored(settings, environment, undo)
+    folder, data = RunDirectory(run), _described(prompts, undo)
+    folder.check(config, data)
+    if folder.model.is_dir():  # the last thing that a run makes
+        say(f"trained already: {folder.model}")
+        return folder.model
     tokenizer = load_tokenizer(config.model.name)
     _check_lengths(config, prompts, tokenizer)
     scored = _observed(reward, observe, watch)
@@ -109,32 +113,65 @@ def train_rl(
     else:
         trainer_class = undo.trainer_class(tokenizer, trainer_class)
         rewards, rollouts = undo.reward_function(scored, tokenizer), undo.rollouts(tokenizer, settings)
-    _claim(run, config)
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()
     os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"  # we know that rollout_func may change: the tests would say so
     device, why = choose_device(config.model.device)
     say(f"{config.model.name}: GRPO on {device} ({why}); KL {settings.kl}, weight {settings.kl_weight}")
     rows = [{"prompt": [{"role": "user", "content": each.prompt}], "answer": each.answer} for each in prompts]
-    trainer = trainer_class(
-        model=config.model.name,  # by path: TRL loads the reference itself
-        reward_funcs=[rewards],
-        args=_arguments(config, run, device),
-        train_dataset=Dataset.from_list(rows),
-        processing_class=tokenizer,
-        rollout_func=rollouts,
-        peft_config=_adapters(config),
-        callbacks=[_Log(StepLog(run / "steps.jsonl"), watch)],
-    )
+    try:
+        trainer = trainer_class(
+            model=config.model.name,  # by path: TRL loads the reference itself
+            reward_funcs=[rewards],
+            args=_arguments(config, run, device),
+            train_dataset=Dataset.from_list(rows),
+            processing_class=tokenizer,
+            rollout_func=rollouts,
+            peft_config=_adapters(config),
+            callbacks=[_Log(StepLog(folder.steps), watch)],
+        )
+    except (ValueError, ImportError) as error:  # of TRL, peft or transformers: their own words name the setting
+        raise InputError(f"rl: {error}") from None
     watch.time(trainer)
     trainer.remove_callback(PrinterCallback)
-    model = run / "model"
-    with RunDirectory(run).held() if trainer.is_world_process_zero() else nullcontext():
-        trainer.train(resume_from_checkpoint=get_last_checkpoint(str(run)))
-        trainer.save_model(str(model))
-        tokenizer.save_pretrained(model)
-    say(f"trained model: {model}")
-    return model
+    folder.claim(config, data)
+    with folder.held() if trainer.is_world_process_zero() else nullcontext():
+        trainer.train(resume_from_checkpoint=_last_whole_checkpoint(run))
+        _save(trainer, tokenizer, folder.model)
+    say(f"trained model: {folder.model}")
+    return folder.model
+
+
+def _check_number(settings: GrpoSettings, prompts: Sequence[RlPrompt]) -> None:
+    """TRL leaves out batches that are not full: of too few prompts it would make none, and train nothing."""
+    if not prompts:
+        raise InputError("rl: there are no prompts")
+    if len(prompts) < settings.prompts_per_step:
+        raise InputError(
+            f"field 'rl.prompts_per_step': {settings.prompts_per_step} are more than the {len(prompts)} prompts there are"
+        )
+
+
+def _described(prompts: Sequence[RlPrompt], undo: UndoRl | None) -> list[dict[str, Any]]:
+    """What a run keeps of what is no setting: enough to see that it is the same when it goes on."""
+    digest = hashlib.sha256(repr([(each.prompt, each.answer) for each in prompts]).encode()).hexdigest()
+    return [{"prompts": len(prompts), "fingerprint": digest, "undo": undo and asdict(undo)}]
+
+
+def _last_whole_checkpoint(run: Path) -> str | None:
+    """Trainer's state is the last file of a checkpoint: one without it was cut short by a kill."""
+    states = [path for path in run.glob("checkpoint-*/trainer_state.json") if path.stat().st_size]
+    newest = max(states, key=lambda path: int(path.parent.name.rpartition("-")[2]), default=None)
+    return None if newest is None else str(newest.parent)
+
+
+def _save(trainer: Any, tokenizer: Any, model: Path) -> None:
+    """Under its name only when whole."""
+    partial = model.with_name(".model")
+    trainer.save_model(str(partial))
+    if trainer.is_world_process_zero():
+        tokenizer.save_pretrained(partial)
+        partial.replace(model)
 
 
 def _refuse_what_would_be_ignored(settings: GrpoSettings, environment: Environment | None, undo: UndoRl | None) -> None:
@@ -159,16 +196,6 @@ def _check_lengths(config: RlConfig, prompts: Sequence[RlPrompt], tokenizer: Any
             f"field 'rl.max_new_tokens': {settings.max_new_tokens} after prompts of up to {longest} tokens are more than"
             f" this model's {room} positions"
         )
-
-
-def _claim(run: Path, config: RlConfig) -> None:
-    text = dump_config(config)
-    path = run / "config.yaml"
-    if path.exists() and path.read_text(encoding="utf-8") != text:
-        raise InputError(f"{path}: this run was started with other settings; choose another run:, or restore them")
-    run.mkdir(parents=True, exist_ok=True)
-    with atomic_text(path) as file:
-        file.write(text)
 
 
 def _arguments(config: RlConfig, run: Path, device: torch.device) -> GRPOConfig:

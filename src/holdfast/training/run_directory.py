@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from holdfast.config import InputError, TrainConfig, dump_config
+from holdfast.config import InputError, dump_config
+from holdfast.config.base import Settings
 from holdfast.training import durable
 
 
@@ -27,7 +28,7 @@ class RunDirectory:
         self.checkpoints = self.path / "checkpoints"
         self.model = self.path / "model"
 
-    def check(self, config: TrainConfig, data: Sequence[Mapping[str, Any]] | None = None) -> None:
+    def check(self, config: Settings, data: Sequence[Mapping[str, Any]] | None = None) -> None:
         """Make sure that the folder is not there yet, or is this very run's; without ``data``, as far as settings tell."""
         if self.path.exists() and not self.path.is_dir():
             raise InputError(f"field 'run': {self.path} is a file; expected a folder")
@@ -41,7 +42,7 @@ class RunDirectory:
                     + "\n".join(f"  {line}" for line in changed)
                 )
 
-    def claim(self, config: TrainConfig, data: Sequence[Mapping[str, Any]]) -> None:
+    def claim(self, config: Settings, data: Sequence[Mapping[str, Any]]) -> None:
         """From here on the folder is this run's: once everything that can be wrong with its settings has been seen."""
         self.check(config, data)
         self.path.mkdir(parents=True, exist_ok=True)
@@ -71,6 +72,6 @@ class RunDirectory:
         finally:
             os.close(folder)
 
-    def _contents(self, config: TrainConfig, data: Sequence[Mapping[str, Any]] | None) -> dict[Path, str]:
+    def _contents(self, config: Settings, data: Sequence[Mapping[str, Any]] | None) -> dict[Path, str]:
         settings = {self.config: dump_config(config)}
         return settings if data is None else {**settings, self.data: json.dumps(list(data), indent=2) + "\n"}
