@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol
@@ -28,7 +29,7 @@ class Anchor(Protocol):
         """The anchor's logits at those tokens, for models whose logits are not hidden states times a weight."""
 
 
-class _AtOnce:
+class _AtOnce(ABC):
     """An anchor that computes: its pass runs before the policy's, so that their activations never meet in memory."""
 
     def begin(self, batch: Mapping[str, Any], policy: Any) -> Callable[[], Reference]:
@@ -36,9 +37,9 @@ class _AtOnce:
         found = self.reference(batch, policy)
         return lambda: found
 
+    @abstractmethod
     def reference(self, batch: Mapping[str, Any], policy: Any) -> Reference:
         """By a forward pass without autograd."""
-        raise NotImplementedError
 
 
 class ModelAnchor(_AtOnce):
