@@ -48,6 +48,7 @@ def test_more_of_the_same_is_no_other_study(tmp_path):
 def test_a_study_that_never_began_may_be_mended(tmp_path):
     claim_study(read(UndoCostsConfig, "undo/costs.yaml", tmp_path, "model=nowhere"), str(tmp_path))
     claim_study(read(UndoCostsConfig, "undo/costs.yaml", tmp_path, "model=tiny:aligned"), str(tmp_path))
+    assert "tiny:aligned" in (tmp_path / "study.yaml").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("change", ["seeds=[]", "contexts=[]"])

@@ -13,9 +13,8 @@ from scipy.stats import binomtest
 from holdfast.records.shares import wilson
 
 LEVEL = 0.95
-OVER_SEEDS = (
-    "Wilson; seeds pooled, but all were asked the same, so a request counts once"  # of pages with ``over_seeds``
-)
+OVER_SEEDS = "Wilson; seeds pooled, but all were asked the same, so a request counts once"
+"""What pages with ``over_seeds`` say of their intervals."""
 Floats = NDArray[np.float64]
 
 

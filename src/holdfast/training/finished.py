@@ -21,9 +21,8 @@ def last_checkpoint(config: TrainConfig, run: RunDirectory) -> Path | None:
     asks = any(stream.vet is not None or stream.data.startswith(PREFIX) for stream in config.streams)
     if not asks or not run.model.is_dir() or not run.data.is_file() or (run.path / FOLDER).exists():
         return None
-    known = json.loads(
-        run.data.read_text(encoding="utf-8")
-    )  # what was held of vetted rows comes behind the config's own
+    known = json.loads(run.data.read_text(encoding="utf-8"))
+    # Not strict: what was held of vetted rows comes behind the config's own streams.
     for stream, entry in zip(config.streams, known, strict=False):
         then = entry.get("vetted from", entry["fingerprint"])
         if not stream.data.startswith(PREFIX) and read_data(stream).fingerprint != then:
