@@ -31,15 +31,17 @@ def asked_again(seeds: Sequence[str]) -> Rate:
     """One string of digits per seed, a place in it the same request in all: pooled, but a request counts once.
 
     Wilson's interval on the effective number of trials, p (1 - p) / Var(mean over requests): as many as there are requests
-    where the seeds agree about every one, and never more than there are answers.
+    where the seeds agree about every one, and never more than there are answers. For that number two requests are added on
+    which all seeds agree, one either way: a single hit in one seed of three would else pass for proof that seeds differ.
     """
     by_request = [places.count("1") / len(seeds) for places in zip(*seeds, strict=True)]
-    num, hits, trials = len(by_request), sum(seed.count("1") for seed in seeds), len(seeds) * len(by_request)
-    share = hits / trials
-    variance = math.fsum((each - share) ** 2 for each in by_request) / num**2
-    effective = share * (1 - share) / variance if variance > 0 else num if hits in (0, trials) else trials
-    found = wilson(share * min(effective, trials), min(effective, trials))
-    return Rate(share, found.low, found.high, hits, trials)
+    hits, trials = sum(seed.count("1") for seed in seeds), len(seeds) * len(by_request)
+    padded = [*by_request, 0.0, 1.0]
+    mean = math.fsum(padded) / len(padded)
+    effective = mean * (1 - mean) * len(padded) ** 2 / math.fsum((each - mean) ** 2 for each in padded) - 2
+    counted = min(effective, trials)
+    found = wilson(hits / trials * counted, counted)
+    return Rate(hits / trials, found.low, found.high, hits, trials)
 
 
 def pooled_cells(cells: Sequence[Cell], measure: Measure) -> Rate | None:
