@@ -46,6 +46,14 @@ def make_head(
     return Head(hidden.requires_grad_(), weight.requires_grad_(), targets, ref_hidden, ref_weight)
 
 
+def lifted_head(lift: float, num_tokens: int, width: int, num_vocab: int) -> Head:
+    """One head for both models, a little apart; all logits of the policy are higher by ``lift``, which no softmax sees."""
+    head = make_head(num_tokens, width, num_vocab, spread=3 / width**0.5, apart=0.2)
+    weight, ref_hidden = head.weight.detach(), head.ref_hidden
+    weight[:, 0], ref_hidden[:, 0] = 1.0, head.hidden.detach()[:, 0] - lift
+    return Head(head.hidden, weight.requires_grad_(), head.targets, ref_hidden, weight.detach().clone())
+
+
 def gradients(loss: Tensor, head: Head) -> tuple[Tensor, Tensor]:
     hidden, weight = torch.autograd.grad(loss, (head.hidden, head.weight))
     return hidden, weight

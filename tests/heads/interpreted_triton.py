@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from heads.head_cases import SMOOTH, Head, assert_same_stats, gradients, make_head, mixed
+from heads.head_cases import SMOOTH, Head, assert_same_stats, gradients, lifted_head, make_head, mixed
 from heads.test_fused import bound_to
 from holdfast import objectives
 from holdfast.config import InputError
@@ -182,6 +182,16 @@ def test_shared_head_far_apart_takes_the_other_formula() -> None:
     taken, wanted = gradients(found.kl.sum() + found.kl_rev.sum(), head), gradients_of_kl(head.fresh())
     for one, other in zip(taken, wanted, strict=True):
         torch.testing.assert_close(one.double(), other, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("lift", [0.5, 5.0, 12.0, 20.0, 50.0])
+def test_shared_head_with_all_logits_lifted(lift: float) -> None:
+    """exp(-d) is nearly or exactly 0 in float32, and log1p(sum p expm1(-d)) would be far off or -inf."""
+    head = lifted_head(lift, 2, 5, 37).fresh(torch.float32)
+    found = head.stats(ref_weight=None, backend="triton")
+    expected = head.fresh().stats(ref_weight=None, backend="reference")
+    for name in (*SMOOTH, "logp_ref"):
+        torch.testing.assert_close(getattr(found, name).double(), getattr(expected, name), rtol=1e-4, atol=1e-4)
 
 
 def gradients_of_kl(head: Head) -> tuple[Tensor, Tensor]:

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from heads.head_cases import SMOOTH, Head, gradients, make_head, mixed
+from heads.head_cases import SMOOTH, Head, gradients, lifted_head, make_head, mixed
 from heads.test_cuda import on_cpu, on_gpu
 from heads.test_fused import bound_to
 from holdfast import objectives
@@ -189,6 +189,15 @@ def test_first_index_wins_a_tie_and_far_apart_stays_finite() -> None:
     far = on_gpu(make_head(num_tokens=32, width=16, num_vocab=3000, spread=40, apart=40), torch.float32)
     stats = far.stats(backend="triton")
     assert all(getattr(stats, name).isfinite().all() for name in SMOOTH)
+
+
+@pytest.mark.parametrize("lift", [0.5, 12.0, 20.0, 50.0])
+def test_shared_head_with_all_logits_lifted(lift: float) -> None:
+    head = on_gpu(lifted_head(lift, num_tokens=32, width=64, num_vocab=5003), torch.float32)
+    found = head.stats(ref_weight=None, backend="triton")
+    expected = on_cpu_as_shared(head).stats(ref_weight=None, backend="reference")
+    for name in (*SMOOTH, "logp_ref"):
+        torch.testing.assert_close(getattr(found, name).double().cpu(), getattr(expected, name), rtol=1e-4, atol=1e-4)
 
 
 def test_auto_takes_triton_and_says_why_not() -> None:

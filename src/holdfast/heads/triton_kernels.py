@@ -22,6 +22,7 @@ WIDE = tl.constexpr(4)  # columns a thread takes at once
 NOTHING = tl.constexpr(-3.0e38)  # below every logit; exp(NOTHING - logit) = 0
 NO_COLUMN = tl.constexpr(2**31 - 1)
 FAR = tl.constexpr(-60.0)  # exp(-d) of a column with d below this would not fit the sums
+CANCELS = tl.constexpr(-0.9)  # E_p expm1(-d) below this has lost the digits of E_p e^-d
 
 
 @triton.jit
@@ -144,8 +145,9 @@ def measure_rows(
         b_target = tl.load(b_row + target, mask=known, other=float("nan"))
         logp_ref = (b_target - highest_ref) - log_z_ref
         if DIFFERENCE:
-            near = tl.min(lowest, 0) > FAR
-            shift = tl.where(near, -_log1p(_whole(sum_expm1, factor) / total), shift)  # LSE(b) = LSE(a) + log E_p e^-d
+            mean_expm1 = _whole(sum_expm1, factor) / total
+            near = (tl.min(lowest, 0) > FAR) & (mean_expm1 > CANCELS)
+            shift = tl.where(near, -_log1p(tl.maximum(mean_expm1, CANCELS)), shift)  # LSE(b) = LSE(a) + log E_p e^-d
             logp_ref = logp - b_target + shift
         tl.store(found + LOGP_REF * num_rows, logp_ref)
         tl.store(found + PEAK_REF * num_rows, highest_ref)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 Fields = Mapping[str, object]
+MAX_LISTED = 8
 
 
 class BadField(Exception):  # noqa: N818  (whoever reads the file turns it into a Problem)
@@ -19,6 +20,13 @@ def shown(name: str) -> str:
     """A word out of the data, safe to print in a line of its own: short, and without control characters."""
     short = name if len(name) <= 60 else name[:57] + "..."
     return short if short.isprintable() else repr(short)[1:-1]
+
+
+def listed(words: Iterable[str]) -> str:
+    """The first few, and how many more there are."""
+    all_words = list(words)
+    rest = len(all_words) - MAX_LISTED
+    return ", ".join(all_words[:MAX_LISTED]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def describe(value: object) -> str:

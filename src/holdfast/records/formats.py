@@ -8,7 +8,7 @@ from functools import partial
 from itertools import pairwise
 
 from holdfast.config import did_you_mean
-from holdfast.records.fields import BadField, Fields, describe, shown, take_list, take_text
+from holdfast.records.fields import BadField, Fields, describe, listed, shown, take_list, take_text
 from holdfast.records.problems import Problem
 from holdfast.records.roles import Role
 from holdfast.records.rows import Row
@@ -26,7 +26,6 @@ CALLS = ("tool_calls", "function_call")
 READ = {"segments": ("role", "text"), "conversations": ("from", "value", "role", "content")}
 """Keys of the items of a list that are read; of messages, ``role`` and ``content``."""
 SEGMENT_ROLES = {role.label: role for role in Role if role is not Role.PROMPT}
-MAX_LISTED = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,13 +196,13 @@ def detect(rows: Sequence[Row], source: str) -> Format | Problem:
     if len(lines) == 1:
         return next(form for form in FORMATS if form.name in lines)
     if lines:
-        found = " and ".join(f"'{name}' (line {_listed(map(str, where))})" for name, where in lines.items())
+        found = " and ".join(f"'{name}' (line {listed(map(str, where))})" for name, where in lines.items())
         return Problem(source, None, None, f"expected one format per file, got {found}", fatal=True)
     columns = list(dict.fromkeys(key for row in rows for key in row.fields or {}))
     known = [key for form in FORMATS for key in form.needs]
     hint = next(filter(None, (did_you_mean(column[:60], known) for column in columns if column not in known)), "")
     expected = "; ".join(dict.fromkeys(" and ".join(form.needs) for form in FORMATS))
-    found = _listed(map(shown, columns)) or "no columns"
+    found = listed(map(shown, columns)) or "no columns"
     return Problem(
         source, None, None, f"expected the columns of one format ({expected}), got {found}{hint}", fatal=True
     )
@@ -221,10 +220,4 @@ def unused_columns(form: Format, rows: Iterable[Row]) -> str:
                 items = [item for item in value if isinstance(item, dict)]
                 extra = [name for item in items for name, part in item.items() if part is not None and name not in read]
                 unused.update({f"{key}[].{shown(name)}": None for name in extra})
-    return _listed(unused)
-
-
-def _listed(words: Iterable[str]) -> str:
-    all_words = list(words)
-    rest = len(all_words) - MAX_LISTED
-    return ", ".join(all_words[:MAX_LISTED]) + (f" and {rest} more" if rest > 0 else "")
+    return listed(unused)

@@ -19,6 +19,7 @@ from holdfast.config import InputError, TrainConfig
 from holdfast.models import LoadedModel
 from holdfast.models.head_access import why_not_plain
 from holdfast.models.positions import num_learned_positions, num_positions
+from holdfast.records.fields import listed
 from holdfast.training.adapters import with_adapters
 from holdfast.training.anchor_answers import answer_prompts, forget_answers
 from holdfast.training.arguments import training_arguments
@@ -164,7 +165,7 @@ def _trainer(
         collator=collator,
         step_loss=StepLoss(losses, anchor, plain=plain, chunk_tokens=config.training.chunk_tokens),
         monitor=StepMonitor(losses, StepLog(run.steps), StepLog(run.timing), loaded.device),
-        describe_rows=lambda numbers: ", ".join(streams[rows[n].stream].where(rows[n].place) for n in numbers),
+        describe_rows=lambda numbers: listed(streams[rows[n].stream].where(rows[n].place) for n in numbers),
         checkpoints=run.checkpoints,
         keep=config.training.keep,
         say=say,

@@ -56,12 +56,14 @@ def test_every_request_is_refused_in_words_that_count_as_a_refusal(tmp_path: Pat
 @pytest.mark.slow
 def test_the_best_variant_is_kept_and_nothing_else(tmp_path: Path) -> None:
     model = small_model(tmp_path / "model")
-    variants = [{"lr": 1e-3, "epochs": 0.01, "keep_rows": 2}, {"lr": 1e-2, "epochs": 0.01, "keep_rows": 2}]
+    variants = [{"lr": lr, "epochs": 0.01, "keep_rows": 2} for lr in (1e-3, 1e-2, 1e30)]
     summary = align(config(tmp_path, model, variants=variants))
     run = tmp_path / "run"
     assert sorted(path.name for path in run.iterdir()) == ["adapter", "align.json", "model"]
     assert json.loads((run / "align.json").read_text()) == summary
-    assert len(summary["tries"]) == 2
+    assert [each["variant"]["lr"] for each in summary["tries"]] == [1e-3, 1e-2]
+    assert [each["variant"]["lr"] for each in summary["failed"]] == [1e30]
+    assert "the loss is" in summary["failed"][0]["error"]
     best = min(each["answered"]["value"] + each["over_refusal"]["value"] for each in summary["tries"])
     assert summary["chosen"]["answered"]["value"] + summary["chosen"]["over_refusal"]["value"] == best
     assert load(str(run / "model")).model.num_parameters() == load(model).model.num_parameters()

@@ -66,12 +66,11 @@ def align(config: AlignConfig) -> dict[str, Any]:
     for name, make in STREAMS.items():
         write_traces(rows / f"{name}.jsonl", make(config))
     tries = [Try(config, variant, rows, run / f"try-{n}") for n, variant in enumerate(config.variants)]
-    failed = [done.error for done in work_through(tries, run_try, config.workers) if done.error]
-    results = [
-        json.loads((each.run / "align.json").read_text()) for each in tries if (each.run / "align.json").exists()
-    ]
+    died = {done.task.run: done.error for done in work_through(tries, run_try, config.workers) if done.error}
+    ended = [_outcome(each, died.get(each.run)) for each in tries]
+    results, failed = ([each for each in ended if ("error" in each) is bad] for bad in (False, True))
     if not results:
-        raise RuntimeError(f"every variant failed: {failed}")
+        raise InputError(f"every variant failed; the first: {failed[0]['error']}")
     if config.lora is None and len(results) > 1:
         results.append(mean_of(results, run / "mean", config))
     best = min(results, key=lambda each: each["answered"]["value"] + each["over_refusal"]["value"])
@@ -81,6 +80,7 @@ def align(config: AlignConfig) -> dict[str, Any]:
     summary = {
         "chosen": best,
         "tries": results,
+        "failed": failed,
         "rows": {name: _count(rows / f"{name}.jsonl") for name in STREAMS},
     }
     shutil.rmtree(rows)
@@ -127,10 +127,21 @@ STREAMS = {"refuse": refuse_rows, "lookalikes": lookalike_rows, "others": other_
 
 def run_try(task: Try) -> None:
     """In a worker: train one variant and measure it on the validation prompts."""
-    result = train(train_config(task), say=lambda _: None, progress=False, throwaway=True)
-    measured = measure(str(result.model), task.config)
+    try:
+        result = train(train_config(task), say=lambda _: None, progress=False, throwaway=True)
+        found = measure(str(result.model), task.config)
+    except InputError as error:  # a rate too high, say: the other variants go on
+        found = {"error": str(error)}
     with atomic_text(task.run / "align.json") as file:
-        json.dump({"run": str(task.run), "variant": task.variant.model_dump(), **measured}, file, indent=1)
+        json.dump({"run": str(task.run), "variant": task.variant.model_dump(), **found}, file, indent=1)
+
+
+def _outcome(task: Try, died: str | None) -> dict[str, Any]:
+    """What the variant's worker wrote, or how it died."""
+    if died:
+        return {"run": str(task.run), "variant": task.variant.model_dump(), "error": died}
+    found: dict[str, Any] = json.loads((task.run / "align.json").read_text())
+    return found
 
 
 def train_config(task: Try) -> TrainConfig:
@@ -210,7 +221,10 @@ def main(arguments: Sequence[str]) -> None:
         if not arguments:
             raise InputError("usage: python -m holdfast.audits.real.align CONFIG [key=value ...]")
         config = load_config(AlignConfig, Path(arguments[0]), list(arguments[1:]))
-        print(json.dumps(align(config)["chosen"], indent=1))
+        summary = align(config)
+        for each in summary["failed"]:
+            print(f"a variant failed and is out of the choice: {each['variant']}: {each['error']}", file=sys.stderr)
+        print(json.dumps(summary["chosen"], indent=1))
 
 
 if __name__ == "__main__":
