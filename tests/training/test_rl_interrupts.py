@@ -113,15 +113,16 @@ def test_the_step_under_way_is_finished_and_saved(folder, tmp_path, unbroken, nu
     assert weights_of(run) == weights_of(unbroken)
 
 
-@pytest.mark.parametrize(("point", "nth"), [("before-row", 2), ("before-rename", 1)])
-def test_between_two_steps_it_stops_before_the_next_one(folder, tmp_path, unbroken, monkeypatch, point, nth):
-    """While the row of step 2 is written, and while step 2 is saved."""
+@pytest.mark.parametrize(("point", "nth", "step"), [("before-row", 3, 3), ("before-rename", 1, 2)])
+def test_between_two_steps_it_stops_before_the_next_one(folder, tmp_path, unbroken, monkeypatch, point, nth, step):
+    """While the row of step 3 is written, and while step 2 is saved."""
     config, run = saving(folder, tmp_path / "run"), tmp_path / "run"
-    with monkeypatch.context() as patched, pytest.raises(Interrupted) as stopped:
-        signals_at(patched, point, signal.SIGINT, nth=nth)
+    signals_at(monkeypatch, point, signal.SIGINT, nth=nth)
+    with pytest.raises(Interrupted) as stopped:
         trained(config)
-    assert stopped.value.step == 2
-    assert (saved_step(run), steps_of(run)) == ("step-000002", [1, 2])
+    monkeypatch.undo()
+    assert stopped.value.step == step
+    assert (saved_step(run), steps_of(run)) == (f"step-{step:06d}", list(range(1, step + 1)))
     trained(config)
     assert weights_of(run) == weights_of(unbroken)
 
@@ -142,7 +143,7 @@ def test_before_the_first_step_it_stops_at_once(folder, tmp_path, monkeypatch):
 def test_a_second_ctrl_c_while_saving_leaves_nothing_that_looks_whole(folder, tmp_path, unbroken, monkeypatch, point):
     """Step 2 was saved, step 4 would be: after the second signal the run goes on from step 2."""
     config, run = saving(folder, tmp_path / "run"), tmp_path / "run"
-    both = (signal.SIGINT, signal.SIGINT)
+    save_generators = SafeGrpoTrainer._save_rng_state
 
     def signalled(trainer, folder):
         save_generators(trainer, folder)
@@ -150,14 +151,14 @@ def test_a_second_ctrl_c_while_saving_leaves_nothing_that_looks_whole(folder, tm
             signal.raise_signal(signal.SIGINT)
             signal.raise_signal(signal.SIGINT)
 
-    save_generators = SafeGrpoTrainer._save_rng_state
-    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt) as stopped:
-        if point == "mid-write":
-            patched.setattr(SafeGrpoTrainer, "_save_rng_state", signalled)
-        else:
-            files = len(list((unbroken / "checkpoints" / "step-000002").rglob("*.*"))) - 1  # without MANIFEST.json
-            signals_at(patched, point, *both, nth=files + 1 if point == "synced-file" else 2)
+    if point == "mid-write":
+        monkeypatch.setattr(SafeGrpoTrainer, "_save_rng_state", signalled)
+    else:
+        num_files = len(list((unbroken / "checkpoints/step-000002/checkpoint-2").iterdir()))
+        signals_at(monkeypatch, point, signal.SIGINT, signal.SIGINT, nth=num_files + 1 if point == "synced-file" else 2)
+    with pytest.raises(KeyboardInterrupt) as stopped:
         trained(config)
+    monkeypatch.undo()
     assert not isinstance(stopped.value, Interrupted)
     assert [path.name for path in (run / "checkpoints").iterdir()] == ["step-000002"]
     assert not (run / "model").exists()
