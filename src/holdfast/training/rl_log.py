@@ -11,6 +11,7 @@ from typing import Any
 
 from transformers import TrainerCallback
 
+from holdfast.records.rl_steps import TRAINER_FIGURES, seconds_name
 from holdfast.training.step_log import StepLog
 
 TIMED = {"rollout": "_generate", "reward": "_calculate_rewards", "scoring": "_generate_and_score_completions"}
@@ -46,7 +47,7 @@ class Watch:
         """Seconds of a step by part, the mean of so many; counted anew from here."""
         spent, self.seconds = self.seconds, defaultdict(float)
         spent["scoring"] -= spent["rollout"]  # it is the whole of what comes before the update
-        return {f"{name}_seconds": round(spent[name] / num_steps, 3) for name in TIMED}
+        return {seconds_name(name): round(spent[name] / num_steps, 3) for name in TIMED}
 
 
 class RlLog(TrainerCallback):
@@ -63,9 +64,7 @@ class RlLog(TrainerCallback):
         """One row per logged step, from one process of several."""
         if not logs or "reward" not in logs or not state.is_world_process_zero:
             return
-        kept = ("reward", "reward_std", "kl", "entropy", "grad_norm", "step_time", "completions/mean_length",
-                "completions/clipped_ratio", "clip_ratio/region_mean", "frac_reward_zero_std", "learning_rate")  # fmt: skip
-        row = {name: logs[name] for name in kept if logs.get(name) is not None}
+        row = {name: logs[name] for name in TRAINER_FIGURES if logs.get(name) is not None}
         times = self.watch.row(max(1, state.global_step - self.last_step))
         self.last_step = state.global_step
         self.log.append({"step": state.global_step, **row, **self.watch.figures, **times})
