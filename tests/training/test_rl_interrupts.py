@@ -127,6 +127,20 @@ def test_between_two_steps_it_stops_before_the_next_one(folder, tmp_path, unbrok
     assert weights_of(run) == weights_of(unbroken)
 
 
+@pytest.mark.parametrize(
+    ("changes", "stopped_at", "rows"), [({"log_every": 3}, 2, [2, 3, 6, 7]), ({"updates": 2}, 3, [1, 3, 4, 6])]
+)
+def test_it_stops_between_rows_and_within_a_batch_of_rollouts(folder, tmp_path, changes, stopped_at, rows):
+    """The row of the stop is there once; after the resume come the usual ones (of ``updates``: where rollouts were drawn)."""
+    settings = {"steps": 7, "prompts_per_step": 4, "group": 4, "lr": 1e-2, "max_new_tokens": 10, **changes}
+    config, run = saving(folder, tmp_path / "run", rl=settings), tmp_path / "run"
+    with pytest.raises(Interrupted) as stopped:
+        trained(config, reward=signals_in_rollouts(signal.SIGTERM, step=2))
+    assert (stopped.value.step, steps_of(run)) == (stopped_at, [row for row in rows if row <= stopped_at])
+    trained(config)
+    assert steps_of(run) == rows
+
+
 def test_before_the_first_step_it_stops_at_once(folder, tmp_path, monkeypatch):
     def signalled(trainer):
         signal.raise_signal(signal.SIGINT)
