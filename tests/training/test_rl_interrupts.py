@@ -74,8 +74,8 @@ def signals_in_rollouts(number: int, *, step: int):
 
 def test_ctrl_c_saves_and_exits_130_and_the_same_command_goes_on(folder, tmp_path):
     """A real process gets a real SIGINT. Nothing but the interruption saves: there is no save_every."""
-    settings = {"steps": 30, "prompts_per_step": 2, "group": 2, "lr": 1e-2, "max_new_tokens": 10}
-    made = {"base": 3, "largest": "3x1", "max_attempts": 2, "sizes": ["2x1", "3x1"], "num": 60, "slip": 0.2}
+    settings = {"steps": 20, "prompts_per_step": 2, "group": 2, "lr": 1e-2, "max_new_tokens": 10}
+    made = {"base": 3, "largest": "3x1", "max_attempts": 2, "sizes": ["2x1", "3x1"], "num": 40, "slip": 0.2}
     run, path = tmp_path / "run", tmp_path / "config.yaml"
     config = {"run": str(run), "model": {"name": str(folder), "device": "cpu"}, "rl": settings, "arithmetic": made}
     path.write_text(yaml.safe_dump({**config, "extract": "product"}))
@@ -88,26 +88,25 @@ def test_ctrl_c_saves_and_exits_130_and_the_same_command_goes_on(folder, tmp_pat
     _, said = child.communicate(timeout=120)
     assert child.returncode == 130, said
     stopped_at = steps_of(run)[-1]
-    assert 3 <= stopped_at < 30
+    assert 3 <= stopped_at < 20
     assert said.splitlines()[-1] == f"interrupted after step {stopped_at}, saved; run the same command to go on"
     assert json.loads((tmp_path / "result.json").read_text())["interrupted"] is True
     assert saved_step(run) == f"step-{stopped_at:06d}"
     assert not (run / "model").exists()
     train_policy(path, [], None)
     train_policy(path, [f"run={tmp_path / 'whole'}"], None)
-    assert steps_of(run) == list(range(1, 31))
+    assert steps_of(run) == list(range(1, 21))
     assert weights_of(run) == weights_of(tmp_path / "whole")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_step_under_way_is_finished_and_saved(folder, tmp_path, unbroken, number):
-    before = signal.getsignal(number)
+def test_under_sigterm_the_step_is_finished_and_saved(folder, tmp_path, unbroken):
+    before = signal.getsignal(signal.SIGTERM)
     config, run = saving(folder, tmp_path / "run"), tmp_path / "run"
     with pytest.raises(Interrupted) as stopped:
-        trained(config, reward=signals_in_rollouts(number, step=3))
+        trained(config, reward=signals_in_rollouts(signal.SIGTERM, step=3))
     assert stopped.value.step == 3
     assert (saved_step(run), steps_of(run)) == ("step-000003", [1, 2, 3])
-    assert signal.getsignal(number) is before
+    assert signal.getsignal(signal.SIGTERM) is before
     trained(config)
     assert steps_of(run) == [1, 2, 3, 4]
     assert weights_of(run) == weights_of(unbroken)
@@ -153,7 +152,7 @@ def test_before_the_first_step_it_stops_at_once(folder, tmp_path, monkeypatch):
     assert saved_step(tmp_path / "run") == ""
 
 
-@pytest.mark.parametrize("point", ["mid-write", "synced-file", "before-rename"])
+@pytest.mark.parametrize("point", ["mid-write", "before-rename"])
 def test_a_second_ctrl_c_while_saving_leaves_nothing_that_looks_whole(folder, tmp_path, unbroken, monkeypatch, point):
     """Step 2 was saved, step 4 would be: after the second signal the run goes on from step 2."""
     config, run = saving(folder, tmp_path / "run"), tmp_path / "run"
@@ -168,8 +167,7 @@ def test_a_second_ctrl_c_while_saving_leaves_nothing_that_looks_whole(folder, tm
     if point == "mid-write":
         monkeypatch.setattr(SafeGrpoTrainer, "_save_rng_state", signalled)
     else:
-        num_files = len(list((unbroken / "checkpoints/step-000002/checkpoint-2").iterdir()))
-        signals_at(monkeypatch, point, signal.SIGINT, signal.SIGINT, nth=num_files + 1 if point == "synced-file" else 2)
+        signals_at(monkeypatch, point, signal.SIGINT, signal.SIGINT, nth=2)
     with pytest.raises(KeyboardInterrupt) as stopped:
         trained(config)
     monkeypatch.undo()
