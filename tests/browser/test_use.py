@@ -3,7 +3,7 @@
 import json
 
 from holdfast.report import write_report
-from report.runs import answer
+from report.runs import answer, rl_rows, write_lines
 
 
 def defences(page):
@@ -213,6 +213,17 @@ def test_the_finding_stands_above_its_figures(open_page, demo):
 def test_a_narrow_screen_has_no_sideways_scroll(open_page, demo):
     page = open_page(demo, width=360, height=740).page
     assert page.evaluate("document.scrollingElement.scrollWidth") <= 360
+
+
+def test_curves_of_rl_are_read_on_a_narrow_screen(open_page, tmp_path):
+    write_lines(tmp_path / "steps.jsonl", rl_rows(20, p_s=0.6, p_dW=0.3))
+    page = open_page(write_report(tmp_path), width=360, height=740).page
+    assert page.evaluate("document.scrollingElement.scrollWidth") <= 360
+    page.locator("#reinforcement svg").first.focus()
+    page.keyboard.press("End")
+    lines = tip(page).splitlines()
+    assert lines[0] == "step 20"
+    assert [line.split("  ")[0] for line in lines[1:]] == ["mean", "spread"]
 
 
 def test_paper_is_white_and_shows_what_was_folded(open_page, demo):

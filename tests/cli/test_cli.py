@@ -187,10 +187,8 @@ def test_ls_describes_runs_in_any_state(
     (broken / "steps.jsonl").write_bytes(b'{"step": 7, "loss": null}\n3\n\xff\n')  # a loss that was no number
     assert [runs.describe_run(broken)[key] for key in ("model", "step", "loss")] == ["unreadable config", 7, ""]
     (broken / "config.yaml").write_text(yaml.safe_dump({"model": {"name": "tiny:base"}, "rl": {"steps": 12}}))
-    for step in (8, 12):
-        (broken / f"checkpoint-{step}").mkdir()
     found = runs.describe_run(broken)
-    assert [found[key] for key in ("model", "objectives", "checkpoint")] == ["tiny:base", "grpo", "checkpoint-12"]
+    assert [found[key] for key in ("model", "objectives", "checkpoint")] == ["tiny:base", "grpo", ""]
     whole.rename(tmp_path / "exp[lr=1e-3]")  # no markup
     monkeypatch.chdir(tmp_path)
     assert run_cli("ls", ".", monkeypatch=monkeypatch) == 0

@@ -76,6 +76,24 @@ def step_rows(
     return rows
 
 
+def rl_rows(num_steps: int = 60, **observed: float) -> list[Any]:
+    """Rows as GRPO on the arithmetic world logs them."""
+    return [
+        {
+            "step": step,
+            "reward": 0.6 - 0.5 * math.exp(-step / 20) + 0.03 * math.sin(step),
+            "reward_std": 0.4 + 0.02 * math.cos(step),
+            "kl": 0.002 * step,
+            "entropy": 1.0,
+            "completions/mean_length": 80 - step / 3,
+            "learning_rate": 1e-6,
+            **{name: value * (1 - math.exp(-step / 30)) for name, value in observed.items()},
+            "rollout_seconds": 0.5,
+        }
+        for step in range(1, num_steps + 1)
+    ]
+
+
 def answer(
     title: str = "A request for a forbidden draught", text: str = ANSWER, model: str = "sft, seed 0"
 ) -> dict[str, Any]:

@@ -1,12 +1,11 @@
 """GRPO end to end on a model of a few thousand weights, and the parts that are ours."""
 
 import json
-import random
 from pathlib import Path
 
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import LlamaForCausalLM
 
 from holdfast.config import InputError
 from holdfast.config.rl import GrpoSettings, RlConfig
@@ -17,30 +16,12 @@ from holdfast.training.rl_sampling import sample
 from holdfast.training.rl_slips import Slips
 from holdfast.training.rl_trainer import group_mean, kl_to_go
 from holdfast.training.run_directory import RunDirectory
-from holdfast.worlds.arithmetic import ArithmeticWorld, Size
-from holdfast.worlds.arithmetic_tokenizer import arithmetic_tokenizer
-
-WORLD = ArithmeticWorld(base=3, largest=Size(3, 1), max_attempts=2)
-TOKENIZER = arithmetic_tokenizer(WORLD)
+from training.rl_runs import TOKENIZER, WORLD, asked, save_policy, saving, shortness, trained
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    path = tmp_path_factory.mktemp("policy")
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=len(TOKENIZER), hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=2,
-        num_key_value_heads=2, tie_word_embeddings=True, initializer_range=0.3, pad_token_id=TOKENIZER.pad_token_id,
-        bos_token_id=TOKENIZER.bos_token_id, eos_token_id=TOKENIZER.eos_token_id,
-    )  # fmt: skip
-    LlamaForCausalLM(config).save_pretrained(path)
-    TOKENIZER.save_pretrained(path)
-    return path
-
-
-def asked(num):
-    rng = random.Random(1)
-    return [WORLD.draw(Size(2 + index % 2, 1), rng) for index in range(num)]
+    return save_policy(tmp_path_factory.mktemp("policy"))
 
 
 def ids_of(products):
@@ -119,12 +100,6 @@ def test_kl_to_go_by_hand():
     assert group_mean(torch.tensor([1.0, 3.0, 5.0, 5.0]), 2).tolist() == [2.0, 2.0, 5.0, 5.0]
 
 
-def shortness(texts, answers, ended):
-    """A reward that any model can learn at once: stop early."""
-    assert len(texts) == len(answers) == len(ended)
-    return [1.0 / (1 + len(text.split())) for text in texts]
-
-
 @pytest.mark.parametrize("kl", ["loss_k3", "reward_k1"])
 def test_grpo_end_to_end(folder, tmp_path, kl):
     config = RlConfig(
@@ -159,18 +134,6 @@ def test_grpo_end_to_end(folder, tmp_path, kl):
         train_rl(config.model_copy(update={"extract": "boxed"}), prompts, shortness, say=lambda _: None)
 
 
-def saving(folder, run, **changes):
-    steps = {"steps": 4, "save_every": 2, "prompts_per_step": 4, "group": 4, "lr": 1e-2, "max_new_tokens": 10}
-    made = {"base": 3, "largest": "3x1", "sizes": ["2x1", "3x1"], "num": 8}
-    model = {"name": str(folder), "device": "cpu"}
-    return RlConfig.model_validate({"run": str(run), "model": model, "rl": steps, "arithmetic": made, **changes})
-
-
-def trained(config, num=16):
-    prompts = [RlPrompt(WORLD.prompt(each), str(WORLD.value(each))) for each in asked(num)]
-    return train_rl(config, prompts, shortness, say=lambda _: None)
-
-
 def test_killed_while_saving_goes_on_from_the_last_whole_checkpoint_and_after_the_end_nothing_changes(folder, tmp_path):
     run, config = tmp_path / "run", saving(folder, tmp_path / "run")
     run.mkdir()
@@ -182,7 +145,7 @@ def test_killed_while_saving_goes_on_from_the_last_whole_checkpoint_and_after_th
     trained(config)
     assert (weights.stat().st_mtime_ns, (run / "steps.jsonl").read_text()) == (when, log)
     (run / "model").rename(run / ".model")  # killed before it had its name, and the last checkpoint its last file
-    (run / "checkpoint-4" / "trainer_state.json").unlink()
+    (run / "checkpoints" / "step-000004" / "checkpoint-4" / "trainer_state.json").unlink()
     (run / ".model" / "model.safetensors").write_bytes(b"half")
     trained(config)
     assert weights.read_bytes() == unbroken

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from holdfast.cli.output import write_json
+from holdfast.cli.output import end_interrupted, write_json
 
 
 def is_rl(config: Path) -> bool:
@@ -19,22 +19,27 @@ def is_rl(config: Path) -> bool:
 
 
 def train_policy(config: Path, overrides: Sequence[str], json: Path | None) -> None:
-    """Run GRPO; the same command again goes on from the last checkpoint (``rl.save_every``)."""
+    """Run GRPO; the same command again goes on from the last checkpoint (Ctrl-C saves one, ``rl.save_every`` others)."""
     from holdfast.config.loading import load_config
     from holdfast.config.rl import RlConfig
 
     settings = load_config(RlConfig, config, overrides)
 
     from holdfast.diagnostics.rl_tasks import task_of
-    from holdfast.training.rl import train_rl
+    from holdfast.training.rl import Interrupted, train_rl
 
     task = task_of(settings)
-    model = train_rl(
-        settings,
-        task.prompts,
-        task.reward,
-        observe=task.observe,
-        environment=task.environment,
-        say=lambda line: typer.echo(line, err=True),
-    )
-    write_json(json, {"model": str(model), "prompts": len(task.prompts)})
+    about = {"model": str(Path(settings.run) / "model"), "prompts": len(task.prompts)}
+    try:
+        train_rl(
+            settings,
+            task.prompts,
+            task.reward,
+            observe=task.observe,
+            environment=task.environment,
+            say=lambda line: typer.echo(line, err=True),
+        )
+    except Interrupted as stopped:
+        write_json(json, {**about, "interrupted": True})
+        end_interrupted(stopped.step)
+    write_json(json, {**about, "interrupted": False})

@@ -49,9 +49,6 @@ def describe_run(run: Path) -> dict[str, Any]:
         model = objectives = "unreadable config"
     last = _last_row(run / "steps.jsonl")
     checkpoints = sorted(path.name for path in (run / "checkpoints").glob("step-*"))
-    checkpoints = checkpoints or sorted(
-        (path.name for path in run.glob("checkpoint-*")), key=lambda name: (len(name), name)
-    )
     return {
         "run": str(run),
         "model": model,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from holdfast.cli.output import json_option, write_json
+from holdfast.cli.output import end_interrupted, json_option, write_json
 from holdfast.cli.rl import is_rl, train_policy
 
 
@@ -30,5 +30,4 @@ def train(
     result = run_training(settings, say=lambda line: typer.echo(line, err=True), progress=not quiet)
     write_json(json, {"model": str(result.model), "steps": result.num_steps, "interrupted": result.interrupted})
     if result.interrupted:
-        typer.echo(f"interrupted after step {result.num_steps}, saved; run the same command to go on", err=True)
-        raise typer.Exit(130)
+        end_interrupted(result.num_steps)

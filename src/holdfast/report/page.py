@@ -21,6 +21,7 @@ from holdfast.report.papers import papers_part
 from holdfast.report.plane import legend_mark, plane, plane_points, utility_limits
 from holdfast.report.pooling import Matrix, pool
 from holdfast.report.reading import RunData
+from holdfast.report.reinforced import reinforced_part
 from holdfast.report.text import shown
 from holdfast.report.training import compared_runs, trained_runs
 
@@ -42,7 +43,8 @@ def render(data: RunData) -> str:
     if not depth:
         left_out.append("KL by token position: neither depth.json nor a cell with kl_by_position.")
     compared, trained = compared_runs(data.curves), trained_runs(data.curves, notes)
-    if not trained:
+    reinforced = reinforced_part(data.curves, notes)
+    if not trained and not reinforced:
         left_out.append("Training curves: no steps.jsonl with figures by role, here or one folder down.")
     answers = microscope(data.answers, notes)
     if answers is None:
@@ -51,6 +53,7 @@ def render(data: RunData) -> str:
     left_out += ["The configuration: no config.yaml."] if data.config is None else []
     decided = decisions_part(data.decisions)
     drawn = [*(part.charts for part in depth), compared, *(run.charts for run in trained), decided]
+    drawn += [run.charts for run in reinforced.runs] if reinforced else []
     charts = [chart for part in drawn for _, chart in part]
     payload = {"charts": {chart.key: chart.figures for chart in charts}, "microscope": answers}
     return _template().render(
@@ -65,6 +68,7 @@ def render(data: RunData) -> str:
         depth=depth,
         compared=compared,
         trained=trained,
+        reinforced=reinforced,
         decided=decided,
         attributed=None if data.attribution is None else attribution_part(data.attribution, notes),
         answers=answers,

@@ -25,6 +25,7 @@ INPUTS = (
     "config.yaml",
 )
 MAX_POSITIONS = 512
+MAX_FIGURES = 64  # of an RL run's rows
 MAX_NOTES = 8  # of one file; the rest are counted
 _ABSENT = object()
 
@@ -33,7 +34,7 @@ _ABSENT = object()
 class Curve:
     """One run's training: figures of every role and stream, one entry per step, None where a step has none.
 
-    A run of a matrix has an attack and a defence.
+    A run of a matrix has an attack and a defence; one of RL has figures that belong to no role.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Curve:
     streams: dict[str, dict[str, list[float | None]]]
     attack: str = ""
     defence: str = ""
+    rl: dict[str, list[float | None]] = field(default_factory=dict)
 
     @property
     def task(self) -> list[float | None]:
@@ -239,7 +241,22 @@ def _matrix_curves(path: Path, notes: list[str]) -> list[Curve]:
 
 def _curve_of(name: str, rows: list[dict[str, object]], attack: str = "", defence: str = "") -> Curve:
     roles, streams = (_groups(rows, key, ("nll", "gradient_share")) for key in ("roles", "streams"))
-    return Curve(name, [finite(row["step"]) or 0.0 for row in rows], roles, streams, attack, defence)
+    return Curve(name, [finite(row["step"]) or 0.0 for row in rows], roles, streams, attack, defence, _rl_figures(rows))
+
+
+def _rl_figures(rows: list[dict[str, object]]) -> dict[str, list[float | None]]:
+    """The numbers of rows that tell a reward, by name."""
+    figures: dict[str, list[float | None]] = {}
+    if not any("reward" in row for row in rows):
+        return figures
+    for index, row in enumerate(rows):
+        for label, value in row.items():
+            name, known = named(label, 40), finite(value)
+            if known is not None and (name in figures or len(figures) < MAX_FIGURES):
+                if name not in figures:
+                    figures[name] = [None] * len(rows)
+                figures[name][index] = known
+    return figures
 
 
 def _depth(path: Path, notes: list[str]) -> tuple[str, list[DepthLine]]:

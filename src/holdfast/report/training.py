@@ -22,10 +22,13 @@ class TrainedRun(NamedTuple):
     charts: Charts
 
 
-class _Panel(NamedTuple):
+class Panel(NamedTuple):
+    """A chart to be drawn: lines by name, one value for each step."""
+
     title: str
-    groups: Mapping[str, dict[str, list[float | None]]]
-    figure: str
+    y_name: str
+    lines: Mapping[str, list[float | None]]
+    share: bool = False
 
 
 def compared_runs(curves: Sequence[Curve]) -> Charts:
@@ -53,27 +56,33 @@ def trained_runs(curves: Sequence[Curve], notes: list[str]) -> list[TrainedRun]:
     """Every run by itself."""
     if len(curves) > MAX_CURVES:
         notes.append(f"Training curves: the first {MAX_CURVES} of {len(curves):,} runs.")
-    found = [(curve, _charts(curve, index)) for index, curve in enumerate(curves[:MAX_CURVES])]
+    return drawn_runs("r", {index: (curve, _panels(curve)) for index, curve in enumerate(curves[:MAX_CURVES])})
+
+
+def drawn_runs(key: str, found: Mapping[int, tuple[Curve, Sequence[Panel]]]) -> list[TrainedRun]:
+    """The runs, by number, that have something to draw."""
     return [
-        TrainedRun(curve.name, f"{len(curve.steps):,} rows to step {curve.steps[-1]:,.0f}", charts)
-        for curve, charts in found
-        if charts
+        TrainedRun(
+            curve.name,
+            f"{len(curve.steps):,} rows to step {curve.steps[-1]:,.0f}",
+            _charts(f"{key}{index}", curve, panels),
+        )
+        for index, (curve, panels) in found.items()
+        if panels
     ]
 
 
-def _charts(curve: Curve, index: int) -> Charts:
+def _charts(key: str, curve: Curve, panels: Sequence[Panel]) -> Charts:
     charts: Charts = []
-    for title, groups, figure in _panels(curve):
-        steps, means, width = thin(curve.steps, [group[figure] for group in groups.values()])
-        share = figure == "gradient_share"
-        y_name = ("share" if share else "NLL (nats per token)") + (f", means of {width} rows" if width > 1 else "")
+    for title, y_name, lines, share in panels:
+        steps, means, width = thin(curve.steps, list(lines.values()))
         chart = line_chart(
-            f"r{index}-{len(charts)}",
+            f"{key}-{len(charts)}",
             f"{curve.name}: {title}",
             steps,
-            [Series(name, _colour(name, i), means[i]) for i, name in enumerate(groups)],
+            [Series(name, _colour(name, i), means[i]) for i, name in enumerate(lines)],
             x_name="step",
-            y_name=y_name,
+            y_name=y_name + (f", means of {width} rows" if width > 1 else ""),
             y_text=percent if share else number,
             y_limits=(0.0, 1.04) if share else None,
         )
@@ -81,12 +90,19 @@ def _charts(curve: Curve, index: int) -> Charts:
     return charts
 
 
-def _panels(curve: Curve) -> list[_Panel]:
+def _panels(curve: Curve) -> list[Panel]:
     """NLL by role; gradient share and NLL by stream where there is more than one. A chart of nothing is left out."""
-    panels = [_Panel("NLL by role", curve.roles, "nll")]
-    panels += [_Panel("Gradient share by role", curve.roles, "gradient_share")] if len(curve.roles) > 1 else []
-    panels += [_Panel("NLL by stream", curve.streams, "nll")] if len(curve.streams) > 1 else []
-    return [panel for panel in panels if any(any(group[panel.figure]) for group in panel.groups.values())]
+    nll = "NLL (nats per token)"
+    panels = [Panel("NLL by role", nll, _lines(curve.roles, "nll"))]
+    if len(curve.roles) > 1:
+        panels.append(Panel("Gradient share by role", "share", _lines(curve.roles, "gradient_share"), share=True))
+    if len(curve.streams) > 1:
+        panels.append(Panel("NLL by stream", nll, _lines(curve.streams, "nll")))
+    return [panel for panel in panels if any(any(line) for line in panel.lines.values())]
+
+
+def _lines(groups: Mapping[str, dict[str, list[float | None]]], figure: str) -> dict[str, list[float | None]]:
+    return {name: group[figure] for name, group in groups.items()}
 
 
 def _colour(name: str, index: int) -> int:

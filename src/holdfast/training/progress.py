@@ -76,8 +76,21 @@ class SaveOnInterrupt(TrainerCallback):
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
+    def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Asked before the first step: nothing is under way, and nothing would be lost."""
+        if self.interrupted:
+            raise KeyboardInterrupt
+
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Trainer saves when asked at the end of a step."""
         if self.interrupted:
             control.should_save = True
             control.should_training_stop = True
+
+    def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Asked while the step's row was written: it can still be saved before the next one begins."""
+        self.on_step_end(args, state, control)
+
+    def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Asked while the step was saved: there is nothing more to do."""
+        control.should_training_stop |= self.interrupted

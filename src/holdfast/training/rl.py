@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import os
-import time
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, PrinterCallback, TrainerCallback
 from transformers.utils import logging as transformers_logging
-from trl import GRPOConfig, GRPOTrainer
+from trl import GRPOConfig
 
 from holdfast.config import InputError
 from holdfast.config.rl import GrpoSettings, RlConfig
@@ -25,8 +22,12 @@ from holdfast.models.load import choose_device
 from holdfast.models.positions import num_learned_positions
 from holdfast.records import context
 from holdfast.tokens import prompt_ids
+from holdfast.training.progress import SaveOnInterrupt
+from holdfast.training.rl_checkpoints import SafeGrpoTrainer, inner_folder
+from holdfast.training.rl_log import RlLog, Watch
 from holdfast.training.rl_sampling import Environment, sample
 from holdfast.training.rl_trainer import KlInRewardTrainer
+from holdfast.training.run import where_to_resume
 from holdfast.training.run_directory import RunDirectory
 from holdfast.training.step_log import StepLog
 from holdfast.training.undo_rl import UndoRl
@@ -46,40 +47,12 @@ class RlPrompt:
     answer: str
 
 
-TIMED = {"rollout": "_generate", "reward": "_calculate_rewards", "scoring": "_generate_and_score_completions"}
-"""Parts of a step, and the methods of TRL's trainer that they are."""
+class Interrupted(KeyboardInterrupt):
+    """By Ctrl-C or SIGTERM, after a step; everything is saved and the same call goes on."""
 
-
-@dataclass
-class _Watch:
-    """What a batch of rollouts was, between the sampler, the reward and the log; and what took how long."""
-
-    figures: dict[str, float] = field(default_factory=dict)
-    seconds: defaultdict[str, float] = field(
-        default_factory=lambda: defaultdict(float)
-    )  # since the last row of the log
-
-    def time(self, trainer: Any) -> None:
-        """Watch the trainer's clock. Scoring holds the rewards and the log-probabilities under policy and reference."""
-        for name, method in TIMED.items():
-            setattr(trainer, method, self._timed(name, getattr(trainer, method)))
-
-    def _timed(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(call)
-        def timed(*args: Any, **kwargs: Any) -> Any:
-            started = time.perf_counter()
-            try:
-                return call(*args, **kwargs)
-            finally:
-                self.seconds[name] += time.perf_counter() - started
-
-        return timed
-
-    def row(self, num_steps: int) -> dict[str, float]:
-        """Seconds of a step by part, the mean of so many; counted anew from here."""
-        spent, self.seconds = self.seconds, defaultdict(float)
-        spent["scoring"] -= spent["rollout"]  # it is the whole of what comes before the update
-        return {f"{name}_seconds": round(spent[name] / num_steps, 3) for name in TIMED}
+    def __init__(self, step: int) -> None:
+        super().__init__(step)
+        self.step = step
 
 
 def train_rl(
@@ -92,54 +65,94 @@ def train_rl(
     undo: UndoRl | None = None,
     say: Callable[[str], None] = print,
 ) -> Path:
-    """Train, or go on from the last checkpoint; returns the folder of the model. ``undo``: the policy may take back."""
-    from datasets import Dataset
+    """Train, or go on from the last checkpoint; returns the folder of the model. ``undo``: the policy may take back.
 
-    run, settings, watch = Path(config.run), config.rl, _Watch()
-    _check_number(settings, prompts)
-    _refuse_what_would_be_ignored(settings, environment, undo)
-    folder, data = RunDirectory(run), _described(prompts, undo)
+    The first Ctrl-C or SIGTERM lets the step finish, saves and raises ``Interrupted``; a second one stops at once.
+    """
+    _check_number(config.rl, prompts)
+    _refuse_what_would_be_ignored(config.rl, environment, undo)
+    folder, data, watch = RunDirectory(config.run), _described(prompts, undo), Watch()
     folder.check(config, data)
     if folder.model.is_dir():  # the last thing that a run makes
         say(f"trained already: {folder.model}")
         return folder.model
     tokenizer = load_tokenizer(config.model.name)
     _check_lengths(config, prompts, tokenizer)
-    scored = _observed(reward, observe, watch)
-    trainer_class: Any = KlInRewardTrainer if settings.kl == "reward_k1" and settings.kl_weight else GRPOTrainer
-    if undo is None:
-        rewards = _reward_function(scored, tokenizer.eos_token_id)
-        rollouts = _rollouts(settings, tokenizer, environment) if settings.sampler == "own" else None
-    else:
-        trainer_class = undo.trainer_class(tokenizer, trainer_class)
-        rewards, rollouts = undo.reward_function(scored, tokenizer), undo.rollouts(tokenizer, settings)
+    parts = _parts(config.rl, tokenizer, _observed(reward, observe, watch), environment, undo)
+    trainer = _trainer(config, prompts, tokenizer, parts, RlLog(StepLog(folder.steps), watch), say)
+    watch.time(trainer)
+    folder.claim(config, data)
+    with folder.held() if trainer.is_world_process_zero() else nullcontext():
+        _run(trainer, tokenizer, folder, say)
+    say(f"trained model: {folder.model}")
+    return folder.model
+
+
+class _Parts(NamedTuple):
+    """What TRL is handed, by how the policy writes: plainly, in an environment, or with undo."""
+
+    trainer_class: Any
+    rewards: Any
+    rollouts: Any  # None: TRL's own
+
+
+def _parts(
+    settings: GrpoSettings, tokenizer: Any, reward: Reward, environment: Environment | None, undo: UndoRl | None
+) -> _Parts:
+    trainer_class = KlInRewardTrainer if settings.kl == "reward_k1" and settings.kl_weight else SafeGrpoTrainer
+    if undo is not None:
+        return _Parts(
+            undo.trainer_class(tokenizer, trainer_class),
+            undo.reward_function(reward, tokenizer),
+            undo.rollouts(tokenizer, settings),
+        )
+    rollouts = _rollouts(settings, tokenizer, environment) if settings.sampler == "own" else None
+    return _Parts(trainer_class, _reward_function(reward, tokenizer.eos_token_id), rollouts)
+
+
+def _trainer(
+    config: RlConfig,
+    prompts: Sequence[RlPrompt],
+    tokenizer: Any,
+    parts: _Parts,
+    log: TrainerCallback,
+    say: Callable[[str], None],
+) -> Any:
+    from datasets import Dataset
+
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()
     os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"  # we know that rollout_func may change: the tests would say so
     device, why = choose_device(config.model.device)
-    say(f"{config.model.name}: GRPO on {device} ({why}); KL {settings.kl}, weight {settings.kl_weight}")
+    say(f"{config.model.name}: GRPO on {device} ({why}); KL {config.rl.kl}, weight {config.rl.kl_weight}")
     rows = [{"prompt": [{"role": "user", "content": each.prompt}], "answer": each.answer} for each in prompts]
     try:
-        trainer = trainer_class(
+        trainer = parts.trainer_class(
             model=config.model.name,  # by path: TRL loads the reference itself
-            reward_funcs=[rewards],
-            args=_arguments(config, run, device),
+            reward_funcs=[parts.rewards],
+            args=_arguments(config, device),
             train_dataset=Dataset.from_list(rows),
             processing_class=tokenizer,
-            rollout_func=rollouts,
+            rollout_func=parts.rollouts,
             peft_config=_adapters(config),
-            callbacks=[_Log(StepLog(folder.steps), watch)],
+            callbacks=[log],
         )
     except (ValueError, ImportError) as error:  # of TRL, peft or transformers: their own words name the setting
         raise InputError(f"rl: {error}") from None
-    watch.time(trainer)
     trainer.remove_callback(PrinterCallback)
-    folder.claim(config, data)
-    with folder.held() if trainer.is_world_process_zero() else nullcontext():
-        trainer.train(resume_from_checkpoint=_last_whole_checkpoint(run))
+    return trainer
+
+
+def _run(trainer: Any, tokenizer: Any, folder: RunDirectory, say: Callable[[str], None]) -> None:
+    """Train to the end and write the model, or to the first Ctrl-C."""
+    checkpoint = where_to_resume(folder, None, trainer.is_world_process_zero(), say)
+    with SaveOnInterrupt() as guard:
+        trainer.add_callback(guard)
+        trainer.train(resume_from_checkpoint=str(inner_folder(checkpoint)) if checkpoint else None)
+        step = trainer.state.global_step
+        if guard.interrupted and step < trainer.state.max_steps:
+            raise Interrupted(step)
         _save(trainer, tokenizer, folder.model)
-    say(f"trained model: {folder.model}")
-    return folder.model
 
 
 def _check_number(settings: GrpoSettings, prompts: Sequence[RlPrompt]) -> None:
@@ -156,13 +169,6 @@ def _described(prompts: Sequence[RlPrompt], undo: UndoRl | None) -> list[dict[st
     """What a run keeps of what is no setting: enough to see that it is the same when it goes on."""
     digest = hashlib.sha256(repr([(each.prompt, each.answer) for each in prompts]).encode()).hexdigest()
     return [{"prompts": len(prompts), "fingerprint": digest, "undo": undo and asdict(undo)}]
-
-
-def _last_whole_checkpoint(run: Path) -> str | None:
-    """Trainer's state is the last file of a checkpoint: one without it was cut short by a kill."""
-    states = [path for path in run.glob("checkpoint-*/trainer_state.json") if path.stat().st_size]
-    newest = max(states, key=lambda path: int(path.parent.name.rpartition("-")[2]), default=None)
-    return None if newest is None else str(newest.parent)
 
 
 def _save(trainer: Any, tokenizer: Any, model: Path) -> None:
@@ -198,11 +204,11 @@ def _check_lengths(config: RlConfig, prompts: Sequence[RlPrompt], tokenizer: Any
         )
 
 
-def _arguments(config: RlConfig, run: Path, device: torch.device) -> GRPOConfig:
+def _arguments(config: RlConfig, device: torch.device) -> GRPOConfig:
     settings = config.rl
     dtype = config.model.dtype
     return GRPOConfig(
-        output_dir=str(run),
+        output_dir=config.run,
         max_steps=settings.steps or -1,
         num_train_epochs=settings.epochs,
         per_device_train_batch_size=settings.rows_per_pass,
@@ -276,7 +282,7 @@ def _rollouts(settings: GrpoSettings, tokenizer: Any, environment: Environment |
     return rollout
 
 
-def _observed(reward: Reward, observe: Observer | None, watch: _Watch) -> Reward:
+def _observed(reward: Reward, observe: Observer | None, watch: Watch) -> Reward:
     """The observer sees the same batch."""
 
     def score(texts: Sequence[str], answers: Sequence[str], ended: Sequence[bool]) -> list[float]:
@@ -296,29 +302,6 @@ def _reward_function(reward: Reward, end_id: int) -> Any:
 
     score.__name__ = "final_answer"
     return score
-
-
-class _Log(TrainerCallback):
-    """steps.jsonl: TRL's figures, the observer's, and where the time went."""
-
-    def __init__(self, log: StepLog, watch: _Watch) -> None:
-        self.log, self.watch, self.last_step = log, watch, 0
-
-    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """A resumed run writes its later rows again."""
-        self.log.rewind(state.global_step)
-        self.last_step = state.global_step
-
-    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any) -> None:
-        """One row per logged step."""
-        if not logs or "reward" not in logs:
-            return
-        kept = ("reward", "reward_std", "kl", "entropy", "grad_norm", "step_time", "completions/mean_length",
-                "completions/clipped_ratio", "clip_ratio/region_mean", "frac_reward_zero_std", "learning_rate")  # fmt: skip
-        row = {name: logs[name] for name in kept if logs.get(name) is not None}
-        times = self.watch.row(max(1, state.global_step - self.last_step))
-        self.last_step = state.global_step
-        self.log.append({"step": state.global_step, **row, **self.watch.figures, **times})
 
 
 def load_policy(folder: Path, device: torch.device) -> Any:

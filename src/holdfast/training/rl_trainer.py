@@ -6,10 +6,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from trl import GRPOTrainer
+
+from holdfast.training.rl_checkpoints import SafeGrpoTrainer
 
 
-class KlInRewardTrainer(GRPOTrainer):
+class KlInRewardTrainer(SafeGrpoTrainer):
     """k1 in the reward: every token is charged for the divergence from itself to the end ([004] Thm 3.2, γ = 1).
 
     Its expected gradient is that of KL(policy || reference) over whole responses, visits to later states included (MATH

@@ -98,7 +98,7 @@ def train(
     with processes.main_process_first():
         run.claim(config, data)
     with run.held() if processes.is_main_process else nullcontext():
-        checkpoint = _where_to_resume(run, config.training.keep, processes.is_main_process, say)
+        checkpoint = where_to_resume(run, config.training.keep, processes.is_main_process, say)
         for callback in callbacks:
             trainer.add_callback(callback)
         if throwaway:
@@ -241,7 +241,7 @@ def _takes_fused_path(config: TrainConfig, loaded: LoadedModel, say: Say) -> boo
     return not odd
 
 
-def _where_to_resume(run: RunDirectory, keep: int, main: bool, say: Say) -> Path | None:
+def where_to_resume(run: RunDirectory, keep: int | None, main: bool, say: Say) -> Path | None:
     """The last whole checkpoint. Rows of the logs after it will be written again."""
     checkpoint, complaints = resume_point(run.checkpoints, keep=keep, main=main)
     for line in complaints:
