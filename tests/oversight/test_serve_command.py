@@ -116,6 +116,32 @@ def test_an_address_that_is_taken_is_told_at_once() -> None:
     )
 
 
+def test_a_client_that_does_not_read_cannot_keep_the_server_from_ending() -> None:
+    script = """
+from holdfast.oversight.server import NullJudge, ServerSettings
+from holdfast.oversight.server.run import serve
+import sys
+serve([sys.argv[1]], NullJudge(), ServerSettings(n=1, body_seconds=1, request_seconds=2), model="known", port=0)
+"""
+    body = json.dumps({"messages": [{"role": "user", "content": "long"}]}).encode()
+    with serving(lambda _: "x" * 20_000_000) as (url, _):
+        process = subprocess.Popen([sys.executable, "-c", script, url], stderr=subprocess.PIPE, text=True)
+        try:
+            assert process.stderr is not None
+            address = re.search(r"//(127\.0\.0\.1):(\d+)/v1$", process.stderr.readline())
+            assert address is not None
+            wait_for(f"http://{address[1]}:{address[2]}", process)
+            with socket.create_connection((address[1], int(address[2]))) as client:
+                head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+                client.sendall(head.encode() + body)
+                assert "answered in" in process.stderr.readline()
+                process.send_signal(signal.SIGTERM)
+                assert process.wait(15) == 0
+        finally:
+            process.kill()
+            process.communicate()
+
+
 def test_no_address_with_a_password_is_served() -> None:
     """It would stand in the log and in the metrics."""
     with pytest.raises(InputError, match="must not carry a user"):

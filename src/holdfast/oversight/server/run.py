@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import signal
 import socket
 from collections.abc import Iterator, Sequence
@@ -45,7 +46,13 @@ def serve(
     logging.getLogger("httpx").setLevel(logging.WARNING)  # it would log one line per draw
     address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/v1"
     log.info("%s, best of %d judged by %s: %s", ", ".join(names), settings.n, judge.name, address)
-    server = uvicorn.Server(uvicorn.Config(app, backlog=BACKLOG, log_level="warning", access_log=False))
+    longest = math.ceil(
+        settings.body_seconds + settings.request_seconds
+    )  # past it only clients that do not read are left
+    config = uvicorn.Config(
+        app, backlog=BACKLOG, log_level="warning", access_log=False, timeout_graceful_shutdown=longest
+    )
+    server = uvicorn.Server(config)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with contextlib.suppress(KeyboardInterrupt):  # uvicorn raises either signal again after an orderly end
         server.run([listening])
