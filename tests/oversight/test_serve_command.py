@@ -121,7 +121,7 @@ def test_a_client_that_does_not_read_cannot_keep_the_server_from_ending() -> Non
 from holdfast.oversight.server import NullJudge, ServerSettings
 from holdfast.oversight.server.run import serve
 import sys
-serve([sys.argv[1]], NullJudge(), ServerSettings(n=1, body_seconds=1, request_seconds=2), model="known", port=0)
+serve([sys.argv[1]], NullJudge(), ServerSettings(n=1, body_seconds=1, request_seconds=1), model="known", port=0)
 """
     body = json.dumps({"messages": [{"role": "user", "content": "long"}]}).encode()
     with serving(lambda _: "x" * 20_000_000) as (url, _):

@@ -46,9 +46,8 @@ def serve(
     logging.getLogger("httpx").setLevel(logging.WARNING)  # it would log one line per draw
     address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/v1"
     log.info("%s, best of %d judged by %s: %s", ", ".join(names), settings.n, judge.name, address)
-    longest = math.ceil(
-        settings.body_seconds + settings.request_seconds
-    )  # past it only clients that do not read are left
+    # A retracting stream may take as long to its first piece, to its last and to its verdict. Past that nobody reads.
+    longest = math.ceil(settings.body_seconds + 3 * settings.request_seconds)
     config = uvicorn.Config(
         app, backlog=BACKLOG, log_level="warning", access_log=False, timeout_graceful_shutdown=longest
     )
