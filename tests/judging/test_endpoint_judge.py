@@ -1,5 +1,7 @@
 """Guard models behind a real server on a real socket: what they say, and what is made of what they fail to say."""
 
+import logging
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -70,13 +72,17 @@ def test_a_broken_off_answer_is_unscored_unless_its_beginning_says_it(form: str)
 
 
 @pytest.mark.parametrize("fault", ["error500", "not json", "no choices", "hang up", "slow"])
-def test_a_judge_that_fails_leaves_its_answers_unscored_and_the_others_scored(fault: str) -> None:
+def test_a_judge_that_fails_leaves_its_answers_unscored_and_the_others_scored(
+    fault: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "holdfast")
     pairs = [("a request", f"{fault}*9 answer"), ("a request", "an answer")]
     with serving(lambda _: "safe") as (url, _seen):
         found = verdicts(judge(url, "llama_guard"), pairs)
         alone = judge(url, "llama_guard")(*pairs[0])
     assert [verdict.safe for verdict in found] == [None, True]
     assert alone.safe is None
+    assert caplog.messages[-1].startswith(f"llama_guard:known: not judged: {url}: not one of 1 answers came")
 
 
 def test_a_judge_that_is_not_there_scores_nothing() -> None:

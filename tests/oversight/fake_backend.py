@@ -1,7 +1,8 @@
 """An OpenAI-compatible backend with realistic latency and, on request or at random, the faults that real ones have.
 
 `python fake_backend.py SHARE_OF_FAULTS [SECONDS]` prints its port. A user message ``do:FAULT`` asks for one fault, and
-``ends:REASON`` for a stream with this end. Answers carry ``[ok]`` or ``[bad]``: the judge of the tests reads that.
+``ends:REASON`` for a stream with this end, ``wire:NAME`` for one with odd but lawful bytes.
+Answers carry ``[ok]`` or ``[bad]``: the judge of the tests reads that.
 """
 
 import asyncio
@@ -19,6 +20,8 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 FAULTS = ("error", "garbled", "empty", "partial", "broken_choice", "cut_off", "no_text", "slow")
+WIRE = b'data:{"choices": [{"delta": {"content": "%s"}, "finish_reason": "stop"}]}\r\n\r\ndata: [DONE]\r\n\r\n'
+WIRES = {"line_separator": "one \u2028 two [ok]", "half_character": "half \\ud83d [ok]"}
 rng = random.Random(0)
 
 
@@ -66,6 +69,8 @@ async def chat(request: Request) -> Response:
         return JSONResponse({"error": "maximum context length"}, 400)
     elif fault in FAULTS:
         return faulty(fault, n, asked)
+    if asked.startswith("wire:"):
+        return Response(WIRE % WIRES[asked.removeprefix("wire:")].encode(), media_type="text/event-stream")
     if body.get("stream"):
         reason = asked.removeprefix("ends:") if asked.startswith("ends:") else "stop"
         return StreamingResponse(pieces(text(asked), reason), media_type="text/event-stream")

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.models import add_tokens, load
 from holdfast.oversight.server import ChatRequest, ServerSettings
-from holdfast.oversight.server.backends import Ended
+from holdfast.oversight.server.backends import Drawn, Ended
 from holdfast.oversight.server.embedded import EmbeddedBackend
 from holdfast.oversight.server.protocol import ProtocolError, read_request
 
@@ -68,6 +68,18 @@ def test_a_stream_says_whether_it_was_cut_off(
     *pieces, end = asyncio.run(streamed(backend, asked(max_tokens=max_tokens, temperature=0)))
     assert end == Ended(reason)
     assert "".join(map(str, pieces)) == ("sun river stone" if reason == "stop" else "sun river")
+
+
+def test_two_models_at_once_do_not_mix_their_seeds() -> None:
+    """torch has one generator per process."""
+    one, other = (EmbeddedBackend(load("tiny:aligned")) for _ in range(2))
+    requests = [asked(temperature=2.0, seed=seed) for seed in range(12)]
+
+    async def drawn(*backends: EmbeddedBackend) -> list[Drawn]:
+        draws = [backends[place % len(backends)].draw(request, 2) for place, request in enumerate(requests)]
+        return await asyncio.gather(*draws)
+
+    assert asyncio.run(drawn(one, other)) == asyncio.run(drawn(one))
 
 
 def test_a_stream_heeds_seed_and_top_p_and_refuses_what_it_cannot(undoing: EmbeddedBackend) -> None:

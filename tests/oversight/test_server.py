@@ -15,7 +15,12 @@ import pytest
 
 from holdfast.judging import RefusalPhrases
 from holdfast.judging.judge import Request
-from holdfast.oversight.server.guarded import GuardedJudge
+from holdfast.oversight.server import ChatRequest, Draw, GuardedJudge, NullJudge, ServerSettings
+from holdfast.oversight.server.backends import Drawn
+from holdfast.oversight.server.balance import Balancer
+from holdfast.oversight.server.metrics import Metrics
+from holdfast.oversight.server.overseen import Overseer
+from holdfast.oversight.server.protocol import read_request
 from holdfast.records import Verdict
 from oversight.processes import running, server
 
@@ -155,8 +160,37 @@ def test_a_judge_that_miscounts_has_judged_nothing() -> None:
         def many(self, pairs: Sequence[tuple[Request, str]]) -> list[Verdict]:
             return [Verdict(True, 1.0, "fine", self.name)] * (len(pairs) - 1)
 
-    found = asyncio.run(GuardedJudge(Miscounting(), seconds=5)("who", ["a", "b", "c"]))
+    faults: list[str] = []
+    found = asyncio.run(GuardedJudge(Miscounting(), seconds=5, on_fault=faults.append)("who", ["a", "b", "c"]))
     assert [verdict.safe for verdict in found] == [None] * 3
+    assert faults == ["the judge gave another number of verdicts"] * 3
+
+
+def test_without_a_judge_no_answer_is_called_safe(backend: str) -> None:
+    with server([backend], null=True) as (address, _):
+        response = post(address, "something bad")
+    assert response.headers["x-holdfast-verdict"] == response.json()["holdfast"]["verdict"] == "unjudged"
+
+
+def test_a_reward_that_hangs_costs_the_choice_and_not_the_answer() -> None:
+    """R may fail, S may not."""
+
+    class Two:
+        name = "two"
+
+        async def draw(self, _request: ChatRequest, _n: int) -> Drawn:
+            return Drawn([Draw("first", "stop"), Draw("second", "stop")])
+
+    async def hangs(_request: ChatRequest, _draws: Sequence[Draw]) -> list[float | None]:
+        await asyncio.sleep(60)
+        return [0.0, 1.0]
+
+    settings = ServerSettings(backend_seconds=0.1)
+    balancer = Balancer([Two()], lambda *_: None)  # type: ignore[list-item]
+    overseer = Overseer(balancer, GuardedJudge(NullJudge(), seconds=5), hangs, settings, Metrics())
+    request = read_request(b'{"messages": [{"role": "user", "content": "x"}]}', settings)
+    answer = asyncio.run(asyncio.wait_for(overseer.answer(request), 5))
+    assert (answer.text, "the reward failed: TimeoutError" in answer.verdict["reason"]) == ("first", True)
 
 
 @pytest.mark.parametrize(
@@ -183,6 +217,10 @@ def test_a_judge_that_miscounts_has_judged_nothing() -> None:
         (b'{"messages": [{"role": "user", "content": "x"}], "n": true}', 400, "unsupported"),
         (b'{"messages": [{"role": "user", "content": "x"}], "top_k": 1}', 400, "unsupported"),
         (b'{"messages": [{"role": "user", "content": "x"}], "\\ud800": 1}', 400, "unsupported"),
+        (b'{"messages": [{"role": "user", "content": "x"}], "holdfast": {"stream": "retract"}}', 400, "unsupported"),
+        (b'{"messages": [{"role": "user", "content": "x"}], "holdfast": {"n": 9}}', 400, "unsupported"),
+        (b'{"messages": [{"role": "user", "content": "x"}], "stream_options": ["include_usage"]}', 400, "unsupported"),
+        (b'{"messages": [{"role": "user", "content": "x", "tool_calls": [{}]}]}', 400, "unsupported"),
         (b'{"messages": [{"role": "user", "content": [{"type": "text", "text": 5}]}]}', 400, "bad_messages"),
         (b'{"messages": [{"role": "user", "content": []}]}', 400, "bad_messages"),
         (b'{"messages": [{"role": "user", "content": "\\ud800"}]}', 400, "bad_messages"),
@@ -199,6 +237,11 @@ def test_what_says_nothing_is_passed_over(address: str) -> None:
     """The protocol lets a client write null for what it does not want, and fields that do not change the answer."""
     told = post(address, "hello", n=None, tools=None, logprobs=False, top_k=None, user="me", metadata={"a": "b"})
     assert told.status_code == 200
+    wishes = {"holdfast": {"stream": None}, "stream_options": {"include_usage": False}}
+    assert post(address, "hello", **wishes).status_code == 200
+    body = {"messages": [{"role": "user", "content": "hello", "name": None, "refusal": None}]}
+    headers = {"Authorization": f"Bearer {KEYS[0]}"}
+    assert httpx.post(f"{address}/v1/chat/completions", json=body, headers=headers).status_code == 200
 
 
 def test_a_body_that_never_comes_is_not_waited_for(backend: str) -> None:
@@ -235,6 +278,11 @@ def test_keys(address: str, key: str | None) -> None:
 
 
 def test_a_retracting_stream_says_what_it_is_and_takes_back(address: str) -> None:
+    def num_candidates() -> float:
+        lines = httpx.get(f"{address}/metrics").text.splitlines()
+        return sum(float(line.split()[-1]) for line in lines if line.startswith("holdfast_candidates_total"))
+
+    before = num_candidates()
     for asked, verdict in (("hello", "safe"), ("bad", "refused"), ("judge:raises", "refused")):
         response = post(address, asked, stream=True, holdfast={"stream": "retracting"})
         assert response.headers["x-holdfast-verdict"] == "unjudged"
@@ -251,6 +299,22 @@ def test_a_retracting_stream_says_what_it_is_and_takes_back(address: str) -> Non
         assert chunks[-1]["holdfast"]["verdict"] == verdict
         assert ("[ok]" in shown) == (verdict == "safe")
         assert "[bad]" not in shown
+    assert num_candidates() == before + 3
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("line_separator", "one \u2028 two [ok]"), ("half_character", "half ? [ok]")]
+)
+def test_a_retracting_stream_survives_odd_but_lawful_bytes(address: str, name: str, text: str) -> None:
+    response = post(address, f"wire:{name}", stream=True, holdfast={"stream": "retracting"})
+    chunks = [json.loads(line[6:]) for line in response.text.split("\n") if line.startswith("data: {")]
+    assert "".join(chunk["choices"][0]["delta"].get("content") or "" for chunk in chunks) == text
+    assert chunks[-1]["choices"][0]["finish_reason"] == "stop"
+
+
+def test_a_retracting_stream_does_not_keep_usage_to_itself(address: str) -> None:
+    wishes = {"stream_options": {"include_usage": True}, "holdfast": {"stream": "retracting"}}
+    assert post(address, "hello", stream=True, **wishes).json()["error"]["code"] == "unsupported"
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,9 @@ from holdfast.cli.generate import judge_for
 from holdfast.config.errors import InputError
 
 KEYS, BACKEND_KEY = "HOLDFAST_API_KEYS", "HOLDFAST_BACKEND_KEY"
+TRIES = (
+    2  # of a judge's endpoint: more would hold its thread long after the deadline, and after the endpoint is well again
+)
 NEEDED = ("starlette", "uvicorn", "httpx", "prometheus_client")
 
 
@@ -63,7 +66,7 @@ def serve(
     )
     run(
         names,
-        NullJudge() if word == "none" else find_judge(word),
+        NullJudge() if word == "none" else find_judge(word, timeout=judge_seconds, num_tries=TRIES),
         settings,
         model=model,
         reward=reward,

@@ -35,6 +35,17 @@ def is_endpoint(name: str) -> bool:
     return urlsplit(name).scheme in SCHEMES
 
 
+def check_address(url: str) -> None:
+    """It stands in logs, tables and metrics, so it must hold no secret."""
+    parts = urlsplit(url)
+    if parts.scheme not in SCHEMES or not parts.hostname:
+        raise InputError("endpoint: expected an address such as http://host:8000/v1")
+    if parts.username or parts.password or parts.query:
+        raise InputError(
+            "endpoint: the address must not carry a user, a password or a query: keys come from the environment"
+        )
+
+
 def _say_nothing(_line: str) -> None:
     """For callers who count the errors themselves."""
 
@@ -68,13 +79,7 @@ class EndpointSampler:
     def __post_init__(self) -> None:
         if importlib.util.find_spec("httpx") is None:
             raise InputError("an endpoint needs httpx: pip install 'holdfast[serve]'")
-        parts = urlsplit(self.url)
-        if parts.scheme not in SCHEMES or not parts.hostname:
-            raise InputError("endpoint: expected an address such as http://host:8000/v1")
-        if parts.username or parts.password or parts.query:
-            raise InputError(
-                "endpoint: the address must not carry a user, a password or a query: keys come from the environment"
-            )
+        check_address(self.url)
 
     @property
     def name(self) -> str:

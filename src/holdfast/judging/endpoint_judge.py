@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,6 +10,8 @@ from holdfast.generation.endpoint import EndpointSampler, NoAnswerError
 from holdfast.judging.guard_formats import GuardFormat, Reading
 from holdfast.judging.judge import Request, request_text
 from holdfast.records import Completion, Verdict
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -33,11 +36,15 @@ class EndpointJudge:
 
     def many(self, pairs: Sequence[tuple[Request, str]]) -> list[Verdict]:
         """The guard's verdicts; where it was slow, refused, broke off or answered otherwise than promised: unscored."""
-        verdicts = []
-        for reading, why in self._readings(pairs):
-            said = Verdict(None, None, why, self.name)
-            verdicts.append(said if reading is None else Verdict(reading.safe, reading.score, why, self.name))
-        return verdicts
+        readings = self._readings(pairs)
+        for why in {why for reading, why in readings if reading is None}:
+            log.info("%s: not judged: %s", self.name, why)  # these reasons hold nothing of request or response
+        return [
+            Verdict(None, None, why, self.name)
+            if reading is None
+            else Verdict(reading.safe, reading.score, why, self.name)
+            for reading, why in readings
+        ]
 
     def refuses_many(self, pairs: Sequence[tuple[Request, str]]) -> list[bool | None]:
         """What the guard says of refusing, where its family says it; else an answer that it calls safe is no refusal."""

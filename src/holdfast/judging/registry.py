@@ -13,19 +13,19 @@ from holdfast.judging.world import WorldJudge
 
 KEY = "HOLDFAST_JUDGE_KEY"
 """Environment variable with the key of a judge's endpoint, if it wants one."""
-JUDGE_TIMEOUT = 120.0
+JUDGE_TIMEOUT, JUDGE_TRIES = 120.0, 5
 GUARDS = ("llama_guard", "wildguard", "shieldgemma", "strongreject")
 FORM = "FORMAT:MODEL@URL, such as wildguard:allenai/wildguard@http://localhost:8000/v1"
 
 
-def find_judge(name: str, *, timeout: float = JUDGE_TIMEOUT) -> Judge:
+def find_judge(name: str, *, timeout: float = JUDGE_TIMEOUT, num_tries: int = JUDGE_TRIES) -> Judge:
     """``world``, ``refusal_phrases``, ``learned`` (or ``learned:cpu``), or a guard model's endpoint: FORMAT:MODEL@URL.
 
-    ``timeout``: seconds to wait for one answer of an endpoint.
+    ``timeout``: seconds to wait for one answer of an endpoint, which is asked ``num_tries`` times.
     """
     kind, _, rest = name.partition(":")
     if kind in GUARDS:
-        return _endpoint(kind, rest, name, timeout)
+        return _endpoint(kind, rest, name, timeout, num_tries)
     if kind == "learned":
         return _learned(rest or "auto")
     if name in JUDGES:
@@ -59,7 +59,7 @@ def _learned(device: str) -> Judge:
     return LearnedJudge(device)
 
 
-def _endpoint(kind: str, rest: str, name: str, timeout: float) -> Judge:
+def _endpoint(kind: str, rest: str, name: str, timeout: float, num_tries: int) -> Judge:
     from holdfast.generation.endpoint import EndpointSampler
     from holdfast.judging.endpoint_judge import EndpointJudge
     from holdfast.judging.guard_formats import FORMATS
@@ -67,5 +67,6 @@ def _endpoint(kind: str, rest: str, name: str, timeout: float) -> Judge:
     model, _, url = rest.rpartition("@")
     if not model or not url:
         raise InputError(f"judge '{name}': expected {FORM}")
-    sampler = EndpointSampler(url, model, key=os.environ.get(KEY), timeout=timeout, goes_on=False)
+    key = os.environ.get(KEY)
+    sampler = EndpointSampler(url, model, key=key, timeout=timeout, num_tries=num_tries, goes_on=False)
     return EndpointJudge(FORMATS[kind], sampler)

@@ -41,7 +41,7 @@ def make_app(
     """The whole server as an ASGI application."""
     metrics = Metrics()
     balancer = Balancer(backends, lambda name, why: _backend_failed(metrics, name, why))
-    guarded = GuardedJudge(judge, seconds=settings.judge_seconds, on_fault=metrics.judge_faults.inc)
+    guarded = GuardedJudge(judge, seconds=settings.judge_seconds, on_fault=lambda why: _judge_failed(metrics, why))
     server = _Server(Overseer(balancer, guarded, reward, settings, metrics), Access(settings), model)
 
     @contextlib.asynccontextmanager
@@ -174,6 +174,11 @@ async def _disconnected(request: Request) -> None:
 def _backend_failed(metrics: Metrics, name: str, why: str) -> None:
     metrics.backend_errors.labels(name).inc()
     log.warning("backend %s: %s", name, why)
+
+
+def _judge_failed(metrics: Metrics, why: str) -> None:
+    metrics.judge_faults.inc()
+    log.warning("judge: %s", why)
 
 
 def _header(text: str) -> str:

@@ -116,12 +116,11 @@ class HttpBackend:
             async with self.client.stream("POST", self._address, json=body, headers=self._headers()) as response:
                 if response.status_code != 200:
                     raise _refusal(response.status_code)
-                async for line in response.aiter_lines():
-                    if line.strip() == "data: [DONE]":
+                async for data in _events(response):
+                    if data == "[DONE]":
                         return
-                    if line.startswith("data: "):
-                        for piece in _read_delta(json.loads(line[6:])):
-                            yield piece
+                    for piece in _read_delta(json.loads(data)):
+                        yield piece
         except (httpx.HTTPError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             raise BackendError(type(error).__name__) from error
         raise BackendError("the stream broke off")
@@ -152,6 +151,16 @@ def _refusal(status: int) -> BackendError:
     return (RequestRefusedError if status in REQUEST_AT_FAULT else BackendError)(f"HTTP {status}")
 
 
+async def _events(response: httpx.Response) -> AsyncIterator[str]:
+    """What stands behind each ``data:``. Lines end at newlines alone: httpx would also cut at U+2028, inside a text."""
+    rest = b""
+    async for part in response.aiter_bytes():
+        *lines, rest = (rest + part).split(b"\n")
+        for line in lines:
+            if line.startswith(b"data:"):
+                yield line[5:].decode().strip()
+
+
 def _read_choice(choice: Any) -> Draw | None:
     """A choice with text and a known end, or nothing. An answer that the backend itself broke off is not whole."""
     if not isinstance(choice, dict) or not isinstance(choice.get("message"), dict):
@@ -159,12 +168,16 @@ def _read_choice(choice: Any) -> Draw | None:
     text, finish = choice["message"].get("content"), choice.get("finish_reason")
     if not isinstance(text, str) or finish not in FINISHED:
         return None
-    text = text.encode(errors="replace").decode()  # JSON can carry half a character
     told = choice.get("logprobs")
     told = told if isinstance(told, dict) else {}
     logps = [token.get("logprob") for token in told.get("content") or [] if isinstance(token, dict)]
     known = [float(logp) for logp in logps if isinstance(logp, int | float) and math.isfinite(logp)]
-    return Draw(text, finish, math.fsum(known) / len(known) if known and len(known) == len(logps) else None)
+    return Draw(_whole(text), finish, math.fsum(known) / len(known) if known and len(known) == len(logps) else None)
+
+
+def _whole(text: str) -> str:
+    """JSON can carry half a character, which nothing can be sent with."""
+    return text.encode(errors="replace").decode()
 
 
 def _tokens(usage: Any) -> tuple[int, int]:
@@ -181,4 +194,4 @@ def _read_delta(content: Any) -> list[Piece]:
     text, finish = choice["delta"].get("content"), choice.get("finish_reason")
     if finish not in (None, *FINISHED):
         raise BackendError(f"ended by {finish!r}"[:200])
-    return [*([str(text)] if text else []), *([Ended(finish)] if finish else [])]
+    return [*([_whole(str(text))] if text else []), *([Ended(finish)] if finish else [])]

@@ -19,6 +19,7 @@ from holdfast.oversight.server.protocol import ChatRequest, ProtocolError
 from holdfast.tokens import find_undo_id, prompt_ids
 
 NOT_HERE = ("stop", "presence_penalty", "frequency_penalty")
+ONE_AT_A_TIME = threading.Lock()  # torch draws from one generator per process: two models at once would mix their seeds
 
 
 class _GivenUpError(Exception):
@@ -67,7 +68,8 @@ class EmbeddedBackend:
 
         hook = self.loaded.model.get_input_embeddings().register_forward_pre_hook(check)
         try:
-            yield
+            with ONE_AT_A_TIME:
+                yield
         finally:
             hook.remove()
 

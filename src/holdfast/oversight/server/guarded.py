@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from holdfast.config import InputError
 from holdfast.judging import Judge
 from holdfast.judging.batch import verdicts
 from holdfast.judging.judge import Request
@@ -32,9 +33,10 @@ class GuardedJudge:
     """A judge in threads of its own, with a deadline. A thread that hangs is lost to it: when all hang, nothing passes."""
 
     def __init__(
-        self, judge: Judge, *, seconds: float, num_threads: int = 32, on_fault: Callable[[], None] = lambda: None
+        self, judge: Judge, *, seconds: float, num_threads: int = 32, on_fault: Callable[[str], None] = lambda _: None
     ) -> None:
         self.name = judge.name
+        self.pass_word = "unjudged" if isinstance(judge, NullJudge) else "safe"  # what clients are told of an answer
         self._judge = judge
         self._seconds = seconds
         self._threads = ThreadPoolExecutor(num_threads, "judge")
@@ -51,9 +53,9 @@ class GuardedJudge:
         except TimeoutError:
             finished = math.inf
         if finished - begun > self._seconds:  # a busy event loop may see a late verdict before it sees the deadline
-            return [self._nothing(f"the judge took more than {self._seconds:g} s")] * len(texts)
+            return [self._nothing(f"the judge took more than {self._seconds:g} s") for _ in texts]
         if len(found) != len(texts):
-            return [self._nothing("the judge gave another number of verdicts")] * len(texts)
+            return [self._nothing("the judge gave another number of verdicts") for _ in texts]
         return [self._checked(verdict) for verdict in found]
 
     def _all(self, prompt: Request, texts: list[str]) -> tuple[list[object], float]:
@@ -71,7 +73,8 @@ class GuardedJudge:
         try:
             return self._judge(prompt, text)
         except Exception as error:
-            return self._nothing(f"the judge failed: {type(error).__name__}")
+            told = f": {error}" if isinstance(error, InputError) else ""  # such as a key that is refused
+            return self._nothing(f"the judge failed: {type(error).__name__}{told}")
 
     def _checked(self, verdict: object) -> Verdict:
         """``safe`` counts only where it is exactly True, on a real verdict."""
@@ -80,7 +83,7 @@ class GuardedJudge:
         return self._nothing("the judge's verdict is none")
 
     def _nothing(self, why: str) -> Verdict:
-        self._on_fault()
+        self._on_fault(why)
         return Verdict(None, None, why, self.name)
 
     def close(self) -> None:

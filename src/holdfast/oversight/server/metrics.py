@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from holdfast.records import Verdict
 
 
 class Metrics:
@@ -16,6 +20,11 @@ class Metrics:
         self.candidates = Counter("holdfast_candidates", "Candidates by verdict", ["verdict"], registry=self.registry)
         self.backend_errors = Counter("holdfast_backend_errors", "Failed draws", ["backend"], registry=self.registry)
         self.judge_faults = Counter("holdfast_judge_faults", "Verdicts that never came", registry=self.registry)
+
+    def count(self, verdicts: Sequence[Verdict]) -> None:
+        """Of candidates."""
+        for verdict in verdicts:
+            self.candidates.labels({True: "safe", False: "unsafe", None: "not judged"}[verdict.safe]).inc()
 
     def text(self) -> bytes:
         """As /metrics serves it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -51,8 +52,7 @@ class Overseer:
         with _no_answer_told():
             drawn = await self.backends.draw(request, self.settings.n)
         verdicts = await self.judge(request.turns, [draw.text for draw in drawn.draws])
-        for verdict in verdicts:
-            self.metrics.candidates.labels(_word(verdict)).inc()
+        self.metrics.count(verdicts)
         if all(verdict.safe is None for verdict in verdicts):
             raise ProtocolError(
                 503, "no candidate could be judged, so none is returned", "judge_unavailable", "api_error"
@@ -69,13 +69,13 @@ class Overseer:
     async def _choose(self, request: ChatRequest, drawn: Drawn, verdicts: Sequence[Verdict]) -> Answer:
         draws = drawn.draws
         try:
-            rewards = list(await self.reward(request, draws))
+            rewards = list(await asyncio.wait_for(self.reward(request, draws), self.settings.backend_seconds))
             chosen = select(draws, rewards, verdicts)
         except Exception as error:  # without rewards the first safe one is as good as any: R may fail, S may not
             chosen = select(draws, [0.0] * len(draws), verdicts)
             chosen = chosen._replace(reason=f"{chosen.reason}; the reward failed: {type(error).__name__}")
         told = {
-            "verdict": "refused" if chosen.index is None else "safe",
+            "verdict": "refused" if chosen.index is None else self.judge.pass_word,
             "reason": chosen.reason,
             "judge": self.judge.name,
             "n": self.settings.n,
@@ -112,7 +112,3 @@ def _no_answer_told() -> Iterator[None]:
         raise ProtocolError(400, message, "refused_by_backend") from None
     except BackendError:
         raise ProtocolError(502, "the model did not answer", "backend_unavailable", "api_error") from None
-
-
-def _word(verdict: Verdict) -> str:
-    return {True: "safe", False: "unsafe", None: "not judged"}[verdict.safe]

@@ -84,21 +84,31 @@ def read_request(data: bytes, settings: ServerSettings) -> ChatRequest:
         raise ProtocolError(400, "'stream' must be true or false", "bad_value")
     options = {name: body[name] for name in PASSED_ON if body.get(name) is not None}
     _check_sampling(options)
-    wish = body.get("holdfast") if isinstance(body.get("holdfast"), dict) else {}
-    retracting = (wish or {}).get("stream") == "retracting"
+    retracting = _wish(body, "holdfast", "stream", "retracting")
+    include_usage = _wish(body, "stream_options", "include_usage", True)
     if retracting and not (settings.retracting and stream):
         raise ProtocolError(
             400, "retracting streams are not enabled on this server, or 'stream' is not set", "unsupported"
         )
-    stream_options = body.get("stream_options")
+    if retracting and include_usage:
+        raise ProtocolError(400, "'include_usage' is not supported in a retracting stream", "unsupported")
     return ChatRequest(
         turns=_turns(body.get("messages")),
         options={"temperature": settings.temperature, **options, "max_tokens": min(limit, settings.max_tokens)},
         stream=stream,
         retracting=retracting,
-        include_usage=bool(isinstance(stream_options, dict) and stream_options.get("include_usage")),
+        include_usage=include_usage,
         model=str(body.get("model", "")),
     )
+
+
+def _wish(body: dict[str, Any], name: str, key: str, value: object) -> bool:
+    """Whether the object ``name`` asks for the one thing that is understood in it."""
+    wish = body.get(name) or {}
+    said = {each: what for each, what in wish.items() if what} if isinstance(wish, dict) else wish
+    if said not in ({}, {key: value}):
+        raise ProtocolError(400, f"'{name}' can only hold '{key}': {json.dumps(value)}", "unsupported")
+    return bool(said)
 
 
 def _check_sampling(options: dict[str, Any]) -> None:
@@ -122,6 +132,9 @@ def _turns(messages: Any) -> tuple[Turn, ...]:
             raise ProtocolError(
                 400, f"messages[{place}]: the role must be one of {', '.join(SPEAKERS)}", "bad_messages"
             )
+        for name, value in message.items():
+            if value and name not in ("role", "content"):
+                raise ProtocolError(400, f"messages[{place}]: '{shown(name)}' is not supported here", "unsupported")
         turns.append(context(speaker, _text(message.get("content"), place)))
     if turns[-1].speaker != "user":
         raise ProtocolError(400, "the last message must be the user's", "bad_messages")

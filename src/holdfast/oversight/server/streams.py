@@ -52,8 +52,9 @@ async def retracting_stream(
     except BackendError:
         broken = True
     (verdict,) = await overseer.judge(request.turns, [shown])
+    overseer.metrics.count([verdict])
     if verdict.safe is True and not broken:
-        yield piece({}, ending, verdict="safe", reason=verdict.reason, judge=verdict.judge)
+        yield piece({}, ending, verdict=overseer.judge.pass_word, reason=verdict.reason, judge=verdict.judge)
     else:
         yield piece({}, event="undo", num_chars=len(shown))
         yield piece({"content": overseer.settings.refusal})
