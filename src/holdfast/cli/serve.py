@@ -13,9 +13,8 @@ from holdfast.cli.generate import judge_for
 from holdfast.config.errors import InputError
 
 KEYS, BACKEND_KEY = "HOLDFAST_API_KEYS", "HOLDFAST_BACKEND_KEY"
-TRIES = (
-    2  # of a judge's endpoint: more would hold its thread long after the deadline, and after the endpoint is well again
-)
+TRIES = 2
+"""Of a judge's endpoint: more would hold its thread long after the deadline, and after the endpoint is well again."""
 NEEDED = ("starlette", "uvicorn", "httpx", "prometheus_client")
 
 
