@@ -12,10 +12,8 @@ from holdfast.records.audit import Worse
 
 def change(before: Figure, now: Figure) -> Change:
     """Both figures are of the same rows, in the same order: whoever calls has seen to that."""
-    first, second = (
-        (now, before) if now.better == "less" else (before, now)
-    )  # what is worse is the first minus the second
-    by = first.value - second.value
+    first, second = (now, before) if now.better == "less" else (before, now)
+    by = first.value - second.value  # above 0 is worse
     ours, theirs = ([float(score) for score in figure.scores.split()] for figure in (first, second))
     if not ours or len(ours) != len(theirs):
         _, low, high = difference(first, second)

@@ -45,12 +45,13 @@ def _whole(run: RunDirectory) -> Path | None:
     """The last checkpoint, if it and every file that the run made are as they were at its end."""
     try:
         made = json.loads(run.finished.read_text(encoding="utf-8"))
-        if any(sha256_file(run.path / name) != digest for name, digest in made["files"].items()):
+        step, files = made["step"], made["files"]
+        if any(sha256_file(run.path / name) != digest for name, digest in files.items()):
             return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     checkpoint, damaged = newest_good(run.checkpoints)
-    return checkpoint if checkpoint and not damaged and step_of(checkpoint) == made["step"] else None
+    return checkpoint if checkpoint and not damaged and step_of(checkpoint) == step else None
 
 
 def _after_asking(config: TrainConfig, run: RunDirectory) -> Path | None:
