@@ -95,17 +95,6 @@ def stamps(folder: Path) -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
 
 
-def test_a_finished_run_whose_data_changed_is_refused(tmp_path: Path, small_model: Path) -> None:
-    rows = tmp_path / "rows.jsonl"
-    row = {"prompt": "count : lum", "completion": "one"}
-    rows.write_text((json.dumps(row) + "\n") * 16)
-    settings = config(tmp_path / "run", small_model, streams=[{"data": str(rows), "objective": "sft"}])
-    run(settings)
-    rows.write_text((json.dumps({**row, "completion": "two"}) + "\n") * 16)
-    with pytest.raises(InputError, match=r"data.json: this run was started with other settings"):
-        run(settings)
-
-
 def test_what_a_finished_run_has_lost_is_made_again(tmp_path: Path, small_model: Path) -> None:
     """From its last checkpoint; and where that is gone, from the one before."""
     settings = config(tmp_path / "run", small_model, training={"save_every": 2})
