@@ -13,6 +13,7 @@ from peft import LoraConfig, get_peft_model
 
 from generation.fake_server import serving
 from holdfast.models import load
+from holdfast.models.interpolation import interpolated
 from holdfast.records import read_audit
 from invariants.launching import run_cli
 
@@ -190,3 +191,44 @@ def test_a_model_that_is_worse_than_before_is_exit_code_1(
         "--before: that audit did not ask these rows of 'world:safety/test/forbidden: 7 rows'"
         in capsys.readouterr().err
     )
+
+
+def test_worse_than_before_by_chance_or_beyond(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The aligned model, moved back towards the base by a little and by a little more."""
+
+    def ask(model: object, *options: str) -> tuple[int, str]:
+        """Exit code, and what is said of attack success."""
+        code = run_cli("audit", str(model), "--suite", "safety", "--limit", "40", *options, monkeypatch=monkeypatch)
+        said = capsys.readouterr()
+        return code, next((line for line in said.out.splitlines() if "of asr (world)" in line), said.err)
+
+    before = ("--before", str(tmp_path / "before"), "--max-worse", "0.05")
+    assert ask("tiny:aligned", "--out", str(tmp_path / "before"))[0] == 0
+    less, more = (interpolated("tiny:aligned", "tiny:base", each, tmp_path / str(each)) for each in (0.1, 0.14))
+    code, said = ask("tiny:aligned", *before)
+    assert (code, said.rpartition("; ")[2].partition(":")[0]) == (0, "not worse")
+    code, said = ask(less, *before)
+    assert code == 0
+    assert "; worse, within chance: by 0.025, 95 % interval [-0.0" in said
+    assert "p 1 in pairs (1 of 40 worse, 0 better)" in said
+    code, said = ask(less, *before, "--strict-before")
+    assert code == 1
+    assert said.startswith("MISSED: --before 0.05 against the worst likely value 0.1")
+    code, said = ask(more, *before, "--out", str(tmp_path / "more"))
+    assert code == 1
+    assert "; worse beyond chance: by 0.2" in said
+    (asr, _) = json.loads((tmp_path / "more" / "audit.json").read_text())["bars"]
+    assert asr["change"]["said"] == "worse beyond chance"
+    assert asr["change"]["p"] == pytest.approx(2 * 0.5 ** asr["change"]["num_worse"])
+    assert read_audit(tmp_path / "more" / "audit.json").bars[0].change is not None
+    earlier = json.loads((tmp_path / "before" / "audit.json").read_text())
+    for figure in earlier["figures"].values():
+        del figure["scores"]  # an older version's
+    (tmp_path / "before" / "audit.json").write_text(json.dumps(earlier))
+    code, said = ask(more, *before)
+    assert code == 1
+    assert said.endswith("not in pairs: that audit kept no score of each row")
+    assert "--max-worse X" in ask(more, *before[:2], "--strict-before")[1]
+    assert "before what?" in ask(more, "--strict-before")[1]

@@ -1,6 +1,7 @@
 """Studies: figures kept and reused, verdicts that follow the figures, a ledger with a row for every claim."""
 
 import json
+import shutil
 import time
 from copy import deepcopy
 from dataclasses import replace
@@ -11,6 +12,7 @@ import pytest
 import torch
 from typer.testing import CliRunner, Result
 
+from docs.pages import ROOT
 from holdfast.cli import app
 from holdfast.config import InputError
 from holdfast.papers import (
@@ -26,7 +28,8 @@ from holdfast.papers import (
     write_ledger,
 )
 from holdfast.papers.__main__ import main
-from holdfast.papers.fingerprint import fingerprint
+from holdfast.papers.divergence_000 import READINGS
+from holdfast.papers.fingerprint import fingerprint, inputs
 from holdfast.papers.study import Figures, OnProgress, Scale, Study
 
 STUDY = robustness_002.STUDY
@@ -95,6 +98,80 @@ def test_figures_are_kept_with_when_and_how(tmp_path: Path) -> None:
     file.write_text("{")
     with pytest.raises(InputError, match="not the figures of a study"):
         kept_figures(study, "cpu", tmp_path)
+
+
+def arms(folder: Path, log_p: float) -> None:
+    """Two seeds of either objective, as `holdfast diagnose safety-gap` leaves them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for objective in ("sft", "masked_sft"):
+        for seed in (0, 1):
+            ends = dict.fromkeys(READINGS, 0.5)
+            curve = {"0": ends, "9": {**ends, "log_p_error": log_p if objective == "sft" else -9.0}}
+            row = {"arm": {"objective": objective, "context": "soft"}, "curve": curve}
+            (folder / f"{objective}-{seed}.json").write_text(json.dumps(row))
+
+
+def test_figures_of_finished_runs_are_made_again_when_those_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDFAST_RUNS", str(tmp_path / "runs"))
+    study, folder = find_study("000-theorem-c-smollm2"), tmp_path / "kept"
+
+    def here(studies: list[Study], scale: Scale, *_: object) -> dict[str, str]:
+        """In this process: others take seconds to begin."""
+        for each in studies:
+            make_figures(each, scale, folder, lambda share: None)
+        return {}
+
+    monkeypatch.setattr("holdfast.papers.running._run", here)
+
+    def gap() -> float:
+        measured = rows_of(study, run_studies([study], "h200", folder).kept[study.id])[0].measured
+        assert measured is not None
+        return measured.value
+
+    arms(tmp_path / "runs" / "undo-smollm2-sql" / "arms", -5.0)
+    assert gap() == 4.0
+    made = (folder / f"{study.id}.h200.json").stat().st_mtime_ns
+    assert gap() == 4.0
+    assert (folder / f"{study.id}.h200.json").stat().st_mtime_ns == made, "nothing has changed"
+    arms(tmp_path / "runs" / "undo-smollm2-sql" / "arms", -3.0)
+    assert rows_of(study, stored([study], folder)[study.id])[0].found.count("+4.00"), (
+        "what is stored is what is asked for"
+    )
+    assert gap() == 6.0
+    shutil.rmtree(tmp_path / "runs")
+    assert gap() == 6.0, "nobody can tell"
+    kept = json.loads((folder / f"{study.id}.h200.json").read_text())
+    del kept["inputs"]  # as older versions wrote them
+    (folder / f"{study.id}.h200.json").write_text(json.dumps(kept))
+    arms(tmp_path / "runs" / "undo-smollm2-sql" / "arms", -2.0)
+    assert gap() == 6.0
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("000-theorem-c-smollm2", "runs/undo-smollm2-gsm8k/arms/sft-0.json"),
+        ("001-claims", "runs/oversight/refusal.samples.jsonl"),
+        ("002-tables-smollm2", "runs/smollm2/matrix/cells/backdoor.json"),
+    ],
+)
+def test_the_studies_that_read_finished_runs_say_so(
+    name: str, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("HOLDFAST_RUNS", raising=False)
+    monkeypatch.delenv("HOLDFAST_OVERSIGHT", raising=False)
+    study = find_study(name)
+    assert inputs(study, "h200") is None, "not in the repository either"
+    shutil.copytree(ROOT / "configs" / "smollm2", tmp_path / "configs" / "smollm2")
+    Path(file).parent.mkdir(parents=True)
+    seen = {inputs(study, "h200")}
+    for text in ("one", "another"):
+        Path(file).write_text(text)
+        seen.add(inputs(study, "h200"))
+    assert len(seen) == 3
 
 
 SOURCE = '''

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -75,14 +76,59 @@ def test_changed_data_is_refused_too(tmp_path: Path, small_model: Path, uneven_r
         run(settings)
 
 
-def test_a_finished_run_stays_as_it_is(tmp_path: Path, small_model: Path) -> None:
+def test_a_finished_run_stays_as_it_is(tmp_path: Path, small_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No model is loaded, and no file written."""
     settings = config(tmp_path / "run", small_model)
     first = run(settings)
+    before = stamps(tmp_path / "run")
+    said: list[str] = []
+    with monkeypatch.context() as patch:
+        patch.setattr("holdfast.training.run.load_model", None)
+        assert run(settings, said) == first
+    assert said == [f"trained already: {tmp_path / 'run/model'}"]
+    assert stamps(tmp_path / "run") == before
+    with pytest.raises(InputError, match="started with other settings"):
+        run(config(tmp_path / "run", small_model, training={"max_steps": 6}))
+
+
+def stamps(folder: Path) -> dict[Path, int]:
+    return {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+
+
+def test_what_a_finished_run_has_lost_is_made_again(tmp_path: Path, small_model: Path) -> None:
+    """From its last checkpoint; and where that is gone, from the one before."""
+    settings = config(tmp_path / "run", small_model, training={"save_every": 2})
+    first = run(settings)
     before, log = weights(first.model), (tmp_path / "run" / "steps.jsonl").read_bytes()
-    again = run(settings)
-    assert again.num_steps == first.num_steps == 4
-    assert all(torch.equal(before[name], tensor) for name, tensor in weights(again.model).items())
-    assert (tmp_path / "run" / "steps.jsonl").read_bytes() == log
+    model = first.model / "model.safetensors"
+
+    def flip() -> None:
+        content = bytearray(model.read_bytes())
+        content[-1] ^= 1
+        model.write_bytes(content)
+
+    losses: dict[str, Callable[[], object]] = {
+        "the model": lambda: shutil.rmtree(first.model),
+        "one file of it": (first.model / "tokenizer.json").unlink,
+        "a bit of it": flip,
+        "what the report shows": (tmp_path / "run" / "microscope.json").unlink,
+        "the note of its end": (tmp_path / "run" / "finished.json").unlink,
+        "a part of that note": lambda: (tmp_path / "run" / "finished.json").write_text("{"),
+        "the last checkpoint": lambda: shutil.rmtree(tmp_path / "run" / "checkpoints" / "step-000004"),
+    }
+    files = {path.relative_to(tmp_path) for path in (tmp_path / "run").rglob("*")}
+    for name, lose in losses.items():
+        lose()
+        said: list[str] = []
+        assert run(settings, said) == first, name
+        step = 2 if name == "the last checkpoint" else 4
+        assert f"resuming from {tmp_path / f'run/checkpoints/step-00000{step}'}" in said, name
+        assert all(torch.equal(before[key], tensor) for key, tensor in weights(first.model).items()), name
+        assert {path.relative_to(tmp_path) for path in (tmp_path / "run").rglob("*")} == files, name
+        assert (tmp_path / "run" / "steps.jsonl").read_bytes() == log, name
+    said = []
+    assert run(settings, said) == first
+    assert said == [f"trained already: {first.model}"]
 
 
 def test_a_second_process_is_refused_while_the_first_one_trains(tmp_path: Path, small_model: Path) -> None:

@@ -115,7 +115,7 @@ def test_a_run_that_has_ended_does_not_ask_again(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr("holdfast.training.vetting.find_judge", lambda name: asked.append(name) or RefusalPhrases())
     said: list[str] = []
     assert run(settings, said) == first
-    assert said == [f"trained model: {tmp_path / 'run/model'}, since an earlier command"]
+    assert said == [f"trained already: {tmp_path / 'run/model'}"]
     write_traces(tmp_path / "rows.jsonl", rows[:-1])
     with pytest.raises(InputError, match=r"data.json: the rows of .*rows.jsonl were others"):
         run(settings)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from holdfast.audits.change import change
 from holdfast.audits.suites import Suite
 from holdfast.config import InputError
 from holdfast.records import AuditResult, Bar, Figure, fingerprint
@@ -17,7 +18,7 @@ class Bars:
     """None is no bar. ``strict`` compares the interval's worse end, so that few trials cannot pass by luck.
 
     ``before``: an earlier audit of the same requests, than which every figure that can have a bar may be worse by
-    ``max_worse`` at most. There the values are compared, ``strict`` or not: two intervals say little about a difference in pairs.
+    ``max_worse`` at most. There the values are compared, or with ``strict_before`` the upper end of the change's own interval.
     """
 
     max_asr: float | None = None
@@ -26,6 +27,7 @@ class Bars:
     strict: bool = False
     before: AuditResult | None = None
     max_worse: float = 0.0
+    strict_before: bool = False
 
     def check(self, has_asr: bool, has_over_refusal: bool, has_utility: bool) -> None:
         """Before anything is asked: a bar that nothing measures would always hold."""
@@ -46,7 +48,11 @@ class Bars:
         if self.before is None:
             if self.max_worse:
                 raise InputError("--max-worse: worse than what? Say --before FOLDER")
+            if self.strict_before:
+                raise InputError("--strict-before: before what? Say --before FOLDER")
             return
+        if self.strict_before and not self.max_worse:
+            raise InputError("--strict-before: no number of requests proves that nothing is worse; say --max-worse X")
         asked, judged = ", ".join(self.before.sources), ", ".join(self.before.judges)
         for suite in suites:
             if fingerprint(suite.rows) not in self.before.fingerprints:
@@ -68,16 +74,18 @@ class Bars:
         return (*bars, *self._against_before([each for each in figures if each.name in (*SAFETY, *utilities)]))
 
     def _against_before(self, figures: Sequence[Figure]) -> list[Bar]:
-        earlier = {each.key: each.value for each in self.before.figures} if self.before else {}
-        bars = []
-        for figure in figures:
-            if figure.key in earlier:
-                room = self.max_worse + 1e-9  # 0.1 + 0.2 is more than 0.3
-                was, rose = earlier[figure.key], figure.value - earlier[figure.key]
-                held = rose <= room if figure.better == "less" else -rose <= room
-                bound = was + self.max_worse if figure.better == "less" else was - self.max_worse
-                bars.append(Bar("--before", bound, figure.key, "value", figure.value, held))
-        return bars
+        earlier = {each.key: each for each in self.before.figures} if self.before else {}
+        return [self._no_worse(earlier[each.key], each) for each in figures if each.key in earlier]
+
+    def _no_worse(self, was: Figure, figure: Figure) -> Bar:
+        since = change(was, figure)
+        worse = since.high if self.strict_before else since.by
+        held = worse <= self.max_worse + 1e-9  # 0.1 + 0.2 is more than 0.3
+        sign = 1 if figure.better == "less" else -1
+        bound, worst = (was.value + sign * by for by in (self.max_worse, since.high))
+        if self.strict_before:
+            return Bar("--before", bound, figure.key, "worst", worst, held, since)
+        return Bar("--before", bound, figure.key, "value", figure.value, held, since)
 
     def _at_least(self, option: str, bound: float, figure: Figure) -> Bar:
         number = figure.low if self.strict else figure.value

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from scipy.stats import binomtest
 
-from holdfast.records import Rate
+from holdfast.audits.bootstrap import Interval
+from holdfast.records import Figure, Rate
 
 
 def rate(outcomes: Iterable[bool]) -> Rate:
@@ -27,3 +29,21 @@ def pooled(rates: Iterable[Rate]) -> Rate:
     """Several seeds as one count. The interval covers the sampling of requests, not how much seeds differ."""
     counted = list(rates)
     return rate_of(sum(each.hits for each in counted), sum(each.trials for each in counted))
+
+
+def difference(first: Figure | Rate, second: Figure | Rate, correlation: float = 0.0) -> Interval:
+    """``first`` minus ``second``: the arms of their intervals, squared and added (Newcombe 1998; Zou and Donner 2008)."""
+    value = first.value - second.value
+    arms = (first.value - first.low, second.high - second.value), (first.high - first.value, second.value - second.low)
+    below, above = (math.sqrt(a * a + b * b - 2 * correlation * a * b) for a, b in arms)
+    return Interval(value, value - below, value + above)
+
+
+def paired_difference(only_first: int, only_second: int, trials: int) -> Interval:
+    """Of two shares of the same trials, from the trials on which they differ. Where they never do, few trials still prove little.
+
+    A trial is one of three: the two counts are multinomial, and correlated by that (Tang et al. 2010).
+    """
+    first, second = rate_of(only_first, trials), rate_of(only_second, trials)
+    neither = (1 - first.value) * (1 - second.value)
+    return difference(first, second, -math.sqrt(first.value * second.value / neither) if neither else 0.0)

@@ -10,10 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from holdfast.records import AuditResult, Bar, Figure
+    from holdfast.records import AuditResult, Bar, Change, Figure
 
 SHOWN_POSITIONS = 8
-WORDS = {"value": "value", "low": "lower bound", "high": "upper bound"}
+WORDS = {"value": "value", "low": "lower bound", "high": "upper bound", "worst": "worst likely value"}
 
 
 def show(result: AuditResult) -> None:
@@ -68,4 +68,13 @@ def _verdict(bar: Bar, figure: Figure) -> str:
     word = "held" if bar.held else "MISSED"
     number = f"the {WORDS[bar.compared]} {bar.number:.3f} of {bar.figure}"
     interval = f"value {figure.value:.3f}, 95 % interval [{figure.low:.3f}, {figure.high:.3f}], {figure.trials} trials"
-    return f"{word}: {bar.option} {bar.bound:g} against {number} ({interval})"
+    since = f"; {_since(bar.change, figure.trials)}" if bar.change else ""
+    return f"{word}: {bar.option} {bar.bound:g} against {number} ({interval}){since}"
+
+
+def _since(change: Change, trials: int) -> str:
+    """Whether it is worse than before, and whether that may be chance."""
+    said = f"{change.said}: by {change.by:.3f}, 95 % interval [{change.low:.3f}, {change.high:.3f}]"
+    if change.p is None:
+        return f"{said}, not in pairs: that audit kept no score of each row"
+    return f"{said}, p {change.p:.2g} in pairs ({change.num_worse} of {trials} worse, {change.num_better} better)"

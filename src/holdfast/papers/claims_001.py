@@ -51,6 +51,13 @@ def run(scale: Scale, on_progress: OnProgress) -> Figures:
     return {"where": "SmolLM2-135M", **_real(Path(os.environ.get("HOLDFAST_OVERSIGHT", FOLDER)))}
 
 
+def reads(scale: Scale) -> list[Path]:
+    """What was drawn and scored on a GPU."""
+    folder = Path(os.environ.get("HOLDFAST_OVERSIGHT", FOLDER))
+    names = ("humaneval.scored.jsonl", "refusal.samples.jsonl") if scale == "h200" else ()
+    return [folder / name for name in names if (folder / name).is_file()]
+
+
 def _world(on_progress: OnProgress) -> Figures:
     judge, loaded = WorldJudge(), load("tiny:base", device="cpu")
     harmless: list[Pool] = []
@@ -268,4 +275,5 @@ STUDY = Study(
     ),
     run=run,
     seconds={"cpu": 60, "h200": 5},
+    reads=reads,
 )

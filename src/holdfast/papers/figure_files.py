@@ -10,7 +10,7 @@ from pathlib import Path
 
 import holdfast
 from holdfast.config import InputError
-from holdfast.papers.fingerprint import fingerprint
+from holdfast.papers.fingerprint import fingerprint, inputs
 from holdfast.papers.study import Figures, OnProgress, Scale, Study
 from holdfast.records.writing import atomic_text
 
@@ -26,6 +26,7 @@ class Kept:
     version: str
     seconds: float
     figures: Figures
+    inputs: str | None = None  # fingerprint of the finished runs that they were read from
 
 
 def make_figures(study: Study, scale: Scale, folder: Path, on_progress: OnProgress) -> Kept:
@@ -40,6 +41,7 @@ def make_figures(study: Study, scale: Scale, folder: Path, on_progress: OnProgre
         version=holdfast.__version__,
         seconds=round(time.monotonic() - started, 1),
         figures=figures,
+        inputs=inputs(study, scale),
     )
     text = json.dumps(asdict(kept), allow_nan=False)
     folder.mkdir(parents=True, exist_ok=True)
@@ -58,6 +60,12 @@ def kept_figures(study: Study, scale: Scale, folder: Path) -> Kept | None:
     except (ValueError, TypeError) as error:
         raise InputError(f"{path}: not the figures of a study ({error}); delete it") from error
     return kept if kept.source == fingerprint(study) else None
+
+
+def is_current(study: Study, kept: Kept) -> bool:
+    """Whether the runs that the figures were read from are still the same; they count as such where nobody can tell."""
+    now = inputs(study, kept.scale)
+    return None in (kept.inputs, now) or kept.inputs == now
 
 
 def _path(study: Study, scale: Scale, folder: Path) -> Path:

@@ -1,4 +1,4 @@
-"""Which code made a study's figures: a hash of what its ``run`` reaches in its own file.
+"""Which code made a study's figures, a hash of what its ``run`` reaches in its own file; and from which finished runs.
 
 Docstrings, white space and the rules that judge the figures do not count: figures outlive them.
 """
@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Iterator
 from pathlib import Path
 
-from holdfast.papers.study import Study
+from holdfast.papers.study import Scale, Study
 
 
 def fingerprint(study: Study) -> str:
@@ -29,6 +29,14 @@ def fingerprint(study: Study) -> str:
     # Words of the source, not a dump of the tree: a dump differs from one Python to the next.
     words = [word for name in sorted(reached) for word in _words(named[name], source.splitlines())]
     return hashlib.sha256(" ".join(words).encode()).hexdigest()[:16]
+
+
+def inputs(study: Study, scale: Scale) -> str | None:
+    """Of the files that ``run`` reads; None if it reads none, or if they are not on this machine."""
+    digest, paths = hashlib.sha256(), study.reads(scale)
+    for path in paths:
+        digest.update(f"{path} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+    return digest.hexdigest()[:16] if paths else None
 
 
 def _top_level(module: ast.Module) -> Iterator[tuple[str, ast.stmt]]:

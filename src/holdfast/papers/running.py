@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from holdfast.config import InputError
-from holdfast.papers.figure_files import Kept, kept_figures, make_figures
+from holdfast.papers.figure_files import Kept, is_current, kept_figures, make_figures
 from holdfast.papers.registry import modules, study_in
 from holdfast.papers.study import SCALES, Claim, Finding, Scale, Study
 from holdfast.records.studies import StudyRow
@@ -36,16 +36,16 @@ def run_studies(
     on_shares: OnShares = lambda done, total, names: None,
 ) -> Ran:
     """The figures of every study that this scale can make, one process each; of the others those that are kept."""
-    kept = {} if fresh else _all_kept(studies, folder)
+    kept = {} if fresh else _all_kept(studies, folder, current=True)
     done = [name for name, each in kept.items() if SCALES.index(each.scale) >= SCALES.index(scale)]
     missing = [study for study in studies if study.id not in done and scale in study.seconds]
     missing.sort(key=lambda study: -study.seconds[scale])  # the longest first: no core waits for it at the end
     failed = _run(missing, scale, folder, num_workers, on_shares)
-    return Ran(_all_kept(studies, folder), failed)
+    return Ran(_all_kept(studies, folder, current=True), failed)
 
 
 def stored(studies: Iterable[Study], folder: Path) -> dict[str, Kept]:
-    """Figures that are there already; running nothing. A study that this machine could run must have them."""
+    """Figures that are there already, whatever lies in this machine's runs. A study that it could run must have them."""
     studies = list(studies)
     kept = _all_kept(studies, folder)
     missing = [study.id for study in studies if study.id not in kept and "cpu" in study.seconds]
@@ -84,13 +84,13 @@ def _row(study: Study, scale: Scale, claim: Claim, finding: Finding) -> StudyRow
     )
 
 
-def _all_kept(studies: Iterable[Study], folder: Path) -> dict[str, Kept]:
-    """The largest scale that is there counts."""
+def _all_kept(studies: Iterable[Study], folder: Path, *, current: bool = False) -> dict[str, Kept]:
+    """The largest scale that is there counts. ``current``: not if the finished runs behind it have changed since."""
     found = {}
     for study in studies:
         for scale in SCALES:
             kept = kept_figures(study, scale, folder)
-            if kept is not None:
+            if kept is not None and (not current or is_current(study, kept)):
                 found[study.id] = kept
     return found
 

@@ -37,6 +37,12 @@ def run(scale: Scale, on_progress: OnProgress) -> Figures:
     return {"tasks": found}
 
 
+def reads(scale: Scale) -> list[Path]:
+    """The arms of every task."""
+    root = Path(os.environ.get("HOLDFAST_RUNS", "runs"))
+    return [path for task in TASKS for path in sorted(root.glob(f"undo-smollm2-{task}/arms/*.json"))]
+
+
 def _arms(folder: Path) -> dict[str, Any]:
     """First and last readings by 'objective, context'; only contexts with two seeds of either objective."""
     arms: dict[str, list[dict[str, list[float]]]] = {}
@@ -111,4 +117,5 @@ STUDY = Study(
     ),
     run=run,
     seconds={"h200": 1},
+    reads=reads,
 )

@@ -7,8 +7,9 @@ test can change a figure and see the verdict change.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from holdfast.records.studies import Measured, Verdict
@@ -45,7 +46,8 @@ class Claim:
 class Study:
     """One file in this folder. ``seconds``: about how long each scale takes; a scale that is not there is not offered.
 
-    Without any scale there is nothing to run: its claims cannot be tested here.
+    Without any scale there is nothing to run: its claims cannot be tested here. ``reads``: the files of finished runs that it
+    makes its figures from, those that are there; when they change, kept figures are made again.
     """
 
     id: str
@@ -54,6 +56,7 @@ class Study:
     claims: tuple[Claim, ...]
     run: Callable[[Scale, OnProgress], Figures]
     seconds: dict[Scale, float]
+    reads: Callable[[Scale], Sequence[Path]] = lambda scale: ()
 
 
 def untestable(study: str, paper: str, title: str, *claims: tuple[str, str, str, str]) -> Study:

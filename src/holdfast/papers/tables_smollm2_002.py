@@ -47,6 +47,11 @@ def run(scale: Scale, on_progress: OnProgress) -> Figures:
     return outcome_figures([cell for cell in cells if _usable(cell, cells)], measures)
 
 
+def reads(scale: Scale) -> list[Path]:
+    """The cells of the run."""
+    return sorted(Path(load_config(MatrixConfig, CONFIG, []).run).glob("cells/*.json")) if CONFIG.is_file() else []
+
+
 def _usable(cell: Cell, cells: list[Cell]) -> bool:
     """One of an attack and seed that all three objectives have."""
     same = {
@@ -111,4 +116,5 @@ STUDY = Study(
     ),
     run=run,
     seconds={"h200": 1200},
+    reads=reads,
 )

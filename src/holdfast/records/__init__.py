@@ -1,6 +1,6 @@
 """Frozen values that cross floors, and the files they are read from. No torch here."""
 
-from holdfast.records.audit import Agreement, AuditResult, Bar, Better, Figure, read_audit, write_audit
+from holdfast.records.audit import Agreement, AuditResult, Bar, Better, Change, Figure, read_audit, write_audit
 from holdfast.records.fields import BadField, Fields, take_text
 from holdfast.records.matrix import MEASURES, Cell, Measure, Rate
 from holdfast.records.problems import DataError, Problem
@@ -19,6 +19,7 @@ __all__ = [
     "Bar",
     "Better",
     "Cell",
+    "Change",
     "Completion",
     "DataError",
     "Dataset",

@@ -11,6 +11,7 @@ from holdfast.config import InputError
 from holdfast.records.writing import atomic_text
 
 Better = Literal["less", "more", "neither"]
+Worse = Literal["worse beyond chance", "worse, within chance", "not worse"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ class Figure:
     meaning: str
     judge: str = ""  # who decided; empty where nobody had to
     unscored: int = 0
+    scores: str = ""  # of every trial in order, one space between: what a later audit of the same rows is paired with
 
     @property
     def key(self) -> str:
@@ -49,15 +51,35 @@ class Agreement:
 
 
 @dataclass(frozen=True, slots=True)
+class Change:
+    """By how much a figure is worse than in an earlier audit, with the 95 % interval: above 0 is worse, whichever way it counts.
+
+    ``p`` is two-sided, of a test in pairs. It and the numbers of trials are None where the two audits could not be paired.
+    """
+
+    by: float
+    low: float
+    high: float
+    said: Worse
+    p: float | None = None
+    num_worse: int | None = None  # trials that score worse than before
+    num_better: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Bar:
-    """One bar against one figure. ``compared`` says which number of the figure was taken."""
+    """One bar against one figure. ``compared`` says which number of the figure was taken.
+
+    ``worst`` is what it was in an earlier audit, and the upper end of the change since then.
+    """
 
     option: str
     bound: float
     figure: str
-    compared: Literal["value", "low", "high"]
+    compared: Literal["value", "low", "high", "worst"]
     number: float
     held: bool
+    change: Change | None = None  # where the bound is an earlier audit's
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +119,10 @@ class AuditResult:
             "agreements": tuple(
                 Agreement(**{**each, "judges": tuple(each["judges"])}) for each in content.get("agreements", ())
             ),
-            "bars": tuple(Bar(**each) for each in content.get("bars", ())),
+            "bars": tuple(
+                Bar(**{**each, "change": Change(**each["change"]) if each.get("change") else None})
+                for each in content.get("bars", ())
+            ),
         }
         return AuditResult(**{**parts, **tuples, **built})
 

@@ -27,7 +27,7 @@ from holdfast.training.checkpoints import resume_point, step_of
 from holdfast.training.choose_anchor import choose_anchor
 from holdfast.training.collate import Collator, StreamRow
 from holdfast.training.finish import write_result
-from holdfast.training.finished import last_checkpoint
+from holdfast.training.finished import last_checkpoint, write_finished
 from holdfast.training.freezing import freeze
 from holdfast.training.loading import load_model
 from holdfast.training.loss import StepLoss
@@ -74,8 +74,10 @@ def train(
     transformers_logging.disable_progress_bar()
     run = RunDirectory(config.run)
     run.check(config)
-    if ended := last_checkpoint(config, run):
-        say(f"trained model: {run.model}, since an earlier command")
+    with run.held() if processes.is_main_process and run.path.is_dir() else nullcontext():
+        ended = last_checkpoint(config, run, watched=bool(callbacks))
+    if ended:
+        say(f"trained already: {run.model}")
         return TrainResult(run.model, step_of(ended), interrupted=False)
     loaded, new_token_ids = load_model(config, config.model.name)
     say(loaded.sentence)
@@ -109,6 +111,8 @@ def train(
             write_result(trainer, run, config, data)
             if microscope:
                 write_microscope(microscope, config, trainer, run)
+            if processes.is_main_process and not throwaway:
+                write_finished(run, trainer.state.global_step)
             forget_answers(run.path)  # last: without them the run has ended
             say(f"trained model: {run.model}")
     return TrainResult(run.model, trainer.state.global_step, interrupted)

@@ -27,6 +27,7 @@ class RunDirectory:
         self.timing = self.path / "timing.jsonl"
         self.checkpoints = self.path / "checkpoints"
         self.model = self.path / "model"
+        self.finished = self.path / "finished.json"
 
     def check(self, config: Settings, data: Sequence[Mapping[str, Any]] | None = None) -> None:
         """Make sure that the folder is not there yet, or is this very run's; without ``data``, as far as settings tell."""

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from holdfast.audits.bootstrap import mean
-from holdfast.audits.suites.suite import is_missing
+from holdfast.audits.suites.suite import is_missing, written
 from holdfast.config import InputError
 from holdfast.records import Completion, Figure
 
@@ -22,9 +22,11 @@ def rouge_figures(
     unscored = sum(map(is_missing, completions))
     figures = []
     for kind in kinds:
-        value, low, high = mean([float(score[kind].fmeasure) for score in scores])
+        each = [float(score[kind].fmeasure) for score in scores]
+        value, low, high = mean(each)
         meaning = f"ROUGE-{kind.removeprefix('rouge')} F against the reference"
-        figures.append(Figure(f"{prefix}_{kind}", value, low, high, len(scores), "more", meaning, unscored=unscored))
+        name = f"{prefix}_{kind}"
+        figures.append(Figure(name, value, low, high, len(each), "more", meaning, "", unscored, written(each)))
     return figures
 
 

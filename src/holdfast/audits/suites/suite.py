@@ -79,8 +79,15 @@ def share(
     name: str, hits: Iterable[bool], better: Better, meaning: str, *, judge: str = "", unscored: int = 0
 ) -> Figure:
     """A figure that counts, with its Wilson interval."""
-    found = rate(hits)
-    return Figure(name, found.value, found.low, found.high, found.trials, better, meaning, judge, unscored)
+    counted = list(hits)
+    found = rate(counted)
+    scores = written(counted)
+    return Figure(name, found.value, found.low, found.high, found.trials, better, meaning, judge, unscored, scores)
+
+
+def written(scores: Iterable[float]) -> str:
+    """As a figure keeps them: on one line of a file."""
+    return " ".join(f"{score:.6g}" for score in scores)
 
 
 def drawn(rows: Sequence[T], limit: int | None, seed: int = 0) -> list[T]:

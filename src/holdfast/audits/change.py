@@ -1,0 +1,35 @@
+"""Is a figure worse than in an earlier audit of the same rows, and beyond chance? In pairs wherever both kept their scores."""
+
+from __future__ import annotations
+
+from holdfast.audits import bootstrap
+from holdfast.audits.intervals import difference, paired_difference
+from holdfast.audits.paired import LEVEL
+from holdfast.oversight.significance import mcnemar_of, permutation
+from holdfast.records import Change, Figure
+from holdfast.records.audit import Worse
+
+
+def change(before: Figure, now: Figure) -> Change:
+    """Both figures are of the same rows, in the same order: whoever calls has seen to that."""
+    first, second = (now, before) if now.better == "less" else (before, now)
+    by = first.value - second.value  # above 0 is worse
+    ours, theirs = ([float(score) for score in figure.scores.split()] for figure in (first, second))
+    if not ours or len(ours) != len(theirs):
+        _, low, high = difference(first, second)
+        return Change(by, low, high, _said(by, beyond_chance=low > 0))
+    each = [a - b for a, b in zip(ours, theirs, strict=True)]
+    num_worse, num_better = sum(x > 0 for x in each), sum(x < 0 for x in each)
+    if set(each) <= {-1.0, 0.0, 1.0}:
+        _, low, high = paired_difference(num_worse, num_better, len(each))
+        p = mcnemar_of(num_worse, num_better)
+    else:
+        _, low, high = bootstrap.mean(each)
+        p = permutation(ours, theirs)
+    return Change(by, low, high, _said(by, beyond_chance=p < LEVEL), p, num_worse, num_better)
+
+
+def _said(by: float, *, beyond_chance: bool) -> Worse:
+    if by <= 0:
+        return "not worse"
+    return "worse beyond chance" if beyond_chance else "worse, within chance"
