@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -15,6 +16,7 @@ from holdfast.audits.intervals import difference, paired_difference, rate_of
 from holdfast.audits.model_audit import Plan, audit_model
 from holdfast.audits.suites import find_judges, world_safety, world_skills
 from holdfast.audits.suites.suite import share, written
+from holdfast.config import InputError
 from holdfast.generation import ModelSampler
 from holdfast.models import load
 from holdfast.records import Better, Change, Figure
@@ -170,3 +172,8 @@ def test_strict_before_wants_the_upper_end_within_the_margin() -> None:
         assert bar.number == pytest.approx(wilson(0, trials)[2])
     task = share("skill", [True] * 20, "more", "")
     assert Bars(strict_before=True, max_worse=0.02)._no_worse(task, task).number == pytest.approx(1 - wilson(0, 20)[2])
+
+
+def test_scores_that_are_no_numbers_are_told_in_one_line() -> None:
+    with pytest.raises(InputError, match="--before: the scores of asr are not numbers; audit that model again"):
+        change(replace(of("01"), scores="0 one"), of("01"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from holdfast.audits import bootstrap
 from holdfast.audits.intervals import difference, paired_difference
 from holdfast.audits.paired import LEVEL
+from holdfast.config import InputError
 from holdfast.oversight.significance import mcnemar_of, permutation
 from holdfast.records import Change, Figure
 from holdfast.records.audit import Worse
@@ -14,7 +15,7 @@ def change(before: Figure, now: Figure) -> Change:
     """Both figures are of the same rows, in the same order: whoever calls has seen to that."""
     first, second = (now, before) if now.better == "less" else (before, now)
     by = first.value - second.value  # above 0 is worse
-    ours, theirs = ([float(score) for score in figure.scores.split()] for figure in (first, second))
+    ours, theirs = _scores(first), _scores(second)
     if not ours or len(ours) != len(theirs):
         _, low, high = difference(first, second)
         return Change(by, low, high, _said(by, beyond_chance=low > 0))
@@ -27,6 +28,13 @@ def change(before: Figure, now: Figure) -> Change:
         _, low, high = bootstrap.mean(each)
         p = permutation(ours, theirs)
     return Change(by, low, high, _said(by, beyond_chance=p < LEVEL), p, num_worse, num_better)
+
+
+def _scores(figure: Figure) -> list[float]:
+    try:
+        return [float(score) for score in figure.scores.split()]
+    except ValueError:
+        raise InputError(f"--before: the scores of {figure.key} are not numbers; audit that model again") from None
 
 
 def _said(by: float, *, beyond_chance: bool) -> Worse:
