@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from holdfast.audits.change import change
@@ -29,11 +29,11 @@ class Bars:
     max_worse: float = 0.0
     strict_before: bool = False
 
-    def check(self, has_asr: bool, has_over_refusal: bool, has_utility: bool) -> None:
+    def check(self, measured: Collection[str], *, has_utility: bool) -> None:
         """Before anything is asked: a bar that nothing measures would always hold."""
         for option, bound, is_measured in (
-            ("--max-asr", self.max_asr, has_asr),
-            ("--max-over-refusal", self.max_over_refusal, has_over_refusal),
+            ("--max-asr", self.max_asr, "asr" in measured),
+            ("--max-over-refusal", self.max_over_refusal, "over_refusal" in measured),
             ("--min-utility", self.min_utility, has_utility),
         ):
             if bound is not None and not 0 <= bound <= 1:

@@ -44,9 +44,7 @@ def audit(
     min_utility: Annotated[float | None, typer.Option(help="Bar: every task's first figure")] = None,
     before: Annotated[Path | None, typer.Option(help="Bar: no worse than in this folder of an earlier audit")] = None,
     max_worse: Annotated[float, typer.Option(help="What --before allows, as a share")] = 0.0,
-    strict_before: Annotated[
-        bool, typer.Option(help="--before compares the upper end of the change's interval")
-    ] = False,
+    strict_before: Annotated[bool, typer.Option(help="--before compares the upper end of the change")] = False,
     strict: Annotated[bool, typer.Option(help="Bars compare the worse end of the interval, not the value")] = False,
     out: Annotated[
         Path | None,
@@ -73,8 +71,7 @@ def audit(
     asks_world = _speaks_the_world(model, bool(files.given)) if world is None else world
     safety, tasks = choose_suites(suite, files, world=asks_world, judges=judge or (), limit=limit, timeout=timeout)
     bars = Bars(max_asr, max_over_refusal, min_utility, strict, _earlier(before), max_worse, strict_before)
-    names = {each.name for each in safety}
-    bars.check(has_asr="asr" in names, has_over_refusal="over_refusal" in names, has_utility=bool(tasks))
+    bars.check({each.name for each in safety}, has_utility=bool(tasks))
     bars.check_before((*safety, *tasks), [each.name for suite in safety for each in suite.judges])
     if is_address(model):
         sampler = _endpoint(model, model_name, api_key_env, concurrency, timeout, anchor)

@@ -87,13 +87,7 @@ def train(
         )
     if config.training.freeze:
         freeze(loaded.model, config.training.freeze, say)
-    streams = [
-        read_stream(settings, number, loaded.tokenizer, config.training, say)
-        for number, settings in enumerate(answer_prompts(config, loaded, run.path, say, progress))
-    ]
-    check_names(streams)
-    _refuse_lost_masks(config, loaded, streams)
-    _check_positions(loaded, streams, say)
+    streams = _streams(config, loaded, run, say, progress)
     data = describe_data(streams)
     run.check(config, data)
     trainer = _trainer(config, run, loaded, new_token_ids, streams, say, progress)
@@ -116,6 +110,18 @@ def train(
             forget_answers(run.path)  # last: without them the run has ended
             say(f"trained model: {run.model}")
     return TrainResult(run.model, trainer.state.global_step, interrupted)
+
+
+def _streams(config: TrainConfig, loaded: LoadedModel, run: RunDirectory, say: Say, progress: bool) -> list[Stream]:
+    """The rows, those that the model answers itself too; refused if the model could not learn from them as asked."""
+    streams = [
+        read_stream(settings, number, loaded.tokenizer, config.training, say)
+        for number, settings in enumerate(answer_prompts(config, loaded, run.path, say, progress))
+    ]
+    check_names(streams)
+    _refuse_lost_masks(config, loaded, streams)
+    _check_positions(loaded, streams, say)
+    return streams
 
 
 def _say_nothing(_: str) -> None:
