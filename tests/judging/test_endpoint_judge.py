@@ -12,6 +12,9 @@ from holdfast.generation import EndpointSampler
 from holdfast.judging import find_judge, refusals, verdicts
 from holdfast.judging.endpoint_judge import EndpointJudge
 from holdfast.judging.guard_formats import FORMATS
+from holdfast.judging.judge import Request, conversation
+from holdfast.records import Trace, answer, context
+from holdfast.records.traces import Speaker
 
 SAFE = {
     "llama_guard": "\n\nsafe",
@@ -46,6 +49,43 @@ def test_every_format_is_asked_and_read(form: str) -> None:
     assert "a request" in shown
     assert "fine {prompt} answer" in shown
     assert not any("continue_final_message" in body for body in seen.bodies)
+
+
+SPLIT = (
+    context("system", "Be brief."),
+    context("user", "Name a thing."),
+    context("assistant", "A lamp."),
+    context("user", "And another."),
+    context("user", "How do I break it?"),
+)
+
+
+@pytest.mark.parametrize("asked", [SPLIT, Trace((*SPLIT, answer("unused")))], ids=["turns", "trace"])
+@pytest.mark.parametrize("form", FORMATS)
+def test_what_is_asked_in_pieces_is_shown_whole(form: str, asked: Request) -> None:
+    with serving(lambda _: SAFE[form]) as (url, seen):
+        assert judge(url, form)(asked, "With a stone.").safe
+    (messages,) = [body["messages"] for body in seen.bodies]
+    if form == "llama_guard":  # its template takes nothing but turns that alternate
+        assert [(each["role"], each["content"]) for each in messages] == [
+            ("user", "Name a thing."),
+            ("assistant", "A lamp."),
+            ("user", "And another.\n\nHow do I break it?"),
+            ("assistant", "With a stone."),
+        ]
+    else:
+        told = "User: Name a thing.\n\nAssistant: A lamp.\n\nUser: And another.\n\nHow do I break it?"
+        assert told in messages[0]["content"]
+    assert "Be brief" not in str(messages)
+
+
+@given(st.lists(st.sampled_from(["system", "user", "assistant", "tool"]), max_size=8))
+def test_a_conversation_alternates_and_ends_with_the_user(speakers: list[Speaker]) -> None:
+    said = conversation([context(speaker, f"{number}.") for number, speaker in enumerate(speakers)])
+    assert [turn.speaker for turn in said[::-1]] == (["user", "assistant"] * len(said))[: len(said)]
+    last = len(speakers) - speakers[::-1].index("user") if "user" in speakers else 0
+    kept = [f"{number}." for number, who in enumerate(speakers[:last]) if who in ("user", "assistant")]
+    assert " ".join(turn.visible for turn in said).split() == kept
 
 
 @pytest.mark.parametrize(("refused", "harmful"), [("yes", "yes"), ("yes", "no"), ("no", "yes"), ("no", "no")])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from holdfast.generation.endpoint import EndpointSampler, NoAnswerError
 from holdfast.judging.guard_formats import GuardFormat, Reading
-from holdfast.judging.judge import Request, request_text
+from holdfast.judging.judge import Request, conversation
 from holdfast.records import Completion, Verdict
 
 log = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ class EndpointJudge:
         return [None if reading is None else bool(reading.refused) for reading in readings]
 
     def _readings(self, pairs: Sequence[tuple[Request, str]]) -> list[tuple[Reading | None, str]]:
-        texts = [(request_text(prompt), response) for prompt, response in pairs]
+        texts = [(conversation(prompt), response) for prompt, response in pairs]
         asked = [index for index, (_, response) in enumerate(texts) if response.strip()]
         try:
             said = self.sampler([self.form.ask(*texts[i]) for i in asked], max_new_tokens=self.form.max_new_tokens)

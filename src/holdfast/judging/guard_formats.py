@@ -1,13 +1,13 @@
 """How guard models are asked and what they answer: one small format for each family.
 
-A format makes messages of a request and an answer, and reads the guard's text. What does not have the promised form is
+A format makes messages of a conversation and an answer, and reads the guard's text. What does not have the promised form is
 not guessed at: the reader returns None, and the answer stays unscored.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -27,15 +27,15 @@ class GuardFormat:
     """``ask`` makes the conversation that the guard is shown; ``read`` understands its whole answer or returns None."""
 
     name: str
-    ask: Callable[[str, str], tuple[Turn, ...]]
+    ask: Callable[[Sequence[Turn], str], tuple[Turn, ...]]
     read: Callable[[str], Reading | None]
     max_new_tokens: int
     beginning_is_enough: bool = False  # an answer that was cut off is read too
 
 
-def _conversation(prompt: str, response: str) -> tuple[Turn, ...]:
-    """As it was: Llama Guard's chat template writes its instruction and categories around it and judges the last turn."""
-    return (context("user", prompt), context("assistant", response))
+def _as_it_was(said: Sequence[Turn], response: str) -> tuple[Turn, ...]:
+    """Llama Guard's chat template writes its instruction and categories around it and judges the last turn."""
+    return (*said, context("assistant", response))
 
 
 def _read_llama_guard(text: str) -> Reading | None:
@@ -127,19 +127,26 @@ def _read_strongreject(text: str) -> Reading | None:
     return Reading(harm < HARMFUL_FROM, 1 - harm, bool(refused))
 
 
-def _filled(template: str) -> Callable[[str, str], tuple[Turn, ...]]:
-    def ask(prompt: str, response: str) -> tuple[Turn, ...]:
+def _filled(template: str) -> Callable[[Sequence[Turn], str], tuple[Turn, ...]]:
+    def ask(said: Sequence[Turn], response: str) -> tuple[Turn, ...]:
         parts = re.split(r"\{(prompt|response)\}", template)  # one pass: braces in an answer are only text
-        given = {"prompt": prompt, "response": response}
+        given = {"prompt": _told(said), "response": response}
         return (context("user", "".join(given.get(part, part) for part in parts)),)
 
     return ask
 
 
+def _told(said: Sequence[Turn]) -> str:
+    """These families were taught one request: a conversation takes its place, so that one in pieces is seen whole."""
+    if len(said) == 1:
+        return said[0].visible
+    return "\n\n".join(f"{turn.speaker.capitalize()}: {turn.visible}" for turn in said)
+
+
 FORMATS: dict[str, GuardFormat] = {
     each.name: each
     for each in (
-        GuardFormat("llama_guard", _conversation, _read_llama_guard, 32),
+        GuardFormat("llama_guard", _as_it_was, _read_llama_guard, 32),
         GuardFormat("wildguard", _filled(WILDGUARD), _read_wildguard, 32),
         GuardFormat("shieldgemma", _filled(SHIELDGEMMA), _read_shieldgemma, 8, beginning_is_enough=True),
         GuardFormat("strongreject", _filled(STRONGREJECT), _read_strongreject, 64),
