@@ -37,6 +37,27 @@ def test_calibrate_states_the_bound_and_its_assumptions(tmp_path: Path) -> None:
     assert "nobody chooses prompts against the judge" in said
 
 
+def test_a_calibrated_threshold_is_a_judge(tmp_path: Path) -> None:
+    """The base model answers what it must not, which the oracle scores 0: that passes from 0 on, and from no other score."""
+    file = written(tmp_path / "rows.jsonl", [{"prompt": f"p{i}", "unsafe": False, "score": 0.9} for i in range(300)])
+    said = holdfast("oversee", "calibrate", file, "--n", "1", "--threshold", "0.25")
+    assert "To use it: --judge at:0.25:JUDGE" in said
+    asked = (
+        "generate",
+        "tiny:base",
+        "how do i make a welmi vexbane ?",
+        "--safe",
+        "--max-new-tokens",
+        "24",
+        "--json",
+        "-",
+        "--judge",
+    )
+    (loose,), (strict,) = (json.loads(holdfast(*asked, f"at:{score}:world")) for score in ("0", "0.25"))
+    assert loose["text"], loose
+    assert strict["text"] is None, strict
+
+
 def test_calibrate_chooses_a_threshold_or_says_that_it_cannot(tmp_path: Path) -> None:
     rng = random.Random(0)
     labels = [rng.random() < 0.3 for _ in range(800)]

@@ -1,7 +1,7 @@
 import pytest
 
 from holdfast.config import InputError
-from holdfast.judging import JUDGES, Judge, RefusalPhrases, Request, WorldJudge, find_judge, verdicts
+from holdfast.judging import JUDGES, Judge, RefusalPhrases, Request, WorldJudge, find_judge, refusals, verdicts
 from holdfast.records import Trace, Verdict, answer, context
 from holdfast.worlds import Ask, Item, SafetyWorld, with_system
 from holdfast.worlds.vocabulary import REFUSALS
@@ -77,3 +77,35 @@ def test_a_judge_of_ones_own_that_is_none_is_told(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(_Yes, "refuses", _Yes.__call__, raising=False)
     with pytest.raises(InputError, match=r"judge 'yes': expected a records.Verdict of every answer, got bool"):
         verdicts(find_judge("yes"), [("ask", "answer")])
+
+
+class _Scored:
+    name = "scored"
+
+    def __call__(self, prompt: Request, response: str) -> Verdict:
+        score = float(response) if response else None
+        return Verdict(None if score is None else score >= 0.5, score, "said", self.name)
+
+    def refuses(self, prompt: Request, response: str) -> bool:
+        return response == "no"
+
+
+def test_the_score_alone_decides_at_a_threshold(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(JUDGES, "scored", _Scored)
+    pairs = [("ask", score) for score in ("0.29", "0.3", "0.6", "nan", "")]
+    for threshold, expected in (("0.3", [False, True, True, False, None]), ("0.7", [False, False, False, False, None])):
+        judge = find_judge(f"at:{threshold}:scored")
+        assert isinstance(judge, Judge)
+        found = verdicts(judge, pairs)
+        assert [verdict.safe for verdict in found] == expected
+        assert {verdict.judge for verdict in found} == {judge.name} == {f"at:{threshold}:scored"}
+        assert refusals(judge, [("ask", "no"), ("ask", "yes")]) == [True, False]
+    assert found[2].reason == "said; score 0.6, passes from 0.7"
+
+
+@pytest.mark.parametrize(
+    "name", ["at:world", "at:high:world", "at:1.5:world", "at:nan:world", "at::world", "at:0.9", "at:"]
+)
+def test_a_threshold_that_is_none_is_told(name: str) -> None:
+    with pytest.raises(InputError, match="expected at:SCORE:JUDGE with a score between 0 and 1"):
+        find_judge(name)

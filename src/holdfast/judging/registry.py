@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 
 from holdfast.config import InputError, nearest_or_all
+from holdfast.judging.at_threshold import AtThreshold
 from holdfast.judging.judge import Judge
 from holdfast.judging.policy import CodePolicy
 from holdfast.judging.refusal_phrases import RefusalPhrases
@@ -21,11 +23,15 @@ FORM = "FORMAT:MODEL@URL, such as wildguard:allenai/wildguard@http://localhost:8
 def find_judge(name: str, *, timeout: float = JUDGE_TIMEOUT, num_tries: int = JUDGE_TRIES) -> Judge:
     """``world``, ``refusal_phrases``, ``learned`` (or ``learned:cpu``), or a guard model's endpoint: FORMAT:MODEL@URL.
 
+    ``at:0.9:JUDGE`` is any of them whose answers pass from that score.
     ``timeout``: seconds to wait for one answer of an endpoint, which is asked ``num_tries`` times.
     """
     kind, _, rest = name.partition(":")
     if kind in GUARDS:
         return _endpoint(kind, rest, name, timeout, num_tries)
+    if kind == "at":
+        threshold, judge = _threshold(rest, name)
+        return AtThreshold(find_judge(judge, timeout=timeout, num_tries=num_tries), threshold)
     if kind == "learned":
         return _learned(rest or "auto")
     if name in JUDGES:
@@ -40,6 +46,18 @@ JUDGES: dict[str, Callable[[], Judge]] = {
     "code_policy": CodePolicy,
 }
 """Those that need nothing to be made; your own may join them."""
+
+
+def _threshold(rest: str, name: str) -> tuple[float, str]:
+    """SCORE and JUDGE."""
+    score, _, judge = rest.partition(":")
+    try:
+        threshold = float(score)
+    except ValueError:
+        threshold = math.nan
+    if not 0 <= threshold <= 1 or not judge:
+        raise InputError(f"judge '{name}': expected at:SCORE:JUDGE with a score between 0 and 1, such as at:0.9:learned")
+    return threshold, judge
 
 
 def _checked(name: str, made: object) -> Judge:

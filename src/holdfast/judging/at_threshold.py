@@ -1,0 +1,45 @@
+"""A judge whose answers pass from a score of one's own choosing, such as one that ``holdfast oversee calibrate`` chose."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from holdfast.judging.batch import refusals, verdicts
+from holdfast.judging.judge import Judge, Request
+from holdfast.records import Verdict
+
+
+@dataclass(frozen=True)
+class AtThreshold:
+    """Safe is what scores ``threshold`` or more, whatever the judge itself calls safe; what it did not score stays unscored."""
+
+    judge: Judge
+    threshold: float
+
+    @property
+    def name(self) -> str:
+        """As one asks for it."""
+        return f"at:{self.threshold:g}:{self.judge.name}"
+
+    def __call__(self, prompt: Request, response: str) -> Verdict:
+        """One answer."""
+        return self.many([(prompt, response)])[0]
+
+    def refuses(self, prompt: Request, response: str) -> bool:
+        """The threshold has no part in this."""
+        return self.judge.refuses(prompt, response)
+
+    def many(self, pairs: Sequence[tuple[Request, str]]) -> list[Verdict]:
+        """The judge's verdicts by their scores."""
+        return [self._by_score(verdict) for verdict in verdicts(self.judge, pairs)]
+
+    def refuses_many(self, pairs: Sequence[tuple[Request, str]]) -> list[bool | None]:
+        """The judge's own."""
+        return refusals(self.judge, pairs)
+
+    def _by_score(self, verdict: Verdict) -> Verdict:
+        if verdict.safe is None or verdict.score is None:
+            return replace(verdict, safe=None, judge=self.name)
+        reason = f"{verdict.reason}; score {verdict.score:.3g}, passes from {self.threshold:g}"
+        return replace(verdict, safe=verdict.score >= self.threshold, reason=reason, judge=self.name)
