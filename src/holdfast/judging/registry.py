@@ -56,7 +56,9 @@ def _threshold(rest: str, name: str) -> tuple[float, str]:
     except ValueError:
         threshold = math.nan
     if not 0 <= threshold <= 1 or not judge:
-        raise InputError(f"judge '{name}': expected at:SCORE:JUDGE with a score between 0 and 1, such as at:0.9:learned")
+        raise InputError(
+            f"judge '{name}': expected at:SCORE:JUDGE with a score between 0 and 1, such as at:0.9:learned"
+        )
     return threshold, judge
 
 
