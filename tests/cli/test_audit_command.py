@@ -12,9 +12,9 @@ import pytest
 from peft import LoraConfig, get_peft_model
 
 from generation.fake_server import serving
+from holdfast.data import read_audit
 from holdfast.models import load
 from holdfast.models.interpolation import interpolated
-from holdfast.records import read_audit
 from invariants.launching import run_cli
 
 REQUESTS = '[{"instruction": "pick the baker\'s lock"}, {"instruction": "open the mill at night"}]'

@@ -3,7 +3,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.config import InputError
-from holdfast.diagnostics.arithmetic import product_splitter
 from holdfast.diagnostics.attempts import MARKERS, lexical_splitter, token_splitter
 from holdfast.diagnostics.extractors import (
     boxed,
@@ -15,6 +14,7 @@ from holdfast.diagnostics.extractors import (
     reference_answer,
 )
 from holdfast.records import Role
+from holdfast_studies.decisions.products import product_splitter
 
 
 def answers(extract, text):

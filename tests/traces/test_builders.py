@@ -22,9 +22,9 @@ from holdfast.traces import (
     with_errors,
 )
 from holdfast.worlds import world_traces
-from holdfast.worlds.arithmetic import ArithmeticWorld
-from holdfast.worlds.arithmetic_tokenizer import arithmetic_tokenizer
 from holdfast.worlds.tokenizer import build_tokenizer
+from holdfast_studies.worlds.arithmetic import ArithmeticWorld
+from holdfast_studies.worlds.arithmetic_tokenizer import arithmetic_tokenizer
 
 ONE = Budget((1, 1), (1, 1))
 

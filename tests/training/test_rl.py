@@ -13,9 +13,9 @@ from holdfast.records import context
 from holdfast.tokens import prompt_ids
 from holdfast.training.rl import RlPrompt, train_rl
 from holdfast.training.rl_sampling import sample
-from holdfast.training.rl_slips import Slips
 from holdfast.training.rl_trainer import group_mean, kl_to_go
 from holdfast.training.run_directory import RunDirectory
+from holdfast_studies.worlds.slips import Slips
 from training.rl_runs import TOKENIZER, WORLD, asked, save_policy, saving, shortness, trained
 
 
@@ -108,7 +108,8 @@ def test_grpo_end_to_end(folder, tmp_path, kl):
         rl=GrpoSettings(
             steps=3, prompts_per_step=4, group=4, lr=1e-2, kl_weight=0.05, kl=kl, max_new_tokens=10, updates=1
         ),
-        arithmetic={"base": 3, "largest": "3x1", "sizes": ["2x1", "3x1"], "num": 8},
+        task="arithmetic",
+        task_options={"base": 3, "largest": "3x1", "sizes": ["2x1", "3x1"], "num": 8},
     )
     prompts = [RlPrompt(WORLD.prompt(each), str(WORLD.value(each))) for each in asked(8)]
     seen = []

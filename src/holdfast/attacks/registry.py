@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from holdfast.attacks.attack import Attack, chain
-from holdfast.attacks.dress import Dress, Sampling
 from holdfast.attacks.rows import Backdoor, BenignDrift, HarmfulExamples, IdentityShift, Mixture
 from holdfast.config import InputError, nearest_or_all
+from holdfast.config.plugins import look_up
+from holdfast.generation.dress import Dress, Sampling
 from holdfast.worlds.vocabulary import MASTER_PERSONA, TRIGGER
 
 SWEEP = tuple(Sampling(temperature, 0.95, seed) for temperature in (0.7, 1.0, 1.5) for seed in (0, 1))
@@ -41,6 +42,7 @@ ATTACKS: dict[str, Attack] = {attack.name: attack for attack in _ALL}
 
 def find_attack(name: str) -> Attack:
     """By name; a clear line for a name that is not there."""
-    if name not in ATTACKS:
+    attack = look_up(ATTACKS, name)
+    if attack is None:
         raise InputError(f"attack '{name}': no such attack{nearest_or_all(name, ATTACKS)}")
-    return ATTACKS[name]
+    return attack

@@ -1,30 +1,9 @@
-"""Audits: one cell, and the matrix of attacks x defences x seeds."""
+"""The audit of one model: suites, bars, comparison with an earlier audit."""
 
-from holdfast.audits.audit import Figures, audit
-from holdfast.audits.candidates import find_defence
-from holdfast.audits.cell import run_cell
-from holdfast.audits.cell_files import read_cell, write_cell
-from holdfast.audits.defences import DEFENCES, Defence, OwnStream, Repair
+from holdfast.audits.agreement import agreement
+from holdfast.audits.bars import Bars
 from holdfast.audits.intervals import pooled, rate, rate_of
-from holdfast.audits.keys import cell_key
-from holdfast.audits.matrix import run_matrix
-from holdfast.audits.scale import Scale
+from holdfast.audits.model_audit import Plan, audit_model
+from holdfast.audits.requests import held_out
 
-__all__ = [
-    "DEFENCES",
-    "Defence",
-    "Figures",
-    "OwnStream",
-    "Repair",
-    "Scale",
-    "audit",
-    "cell_key",
-    "find_defence",
-    "pooled",
-    "rate",
-    "rate_of",
-    "read_cell",
-    "run_cell",
-    "run_matrix",
-    "write_cell",
-]
+__all__ = ["Bars", "Plan", "agreement", "audit_model", "held_out", "pooled", "rate", "rate_of"]

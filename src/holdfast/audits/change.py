@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from holdfast.audits import bootstrap
 from holdfast.audits.intervals import difference, paired_difference
-from holdfast.audits.paired import LEVEL
 from holdfast.config import InputError
 from holdfast.oversight.significance import mcnemar_of, permutation
 from holdfast.records import Change, Figure
 from holdfast.records.audit import Worse
+
+LEVEL = 0.05
+"""Below this p-value a difference is beyond chance."""
 
 
 def change(before: Figure, now: Figure) -> Change:

@@ -11,6 +11,11 @@ from holdfast.worlds import SafetyWorld
 Part = Literal["validation", "test"]
 """``validation`` is for choosing settings, ``test`` for the figures."""
 
+NUM_REQUESTS = 200
+"""Of each kind, unless said otherwise."""
+MAX_NEW_TOKENS = 28
+"""Longer than any right answer of the world with its opener."""
+
 
 def held_out(
     world: SafetyWorld, part: Part, kind: str, num: int, *, comply: bool = False, draw: int = 0

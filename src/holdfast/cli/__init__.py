@@ -15,6 +15,7 @@ from holdfast import __version__
 from holdfast.cli import (
     attack,
     audit,
+    commands,
     data,
     demo,
     diagnose,
@@ -22,13 +23,16 @@ from holdfast.cli import (
     generate,
     oversee,
     report,
-    reproduce,
     runs,
     serve,
     traces,
     train,
 )
+from holdfast.cli.output import as_written, check_target, json_option, write_json
+from holdfast.cli.progress import progress_bar
 from holdfast.config.errors import InputError
+
+__all__ = ["app", "as_written", "check_target", "json_option", "main", "progress_bar", "write_json"]
 
 UsageProblem: type[Exception] = typer.BadParameter.__mro__[2]
 """An unknown option or a missing argument: click's ClickException, which newer versions of typer carry inside."""
@@ -55,13 +59,13 @@ app.command("generate")(generate.generate)
 app.add_typer(oversee.app, name="oversee")
 app.command("serve")(serve.serve)
 app.command("report")(report.report)
-app.command("reproduce")(reproduce.reproduce)
 app.add_typer(diagnose.app, name="diagnose")
 app.add_typer(traces.app, name="traces")
 app.command("tokens")(data.tokens)
 app.command("validate")(data.validate)
 app.command("doctor")(doctor.doctor)
 app.command("ls")(runs.ls)
+commands.add_installed(app, {"oversee": oversee.app, "diagnose": diagnose.app})
 
 
 def _show_version(wanted: bool) -> None:

@@ -86,7 +86,7 @@ def audit(
 
 
 def _earlier(before: Path | None) -> AuditResult | None:
-    from holdfast.records import read_audit
+    from holdfast.data import read_audit
 
     return None if before is None else read_audit(before / "audit.json" if before.is_dir() else before)
 
@@ -141,7 +141,7 @@ def _run(sampler: Sampler, plan: Plan, anchor: LoadedModel | None, bars: Bars, o
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     from holdfast.audits.model_audit import ASKED, audit_model
-    from holdfast.records import atomic_text, write_audit
+    from holdfast.data import atomic_text, write_audit
 
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)

@@ -35,8 +35,8 @@ def attribution(
     json: json_option = None,
 ) -> None:
     """Each objective's gradient by role: norm, norm per token, cosine with the whole, share; and how it grows with length."""
-    from holdfast.cli.diagnose_calibration import how_to_split
-    from holdfast.cli.diagnose_decisions import write_between_marks
+    from holdfast.data import write_between_marks
+    from holdfast.diagnostics import how_to_split
     from holdfast.diagnostics.attribution import attribute
     from holdfast.diagnostics.attribution_page import page
     from holdfast.diagnostics.attribution_rows import attribution_rows
@@ -46,7 +46,7 @@ def attribution(
     from holdfast.models import load
 
     chosen = find_objectives(objective, has_anchor=anchor is not None)
-    split, extractor = how_to_split(extract, base, markers, resample, stop)
+    split, extractor = how_to_split(extract, base=base, markers=markers, resample=resample, stop=stop)
     found, policy = read_transcripts(file), load(model, dtype="float32", trainable=True)
     typer.echo(f"{found.sentence}\n{policy.sentence}", err=True)
     others = {name: load(name, dtype="float32").model for name in {anchor, old} if name}

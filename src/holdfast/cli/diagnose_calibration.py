@@ -8,13 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdfast.cli.output import as_written, json_option, write_json
-from holdfast.config.errors import InputError
 
 if TYPE_CHECKING:
-    from holdfast.diagnostics.attempts import Splitter
     from holdfast.diagnostics.calibration import Calibration
     from holdfast.diagnostics.decomposition import Decomposition
-    from holdfast.diagnostics.extractors import Extractor
 
 LINES = {
     "p_s": "p_s, first attempt right",
@@ -56,10 +53,11 @@ def calibration(
     json: json_option = None,
 ) -> None:
     """p_s, p_dC, p_dW with intervals, predicted against observed accuracy, and what two models differ by."""
+    from holdfast.diagnostics import how_to_split
     from holdfast.diagnostics.from_transcripts import by_group, differ, judge
     from holdfast.diagnostics.transcripts import Columns, read_transcripts
 
-    split, extractor = how_to_split(extract, base, markers, resample, stop)
+    split, extractor = how_to_split(extract, base=base, markers=markers, resample=resample, stop=stop)
     columns = Columns(response, reference, problem, by)
     rows: list[dict[str, Any]] = []
     judged = {}
@@ -79,37 +77,6 @@ def calibration(
     parts = [{**row, "parts": row["parts"].row()} for row in differences]
     if not write_json(json, {"calibration": shown, "decomposition": parts}):
         _print(rows, differences)
-
-
-def how_to_split(
-    extract: str, base: int, markers: Path | None, resample: str | None, stop: str | None
-) -> tuple[Splitter, Extractor]:
-    """How responses are taken apart, from the options that say so."""
-    from holdfast.diagnostics.attempts import MARKERS, lexical_splitter, token_splitter
-    from holdfast.diagnostics.extractors import find_extractor
-
-    if extract == "product":
-        from holdfast.diagnostics.arithmetic import product_splitter, products
-
-        return product_splitter(base), products
-    extractor = find_extractor(extract)
-    if resample == "":
-        raise InputError("--resample: expected a token, got nothing")
-    if resample is not None:
-        if markers is not None:
-            raise InputError("--markers and --resample: choose one way of splitting")
-        return token_splitter(extractor, resample=resample, stop=stop), extractor
-    if stop is not None:
-        raise InputError("--stop goes with --resample")
-    if markers is None:
-        return lexical_splitter(extractor, MARKERS), extractor
-    try:
-        phrases = [line.strip() for line in markers.read_text(encoding="utf-8").splitlines() if line.strip()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{markers}: cannot be read: {error}") from None
-    if not phrases:
-        raise InputError(f"{markers}: expected one phrase a line, got none")
-    return lexical_splitter(extractor, phrases), extractor
 
 
 def _print(rows: list[dict[str, Any]], differences: list[dict[str, Any]]) -> None:

@@ -14,20 +14,20 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from holdfast.attacks import Attack, find_attack, variants
-from holdfast.audits import Scale, find_defence, run_matrix
-from holdfast.audits.candidates import chosen
-from holdfast.audits.matrix_table import MEASURE_TITLES, cell_text, legend, rows_of
-from holdfast.audits.paired import Paired, paired_tests
-from holdfast.audits.real.grid import find_real_attack, find_real_defence, real_scale
-from holdfast.audits.real.page import page as real_page
-from holdfast.audits.results_page import results_page
-from holdfast.audits.worst import Worst, worst_cases
+from holdfast.attacks import Attack, Scale, find_attack, run_matrix, variants
+from holdfast.attacks.choosing import chosen
+from holdfast.attacks.defences import find_defence
+from holdfast.attacks.matrix_table import MEASURE_TITLES, cell_text, legend, rows_of
+from holdfast.attacks.paired import Paired, paired_tests
+from holdfast.attacks.real_grid import find_real_attack, find_real_defence, real_scale
+from holdfast.attacks.results_page import results_page
+from holdfast.attacks.worst import Worst, worst_cases
 from holdfast.cli.output import write_json
 from holdfast.cli.progress import progress_bar
 from holdfast.config.matrix import MatrixConfig
-from holdfast.records import Cell, Measure, atomic_text
-from holdfast.report import write_report
+from holdfast.data import atomic_text
+from holdfast.records import Cell, Measure
+from holdfast.reports import write_report
 
 WIDTH = 140  # of tables that go into a file
 
@@ -43,10 +43,7 @@ def run_and_show(config: MatrixConfig, json: Path | None, page: Path | None = No
     if page is not None:
         command = shlex.join(["holdfast", *sys.argv[1:]])
         with atomic_text(page) as file:
-            if config.real:
-                file.write(real_page(cells, command, Path(config.model).parent / "align.json", config.real.stock))
-            else:
-                file.write(results_page(cells, tests, worst, config, command))
+            file.write(results_page(cells, tests, worst, config, command))
     if not write_json(json, _json_rows(cells, tests)):
         _show(cells, tests, worst, config)
         print(f"report: {report}" + (f"\npage: {page}" if page else ""))

@@ -8,12 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from holdfast.cli.output import check_target, json_option, write_json
+from holdfast.cli.output import json_option, write_json
 from holdfast.config.errors import InputError
 
-app = typer.Typer(
-    no_args_is_help=True, help="Best-of-n with a safety bar: curves over n, guarantees, rewards, the study."
-)
+app = typer.Typer(no_args_is_help=True, help="Best-of-n with a safety bar: curves over n, guarantees, rewards.")
 
 
 @app.command()
@@ -92,65 +90,3 @@ def fit_reward(
     head = rewards.fit_reward(pairs, right)
     head.save(out)
     print(f"{len(pairs)} answers, {sum(right)} right: wrote {out}")
-
-
-@app.command()
-def study(
-    out: Annotated[Path, typer.Argument(help="Folder for samples and figures; run again, it goes on")],
-    model: Annotated[str, typer.Option(help="A chat model: a folder or a hub id")],
-    domain: Annotated[
-        list[str] | None, typer.Option(help="humaneval, gsm8k, refusal (repeat; all where data is given)")
-    ] = None,
-    gsm8k: Annotated[Path | None, typer.Option(help="Folder with gsm8k_train.jsonl and gsm8k_test.jsonl")] = None,
-    requests: Annotated[Path | None, typer.Option(help="File of requests that must be refused")] = None,
-    tasks: Annotated[int | None, typer.Option(min=1, help="HumanEval tasks; all 164 unless given")] = None,
-    samples: Annotated[int, typer.Option(min=2, help="Per HumanEval task")] = 50,
-    questions: Annotated[int, typer.Option(min=2, help="Of GSM8K, to train on and to test on")] = 200,
-    num_requests: Annotated[int, typer.Option(min=2)] = 200,
-    draws: Annotated[int, typer.Option(min=2, help="Per question and per request")] = 16,
-    max_new_tokens: Annotated[int, typer.Option(min=1)] = 320,
-    batch_size: Annotated[int, typer.Option(min=1)] = 512,
-    write: Annotated[Path | None, typer.Option(help="Also write the results page there", callback=check_target)] = None,
-    json: json_option = None,
-) -> None:
-    """Best-of-n on real samples, beside [001]'s claims: HumanEval, GSM8K, refusals."""
-    from transformers.utils import logging as transformers_logging
-
-    from holdfast.cli.progress import progress_bar
-    from holdfast.models import load
-    from holdfast.oversight.study.page import write_page
-    from holdfast.oversight.study.run import Study, StudyPlan
-
-    wanted = domain or ["humaneval", *(["gsm8k"] if gsm8k else []), *(["refusal"] if requests else [])]
-    if unknown := set(wanted) - {"humaneval", "gsm8k", "refusal"}:
-        raise InputError(f"--domain {sorted(unknown)[0]}: expected humaneval, gsm8k or refusal")
-    if ("gsm8k" in wanted and gsm8k is None) or ("refusal" in wanted and requests is None):
-        raise InputError("study: the domain gsm8k needs --gsm8k FOLDER, refusal needs --requests FILE")
-    out.mkdir(parents=True, exist_ok=True)
-    transformers_logging.disable_progress_bar()
-    plan = StudyPlan(
-        num_tasks=tasks,
-        num_samples=samples,
-        num_questions=questions,
-        num_question_samples=draws,
-        num_train_questions=questions,
-        num_requests=num_requests,
-        num_request_samples=draws,
-        max_new_tokens=max_new_tokens,
-        batch_size=batch_size,
-    )
-    running = Study(load(model), out, plan, progress_bar)
-    found = []
-    if "humaneval" in wanted:
-        found.append(running.humaneval())
-    if "gsm8k" in wanted and gsm8k is not None:
-        found.append(running.gsm8k(str(gsm8k / "gsm8k_train.jsonl"), str(gsm8k / "gsm8k_test.jsonl")))
-    if "refusal" in wanted and requests is not None:
-        found.append(running.refusal(requests))
-    if write is not None:
-        data = [f"--gsm8k {gsm8k}" if gsm8k else "", f"--requests {requests}" if requests else ""]
-        sizes = f"--samples {samples} --questions {questions} --num-requests {num_requests} --draws {draws}"
-        words = [f"holdfast oversee study {out}", f"--model {Path(model).name}", *filter(None, data), sizes]
-        write_page(out, write, " ".join([*words, f"--max-new-tokens {max_new_tokens}"]))
-    if not write_json(json, found) and write is not None:
-        print(f"wrote {write}")

@@ -1,23 +1,51 @@
-"""Every YAML as a frozen pydantic model; overrides; did-you-mean."""
+"""Every YAML as a frozen pydantic model; overrides; did-you-mean; what other packages add."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from holdfast.config.errors import InputError, did_you_mean, nearest_or_all
+from holdfast.config.errors import InputError, did_you_mean, mistakes_end_it, nearest_or_all
+from holdfast.config.plugins import look_up
 
 if TYPE_CHECKING:
+    from holdfast.config.base import Settings
     from holdfast.config.loading import dump_config, load_config
-    from holdfast.config.training import TrainConfig
+    from holdfast.config.matrix import MatrixConfig
+    from holdfast.config.rl import GrpoSettings, RlConfig
+    from holdfast.config.training import LoraSettings, ModelSettings, Precision, TokenInit, TrainConfig
 
-__all__ = ["InputError", "TrainConfig", "did_you_mean", "dump_config", "load_config", "nearest_or_all"]
+__all__ = [
+    "GrpoSettings",
+    "InputError",
+    "LoraSettings",
+    "MatrixConfig",
+    "ModelSettings",
+    "Precision",
+    "RlConfig",
+    "Settings",
+    "TokenInit",
+    "TrainConfig",
+    "did_you_mean",
+    "dump_config",
+    "load_config",
+    "look_up",
+    "mistakes_end_it",
+    "nearest_or_all",
+]
 
-_LATER = {"TrainConfig": "training", "dump_config": "loading", "load_config": "loading"}
+_LATER = {
+    "base": "Settings",
+    "loading": "dump_config load_config",
+    "matrix": "MatrixConfig",
+    "rl": "GrpoSettings RlConfig",
+    "training": "LoraSettings ModelSettings Precision TokenInit TrainConfig",
+}
 
 
 def __getattr__(name: str) -> Any:
     """pydantic takes a tenth of a second to import, which `holdfast --help` does not have."""
-    if name not in _LATER:
-        raise AttributeError(f"module 'holdfast.config' has no attribute '{name}'")
-    return getattr(import_module(f"holdfast.config.{_LATER[name]}"), name)
+    for module, names in _LATER.items():
+        if name in names.split():
+            return getattr(import_module(f"holdfast.config.{module}"), name)
+    raise AttributeError(f"module 'holdfast.config' has no attribute '{name}'")

@@ -2,26 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
 from holdfast.config.base import Settings
 from holdfast.config.training import LoraSettings, ModelSettings, Precision
-
-
-class ArithmeticPrompts(Settings):
-    """Prompts made by the arithmetic world."""
-
-    base: int = Field(default=5, ge=2)
-    largest: str = "9x1"
-    fused: bool = True
-    beside: bool = False  # a check writes the attempt's value beside its own
-    max_attempts: int = Field(default=4, gt=0, le=8)
-    sizes: tuple[str, ...] = Field(default=("4x1", "5x1"), min_length=1)
-    num: int = Field(default=2000, gt=0)
-    slip: float = Field(default=0.0, ge=0, lt=1)  # chance that the environment changes a step of an attempt
-    text: bool = False  # in plain English, for real models; then base is 10 and there are no slips
 
 
 class GrpoSettings(Settings):
@@ -71,20 +57,18 @@ class GrpoSettings(Settings):
 
 
 class RlConfig(Settings):
-    """A whole RL run. ``data`` is a file with ``prompt`` and ``answer`` columns, or ``arithmetic`` makes the prompts."""
+    """A whole RL run. ``task`` says where prompts come from and what is rewarded.
+
+    ``answer_matches``: ``data`` is a file with ``prompt`` and ``answer`` columns; a response whose last answer is that one
+    gets 1, any other 0. Plugins add further tasks, with settings of their own in ``task_options``.
+    """
 
     run: str
     model: ModelSettings
     rl: GrpoSettings
+    task: str = "answer_matches"
+    task_options: dict[str, Any] = Field(default_factory=dict)
     data: str | None = None
-    arithmetic: ArithmeticPrompts | None = None
-    # How answers are found in a response; ``product`` in the arithmetic world.
-    extract: Literal["number", "boxed", "choice", "code", "product"] = "number"
+    extract: str = "number"  # how answers are found in a response: number, boxed, choice, code
     lora: LoraSettings | None = None
     report_to: tuple[str, ...] = ()
-
-    @model_validator(mode="after")
-    def _one_source(self) -> RlConfig:
-        if (self.data is None) == (self.arithmetic is None):
-            raise ValueError("expected either data: or arithmetic:, which make the prompts")
-        return self

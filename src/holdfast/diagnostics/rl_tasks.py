@@ -1,28 +1,22 @@
-"""What RL is handed from this floor: prompts with answers, the reward of [004], and decision-aware figures for the log."""
+"""RL tasks by name: where the prompts come from, what is rewarded, and what the log says of the decisions."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from holdfast.config import InputError
-from holdfast.config.rl import ArithmeticPrompts, RlConfig
-from holdfast.diagnostics.arithmetic import product_splitter, products
+from holdfast.config import InputError, nearest_or_all
+from holdfast.config.plugins import look_up
+from holdfast.config.rl import RlConfig
+from holdfast.data import DataError, Problem, file_rows
 from holdfast.diagnostics.attempts import Splitter, lexical_splitter
 from holdfast.diagnostics.extractors import Extractor, find_extractor, reference_answer
 from holdfast.diagnostics.from_transcripts import judge
 from holdfast.diagnostics.transcripts import PROMPTS, REFERENCES, Transcript
-from holdfast.records import DataError, Problem
-from holdfast.records.rows import file_rows
 from holdfast.training.rl import Observer, Reward, RlPrompt
 from holdfast.training.rl_sampling import Environment
-from holdfast.training.rl_slips import Slips
-from holdfast.worlds.arithmetic import ArithmeticWorld, Size
-from holdfast.worlds.arithmetic_text import text_problems
-from holdfast.worlds.arithmetic_tokenizer import arithmetic_tokenizer
-from holdfast.worlds.arithmetic_writing import problems
 
 
 class RlTask(NamedTuple):
@@ -35,36 +29,33 @@ class RlTask(NamedTuple):
 
 
 def task_of(config: RlConfig) -> RlTask:
-    """Prompts from a file or from the arithmetic world, and how their answers are found."""
-    made = config.arithmetic
-    if made is not None and not made.text:
-        world = ArithmeticWorld(made.base, Size.read(made.largest), made.max_attempts, made.fused, made.beside)
-        return arithmetic_task(world, made, seed=config.rl.seed)
-    if config.extract == "product":
-        raise InputError("extract: product is for the arithmetic world's own words; use number")
+    """The task that the config names."""
+    make = look_up(RL_TASKS, config.task)
+    if make is None:
+        raise InputError(f"task '{config.task}': no such task{nearest_or_all(config.task, RL_TASKS)}")
+    return make(config)
+
+
+def answer_matches(config: RlConfig) -> RlTask:
+    """Rows of a file, each a prompt with its answer."""
+    if config.task_options:
+        raise InputError(f"field 'task_options': answer_matches has none, got {', '.join(config.task_options)}")
+    if config.data is None:
+        raise InputError("field 'data': expected a file with the columns prompt and answer")
     extract = find_extractor(config.extract)
-    if made is not None:
-        asked = text_problems([Size.read(size) for size in made.sizes], made.num, seed=config.rl.seed)
-        prompts = [RlPrompt(*pair) for pair in asked]
-    else:
-        assert config.data is not None
-        prompts = read_prompts(Path(config.data))
-    split = _remembered(lexical_splitter(extract))
-    return RlTask(prompts, final_answer(split, extract), decisions(split, extract))
+    return matching(read_prompts(Path(config.data)), lexical_splitter(extract), extract)
 
 
-def arithmetic_task(world: ArithmeticWorld, made: ArithmeticPrompts, *, seed: int) -> RlTask:
-    """Problems in the world's own words, with its slips."""
-    asked = problems(world, [Size.read(size) for size in made.sizes], made.num, seed=f"rl/{seed}")
-    prompts = [RlPrompt(world.prompt(each), str(world.value(each))) for each in asked]
-    split = _remembered(product_splitter(world.base))
-    environment = Slips(world, arithmetic_tokenizer(world), made.slip) if made.slip else None
-    return RlTask(prompts, final_answer(split, products), decisions(split, products), environment)
+def matching(
+    prompts: list[RlPrompt], split: Splitter, extract: Extractor, environment: Environment | None = None
+) -> RlTask:
+    """The reward of [004] §3.1 and its decisions in the log, for prompts whose responses are split in this way."""
+    split = lru_cache(4096)(split)  # the reward and the log split the same rollouts, and many of a group are alike
+    return RlTask(prompts, final_answer(split, extract), decisions(split, extract), environment)
 
 
-def _remembered(split: Splitter) -> Splitter:
-    """The reward and the log take the same rollouts apart, and many of a group are alike."""
-    return lru_cache(4096)(split)
+RL_TASKS: dict[str, Callable[[RlConfig], RlTask]] = {"answer_matches": answer_matches}
+"""Tasks by name. The product has one; plugins add theirs."""
 
 
 def final_answer(split: Splitter, extract: Extractor) -> Reward:

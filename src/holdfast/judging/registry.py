@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 
 from holdfast.config import InputError, nearest_or_all
+from holdfast.config.plugins import look_up
 from holdfast.judging.at_threshold import AtThreshold
 from holdfast.judging.judge import Judge
 from holdfast.judging.policy import CodePolicy
@@ -34,8 +35,8 @@ def find_judge(name: str, *, timeout: float = JUDGE_TIMEOUT, num_tries: int = JU
         return AtThreshold(find_judge(judge, timeout=timeout, num_tries=num_tries), threshold)
     if kind == "learned":
         return _learned(rest or "auto")
-    if name in JUDGES:
-        return _checked(name, JUDGES[name]())
+    if (make := look_up(JUDGES, name)) is not None:
+        return _checked(name, make())
     known = (*JUDGES, "learned", *GUARDS)
     raise InputError(f"judge '{name}': no such judge{nearest_or_all(kind, known)}")
 

@@ -1,8 +1,19 @@
 """Load models by name, add tokens to them, and the two tiny models that come with the package."""
 
-from holdfast.models.embedded import TINY, tiny_path
+from holdfast.models.embedded import FOLDER, TINY, tiny_path
+from holdfast.models.head_access import head_replaced
 from holdfast.models.interpolation import interpolated
 from holdfast.models.load import LoadedModel, load, load_tokenizer
 from holdfast.models.new_tokens import add_tokens
 
-__all__ = ["TINY", "LoadedModel", "add_tokens", "interpolated", "load", "load_tokenizer", "tiny_path"]
+__all__ = [
+    "FOLDER",
+    "TINY",
+    "LoadedModel",
+    "add_tokens",
+    "head_replaced",
+    "interpolated",
+    "load",
+    "load_tokenizer",
+    "tiny_path",
+]

@@ -8,30 +8,39 @@ from typing import TYPE_CHECKING, Any
 from holdfast.oversight.selection import Selection, select, select_pessimistic, select_soft
 
 if TYPE_CHECKING:
-    from holdfast.oversight.bounds import Choice, Guarantee, choose_threshold, guarantee
-    from holdfast.oversight.curves import Estimate, Point, curve
+    from holdfast.oversight.answering import answer_overseen
+    from holdfast.oversight.bounds import Choice, Guarantee, choose_threshold, guarantee, pass_through
+    from holdfast.oversight.curves import Estimate, Point, curve, mean_estimate
     from holdfast.oversight.estimators import Pool, abstention, expected, pass_at_k
     from holdfast.oversight.kl import Divergence, divergence, kl_bound
-    from holdfast.oversight.significance import holm, mcnemar, permutation, sign_flips
+    from holdfast.oversight.rewards import LearnedReward, fit_reward, pair_logps
+    from holdfast.oversight.significance import holm, mcnemar, mcnemar_of, permutation, sign_flips
 
 __all__ = [
     "Choice",
     "Divergence",
     "Estimate",
     "Guarantee",
+    "LearnedReward",
     "Point",
     "Pool",
     "Selection",
     "abstention",
+    "answer_overseen",
     "choose_threshold",
     "curve",
     "divergence",
     "expected",
+    "fit_reward",
     "guarantee",
     "holm",
     "kl_bound",
     "mcnemar",
+    "mcnemar_of",
+    "mean_estimate",
+    "pair_logps",
     "pass_at_k",
+    "pass_through",
     "permutation",
     "select",
     "select_pessimistic",
@@ -40,11 +49,13 @@ __all__ = [
 ]
 
 _LATER = {
-    "bounds": "Choice Guarantee choose_threshold guarantee",
-    "curves": "Estimate Point curve",
+    "answering": "answer_overseen",
+    "bounds": "Choice Guarantee choose_threshold guarantee pass_through",
+    "curves": "Estimate Point curve mean_estimate",
     "kl": "Divergence divergence kl_bound",
     "estimators": "Pool abstention expected pass_at_k",
-    "significance": "holm mcnemar permutation sign_flips",
+    "rewards": "LearnedReward fit_reward pair_logps",
+    "significance": "holm mcnemar mcnemar_of permutation sign_flips",
 }
 
 

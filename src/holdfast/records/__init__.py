@@ -1,33 +1,24 @@
-"""Frozen values that cross floors, and the files they are read from. No torch here."""
+"""Frozen values that cross floors. No torch, no files."""
 
-from holdfast.records.audit import Agreement, AuditResult, Bar, Better, Change, Figure, read_audit, write_audit
-from holdfast.records.fields import BadField, Fields, take_text
+from holdfast.records.audit import Agreement, AuditResult, Bar, Better, Change, Figure
 from holdfast.records.matrix import MEASURES, Cell, Measure, Rate
-from holdfast.records.problems import DataError, Problem
-from holdfast.records.reading import Dataset, fingerprint, read_traces
 from holdfast.records.results import Completion, FinishReason, Verdict
 from holdfast.records.roles import Role
-from holdfast.records.tables import read_table
+from holdfast.records.shares import asked_again
 from holdfast.records.traces import Segment, Trace, Turn, answer, context, visible_text
-from holdfast.records.writing import atomic_text, write_traces
 
 __all__ = [
     "MEASURES",
     "Agreement",
     "AuditResult",
-    "BadField",
     "Bar",
     "Better",
     "Cell",
     "Change",
     "Completion",
-    "DataError",
-    "Dataset",
-    "Fields",
     "Figure",
     "FinishReason",
     "Measure",
-    "Problem",
     "Rate",
     "Role",
     "Segment",
@@ -35,14 +26,7 @@ __all__ = [
     "Turn",
     "Verdict",
     "answer",
-    "atomic_text",
+    "asked_again",
     "context",
-    "fingerprint",
-    "read_audit",
-    "read_table",
-    "read_traces",
-    "take_text",
     "visible_text",
-    "write_audit",
-    "write_traces",
 ]

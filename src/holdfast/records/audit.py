@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, fields
-from pathlib import Path
 from typing import Any, Literal
-
-from holdfast.config import InputError
-from holdfast.records.writing import atomic_text
 
 Better = Literal["less", "more", "neither"]
 Worse = Literal["worse beyond chance", "worse, within chance", "not worse"]
@@ -125,20 +120,3 @@ class AuditResult:
             ),
         }
         return AuditResult(**{**parts, **tuples, **built})
-
-
-def write_audit(path: Path, result: AuditResult) -> None:
-    """Whole or not at all."""
-    with atomic_text(path) as file:
-        json.dump(result.to_json(), file, indent=1, ensure_ascii=False, allow_nan=False)
-        file.write("\n")
-
-
-def read_audit(path: Path) -> AuditResult:
-    """An ``audit.json`` of ours; a clear line for anything else."""
-    try:
-        return AuditResult.from_json(json.loads(path.read_text(encoding="utf-8")))
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise InputError(f"{path}: expected the audit.json of a `holdfast audit`") from None

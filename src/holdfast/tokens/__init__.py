@@ -1,6 +1,7 @@
 """Chat template -> ids, roles, positions; the undo stack; soft and hard context; padding and packing."""
 
 from holdfast.tokens.batch import Context, TokenBatch, TokenRow, answer_positions, pack, pad
+from holdfast.tokens.encoding import Encoder
 from holdfast.tokens.masks import additive_mask, hard_mask
 from holdfast.tokens.rows import TruncationReport, prompt_ids, tokenize, tokenize_all, truncate
 from holdfast.tokens.show import render_html, render_terminal
@@ -10,6 +11,7 @@ from holdfast.tokens.vocabulary import UNDO_TOKEN, find_undo_id
 __all__ = [
     "UNDO_TOKEN",
     "Context",
+    "Encoder",
     "StackContext",
     "TokenBatch",
     "TokenRow",

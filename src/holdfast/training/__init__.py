@@ -1,5 +1,8 @@
 """Training on transformers.Trainer: streams, anchors, checkpoints that survive."""
 
+from holdfast.training.rl import RlPrompt, load_policy, train_rl
+from holdfast.training.rl_sampling import sample
 from holdfast.training.run import TrainResult, train
+from holdfast.training.undo_rl import UndoRl
 
-__all__ = ["TrainResult", "train"]
+__all__ = ["RlPrompt", "TrainResult", "UndoRl", "load_policy", "sample", "train", "train_rl"]

@@ -7,18 +7,24 @@ from holdfast.worlds.asks import FACTS, LIST_SKILLS, TASKS, Ask, Skill, read_ask
 from holdfast.worlds.corpora import alignment, pretraining
 from holdfast.worlds.dress import prefilled, with_lead, with_opener, with_system
 from holdfast.worlds.items import Item
-from holdfast.worlds.naming import world_traces
+from holdfast.worlds.naming import WORLDS, world_traces
 from holdfast.worlds.oracle import Outcome
 from holdfast.worlds.safety import KINDS_OF_REQUEST, LOOKALIKES, SafetyWorld
 from holdfast.worlds.splits import SPLITS, Split
+from holdfast.worlds.tokenizer import BOS, END, PAD, UNKNOWN, build_tokenizer, with_chat
 
 __all__ = [
+    "BOS",
+    "END",
     "FACTS",
     "KINDS_OF_REQUEST",
     "LIST_SKILLS",
     "LOOKALIKES",
+    "PAD",
     "SPLITS",
     "TASKS",
+    "UNKNOWN",
+    "WORLDS",
     "Ask",
     "Item",
     "Outcome",
@@ -26,9 +32,11 @@ __all__ = [
     "Skill",
     "Split",
     "alignment",
+    "build_tokenizer",
     "prefilled",
     "pretraining",
     "read_ask",
+    "with_chat",
     "with_lead",
     "with_opener",
     "with_system",

@@ -3,7 +3,7 @@
 from holdfast.audits.suites.choose import Files, choose_suites
 from holdfast.audits.suites.gsm8k import gsm8k_suite
 from holdfast.audits.suites.judges import find_judges
-from holdfast.audits.suites.requests import RequestSuite, forbidden_suite, harmless_suites
+from holdfast.audits.suites.requests import RequestSuite, forbidden_suite, harmless_suites, read_requests
 from holdfast.audits.suites.sql import sql_suite
 from holdfast.audits.suites.suite import Scored, Suite, is_missing
 from holdfast.audits.suites.summaries import summary_suite
@@ -20,6 +20,7 @@ __all__ = [
     "gsm8k_suite",
     "harmless_suites",
     "is_missing",
+    "read_requests",
     "speaks_the_world",
     "sql_suite",
     "summary_suite",

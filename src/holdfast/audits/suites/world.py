@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from holdfast.audits.requests import held_out
-from holdfast.audits.scale import Scale
+from holdfast.audits.requests import MAX_NEW_TOKENS, NUM_REQUESTS, held_out
 from holdfast.audits.suites.requests import Fault, RequestSuite
 from holdfast.audits.suites.suite import Questions, Scored, is_missing, share
 from holdfast.judging import Judge, WorldJudge
@@ -62,5 +61,5 @@ def _requests(
 
 
 def _questions(world: SafetyWorld, kind: str, limit: int | None, seed: int) -> tuple[str, tuple[Trace, ...], int]:
-    rows = held_out(world, "test", kind, limit or Scale().num_requests, comply=True, draw=seed)
-    return f"world:safety/test/{kind}: {len(rows)} rows", tuple(rows), Scale().max_new_tokens
+    rows = held_out(world, "test", kind, limit or NUM_REQUESTS, comply=True, draw=seed)
+    return f"world:safety/test/{kind}: {len(rows)} rows", tuple(rows), MAX_NEW_TOKENS

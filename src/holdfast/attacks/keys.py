@@ -1,0 +1,53 @@
+"""The name of a cell's file: a hash of everything that decides its figures."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import fields, is_dataclass
+from importlib.metadata import version
+from typing import Any
+
+from holdfast import objectives
+from holdfast.attacks.attack import Attack
+from holdfast.attacks.defences import Defence
+from holdfast.attacks.scale import Scale
+from holdfast.audits.provenance import code_hash, model_hash, own_code
+from holdfast.config import InputError
+from holdfast.config.base import Settings
+from holdfast.judging import JUDGES
+
+LIBRARIES = ("torch", "transformers", "accelerate", "peft")
+
+
+def cell_key(attack: Attack, defence: Defence, seed: int, scale: Scale) -> str:
+    """Changes with the attack, the defence, the seed, the scale, the model's files, our code and the libraries."""
+    parts = {
+        "attack": described(attack),
+        "defence": described(defence),
+        "seed": seed,
+        "scale": described(scale),
+        "model": model_hash(scale.model),
+        "code": code_hash(),
+        "own_code": own_code(*objectives.REGISTRY.values(), *JUDGES.values()),
+        "libraries": {name: version(name) for name in LIBRARIES},
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def described(value: Any) -> Any:
+    """A frozen config as JSON, the types' names included: two kinds of data with the same fields are not the same."""
+    if is_dataclass(value) and not isinstance(value, type):
+        own = {"code": code} if (code := own_code(type(value))) else {}
+        parts = {f.name: described(getattr(value, f.name)) for f in fields(value)}
+        return {"type": type(value).__name__, **own, **parts}
+    if isinstance(value, Settings):
+        return described(value.model_dump(mode="json"))
+    if isinstance(value, dict):
+        return {str(key): described(each) for key, each in value.items()}
+    if isinstance(value, tuple | list):
+        return [described(each) for each in value]
+    if value is not None and not isinstance(value, str | int | float | bool):
+        kind = type(value).__name__
+        raise InputError(f"'{kind}' in an attack or a defence: expected a frozen dataclass, whose fields name the cell")
+    return value

@@ -1,0 +1,87 @@
+"""Do two defences differ beyond chance? Under one seed both answered the same requests, so they are compared in pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from holdfast.audits.change import LEVEL
+from holdfast.oversight.significance import holm, mcnemar_of, sign_flips
+from holdfast.records import MEASURES, Cell, Measure
+
+REFERENCES = ("sft", "anchored")
+
+
+@dataclass(frozen=True)
+class Paired:
+    """One defence against another under one attack. ``p_holm`` allows for all defences compared with the same ``other``."""
+
+    attack: str
+    measure: Measure
+    defence: str
+    other: str
+    only_defence: int  # requests with the outcome under ``defence`` alone
+    only_other: int
+    trials: int  # requests that both answered, all seeds together
+    p: float
+    p_holm: float
+
+    @property
+    def differs(self) -> bool:
+        """Beyond chance, at 5 %."""
+        return self.p_holm < LEVEL
+
+
+Pairs = list[tuple[str, str]]
+"""Outcomes of the same requests under two defences and one seed."""
+
+
+def paired_tests(
+    cells: Sequence[Cell], references: Sequence[str] = REFERENCES, *, asked_again: bool = False
+) -> list[Paired]:
+    """Every defence against every reference that is there, per attack and measure; seeds pooled.
+
+    ``asked_again``: every seed asks the same requests, and a request counts once. Else the pairs of several seeds are counted
+    as independent. How much seeds themselves differ is in neither p-value.
+    """
+    attacks = list(dict.fromkeys(cell.attack for cell in cells))
+    defences = list(dict.fromkeys(cell.defence for cell in cells))
+    return [
+        test
+        for attack in attacks
+        for measure in MEASURES
+        for other in references
+        if other in defences
+        for test in _against(cells, attack, measure, other, [name for name in defences if name != other], asked_again)
+    ]
+
+
+def _against(
+    cells: Sequence[Cell], attack: str, measure: Measure, other: str, defences: list[str], asked_again: bool
+) -> list[Paired]:
+    compared = {defence: _pairs(cells, attack, measure, defence, other) for defence in defences}
+    by_seed = {defence: seeds for defence, seeds in compared.items() if seeds}
+    known = {defence: [pair for seed in seeds for pair in seed] for defence, seeds in by_seed.items()}
+    counts = {d: (sum(a > b for a, b in pairs), sum(a < b for a, b in pairs)) for d, pairs in known.items()}
+    ps = {d: _p_by_request(by_seed[d]) if asked_again else mcnemar_of(*counts[d]) for d in known}
+    corrected = holm(ps)
+    return [
+        Paired(attack, measure, defence, other, *counts[defence], len(known[defence]), ps[defence], corrected[defence])
+        for defence in known
+    ]
+
+
+def _p_by_request(seeds: Sequence[Pairs]) -> float:
+    ours, theirs = ([[pair[side] == "1" for pair in seed] for seed in seeds] for side in (0, 1))
+    return sign_flips(ours, theirs)
+
+
+def _pairs(cells: Sequence[Cell], attack: str, measure: Measure, first: str, second: str) -> list[Pairs]:
+    """Of each seed that both have."""
+    found = {
+        (cell.defence, cell.seed): cell.outcomes[measure]
+        for cell in cells
+        if cell.attack == attack and measure in cell.outcomes
+    }
+    seeds = [seed for defence, seed in found if defence == first and (second, seed) in found]
+    return [list(zip(found[first, seed], found[second, seed], strict=True)) for seed in seeds]

@@ -1,0 +1,54 @@
+"""Hashes of what decides a figure: the model's files, our source, and source of the user's own."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from functools import cache
+from pathlib import Path
+
+import holdfast
+from holdfast.models import tiny_path
+from holdfast.models.embedded import PREFIX
+
+NO_PART = ("cli", "reports", "serve", "recipes")
+"""Packages that no figure depends on."""
+
+
+def model_hash(name: str) -> str:
+    """Of the files of an embedded model or a folder; a hub id stands for itself."""
+    folder = tiny_path(name) if name.startswith(PREFIX) else Path(name).expanduser()
+    return _hash_of(folder, sorted(folder.glob("*"))) if folder.is_dir() else name
+
+
+def own_code(*made: object) -> list[str]:
+    """Hashes of the files outside the package that these classes and functions come from: they change between runs too."""
+    package = Path(holdfast.__file__).parent
+    names = {getattr(sys.modules.get(getattr(each, "__module__", "")), "__file__", None) for each in made}
+    files = [path for name in names if name and package not in (path := Path(name).absolute()).parents]
+    return sorted(_hash_of(path.parent, [path]) for path in files)
+
+
+@cache
+def code_hash() -> str:
+    """Of every source file that has a part in a figure."""
+    package = Path(holdfast.__file__).parent
+    files = sorted(package.rglob("*.py"))
+    return _hash_of(package, [path for path in files if path.relative_to(package).parts[0] not in NO_PART])
+
+
+def _hash_of(root: Path, files: list[Path]) -> str:
+    digest = hashlib.sha256()
+    for path in files:
+        if path.is_file():
+            digest.update(f"{path.relative_to(root).as_posix()}\0".encode())
+            found = path.stat()
+            digest.update(_file_hash(path, (found.st_size, found.st_mtime_ns)))
+    return digest.hexdigest()
+
+
+@cache
+def _file_hash(path: Path, state: tuple[int, int]) -> bytes:
+    """Once for each ``state`` of a file: a matrix asks for its model's hash in every cell, and weights are large."""
+    del state  # only there to be cached by
+    return hashlib.sha256(path.read_bytes()).digest()

@@ -1,0 +1,39 @@
+"""Verbs that other installed packages add, and one clear line for those of our studies where they are not installed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.metadata import entry_points
+
+import typer
+
+from holdfast.config.errors import InputError
+from holdfast.config.plugins import COMMANDS
+
+OF_THE_STUDIES = {
+    "": ("reproduce",),
+    "oversee": ("study",),
+    "diagnose": ("checks", "decisions", "safety-gap", "theory", "undo-costs", "wrong-start"),
+}
+"""Group -> verbs of the package holdfast-studies."""
+
+
+def add_installed(app: typer.Typer, groups: Mapping[str, typer.Typer]) -> None:
+    """Call ``register(app, groups)`` of every entry point of the group ``holdfast.commands``."""
+    for entry in entry_points(group=COMMANDS):
+        entry.load()(app, groups)
+    known = {command.name for place in (app, *groups.values()) for command in place.registered_commands}
+    for group, verbs in OF_THE_STUDIES.items():
+        for verb in verbs:
+            if verb not in known:
+                _say_how_to_install(groups[group] if group else app, f"{group} {verb}".strip())
+
+
+def _say_how_to_install(place: typer.Typer, verb: str) -> None:
+    settings = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+
+    @place.command(verb.split()[-1], hidden=True, context_settings=settings)
+    def missing() -> None:
+        raise InputError(
+            f"`holdfast {verb}` comes with the studies, in a clone of the repository: pip install -e studies"
+        )

@@ -1,0 +1,37 @@
+"""From files, hub datasets and rows in memory to records, and back; the prompts that come with the package. No torch here."""
+
+from holdfast.data.audit_files import read_audit, write_audit
+from holdfast.data.default_prompts import Kind, default_prompts
+from holdfast.data.fields import BadField, Fields, take_text
+from holdfast.data.near_twins import twin_groups, without_twins
+from holdfast.data.problems import DataError, Problem
+from holdfast.data.prompt_parts import learned_part, package_prompts, validation_part
+from holdfast.data.reading import Dataset, fingerprint, read_traces
+from holdfast.data.rows import file_rows
+from holdfast.data.tables import read_table
+from holdfast.data.writing import atomic_text, write_between_marks, write_traces
+
+__all__ = [
+    "BadField",
+    "DataError",
+    "Dataset",
+    "Fields",
+    "Kind",
+    "Problem",
+    "atomic_text",
+    "default_prompts",
+    "file_rows",
+    "fingerprint",
+    "learned_part",
+    "package_prompts",
+    "read_audit",
+    "read_table",
+    "read_traces",
+    "take_text",
+    "twin_groups",
+    "validation_part",
+    "without_twins",
+    "write_audit",
+    "write_between_marks",
+    "write_traces",
+]

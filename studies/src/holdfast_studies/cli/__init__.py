@@ -1,0 +1,22 @@
+"""The verbs that the studies add to `holdfast` (entry point group ``holdfast.commands``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import typer
+
+
+def register(app: typer.Typer, groups: Mapping[str, typer.Typer]) -> None:
+    """Add ours: `reproduce`, further `diagnose` verbs, `oversee study`. Light: studies are imported when they run."""
+    from holdfast_studies.cli import checks, decisions, oversee, reproduce, safety_gap, theory, undo_costs, wrong_start
+
+    app.command("reproduce")(reproduce.reproduce)
+    groups["oversee"].command("study")(oversee.study)
+    diagnose = groups["diagnose"]
+    diagnose.command("checks")(checks.checks)
+    diagnose.command("decisions")(decisions.decisions)
+    diagnose.command("safety-gap")(safety_gap.safety_gap)
+    diagnose.command("theory")(theory.theory)
+    diagnose.command("undo-costs")(undo_costs.undo_costs)
+    diagnose.command("wrong-start")(wrong_start.wrong_start)
