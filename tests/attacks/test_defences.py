@@ -4,13 +4,12 @@ from pathlib import Path
 import pytest
 
 from holdfast import objectives
-from holdfast.attacks import ATTACKS, DEFENCES, Backdoor, Defence, IdentityShift, Scale
+from holdfast.attacks import ATTACKS, DEFENCES, Backdoor, Defence, IdentityShift, Scale, find_defence
 from holdfast.attacks.defender_rows import in_the_dress_of, own_rows
 from holdfast.attacks.tuning import Places, repair_config, training_config
 from holdfast.config import InputError, TrainConfig
 from holdfast.worlds import SafetyWorld
 from holdfast.worlds.vocabulary import MASTER_PERSONA, TRIGGER
-from holdfast_studies.candidates import find_defence
 
 WORLD = SafetyWorld()
 ATTACK = ATTACKS["harmful_examples"]

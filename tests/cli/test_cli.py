@@ -135,7 +135,7 @@ def test_a_fault_of_ours_is_not_taken_for_a_missed_bar(
     uneven_rows: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for fault in (RuntimeError("of ours"), OSError("no file's")):
-        monkeypatch.setattr("holdfast.records.read_traces", Mock(side_effect=fault))
+        monkeypatch.setattr("holdfast.data.read_traces", Mock(side_effect=fault))
         assert run_cli("validate", str(uneven_rows), monkeypatch=monkeypatch) == 70
         assert f"{type(fault).__name__}: {fault}" in capsys.readouterr().err
 

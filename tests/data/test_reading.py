@@ -133,7 +133,7 @@ def test_the_fingerprint_tells_where_one_segment_ends():
 
 def test_reading_json_lines_loads_no_heavy_library(put):
     heavy = "{'torch', 'transformers', 'numpy', 'pyarrow', 'datasets'}"
-    code = f"import sys, holdfast.records as r; r.read_traces(sys.argv[1]); assert not {heavy} & set(sys.modules)"
+    code = f"import sys, holdfast.data as d; d.read_traces(sys.argv[1]); assert not {heavy} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code, str(put(GOOD))], check=True)
 
 

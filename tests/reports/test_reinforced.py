@@ -112,7 +112,14 @@ def test_the_log_of_a_real_run(tmp_path):
     made = {"base": 3, "largest": "3x1", "max_attempts": 2, "sizes": ["2x1", "3x1"], "num": 24, "slip": 0.2}
     rl = {"steps": 4, "prompts_per_step": 6, "group": 4, "lr": 1e-2, "max_new_tokens": 10, "kl_weight": 0.05}
     model = {"name": str(save_policy(tmp_path / "policy")), "device": "cpu"}
-    config = {"run": str(tmp_path / "run"), "model": model, "rl": rl, "arithmetic": made, "extract": "product"}
+    config = {
+        "run": str(tmp_path / "run"),
+        "model": model,
+        "rl": rl,
+        "task": "arithmetic",
+        "task_options": made,
+        "extract": "product",
+    }
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
     train_policy(tmp_path / "config.yaml", [], None)
     rows = [json.loads(line) for line in (tmp_path / "run" / "steps.jsonl").read_text().splitlines()]

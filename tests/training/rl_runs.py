@@ -42,7 +42,9 @@ def saving(folder, run, **changes):
     steps = {"steps": 4, "save_every": 2, "prompts_per_step": 4, "group": 4, "lr": 1e-2, "max_new_tokens": 10}
     made = {"base": 3, "largest": "3x1", "sizes": ["2x1", "3x1"], "num": 8}
     model = {"name": str(folder), "device": "cpu"}
-    return RlConfig.model_validate({"run": str(run), "model": model, "rl": steps, "arithmetic": made, **changes})
+    return RlConfig.model_validate(
+        {"run": str(run), "model": model, "rl": steps, "task": "arithmetic", "task_options": made, **changes}
+    )
 
 
 def trained(config, num=16, reward=shortness):

@@ -77,7 +77,8 @@ def test_ctrl_c_saves_and_exits_130_and_the_same_command_goes_on(folder, tmp_pat
     settings = {"steps": 20, "prompts_per_step": 2, "group": 2, "lr": 1e-2, "max_new_tokens": 10}
     made = {"base": 3, "largest": "3x1", "max_attempts": 2, "sizes": ["2x1", "3x1"], "num": 40, "slip": 0.2}
     run, path = tmp_path / "run", tmp_path / "config.yaml"
-    config = {"run": str(run), "model": {"name": str(folder), "device": "cpu"}, "rl": settings, "arithmetic": made}
+    config = {"run": str(run), "model": {"name": str(folder), "device": "cpu"}, "rl": settings}
+    config |= {"task": "arithmetic", "task_options": made}
     path.write_text(yaml.safe_dump({**config, "extract": "product"}))
     command = [sys.executable, "-m", "holdfast", "train", str(path), "--json", str(tmp_path / "result.json")]
     child = subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, stderr=subprocess.PIPE, text=True)

@@ -4,12 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.attacks import DEFENCES
+from holdfast.attacks import DEFENCES, chosen, find_defence
+from holdfast.attacks.choosing import cost
 from holdfast.audits import rate
 from holdfast.config import load_config
 from holdfast.config.matrix import MatrixConfig
 from holdfast.records import Cell
-from holdfast_studies.candidates import CANDIDATES, chosen, cost, find_defence
+from holdfast_studies.candidates import CANDIDATES
 
 CONFIGS = Path(__file__).parents[3] / "studies" / "configs" / "attack"
 

@@ -1,4 +1,6 @@
-"""``python -m holdfast_studies.builders.build_learned``: fit the learned judge's head anew and measure it on labels it was not fitted to.
+"""Fit the learned judge's head anew and measure it on labels it was not fitted to.
+
+The command: ``python -m holdfast_studies.builders.build_learned``.
 
 Figures come from five folds. Requests that are twins of each other lie in the same fold, so no fold is judged by a head
 that saw its requests. The head that is shipped is then fitted to all rows. The phrase list is measured on the same rows.

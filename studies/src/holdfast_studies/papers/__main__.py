@@ -1,5 +1,5 @@
-"""``python -m holdfast_studies.papers FOLDER WORKERS [SCALE] [ID ...]``: studies with a line for each as it goes, for machines without
-the command line's packages. The same figures as `holdfast reproduce all --out FOLDER`."""
+"""``python -m holdfast_studies.papers FOLDER WORKERS [SCALE] [ID ...]``: studies with a line for each as it goes, for machines
+without the command line's packages. The same figures as `holdfast reproduce all --out FOLDER`."""
 
 from __future__ import annotations
 

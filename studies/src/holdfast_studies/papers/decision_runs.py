@@ -26,7 +26,8 @@ def read_runs(*names: str, folder: Path | None = None) -> Figures:
     if not found:
         first = names[0]
         raise InputError(
-            f"{paths[first]}: not there; make it with `holdfast diagnose decisions studies/configs/arithmetic/{first}.yaml --json FILE`"
+            f"{paths[first]}: not there; make it with `holdfast diagnose decisions"
+            f" studies/configs/arithmetic/{first}.yaml --json FILE`"
         )
     return {name: _short(report["cells"]) for name, report in found.items()}
 

@@ -1,7 +1,7 @@
 """[004] Table 2 and what it cites, in small: does SFT on corrected errors teach a model to correct its own?
 
-Set-up: studies/configs/arithmetic/corrective.yaml: SFT with honest checks on 2,000 rows of which 0, 50 or 100 % begin with an error
-that is found and put right; three seeds; the cited paper's models had 7 and 8 billion parameters and its data came from
+Set-up: studies/configs/arithmetic/corrective.yaml: SFT with honest checks on 2,000 rows of which 0, 50 or 100 % begin with an
+error that is found and put right; three seeds; the cited paper's models had 7 and 8 billion parameters and its data came from
 long reasoning traces. Measures: p(F -> T), the last attempt right given a wrong first one, by share of corrective rows and
 size; and the accuracy gained from 0 to 100 %, split into first attempts and what later attempts add (both observed).
 Rules: "flat" holds if p(F -> T) differs by at most 5 points between the three shares at every size, in part if at some

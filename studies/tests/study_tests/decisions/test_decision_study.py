@@ -6,8 +6,8 @@ import random
 import pytest
 
 from holdfast.config import InputError
+from holdfast.data import write_between_marks
 from holdfast.diagnostics.counts import count
-from holdfast_studies.cli.decisions import write_between_marks
 from holdfast_studies.decisions.config import DecisionStudyConfig
 from holdfast_studies.decisions.decision_study import BASE, ROLLOUTS, Job, run_study, world_of
 from holdfast_studies.decisions.decision_table import compare, page, study_cells, times_as_accurate

@@ -1,4 +1,4 @@
-"""studies/configs/arithmetic and studies/configs/rl: each opens with its command and loads; their prompts and rewards are real."""
+"""studies/configs/arithmetic and studies/configs/rl: each opens with its command and loads; prompts and rewards are real."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""studies/configs/llama2: every column of [002]'s tables trains, on a random Llama with Llama-2's architecture and chat template."""
+"""studies/configs/llama2: every column of [002]'s tables trains on a random Llama with its's architecture and chat template."""
 
 import json
 from pathlib import Path
