@@ -22,7 +22,7 @@ check: .venv/dev.stamp
 	@$(PY) -m ruff check . && $(PY) -m ruff format --check --quiet .
 	@$(PY) -m mypy
 	@$(PY) -c "from importlinter.cli import lint_imports_command as lint; lint()" --no-logo
-	@$(PY) tests/file_lengths.py
+	@$(PY) tests/file_lengths.py && $(PY) tests/public_names.py && $(PY) tests/reach.py
 
 format: .venv/dev.stamp
 	@$(PY) -m ruff check --fix . ; $(PY) -m ruff format .

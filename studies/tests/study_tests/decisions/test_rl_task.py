@@ -39,8 +39,10 @@ def test_prompts_from_a_file(tmp_path):
         read_prompts(path)
 
 
-def test_one_source_of_prompts():
-    with pytest.raises(ValueError, match="either data: or arithmetic:"):
-        config()
+def test_a_task_without_its_prompts_or_with_foreign_options_is_refused():
+    with pytest.raises(InputError, match="field 'data': expected a file"):
+        task_of(config())
+    with pytest.raises(InputError, match="task_options.*nosuch"):
+        task_of(config(task="arithmetic", task_options={"nosuch": 1}))
     with pytest.raises(InputError, match="use number"):
         task_of(config(task="arithmetic", task_options={"text": True}, extract="product"))

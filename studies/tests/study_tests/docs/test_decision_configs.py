@@ -32,7 +32,7 @@ def test_it_opens_with_its_command_and_loads(path: Path) -> None:
         largest = Size.read(study.world.largest)
         assert all(Size.read(size).m <= largest.m and Size.read(size).n <= largest.n for size in study.eval_sizes)
     elif is_rl(path):
-        task = task_of(load_config(RlConfig, path, ["arithmetic.num=4"]))
+        task = task_of(load_config(RlConfig, path, ["task_options.num=4"]))
         assert len(task.prompts) == 4
         assert task.reward(["nonsense"] * 4, [each.answer for each in task.prompts], [True] * 4) == [0.0] * 4
     else:
