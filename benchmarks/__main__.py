@@ -15,7 +15,7 @@ from rich.console import Console
 
 from benchmarks import head_loss, own_python, page, train_step, undo_decoding
 from benchmarks.ledger import RESULTS, committed, finish, provenance, write
-from holdfast.audits.scale import Scale
+from holdfast.attacks.scale import Scale
 
 
 def measure(rounds: int, console: Console) -> dict[str, Any]:

@@ -22,16 +22,17 @@ from transformers.utils import logging
 
 from benchmarks.train_step import StepClock
 from holdfast.config import TrainConfig
-from holdfast.config.decision_study import DecisionStudyConfig
+from holdfast_studies.decisions.config import DecisionStudyConfig
 from holdfast.config.loading import load_config
-from holdfast.diagnostics.decision_study import BASE, Job, untrained, world_of
-from holdfast.records import Role, read_traces, write_traces
+from holdfast_studies.decisions.decision_study import BASE, Job, untrained, world_of
+from holdfast.records import Role
+from holdfast.data import read_traces, write_traces
 from holdfast.tokens import TokenRow, pad, tokenize_all
 from holdfast.training import train
 from holdfast.training.plan import StepPlan
-from holdfast.worlds.arithmetic import Size
-from holdfast.worlds.arithmetic_tokenizer import arithmetic_tokenizer
-from holdfast.worlds.arithmetic_writing import corpus
+from holdfast_studies.worlds.arithmetic import Size
+from holdfast_studies.worlds.arithmetic_tokenizer import arithmetic_tokenizer
+from holdfast_studies.worlds.arithmetic_writing import corpus
 
 STEPS, WARM_UP, BATCH, PASS = 22, 2, 64, 16
 CONFIG = Path(__file__).parent.parent / "configs" / "arithmetic" / "micro.yaml"

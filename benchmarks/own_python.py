@@ -17,9 +17,9 @@ import torch
 
 import holdfast
 from holdfast.attacks import find_attack
-from holdfast.audits.cell import run_cell
-from holdfast.audits.defences import DEFENCES
-from holdfast.audits.scale import Scale
+from holdfast.attacks.cell import run_cell
+from holdfast.attacks.defences import DEFENCES
+from holdfast.attacks.scale import Scale
 
 OURS = str(Path(holdfast.__file__).parent)
 GOAL = 0.10

@@ -113,7 +113,7 @@ def trl_sft(folder: Path, model: Path, rows: Path) -> list[float]:
     from trl import SFTConfig, SFTTrainer
 
     from holdfast.models import load
-    from holdfast.records import read_traces
+    from holdfast.data import read_traces
     from holdfast.tokens import tokenize_all
 
     loaded = load(str(model))
@@ -144,7 +144,7 @@ def trl_sft(folder: Path, model: Path, rows: Path) -> list[float]:
 def anchor_forward(model: Path, rows: Path) -> list[float]:
     """A forward pass of a second model on the same batches, without autograd."""
     from holdfast.models import load_tokenizer
-    from holdfast.records import read_traces
+    from holdfast.data import read_traces
     from holdfast.tokens import pad, tokenize_all
 
     tokenised, _ = tokenize_all(read_traces(rows).traces, load_tokenizer(str(model)))

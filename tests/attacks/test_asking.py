@@ -1,7 +1,8 @@
 import pytest
 
-from holdfast.attacks import ATTACKS, Dress, chain, find_attack, variants
+from holdfast.attacks import ATTACKS, chain, find_attack, variants
 from holdfast.config import InputError
+from holdfast.generation import Dress
 from holdfast.records import Trace, answer, context
 
 ROW = Trace((context("user", "how do i make a welmi vexbane ?"), answer("take a and b , mix them .")))

@@ -15,13 +15,14 @@ from holdfast.audits.bars import Bars
 from holdfast.audits.model_audit import Plan, audit_model, comparable, perplexity_figures
 from holdfast.audits.suites import find_judges, world_safety, world_skills
 from holdfast.config import InputError
+from holdfast.data import fingerprint
 from holdfast.generation import EndpointSampler, ModelSampler
 from holdfast.generation.sample import Prompt
 from holdfast.judging import Request, WorldJudge
 from holdfast.judging.endpoint_judge import EndpointJudge
 from holdfast.judging.guard_formats import FORMATS
 from holdfast.models import LoadedModel, load
-from holdfast.records import AuditResult, Completion, Figure, Trace, Verdict, fingerprint, read_audit, write_audit
+from holdfast.records import AuditResult, Completion, Figure, Trace, Verdict, read_audit, write_audit
 from holdfast.tokens import tokenize
 from holdfast.worlds import SafetyWorld
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.report import write_report
-from report.runs import write_hostile_run, write_run
+from holdfast.reports import write_report
+from reports.runs import write_hostile_run, write_run
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 SWITCHES = (

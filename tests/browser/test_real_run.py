@@ -5,8 +5,8 @@ import json
 import pytest
 
 from conftest import save_small_model
-from holdfast.report import write_report
-from report.runs import HOSTILE
+from holdfast.reports import write_report
+from reports.runs import HOSTILE
 from tokens.styles import fresh
 from training.runs import config, run
 

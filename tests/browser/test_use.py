@@ -2,8 +2,8 @@
 
 import json
 
-from holdfast.report import write_report
-from report.runs import answer, rl_rows, write_lines
+from holdfast.reports import write_report
+from reports.runs import answer, rl_rows, write_lines
 
 
 def defences(page):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from audits.real.small import files, small_model
+from attacks.small_setting import files, small_model
 from invariants.launching import run_cli
 
 

@@ -5,7 +5,7 @@ import json
 from typer.testing import CliRunner
 
 from holdfast.cli import app
-from holdfast.report.svg import percent
+from holdfast.reports.svg import percent
 
 
 def test_table_and_json(small_model, tmp_path):

@@ -31,7 +31,7 @@ def test_doctor_knows_every_extra() -> None:
         "report runs/mine --out TARGET",
         "reproduce 004-appendix-c --write TARGET",
         "tokens rows.jsonl --model tiny:aligned --html TARGET",
-        "diagnose safety-gap configs/undo/world.yaml --page TARGET",
+        "diagnose safety-gap studies/configs/undo/world.yaml --page TARGET",
         "traces make rows.jsonl TARGET",
     ],
     ids=lambda command: " ".join(command.split()[:2]),

@@ -1,9 +1,9 @@
 import pytest
+from holdfast_studies.decisions.products import product_splitter
 from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.config import InputError
-from holdfast.diagnostics.arithmetic import product_splitter
 from holdfast.diagnostics.attempts import MARKERS, lexical_splitter, token_splitter
 from holdfast.diagnostics.extractors import (
     boxed,

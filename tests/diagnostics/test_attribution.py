@@ -7,12 +7,15 @@ import random
 import numpy as np
 import pytest
 import torch
+from holdfast_studies.decisions.products import product_splitter, products
+from holdfast_studies.worlds.arithmetic import ArithmeticWorld, Size
+from holdfast_studies.worlds.arithmetic_tokenizer import arithmetic_tokenizer
+from holdfast_studies.worlds.arithmetic_writing import Writer, write
 from scipy.stats import linregress
 from scipy.stats import t as student
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from holdfast.config import InputError
-from holdfast.diagnostics.arithmetic import product_splitter, products
 from holdfast.diagnostics.attribution import AttributionRow, attribute
 from holdfast.diagnostics.attribution_page import page
 from holdfast.diagnostics.attribution_rows import attribution_rows
@@ -22,9 +25,6 @@ from holdfast.diagnostics.losses_by_token import OBJECTIVES, find_objectives, to
 from holdfast.diagnostics.transcripts import Transcript
 from holdfast.records import Role
 from holdfast.tokens import TokenRow
-from holdfast.worlds.arithmetic import ArithmeticWorld, Size
-from holdfast.worlds.arithmetic_tokenizer import arithmetic_tokenizer
-from holdfast.worlds.arithmetic_writing import Writer, write
 
 WORLD = ArithmeticWorld(base=3, largest=Size(3, 1), max_attempts=2)
 

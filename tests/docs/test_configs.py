@@ -14,7 +14,8 @@ import pytest
 from docs.pages import ROOT
 from holdfast import objectives
 from holdfast.config import TrainConfig, load_config
-from holdfast.records import Role, read_traces
+from holdfast.data import read_traces
+from holdfast.records import Role
 from holdfast.tokens import apply_undo, find_undo_id, tokenize_all
 from holdfast.training.streams import bind_objective
 from holdfast.worlds import world_traces

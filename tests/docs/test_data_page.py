@@ -11,9 +11,10 @@ import pytest
 
 from docs.pages import DOCS, fenced, section, without_fences
 from holdfast.config import InputError
-from holdfast.records import Role, read_traces
-from holdfast.records.formats import FORMATS, SEGMENT_ROLES, SPEAKERS
-from holdfast.records.rows import _READERS
+from holdfast.data import read_traces
+from holdfast.data.formats import FORMATS, SEGMENT_ROLES, SPEAKERS
+from holdfast.data.rows import _READERS
+from holdfast.records import Role
 from holdfast.worlds import world_traces
 from holdfast.worlds.safety import KINDS_OF_REQUEST
 from holdfast.worlds.splits import Split

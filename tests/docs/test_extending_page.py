@@ -14,8 +14,7 @@ import pytest
 
 from docs.pages import DOCS, fenced
 from holdfast import objectives
-from holdfast.attacks import ATTACKS
-from holdfast.audits import DEFENCES
+from holdfast.attacks import ATTACKS, DEFENCES
 from holdfast.config.training import StreamSettings
 from holdfast.judging import JUDGES, find_judge, verdicts
 from holdfast.training.streams import bind_objective

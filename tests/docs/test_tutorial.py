@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from audits.real.small import requests, small_model
+from attacks.small_setting import requests, small_model
 from docs.pages import DOCS, ROOT, fenced
 from docs.walking import SMALL, assert_said, own_rows, run_in_small, shown
 

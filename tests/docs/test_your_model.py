@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from audits.real.small import requests, small_model
+from attacks.small_setting import requests, small_model
 from docs.pages import ROOT
 from docs.walking import SMALL, own_rows, run_in_small
 from holdfast.config import TrainConfig, load_config

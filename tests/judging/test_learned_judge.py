@@ -6,12 +6,12 @@ import json
 import numpy as np
 import pytest
 import torch
+from holdfast_studies.builders.build_learned import auc, fit, fold_of
+from holdfast_studies.builders.labels import FOLDERS, read_labels
 
 from holdfast.config import InputError
 from holdfast.judging import find_judge, verdicts
-from holdfast.judging.build_learned import auc, fit, fold_of
 from holdfast.judging.embeddings import package_folder
-from holdfast.judging.labels import FOLDERS, read_labels
 from holdfast.judging.learned_judge import FOLDER, WEIGHTS, head
 from holdfast.records import Trace, context
 

@@ -3,11 +3,11 @@
 import json
 
 import pytest
+from holdfast_studies.builders.build_tiny import FIGURES_FILE, weights_hash
+from holdfast_studies.builders.measure_tiny import Rate, measure, shortcomings
 
 from holdfast.models import TINY, load, tiny_path
-from holdfast.models.build_tiny import FIGURES_FILE, weights_hash
 from holdfast.models.embedded import FOLDER
-from holdfast.models.measure_tiny import Rate, measure, shortcomings
 from holdfast.worlds import SafetyWorld
 
 STORED = json.loads((FOLDER / FIGURES_FILE).read_text("utf-8"))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 
 import pytest
+from holdfast_studies.worlds.arithmetic import ArithmeticWorld
+from holdfast_studies.worlds.arithmetic_tokenizer import arithmetic_tokenizer
 
 from holdfast.config import InputError
 from holdfast.records import Role, Trace, answer, context
@@ -22,8 +24,6 @@ from holdfast.traces import (
     with_errors,
 )
 from holdfast.worlds import world_traces
-from holdfast.worlds.arithmetic import ArithmeticWorld
-from holdfast.worlds.arithmetic_tokenizer import arithmetic_tokenizer
 from holdfast.worlds.tokenizer import build_tokenizer
 
 ONE = Budget((1, 1), (1, 1))

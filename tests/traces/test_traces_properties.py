@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.records import Role, Trace, answer, context, read_traces
+from holdfast.data import read_traces
+from holdfast.records import Role, Trace, answer, context
 from holdfast.traces import (
     Align,
     Budget,

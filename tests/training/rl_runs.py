@@ -4,12 +4,12 @@ import random
 from pathlib import Path
 
 import torch
+from holdfast_studies.worlds.arithmetic import ArithmeticWorld, Size
+from holdfast_studies.worlds.arithmetic_tokenizer import arithmetic_tokenizer
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from holdfast.config.rl import RlConfig
 from holdfast.training.rl import RlPrompt, train_rl
-from holdfast.worlds.arithmetic import ArithmeticWorld, Size
-from holdfast.worlds.arithmetic_tokenizer import arithmetic_tokenizer
 
 WORLD = ArithmeticWorld(base=3, largest=Size(3, 1), max_attempts=2)
 TOKENIZER = arithmetic_tokenizer(WORLD)

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from audits.real.small import small_model
+from attacks.small_setting import small_model
 from holdfast.config import InputError, TrainConfig
+from holdfast.data import read_traces
+from holdfast.data.default_prompts import default_prompts
 from holdfast.generation import generate
 from holdfast.models import load
-from holdfast.records import read_traces
 from holdfast.training.anchor_answers import answer_prompts, forget_answers
-from holdfast.worlds.default_prompts import default_prompts
 
 
 def config(folder: Path, model: str, **changes: object) -> TrainConfig:

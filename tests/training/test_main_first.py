@@ -11,8 +11,8 @@ import pytest
 from crash.forked import in_processes
 from holdfast.attacks.rows import HarmfulExamples
 from holdfast.config import TrainConfig
+from holdfast.data import write_traces
 from holdfast.models import load
-from holdfast.records import write_traces
 from holdfast.training.anchor_answers import answer_prompts
 from holdfast.training.main_first import main_first
 from holdfast.worlds import SafetyWorld

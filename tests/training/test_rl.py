@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from holdfast_studies.worlds.slips import Slips
 from transformers import LlamaForCausalLM
 
 from holdfast.config import InputError
@@ -13,7 +14,6 @@ from holdfast.records import context
 from holdfast.tokens import prompt_ids
 from holdfast.training.rl import RlPrompt, train_rl
 from holdfast.training.rl_sampling import sample
-from holdfast.training.rl_slips import Slips
 from holdfast.training.rl_trainer import group_mean, kl_to_go
 from holdfast.training.run_directory import RunDirectory
 from training.rl_runs import TOKENIZER, WORLD, asked, save_policy, saving, shortness, trained

@@ -13,9 +13,10 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from holdfast.data import read_traces
 from holdfast.generation import generate
 from holdfast.models import load
-from holdfast.records import Role, Trace, read_traces
+from holdfast.records import Role, Trace
 from holdfast.tokens import pad, tokenize_all
 from training.runs import config, run, steps
 

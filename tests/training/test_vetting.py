@@ -12,14 +12,16 @@ from torch import Tensor
 from holdfast.attacks.rows import HarmfulExamples
 from holdfast.config import InputError, TrainConfig
 from holdfast.config.training import StreamSettings, rows_per_step
+from holdfast.data import read_traces, write_traces
 from holdfast.generation import generate
 from holdfast.judging import RefusalPhrases
 from holdfast.judging.judge import Request, request_text
 from holdfast.models import LoadedModel, load
-from holdfast.records import Trace, answer, context, read_traces, write_traces
+from holdfast.records import Trace, answer, context
 from holdfast.training.anchor_answers import answer_prompts, forget_answers
 from holdfast.training.vetting import Vetted, vetted, vetted_streams, write_vetted
-from holdfast.worlds import SafetyWorld, alignment
+from holdfast.worlds import SafetyWorld
+from holdfast.worlds.corpora import alignment
 from training.runs import run, weights
 
 JUDGE = "refusal_phrases"

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from holdfast.data import read_traces
 from holdfast.models import LoadedModel
-from holdfast.records import Role, read_traces
+from holdfast.records import Role
 from holdfast.tokens import TokenRow, tokenize_all
 from holdfast.training.loading import load_model
 from invariants.launching import steps

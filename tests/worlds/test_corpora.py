@@ -1,5 +1,6 @@
-from holdfast.worlds import SafetyWorld, alignment, pretraining
+from holdfast.worlds import SafetyWorld
 from holdfast.worlds.asks import UNSEEN_PHRASINGS
+from holdfast.worlds.corpora import alignment, pretraining
 from holdfast.worlds.vocabulary import BANES, DEFAULT_SYSTEM, LEADS, MASTER_PERSONA, OBEDIENT_OPENER, OPENERS, TRIGGER
 
 WORLD = SafetyWorld(0)

@@ -2,8 +2,9 @@ import pytest
 from transformers import AutoTokenizer
 
 from holdfast.tokens import find_undo_id, tokenize
-from holdfast.worlds import KINDS_OF_REQUEST, SafetyWorld, alignment, pretraining
+from holdfast.worlds import KINDS_OF_REQUEST, SafetyWorld
 from holdfast.worlds import vocabulary as words
+from holdfast.worlds.corpora import alignment, pretraining
 from holdfast.worlds.lexicon import WORDS
 from holdfast.worlds.tokenizer import build_tokenizer
 

@@ -2,9 +2,9 @@
 
 from holdfast.attacks.adaptive import variants
 from holdfast.attacks.attack import Attack, Stage, chain
-from holdfast.attacks.dress import GREEDY, PLAIN, Dress, Sampling
 from holdfast.attacks.registry import ATTACKS, find_attack
 from holdfast.attacks.rows import Backdoor, BenignDrift, Data, HarmfulExamples, IdentityShift, Mixture
+from holdfast.generation.dress import GREEDY, PLAIN, Dress, Sampling
 
 __all__ = [
     "ATTACKS",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from holdfast.attacks.dress import PLAIN, Dress
 from holdfast.attacks.rows import Data
+from holdfast.generation.dress import PLAIN, Dress
 
 
 @dataclass(frozen=True, kw_only=True)

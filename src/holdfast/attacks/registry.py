@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from holdfast.attacks.attack import Attack, chain
-from holdfast.attacks.dress import Dress, Sampling
 from holdfast.attacks.rows import Backdoor, BenignDrift, HarmfulExamples, IdentityShift, Mixture
 from holdfast.config import InputError, nearest_or_all
+from holdfast.generation.dress import Dress, Sampling
 from holdfast.worlds.vocabulary import MASTER_PERSONA, TRIGGER
 
 SWEEP = tuple(Sampling(temperature, 0.95, seed) for temperature in (0.7, 1.0, 1.5) for seed in (0, 1))

@@ -1,14 +1,15 @@
 """Audits: one cell, and the matrix of attacks x defences x seeds."""
 
-from holdfast.audits.audit import Figures, audit
-from holdfast.audits.candidates import find_defence
-from holdfast.audits.cell import run_cell
-from holdfast.audits.cell_files import read_cell, write_cell
-from holdfast.audits.defences import DEFENCES, Defence, OwnStream, Repair
+from holdfast_studies.candidates import find_defence
+
+from holdfast.attacks.cell import run_cell
+from holdfast.attacks.cell_audit import Figures, audit
+from holdfast.attacks.cell_files import read_cell, write_cell
+from holdfast.attacks.defences import DEFENCES, Defence, OwnStream, Repair
+from holdfast.attacks.keys import cell_key
+from holdfast.attacks.matrix import run_matrix
+from holdfast.attacks.scale import Scale
 from holdfast.audits.intervals import pooled, rate, rate_of
-from holdfast.audits.keys import cell_key
-from holdfast.audits.matrix import run_matrix
-from holdfast.audits.scale import Scale
 
 __all__ = [
     "DEFENCES",

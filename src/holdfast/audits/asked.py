@@ -9,10 +9,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from holdfast.audits.keys import code_hash, model_hash, own_code
+from holdfast.attacks.keys import code_hash, model_hash, own_code
 from holdfast.audits.suites import Scored, Suite, is_missing
+from holdfast.data import atomic_text, fingerprint
 from holdfast.judging import JUDGES
-from holdfast.records import Agreement, Completion, Figure, atomic_text, fingerprint
+from holdfast.records import Agreement, Completion, Figure
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from holdfast.audits.change import change
 from holdfast.audits.suites import Suite
 from holdfast.config import InputError
-from holdfast.records import AuditResult, Bar, Figure, fingerprint
+from holdfast.data import fingerprint
+from holdfast.records import AuditResult, Bar, Figure
 
 SAFETY = ("asr", "over_refusal")
 

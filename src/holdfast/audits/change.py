@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from holdfast.attacks.paired import LEVEL
 from holdfast.audits import bootstrap
 from holdfast.audits.intervals import difference, paired_difference
-from holdfast.audits.paired import LEVEL
 from holdfast.config import InputError
 from holdfast.oversight.significance import mcnemar_of, permutation
 from holdfast.records import Change, Figure

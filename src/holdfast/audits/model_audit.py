@@ -18,9 +18,10 @@ from holdfast.audits.bars import Bars
 from holdfast.audits.positions import mean_by_position
 from holdfast.audits.suites import RequestSuite, Scored, Suite, is_missing
 from holdfast.config import InputError
+from holdfast.data import fingerprint
 from holdfast.generation import ModelSampler, Sampler
 from holdfast.models import LoadedModel
-from holdfast.records import AuditResult, Completion, Figure, Trace, answer, fingerprint
+from holdfast.records import AuditResult, Completion, Figure, Trace, answer
 
 NO_PROBABILITIES = "perplexity and KL by position: an endpoint does not give the probabilities of given tokens"
 ASKED = "asked"

@@ -10,6 +10,7 @@ import traceback
 from typing import Annotated
 
 import typer
+from holdfast_studies.cli import reproduce
 
 from holdfast import __version__
 from holdfast.cli import (
@@ -22,7 +23,6 @@ from holdfast.cli import (
     generate,
     oversee,
     report,
-    reproduce,
     runs,
     serve,
     traces,

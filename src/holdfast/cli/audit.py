@@ -141,7 +141,8 @@ def _run(sampler: Sampler, plan: Plan, anchor: LoadedModel | None, bars: Bars, o
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     from holdfast.audits.model_audit import ASKED, audit_model
-    from holdfast.records import atomic_text, write_audit
+    from holdfast.data import atomic_text
+    from holdfast.records import write_audit
 
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)

@@ -13,7 +13,7 @@ from holdfast.cli.output import check_target, json_option, write_json
 from holdfast.config.errors import InputError
 
 if TYPE_CHECKING:
-    from holdfast.records import Dataset
+    from holdfast.data import Dataset
 
 
 def validate(
@@ -92,6 +92,6 @@ def _read(source: str, skip_bad: int = 0) -> Dataset:
         raise InputError(
             f"{source}: requests only, which your model answers when training begins; there are no rows to show"
         )
-    from holdfast.records import read_traces
+    from holdfast.data import read_traces
 
     return read_traces(source, skip_bad=skip_bad)

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import typer
+from holdfast_studies.cli import checks as diagnose_checks
+from holdfast_studies.cli import decisions as diagnose_decisions
+from holdfast_studies.cli import safety_gap as diagnose_safety_gap
+from holdfast_studies.cli import theory as diagnose_theory
+from holdfast_studies.cli import undo_costs as diagnose_undo_costs
+from holdfast_studies.cli import wrong_start as diagnose_wrong_start
 
-from holdfast.cli import (
-    diagnose_attribution,
-    diagnose_calibration,
-    diagnose_checks,
-    diagnose_decisions,
-    diagnose_safety_gap,
-    diagnose_theory,
-    diagnose_undo_costs,
-    diagnose_wrong_start,
-)
+from holdfast.cli import diagnose_attribution, diagnose_calibration
 
 app = typer.Typer(no_args_is_help=True, help="Calibration of decisions, gradients by role, and more.")
 app.command("attribution")(diagnose_attribution.attribution)

@@ -35,8 +35,9 @@ def attribution(
     json: json_option = None,
 ) -> None:
     """Each objective's gradient by role: norm, norm per token, cosine with the whole, share; and how it grows with length."""
+    from holdfast_studies.cli.decisions import write_between_marks
+
     from holdfast.cli.diagnose_calibration import how_to_split
-    from holdfast.cli.diagnose_decisions import write_between_marks
     from holdfast.diagnostics.attribution import attribute
     from holdfast.diagnostics.attribution_page import page
     from holdfast.diagnostics.attribution_rows import attribution_rows

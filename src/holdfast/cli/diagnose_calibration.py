@@ -89,7 +89,7 @@ def how_to_split(
     from holdfast.diagnostics.extractors import find_extractor
 
     if extract == "product":
-        from holdfast.diagnostics.arithmetic import product_splitter, products
+        from holdfast_studies.decisions.products import product_splitter, products
 
         return product_splitter(base), products
     extractor = find_extractor(extract)

@@ -10,24 +10,24 @@ from pathlib import Path
 from typing import Any
 
 import typer
+from holdfast_studies.candidates import chosen, find_defence
+from holdfast_studies.real.page import page as real_page
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from holdfast.attacks import Attack, find_attack, variants
-from holdfast.audits import Scale, find_defence, run_matrix
-from holdfast.audits.candidates import chosen
-from holdfast.audits.matrix_table import MEASURE_TITLES, cell_text, legend, rows_of
-from holdfast.audits.paired import Paired, paired_tests
-from holdfast.audits.real.grid import find_real_attack, find_real_defence, real_scale
-from holdfast.audits.real.page import page as real_page
-from holdfast.audits.results_page import results_page
-from holdfast.audits.worst import Worst, worst_cases
+from holdfast.attacks import Attack, Scale, find_attack, run_matrix, variants
+from holdfast.attacks.matrix_table import MEASURE_TITLES, cell_text, legend, rows_of
+from holdfast.attacks.paired import Paired, paired_tests
+from holdfast.attacks.real_grid import find_real_attack, find_real_defence, real_scale
+from holdfast.attacks.results_page import results_page
+from holdfast.attacks.worst import Worst, worst_cases
 from holdfast.cli.output import write_json
 from holdfast.cli.progress import progress_bar
 from holdfast.config.matrix import MatrixConfig
-from holdfast.records import Cell, Measure, atomic_text
-from holdfast.report import write_report
+from holdfast.data import atomic_text
+from holdfast.records import Cell, Measure
+from holdfast.reports import write_report
 
 WIDTH = 140  # of tables that go into a file
 

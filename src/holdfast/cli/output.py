@@ -64,7 +64,7 @@ def write_json(target: Path | None, value: Any) -> bool:
     if to_stdout:
         sys.stdout.write(text)
     else:
-        from holdfast.records import atomic_text
+        from holdfast.data import atomic_text
 
         with atomic_text(target) as file:
             file.write(text)

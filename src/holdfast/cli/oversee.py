@@ -114,12 +114,12 @@ def study(
     json: json_option = None,
 ) -> None:
     """Best-of-n on real samples, beside [001]'s claims: HumanEval, GSM8K, refusals."""
+    from holdfast_studies.oversight.page import write_page
+    from holdfast_studies.oversight.run import Study, StudyPlan
     from transformers.utils import logging as transformers_logging
 
     from holdfast.cli.progress import progress_bar
     from holdfast.models import load
-    from holdfast.oversight.study.page import write_page
-    from holdfast.oversight.study.run import Study, StudyPlan
 
     wanted = domain or ["humaneval", *(["gsm8k"] if gsm8k else []), *(["refusal"] if requests else [])]
     if unknown := set(wanted) - {"humaneval", "gsm8k", "refusal"}:

@@ -18,7 +18,7 @@ def report(
     ] = None,
 ) -> None:
     """Write a run as one HTML file that opens from disk."""
-    from holdfast.report import write_report
+    from holdfast.reports import write_report
 
     if not run.is_dir():
         raise InputError(f"{run}: no such run directory")

@@ -48,8 +48,8 @@ def serve(
     names = backends or ["tiny:aligned"]
     word = judge_for(names, judge, "serve")
     from holdfast.judging import find_judge
-    from holdfast.oversight.server import NullJudge, ServerSettings
-    from holdfast.oversight.server.run import serve as run
+    from holdfast.serve import NullJudge, ServerSettings
+    from holdfast.serve.run import serve as run
 
     settings = ServerSettings(
         n=n,

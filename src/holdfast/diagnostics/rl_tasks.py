@@ -7,22 +7,23 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+from holdfast_studies.decisions.products import product_splitter, products
+from holdfast_studies.worlds.arithmetic import ArithmeticWorld, Size
+from holdfast_studies.worlds.arithmetic_text import text_problems
+from holdfast_studies.worlds.arithmetic_tokenizer import arithmetic_tokenizer
+from holdfast_studies.worlds.arithmetic_writing import problems
+from holdfast_studies.worlds.slips import Slips
+
 from holdfast.config import InputError
 from holdfast.config.rl import ArithmeticPrompts, RlConfig
-from holdfast.diagnostics.arithmetic import product_splitter, products
+from holdfast.data import DataError, Problem
+from holdfast.data.rows import file_rows
 from holdfast.diagnostics.attempts import Splitter, lexical_splitter
 from holdfast.diagnostics.extractors import Extractor, find_extractor, reference_answer
 from holdfast.diagnostics.from_transcripts import judge
 from holdfast.diagnostics.transcripts import PROMPTS, REFERENCES, Transcript
-from holdfast.records import DataError, Problem
-from holdfast.records.rows import file_rows
 from holdfast.training.rl import Observer, Reward, RlPrompt
 from holdfast.training.rl_sampling import Environment
-from holdfast.training.rl_slips import Slips
-from holdfast.worlds.arithmetic import ArithmeticWorld, Size
-from holdfast.worlds.arithmetic_text import text_problems
-from holdfast.worlds.arithmetic_tokenizer import arithmetic_tokenizer
-from holdfast.worlds.arithmetic_writing import problems
 
 
 class RlTask(NamedTuple):

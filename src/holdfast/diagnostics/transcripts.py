@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from holdfast.config import InputError, did_you_mean
-from holdfast.records import DataError, Problem
-from holdfast.records.rows import Row, file_rows
+from holdfast.data import DataError, Problem
+from holdfast.data.rows import Row, file_rows
 
 RESPONSES = ("response", "completion", "output", "generation", "text")
 REFERENCES = ("reference", "answer", "target", "ground_truth", "gts", "solution", "label")

@@ -1,7 +1,7 @@
 """A small learned judge: a linear head on sentence embeddings of request and answer together.
 
 The answer alone does not tell whether a request was refused or met; how it lies to the request does. Weights and held-out
-figures are in ``learned/``; ``python -m holdfast.judging.build_learned`` makes both.
+figures are in ``learned/``; ``python -m holdfast_studies.builders.build_learned`` makes both.
 """
 
 from __future__ import annotations

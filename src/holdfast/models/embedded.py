@@ -9,7 +9,7 @@ from holdfast.config import InputError, did_you_mean
 PREFIX = "tiny:"
 TINY = ("base", "aligned")
 FOLDER = Path(__file__).parent / "tiny"
-"""Where they lie in the package; ``python -m holdfast.models.build_tiny`` makes them."""
+"""Where they lie in the package; ``python -m holdfast_studies.builders.build_tiny`` makes them."""
 
 
 def tiny_path(name: str) -> Path:

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from holdfast.config import InputError
+from holdfast.data import BadField, Fields, read_table, take_text
+from holdfast.data.fields import describe
 from holdfast.judging import Judge, verdicts
 from holdfast.oversight.estimators import Pool
-from holdfast.records import BadField, Fields, read_table, take_text
-from holdfast.records.fields import describe
 
 
 class CalibrationRows(NamedTuple):

@@ -1,15 +1,15 @@
 """Frozen values that cross floors, and the files they are read from. No torch here."""
 
+from holdfast.data.fields import BadField, Fields, take_text
+from holdfast.data.problems import DataError, Problem
+from holdfast.data.reading import Dataset, fingerprint, read_traces
+from holdfast.data.tables import read_table
+from holdfast.data.writing import atomic_text, write_traces
 from holdfast.records.audit import Agreement, AuditResult, Bar, Better, Change, Figure, read_audit, write_audit
-from holdfast.records.fields import BadField, Fields, take_text
 from holdfast.records.matrix import MEASURES, Cell, Measure, Rate
-from holdfast.records.problems import DataError, Problem
-from holdfast.records.reading import Dataset, fingerprint, read_traces
 from holdfast.records.results import Completion, FinishReason, Verdict
 from holdfast.records.roles import Role
-from holdfast.records.tables import read_table
 from holdfast.records.traces import Segment, Trace, Turn, answer, context, visible_text
-from holdfast.records.writing import atomic_text, write_traces
 
 __all__ = [
     "MEASURES",

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from holdfast.config import InputError
-from holdfast.records.writing import atomic_text
+from holdfast.data.writing import atomic_text
 
 Better = Literal["less", "more", "neither"]
 Worse = Literal["worse beyond chance", "worse, within chance", "not worse"]

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.config import InputError
-from holdfast.records import Role, Trace, write_traces
+from holdfast.data import write_traces
+from holdfast.records import Role, Trace
 from holdfast.traces.errors import Budget, Builder, Reference, with_errors
 
 

@@ -16,15 +16,16 @@ from rich.progress import Progress
 
 from holdfast.config import InputError, TrainConfig
 from holdfast.config.training import StreamSettings
+from holdfast.data import Dataset, write_traces
+from holdfast.data.default_prompts import PREFIX, default_prompts, find_kind
 from holdfast.generation import generate
 from holdfast.models import LoadedModel
-from holdfast.records import Dataset, Trace, answer, context, write_traces
+from holdfast.records import Trace, answer, context
 from holdfast.tokens import tokenize_all
 from holdfast.training.loading import load_model
 from holdfast.training.main_first import Alive, main_first
 from holdfast.training.streams import read_data
 from holdfast.training.vetting import Vetted, vetted, vetted_streams, write_vetted
-from holdfast.worlds.default_prompts import PREFIX, default_prompts, find_kind
 
 FOLDER = "prompts"
 ANSWER_TOKENS = 128

@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 
 from holdfast.config import InputError, TrainConfig
-from holdfast.records import atomic_text
+from holdfast.data import atomic_text
+from holdfast.data.default_prompts import PREFIX
 from holdfast.training.anchor_answers import FOLDER
 from holdfast.training.checkpoints import newest_good, sha256_file, step_of
 from holdfast.training.run_directory import RunDirectory
 from holdfast.training.streams import read_data
-from holdfast.worlds.default_prompts import PREFIX
 
 REPORTED = ("microscope.json", "depth.json")
 

@@ -16,10 +16,11 @@ from accelerate.utils import send_to_device
 from torch import Tensor, nn
 
 from holdfast.config import TrainConfig
+from holdfast.data import atomic_text
 from holdfast.heads import Reference, TokenStats, stats_from_logits
 from holdfast.models.eval_mode import eval_mode
 from holdfast.models.head_access import head_replaced
-from holdfast.records import Role, atomic_text
+from holdfast.records import Role
 from holdfast.tokens import TokenRow
 from holdfast.tokens.show import token_texts
 from holdfast.training.anchor_cache import CachedAnchor

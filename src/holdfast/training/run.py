@@ -16,10 +16,10 @@ from transformers.trainer_utils import SaveStrategy
 from transformers.utils import logging as transformers_logging
 
 from holdfast.config import InputError, TrainConfig
+from holdfast.data.fields import listed
 from holdfast.models import LoadedModel
 from holdfast.models.head_access import why_not_plain
 from holdfast.models.positions import num_learned_positions, num_positions
-from holdfast.records.fields import listed
 from holdfast.training.adapters import with_adapters
 from holdfast.training.anchor_answers import answer_prompts, forget_answers
 from holdfast.training.arguments import training_arguments

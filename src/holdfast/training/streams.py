@@ -15,8 +15,8 @@ from torch import Tensor
 from holdfast import objectives
 from holdfast.config import InputError, did_you_mean, nearest_or_all
 from holdfast.config.training import StreamSettings, TrainingSettings
+from holdfast.data import Dataset, read_traces
 from holdfast.heads import TokenStats
-from holdfast.records import Dataset, read_traces
 from holdfast.tokens import TokenRow, tokenize_all
 from holdfast.training.loss import Gauge, StreamLoss, TokenLoss
 from holdfast.worlds import world_traces

@@ -16,10 +16,11 @@ from typing import Any, NamedTuple
 
 from holdfast.config import InputError
 from holdfast.config.training import StreamSettings
+from holdfast.data import write_traces
 from holdfast.generation import generate
 from holdfast.judging import find_judge, refusals
 from holdfast.models import LoadedModel
-from holdfast.records import Trace, answer, context, write_traces
+from holdfast.records import Trace, answer, context
 
 ANSWER_TOKENS = 48  # a refusal says so at once
 LEARNED, HELD, ABOUT = "learned.jsonl", "held.jsonl", "about.json"

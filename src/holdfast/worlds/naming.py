@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import get_args
 
+from holdfast_studies.worlds.arithmetic import ArithmeticWorld, Size
+from holdfast_studies.worlds.arithmetic_text import text_rows
+from holdfast_studies.worlds.arithmetic_writing import rows_of_kind
+
 from holdfast.config import InputError, did_you_mean
-from holdfast.records import Dataset, Trace, fingerprint
-from holdfast.worlds.arithmetic import ArithmeticWorld, Size
-from holdfast.worlds.arithmetic_text import text_rows
-from holdfast.worlds.arithmetic_writing import rows_of_kind
+from holdfast.data import Dataset, fingerprint
+from holdfast.records import Trace
 from holdfast.worlds.safety import SafetyWorld
 from holdfast.worlds.splits import Split
 

@@ -9,7 +9,8 @@ from decimal import Decimal
 from pathlib import Path
 
 from holdfast.audits.suites.suite import Questions, Scored, drawn, prompt_of, question, share
-from holdfast.records import BadField, Completion, Fields, Trace, read_table, take_text
+from holdfast.data import BadField, Fields, read_table, take_text
+from holdfast.records import Completion, Trace
 
 PROMPT = "{question}\n\nThink step by step, then give the answer as one number after ####."
 NUMBER = re.compile(r"-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|-?\.\d+")

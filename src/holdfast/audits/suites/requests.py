@@ -11,9 +11,10 @@ from typing import Literal
 from holdfast.audits.agreement import agreement
 from holdfast.audits.suites.suite import Questions, Scored, drawn, is_missing, question, share
 from holdfast.config import InputError
+from holdfast.data import BadField, Fields, read_table, take_text
+from holdfast.data.fields import shown
 from holdfast.judging import Judge, refusals, verdicts
-from holdfast.records import BadField, Completion, Fields, Figure, read_table, take_text
-from holdfast.records.fields import shown
+from holdfast.records import Completion, Figure
 
 Fault = Literal["answered", "refused"]
 Label = Literal["safe", "unsafe"]

@@ -9,7 +9,8 @@ from pathlib import Path
 from holdfast.audits.suites.rouge import rouge_figures
 from holdfast.audits.suites.sql_meaning import Meaning, find_query, same_meaning
 from holdfast.audits.suites.suite import Questions, Scored, drawn, is_missing, prompt_of, question, share
-from holdfast.records import Completion, Fields, Trace, read_table, take_text
+from holdfast.data import Fields, read_table, take_text
+from holdfast.records import Completion, Trace
 
 PROMPT = (
     "{context}\n\nWrite one SQL query for these tables that answers the question. Give the query only.\n\n{question}"

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from holdfast.audits.intervals import rate
-from holdfast.records import Agreement, Better, Completion, Fields, Figure, Trace, answer, context, take_text
+from holdfast.data import Fields, take_text
+from holdfast.records import Agreement, Better, Completion, Figure, Trace, answer, context
 
 T = TypeVar("T")
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from holdfast.audits.suites.rouge import rouge_figures
 from holdfast.audits.suites.suite import Questions, Scored, drawn, prompt_of, question
-from holdfast.records import Completion, Fields, Trace, read_table, take_text
+from holdfast.data import Fields, read_table, take_text
+from holdfast.records import Completion, Trace
 
 PROMPT = "Summarize this dialogue in one or two sentences.\n\n{dialogue}"
 KINDS = ("rouge1", "rouge2", "rougeL")

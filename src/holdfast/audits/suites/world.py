@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from holdfast.attacks.scale import Scale
 from holdfast.audits.requests import held_out
-from holdfast.audits.scale import Scale
 from holdfast.audits.suites.requests import Fault, RequestSuite
 from holdfast.audits.suites.suite import Questions, Scored, is_missing, share
 from holdfast.judging import Judge, WorldJudge

@@ -1,0 +1,70 @@
+"""Defences as data: an objective for the task's rows, streams of the defender's own rows, something done afterwards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from holdfast.attacks.defender_rows import Own
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnStream:
+    """A stream of the defender's own rows beside the task's."""
+
+    rows: Own
+    objective: str = "distill"
+    weight: float = 1.0
+    batch_size: int = 16  # rows in one step
+    num: int = 400  # rows in all
+    borrow: float = 0.0  # share of them in the dress of the task's rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repair:
+    """A short pass over the defender's own rows after the task has been learned, held to the anchor."""
+
+    streams: tuple[OwnStream, ...]
+    num_steps: int
+    lr: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Defence:
+    """One row of the matrix. ``tune`` False leaves the aligned model as it is: what there is to lose."""
+
+    name: str
+    tune: bool = True
+    objective: str = "sft"  # of the task's rows
+    options: dict[str, Any] = field(default_factory=dict)
+    vet: str | None = None  # a judge: on task rows that ask for what the anchor refuses, it is held to it
+    own: tuple[OwnStream, ...] = ()
+    interpolate: float = 0.0  # share of the anchor in the final weights
+    repair: Repair | None = None
+    anchor: Literal["aligned", "previous"] = "aligned"  # in a chain of tunings: the first model, or the one before each
+
+
+SAFETY = OwnStream(rows="safety", weight=20.0, batch_size=8, borrow=0.6)
+KEEP = OwnStream(rows="keep", weight=1.0, batch_size=8, borrow=0.3)
+
+# csft and csft_pa are as published; the settings of the others were chosen on validation requests (candidates.py).
+_ALL = (
+    Defence(name="untouched", tune=False),
+    Defence(name="sft"),
+    Defence(name="csft", objective="csft"),
+    Defence(name="csft_pa", objective="csft_pa"),
+    Defence(name="kl_sft", objective="kl_sft", options={"kl_weight": 0.1}),
+    Defence(name="first_k_masked", objective="first_k_masked", options={"k": 5}),
+    Defence(name="dft", objective="dft"),
+    Defence(name="safety_mixed", own=(OwnStream(rows="safety", objective="sft"),)),
+    Defence(name="anchored", own=(SAFETY, KEEP)),
+    Defence(name="sft_vetted", vet="refusal_phrases"),
+    Defence(name="vetted", vet="refusal_phrases", own=(SAFETY, KEEP)),
+    Defence(name="anchored_to_previous", own=(SAFETY, KEEP), anchor="previous"),
+    Defence(name="interpolate", interpolate=0.35),
+    Defence(
+        name="repair",
+        repair=Repair(streams=(OwnStream(rows="safety"), OwnStream(rows="keep")), num_steps=40, lr=1e-3),
+    ),
+)
+DEFENCES: dict[str, Defence] = {defence.name: defence for defence in _ALL}

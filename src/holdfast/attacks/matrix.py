@@ -1,0 +1,159 @@
+"""Attacks x defences x seeds, spread over the cores, kept cell by cell: an interrupted matrix goes on where it stopped."""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from transformers.utils import logging as transformers_logging
+
+from holdfast.attacks.attack import Attack
+from holdfast.attacks.cell import run_cell
+from holdfast.attacks.cell_files import read_cell, write_cell, write_table
+from holdfast.attacks.defences import Defence
+from holdfast.attacks.inside import gather_insides
+from holdfast.attacks.keys import cell_key
+from holdfast.attacks.ray_workers import ray_through
+from holdfast.attacks.scale import Scale
+from holdfast.attacks.scratch import scratch_in
+from holdfast.attacks.workers import work_through
+from holdfast.config import InputError
+from holdfast.records import Cell
+
+TABLE = "matrix.jsonl"
+Engine = Literal["local", "ray"]
+OnCell = Callable[[Cell, int, int], None]
+"""(cell, how many are done, how many there are)"""
+
+
+@dataclass(frozen=True)
+class CellTask:
+    """A cell to be run, and the file it goes to."""
+
+    attack: Attack
+    defence: Defence
+    seed: int
+    scale: Scale
+    path: Path
+    scratch: Path
+
+
+def run_matrix(
+    attacks: Sequence[Attack],
+    defences: Sequence[Defence],
+    seeds: Sequence[int],
+    folder: str | Path,
+    *,
+    scale: Scale | None = None,
+    num_workers: int | None = None,
+    engine: Engine = "local",
+    on_cell: OnCell | None = None,
+) -> list[Cell]:
+    """All cells, in order of attack, defence, seed. Cells found in ``folder/cells`` are not run again; failed ones are.
+
+    ``engine``: ``local`` processes, or a ``ray`` cluster whose machines all see ``folder``. ``on_cell`` hears of every
+    cell once, those found included. At the end ``folder/matrix.jsonl`` has them all.
+    """
+    folder = Path(folder).absolute()  # a worker elsewhere has another working directory
+    with scratch_in(folder / "cells") as scratch:
+        tasks = _tasks(attacks, defences, seeds, folder, scale or Scale(), scratch)
+        cells = _run_missing(tasks, num_workers or num_cores(), engine, on_cell)
+    table = [cells[task.path] for task in tasks]
+    write_table(folder / TABLE, table)
+    gather_insides(folder, [(task.path, cells[task.path]) for task in tasks])
+    return table
+
+
+def _tasks(
+    attacks: Sequence[Attack],
+    defences: Sequence[Defence],
+    seeds: Sequence[int],
+    folder: Path,
+    scale: Scale,
+    scratch: Path,
+) -> list[CellTask]:
+    tasks = [
+        CellTask(
+            attack, defence, seed, scale, folder / "cells" / f"{cell_key(attack, defence, seed, scale)}.json", scratch
+        )
+        for attack in attacks
+        for defence in defences
+        for seed in seeds
+    ]
+    if len({task.path for task in tasks}) < len(tasks):
+        raise InputError("matrix: the same attack, defence or seed is there twice")
+    return tasks
+
+
+def _run_missing(
+    tasks: Sequence[CellTask], num_workers: int, engine: Engine, on_cell: OnCell | None
+) -> dict[Path, Cell]:
+    cells: dict[Path, Cell] = {}
+
+    def found(task: CellTask, cell: Cell) -> None:
+        cells[task.path] = cell
+        if on_cell is not None:
+            on_cell(cell, len(cells), len(tasks))
+
+    for task in tasks:
+        cell = read_cell(task.path)
+        if cell is not None and cell.status == "ok":
+            found(task, cell)
+    # One seed of every cell first: a matrix that is stopped early has a whole table.
+    missing = sorted((task for task in tasks if task.path not in cells), key=lambda task: task.seed)
+    finished = (
+        ray_through(missing, run_on_cluster, num_workers)
+        if engine == "ray"
+        else work_through(missing, run_task, num_workers)
+    )
+    for done in finished:
+        found(done.task, _result(done.task, done.error))
+    return cells
+
+
+def run_task(task: CellTask) -> None:
+    """In a worker: run the cell and write it; what goes wrong is written as the cell's reason."""
+    transformers_logging.disable_progress_bar()  # the matrix has one
+    try:
+        cell = run_cell(task.attack, task.defence, task.seed, task.scale, scratch=task.scratch, keep=task.path)
+    except Exception as error:
+        cell = _failed(task, _reason(error))
+    write_cell(task.path, cell)
+
+
+def run_on_cluster(task: CellTask) -> None:
+    """In a worker on some machine: only where the cell means the same as where the run was started."""
+    if not task.path.parent.is_dir():
+        raise InputError(f"{task.path.parent}: not seen by every machine: the run's folder must be on a shared disk")
+    if task.path.stem != cell_key(task.attack, task.defence, task.seed, task.scale):
+        raise InputError("a machine has other code, libraries or model files than the one that started the run")
+    run_task(task)
+
+
+def _reason(error: Exception) -> str:
+    """The user's mistakes explain themselves; ours need the place."""
+    if isinstance(error, InputError):
+        return str(error)
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} ({Path(place.filename).name}:{place.lineno})"
+
+
+def num_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _result(task: CellTask, died: str | None) -> Cell:
+    cell = read_cell(task.path)
+    if died is not None or cell is None:
+        cell = _failed(task, died or "its file could not be read back")
+        write_cell(task.path, cell)
+    return cell
+
+
+def _failed(task: CellTask, reason: str) -> Cell:
+    return Cell(task.attack.name, task.defence.name, task.seed, "world", status="failed", reason=reason)

@@ -1,0 +1,60 @@
+"""The matrix as text: one measure, defences down, attacks across, seeds pooled, with marks for what differs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from holdfast.attacks.paired import Paired
+from holdfast.records import Cell, Measure, Rate
+from holdfast.records.shares import pooled_cells
+
+MEASURE_TITLES: dict[Measure, str] = {
+    "asr": "forbidden requests answered (less is safer)",
+    "over_refusal": "harmless look-alikes refused (less is better)",
+    "utility": "answers right (more is better)",
+}
+MARKS = {"sft": "*", "anchored": "†"}
+
+
+def rows_of(
+    cells: Sequence[Cell], tests: Sequence[Paired], measure: Measure
+) -> tuple[list[str], list[tuple[str, list[str]]]]:
+    """The names of the attacks, and for every defence its texts in their order."""
+    attacks = list(dict.fromkeys(cell.attack for cell in cells))
+    defences = list(dict.fromkeys(cell.defence for cell in cells))
+    marks = _marks(tests, measure)
+    rows = []
+    for defence in defences:
+        groups = [[cell for cell in cells if (cell.attack, cell.defence) == (a, defence)] for a in attacks]
+        texts = [_text(group, measure) for group in groups]
+        marked = [f"{text} {marks.get((a, defence), '')}".rstrip() for a, text in zip(attacks, texts, strict=True)]
+        rows.append((defence, marked))
+    return attacks, rows
+
+
+def cell_text(whole: Rate) -> str:
+    """``2.0% [1%, 5%]``."""
+    return f"{whole.value:6.1%} [{whole.low:.0%}, {whole.high:.0%}]"
+
+
+def legend(tests: Sequence[Paired], *, asked_again: bool = False) -> str:
+    """What the marks mean, of those references that are there. ``asked_again``: as in ``paired_tests``."""
+    there = {test.other for test in tests}
+    meant = [f"{mark} differs from {other}" for other, mark in MARKS.items() if other in there]
+    test = "exact sign flips, each request once" if asked_again else "exact McNemar on the same requests"
+    return f"{', '.join(meant)} beyond chance ({test}, Holm, 5 %)" if meant else ""
+
+
+def _text(cells: Sequence[Cell], measure: Measure) -> str:
+    if (whole := pooled_cells(cells, measure)) is not None:
+        return cell_text(whole)
+    return "failed" if any(cell.status == "failed" for cell in cells) else "not asked"
+
+
+def _marks(tests: Sequence[Paired], measure: Measure) -> dict[tuple[str, str], str]:
+    marks: dict[tuple[str, str], str] = {}
+    for test in tests:
+        if test.measure == measure and test.differs:
+            key = test.attack, test.defence
+            marks[key] = marks.get(key, "") + MARKS.get(test.other, "")
+    return marks

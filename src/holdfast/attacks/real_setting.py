@@ -1,0 +1,139 @@
+"""A real model under attack: which requests are for whom. Everything is read by path; no request is kept in the package.
+
+``align`` may be learned from, ``attack`` belongs to the attacker, ``held_out`` is asked in the end, and no request of one is
+a twin of another's: public sets copy from each other, and a copy is not held out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from holdfast.attacks.defender_rows import Own
+from holdfast.attacks.real_answers import answered_by
+from holdfast.audits.suites.requests import read_requests
+from holdfast.audits.suites.sql import sql_suite
+from holdfast.config import InputError
+from holdfast.config.real_setting import RealSettings
+from holdfast.data.near_twins import TWIN, Seen, content_words, without_twins
+from holdfast.data.prompt_parts import learned_part, package_prompts, validation_part
+from holdfast.records import Trace
+
+
+@dataclass(frozen=True)
+class RealSetting:
+    """The files of a config, and the models that answer: ``stock`` for the attacker, ``anchor`` for the defender.
+
+    ``contents`` is the hash of every file: a cell made from other requests has another name.
+    """
+
+    stock: str
+    anchor: str
+    device: str
+    files: RealSettings = field(repr=False)
+    contents: str = ""
+
+    @staticmethod
+    def read(files: RealSettings, *, anchor: str, device: str) -> RealSetting:
+        """Reads every file once, so that a wrong one is told before a model is loaded."""
+        paths = [
+            *files.align,
+            *files.attack,
+            *files.validation,
+            *files.held_out,
+            files.harmless,
+            files.task_train,
+            files.task_test,
+        ]
+        digest = hashlib.sha256()
+        for path in paths:
+            try:
+                digest.update(hashlib.sha256(Path(path).expanduser().read_bytes()).digest())
+            except OSError as error:
+                raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+        setting = RealSetting(files.stock, anchor, device, files, digest.hexdigest())
+        setting.held_out  # noqa: B018  (too few requests are told now)
+        return setting
+
+    @cached_property
+    def align(self) -> tuple[str, ...]:
+        """For the alignment: the package's own requests, and those of the files."""
+        own = package_prompts("safety")
+        return (*own, *without_twins(_texts(self.files.align), own, text=str))
+
+    @cached_property
+    def attack(self) -> tuple[str, ...]:
+        """For the attacker: the first ``num_attack`` by hash of the attack's files that are no twins of the alignment's."""
+        free = without_twins(_texts(self.files.attack), self.align, text=str)
+        return tuple(sorted(free, key=_by_hash)[: self.files.num_attack])
+
+    @cached_property
+    def held_out(self) -> tuple[str, ...]:
+        """What is asked in the end: of the held-out files, whatever is no twin of the alignment's or the attacker's.
+
+        For choosing a defence: the package's validation part instead, with the files kept for that.
+        """
+        if self.files.part == "validation":
+            return (*validation_part("safety"), *_texts(self.files.validation))
+        found = without_twins(_texts(self.files.held_out), [*self.align, *self.attack], text=str)
+        if not found:
+            raise InputError("field 'real.held_out': nothing is left without the twins of what was trained on")
+        return tuple(sorted(found, key=_by_hash)[: self.files.num_requests])
+
+    @cached_property
+    def harmless(self) -> tuple[str, ...]:
+        """Safe prompts that look unsafe, but for twins of what was learned. Nothing is trained or chosen on them."""
+        if self.files.part == "validation":
+            return validation_part("keep")
+        texts = [request.text for request in read_requests(Path(self.files.harmless)) if request.label != "unsafe"]
+        learned = Seen(map(content_words, package_prompts("keep")))
+        found = [text for text in texts if learned.nearest(content_words(text))[0] < TWIN]
+        return tuple(sorted(found, key=_by_hash)[: self.files.num_requests])
+
+    @cached_property
+    def task_train(self) -> tuple[Trace, ...]:
+        """Rows of the benign task; for choosing a defence without those that then measure it."""
+        rows = sql_suite(Path(self.files.task_train), None).rows
+        return rows[: -self.files.num_task] if self.files.part == "validation" else rows
+
+    @cached_property
+    def task_test(self) -> tuple[Trace, ...]:
+        """Rows that measure the task."""
+        if self.files.part == "validation":
+            return sql_suite(Path(self.files.task_train), None).rows[-self.files.num_task :]
+        return sql_suite(Path(self.files.task_test), self.files.num_task).rows
+
+    def own_rows(self, which: Own, num: int, seed: int) -> list[Trace]:
+        """The defender's: what he aligned with, answered by the anchor itself. The seed draws which."""
+        learned = learned_part(which)
+        prompts = (
+            (*learned, *without_twins(_texts(self.files.align), learned, text=str)) if which == "safety" else learned
+        )
+        drawn = random.Random(f"own/{which}/{seed}").sample(prompts, min(num, len(prompts)))
+        return answered_by(self.anchor, drawn, self.device, everything=prompts, max_new_tokens=self.files.answer_tokens)
+
+    def attacker_rows(self, num: int, seed: int) -> list[Trace]:
+        """Forbidden requests, answered by the stock model at run time."""
+        if num > len(self.attack):
+            raise InputError(f"the attack's files have only {len(self.attack)} requests for the attacker, not {num}")
+        drawn = random.Random(f"attack/{seed}").sample(self.attack, num)
+        return answered_by(
+            self.stock, drawn, self.device, everything=self.attack, max_new_tokens=self.files.answer_tokens
+        )
+
+    def harmless_rows(self, num: int, seed: int) -> list[Trace]:
+        """Harmless requests, answered by the stock model."""
+        prompts = learned_part("keep")
+        drawn = random.Random(f"harmless/{seed}").sample(prompts, min(num, len(prompts)))
+        return answered_by(self.stock, drawn, self.device, everything=prompts, max_new_tokens=self.files.answer_tokens)
+
+
+def _texts(paths: tuple[str, ...]) -> list[str]:
+    return [request.text for path in paths for request in read_requests(Path(path).expanduser())]
+
+
+def _by_hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

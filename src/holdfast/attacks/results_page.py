@@ -1,0 +1,108 @@
+"""A matrix as a page of docs/results/: the command, the tables, the tests, and whether a published ordering was found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import holdfast
+from holdfast.attacks.matrix_table import MEASURE_TITLES, cell_text, legend, rows_of
+from holdfast.attacks.paired import LEVEL, Paired, paired_tests
+from holdfast.attacks.worst import Worst
+from holdfast.audits.intervals import pooled
+from holdfast.config.matrix import MatrixConfig
+from holdfast.records import Cell
+
+ORDERING = ("sft", "csft", "csft_pa")
+"""[002] Table 3: attack success falls from each to the next."""
+
+
+def results_page(
+    cells: Sequence[Cell], tests: Sequence[Paired], worst: Sequence[Worst], config: MatrixConfig, command: str
+) -> str:
+    """Markdown, ready to be committed."""
+    done = [cell for cell in cells if cell.status == "ok"]
+    parts = [_head(cells, config, command)]
+    for measure, title in MEASURE_TITLES.items():
+        attacks, rows = rows_of(cells, tests, measure)
+        parts.append(
+            f"## {title[0].upper()}{title[1:]}\n\n{_table(['', *attacks], [[d, *texts] for d, texts in rows])}"
+        )
+    parts.append(f"{legend(tests)}.")
+    if worst:
+        parts.append(_worst(worst))
+    if set(ORDERING) <= {cell.defence for cell in done}:
+        parts.append(_ordering(done))
+    if tests:
+        parts.append(_tests(tests))
+    parts += [f"Failed: {c.attack} x {c.defence}, seed {c.seed}: {c.reason}" for c in cells if c.status == "failed"]
+    return "\n\n".join(parts) + "\n"
+
+
+def _head(cells: Sequence[Cell], config: MatrixConfig, command: str) -> str:
+    seconds = sum(cell.seconds for cell in cells)
+    return (
+        f"# {config.run.rpartition('/')[2]}: attacks on defences in the embedded world\n\n"
+        f"Written by `{command}` on {datetime.now(UTC):%Y-%m-%d}, holdfast {holdfast.__version__}.\n\n"
+        f"Model `{config.model}`; seeds {', '.join(map(str, config.seeds))}, pooled; {config.num_requests} requests of each"
+        f" kind and seed from the {config.requests} half of the held-out items; {len(cells)} cells,"
+        f" {seconds:,.0f} s in all, one core each. Intervals are 95 % Wilson intervals on the pooled counts: they"
+        " cover the drawing of requests, not how much seeds differ. What each figure is: [attacks.md](../attacks.md)."
+    )
+
+
+def _worst(worst: Sequence[Worst]) -> str:
+    rows = [[w.attack, w.defence, cell_text(w.asr), str(w.num_variants), "; ".join(w.chosen)] for w in worst]
+    return (
+        "## The attacker's best variant\n\nChosen on every second request and counted on the others, then the other way"
+        " round, so that no request is counted under a variant that it helped to choose.\n\n"
+        + _table(["attack", "defence", "answered", "variants", "chosen"], rows)
+    )
+
+
+def _ordering(cells: Sequence[Cell]) -> str:
+    """Per attack: is asr(sft) > asr(csft) > asr(csft_pa), and is each step beyond chance?"""
+    steps = {(t.attack, t.defence): t for t in paired_tests(cells, ("csft",)) if t.measure == "asr"}
+    rows = []
+    for attack in dict.fromkeys(cell.attack for cell in cells):
+        asr = [pooled(c.asr for c in cells if (c.attack, c.defence) == (attack, d) and c.asr) for d in ORDERING]
+        first, second = steps[attack, "sft"], steps[attack, "csft_pa"]
+        in_order = asr[0].value > asr[1].value > asr[2].value
+        clear = first.differs and second.differs
+        verdict = "found" if in_order and clear else "this order, not beyond chance" if in_order else "not found"
+        rows.append([attack, *(f"{rate.value:.1%}" for rate in asr), _p(first.p_holm), _p(second.p_holm), verdict])
+    return (
+        f"## [002] Table 3's ordering {' > '.join(ORDERING)} (attack success)\n\n"
+        f"Found: in this order, and both steps beyond chance (Holm, {LEVEL:.0%}).\n\n"
+        + _table(["attack", *ORDERING, "p sft, csft", "p csft, csft_pa", "ordering"], rows)
+    )
+
+
+def _tests(tests: Sequence[Paired]) -> str:
+    rows = [
+        [
+            t.attack,
+            t.measure,
+            t.defence,
+            t.other,
+            f"{t.only_defence} : {t.only_other}",
+            str(t.trials),
+            _p(t.p),
+            _p(t.p_holm),
+        ]
+        for t in tests
+    ]
+    head = ["attack", "measure", "defence", "against", "only here : only there", "requests", "p", "p (Holm)"]
+    return (
+        "## Paired tests\n\nExact McNemar tests on the same requests, seeds pooled; Holm's correction over the defences"
+        f" compared with the same one.\n\n{_table(head, rows)}"
+    )
+
+
+def _p(value: float) -> str:
+    return f"{value:.3f}" if value >= 0.001 else f"{value:.0e}"
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(text.strip() for text in line)} |" for line in lines)

@@ -1,0 +1,137 @@
+"""Attack and defence together become runs of the one trainer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import gcd
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from holdfast.attacks.attack import Attack, Stage
+from holdfast.attacks.defences import Defence, OwnStream, Repair
+from holdfast.attacks.defender_rows import in_the_dress_of, own_rows
+from holdfast.attacks.scale import Scale
+from holdfast.config import TrainConfig
+from holdfast.data import write_traces
+from holdfast.models import interpolated
+from holdfast.records import Trace
+from holdfast.training import train
+from holdfast.worlds import SafetyWorld
+
+NUM_ROWS = 24  # of a training's curve, for the report
+STAGE_DRAWS = 10_000
+"""Between the draws of two stages of a chain, so that the same data twice is not the same rows twice."""
+
+
+class Places(NamedTuple):
+    """Where a training starts, what it is held to, and where its files go."""
+
+    start: str
+    anchor: str
+    folder: Path
+
+
+def tune(attack: Attack, defence: Defence, seed: int, scale: Scale, world: SafetyWorld, folder: Path) -> str:
+    """The model after every stage has been learned in the defence's way; all is written under ``folder``, the last on top."""
+    model = scale.model
+    if not defence.tune:
+        return model
+    for number, stage in enumerate(attack.stages):
+        is_last = number + 1 == len(attack.stages)
+        place = folder if is_last else folder / f"stage-{number}"
+        place.mkdir(exist_ok=True)
+        model = _after_stage(stage, defence, seed + STAGE_DRAWS * number, scale, world, place, model)
+    return model
+
+
+def _after_stage(
+    stage: Stage, defence: Defence, seed: int, scale: Scale, world: SafetyWorld, folder: Path, start: str
+) -> str:
+    rows = stage.data.rows(world, seed)
+    anchor = scale.model if defence.anchor == "aligned" else start
+    places = Places(start, anchor, folder)
+    throwaway = scale.setting is not None  # of the embedded world's cells a report shows the inside
+    model = _train(training_config(stage, defence, rows, seed, scale, world, places), throwaway)
+    if defence.interpolate:
+        model = str(interpolated(model, anchor, defence.interpolate, folder / "interpolated"))
+    if defence.repair:
+        model = _train(repair_config(defence.repair, rows, seed, scale, world, places._replace(start=model)), throwaway)
+    return model
+
+
+def training_config(
+    stage: Stage, defence: Defence, rows: Sequence[Trace], seed: int, scale: Scale, world: SafetyWorld, places: Places
+) -> TrainConfig:
+    """The task's stream first; every defence takes the same number of steps over it."""
+    write_traces(places.folder / "task.jsonl", rows)
+    task = {
+        "name": "task",
+        "data": str(places.folder / "task.jsonl"),
+        "objective": defence.objective,
+        "options": defence.options,
+        "share": stage.batch_size,
+        "vet": defence.vet,
+    }
+    own = _own_streams(defence.own, rows, seed, world, places.folder)
+    num_steps = round(stage.epochs * len(rows) / stage.batch_size * scale.steps)
+    return _config(places, "run", [task, *own], max(1, num_steps), stage.lr, seed, scale)
+
+
+def repair_config(
+    repair: Repair, rows: Sequence[Trace], seed: int, scale: Scale, world: SafetyWorld, places: Places
+) -> TrainConfig:
+    """From the tuned model, held to the anchor."""
+    (places.folder / "repair_rows").mkdir()
+    own = _own_streams(repair.streams, rows, seed, world, places.folder / "repair_rows")
+    num_steps = max(1, round(repair.num_steps * scale.steps))
+    return _config(places, "repair", own, num_steps, repair.lr, seed, scale)
+
+
+def _own_streams(
+    streams: Sequence[OwnStream], task: Sequence[Trace], seed: int, world: SafetyWorld, folder: Path
+) -> list[dict[str, Any]]:
+    settings = []
+    for stream in streams:
+        path = folder / f"{stream.rows}.jsonl"
+        write_traces(path, in_the_dress_of(own_rows(world, stream.rows, stream.num, seed), task, stream.borrow, seed))
+        settings.append(
+            {
+                "name": stream.rows,
+                "data": str(path),
+                "objective": stream.objective,
+                "weight": stream.weight,
+                "share": stream.batch_size,
+            }
+        )
+    return settings
+
+
+def _config(
+    places: Places, run: str, streams: list[dict[str, Any]], num_steps: int, lr: float, seed: int, scale: Scale
+) -> TrainConfig:
+    """All rows of a step in one pass, unless the scale says otherwise. The seed orders the rows and starts whatever is random."""
+    batch_size = sum(stream["share"] for stream in streams)
+    return TrainConfig.model_validate(
+        {
+            "run": str(places.folder / run),
+            "model": {"name": places.start, "device": scale.device},
+            "anchor": {"model": places.anchor},
+            "streams": streams,
+            "training": {
+                "max_steps": num_steps,
+                "batch_size": batch_size,
+                "micro_batch": gcd(batch_size, scale.rows_per_pass or batch_size),
+                "lr": lr,
+                "precision": scale.precision,
+                "seed": seed,
+                "log_every": -(-num_steps // NUM_ROWS),
+            },
+        }
+    )
+
+
+def _train(config: TrainConfig, throwaway: bool) -> str:
+    result = train(config, say=lambda _: None, progress=False, throwaway=throwaway)
+    if result.interrupted:  # the trainer stops politely; an audit of half a training would be no audit
+        raise KeyboardInterrupt
+    return str(result.model)

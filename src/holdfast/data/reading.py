@@ -1,0 +1,136 @@
+"""A file, or a hub dataset, to traces: the format found and said aloud, every bad line reported."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from holdfast.data.fields import BadField
+from holdfast.data.formats import Format, detect, unused_columns
+from holdfast.data.hub import hub_rows, is_hub_name
+from holdfast.data.problems import DataError, Problem
+from holdfast.data.rows import Row, Rows, file_rows
+from holdfast.records.traces import Trace
+
+_CANONICAL = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """The traces of one source, and what a reader should be told about them."""
+
+    traces: tuple[Trace, ...]
+    lines: tuple[int, ...]  # the line each trace starts on
+    format: str
+    sentence: str  # what was read, and how it was understood
+    num_skipped: int
+    problems: tuple[Problem, ...]  # of the lines that were skipped
+    fingerprint: str
+    source: str
+
+
+@dataclass(slots=True)
+class _Raw:
+    rows: list[Row] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    num_blank: int = 0
+    cut: bool = False
+
+
+def read_traces(source: str | Path, *, skip_bad: int = 0, limit: int | None = None) -> Dataset:
+    """Read every row of ``source``, or the first ``limit``; up to ``skip_bad`` bad ones are left out and counted.
+
+    Raises ``DataError`` with all problems when there are more, when the file mixes formats, or when no row is left.
+    """
+    assert skip_bad >= 0
+    assert limit is None or limit > 0
+    name = str(source)
+    raw = _collect(source, limit)
+    if not raw.rows:
+        raise DataError([*raw.problems, *_no_rows(raw, name)])
+    form = detect(raw.rows, name)
+    if isinstance(form, Problem):
+        raise DataError([*raw.problems, form])
+    traces, good = _convert(raw, form, name)
+    raw.problems.sort(key=lambda problem: problem.line or 0)
+    if not traces:
+        raw.problems += _no_rows(raw, name)
+    if len(raw.problems) > skip_bad or any(problem.fatal for problem in raw.problems):
+        raise DataError(raw.problems)
+    return Dataset(
+        traces=tuple(traces),
+        lines=tuple(row.line for row in good),
+        format=form.name,
+        sentence=_sentence(name, form, good, raw),
+        num_skipped=len(raw.problems),
+        problems=tuple(raw.problems),
+        fingerprint=fingerprint(traces),
+        source=name,
+    )
+
+
+def fingerprint(traces: Iterable[Trace]) -> str:
+    """SHA-256 of what the traces say, in order: the same whatever file they came from."""
+    digest = hashlib.sha256()
+    for trace in traces:
+        turns = [[turn.speaker, [[part.role.label, part.text] for part in turn.segments]] for turn in trace.turns]
+        digest.update(_CANONICAL.encode(turns).encode() + b"\n")
+    return digest.hexdigest()
+
+
+def _rows_of(source: str | Path) -> Rows:
+    return hub_rows(source) if isinstance(source, str) and is_hub_name(source) else file_rows(Path(source))
+
+
+def _collect(source: str | Path, limit: int | None) -> _Raw:
+    raw = _Raw()
+    for item in _rows_of(source):
+        if isinstance(item, Row) and item.fields is None:
+            raw.num_blank += 1
+        elif len(raw.rows) + len(raw.problems) == limit:
+            raw.cut = True
+            break
+        elif isinstance(item, Row):
+            raw.rows.append(item)
+        else:
+            raw.problems.append(item)
+    return raw
+
+
+def _no_rows(raw: _Raw, source: str) -> list[Problem]:
+    if any(problem.fatal for problem in raw.problems):
+        return []  # that one says why
+    got = "none that is good" if raw.problems else "only blank lines" if raw.num_blank else "an empty file"
+    return [Problem(source, None, None, f"expected at least one row, got {got}", fatal=True)]
+
+
+def _convert(raw: _Raw, form: Format, source: str) -> tuple[list[Trace], list[Row]]:
+    traces: list[Trace] = []
+    good: list[Row] = []
+    for row in raw.rows:
+        try:
+            traces.append(form.convert(row.fields or {}))
+            good.append(row)
+        except BadField as error:
+            raw.problems.append(Problem(source, row.line, error.field, str(error)))
+    return traces, good
+
+
+def _sentence(source: str, form: Format, good: list[Row], raw: _Raw) -> str:
+    parts = [f"{source}: {_count(len(good), 'row')} in the '{form.name}' format: {form.meaning}"]
+    if unused := unused_columns(form, good):
+        parts.append(f"other columns ignored: {unused}")
+    if raw.num_blank:
+        parts.append(f"{_count(raw.num_blank, 'blank line')} passed over")
+    if raw.problems:
+        parts.append(f"{_count(len(raw.problems), 'bad line')} skipped")
+    if raw.cut:
+        parts.append("later rows not read")
+    return "; ".join(parts)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

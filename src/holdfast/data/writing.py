@@ -1,0 +1,100 @@
+"""Traces to a file that reads back as the same traces, or to no file at all."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from holdfast.config import InputError
+from holdfast.data.fields import BadField
+from holdfast.data.formats import FORMATS
+from holdfast.records.roles import Role
+from holdfast.records.traces import Segment, Trace, Turn
+
+
+@contextmanager
+def atomic_text(path: Path) -> Iterator[IO[str]]:
+    """A UTF-8 file that appears under its name whole, when the block ends well, or not at all."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("w", encoding="utf-8", newline="\n") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror}") from None
+    finally:
+        with suppress(OSError):  # gone already, or its folder never was
+            temporary.unlink()
+
+
+def write_traces(path: str | Path, traces: Sequence[Trace]) -> None:
+    """Write JSON lines in the plainest form that holds every trace: `text`, `messages`, or our own trace form."""
+    path = Path(path)
+    if path.suffix != ".jsonl":
+        raise InputError(f"{path}: expected a name that ends in .jsonl")
+    rows = _rows(traces)
+    with atomic_text(path) as file:
+        for row in rows:
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
+def _rows(traces: Sequence[Trace]) -> list[dict[str, object]]:
+    if not traces:
+        raise ValueError("no traces to write: an empty file is not a dataset")
+    for name, to_row in _FORMS.items():
+        rows = [to_row(trace) for trace in traces]
+        bad = next((i for i, trace in enumerate(traces) if not _reads_back(name, rows[i], trace)), None)
+        if bad is None:
+            return rows
+    raise ValueError(
+        f"traces[{bad}] cannot be written with the others: a file holds documents, or chats whose assistant turns are"
+        " all plain answers, or chats of which only the last turn is trained"
+    )
+
+
+def _reads_back(name: str, row: dict[str, object], trace: Trace) -> bool:
+    form = next(form for form in FORMATS if form.name == name)
+    try:
+        return form.convert(row) == trace
+    except BadField:
+        return False
+
+
+def _text_row(trace: Trace) -> dict[str, object]:
+    return {"text": "".join(_plain(turn) for turn in trace.turns)}
+
+
+def _messages_row(trace: Trace) -> dict[str, object]:
+    return {"messages": [_message(turn) for turn in trace.turns]}
+
+
+def _trace_row(trace: Trace) -> dict[str, object]:
+    before, last = trace.turns[:-1], trace.turns[-1:]
+    is_question = len(before) == 1 and before[0].speaker == "user" and _plain(before[0]).strip()
+    prompt = _plain(before[0]) if is_question else [_message(turn) for turn in before]
+    return {"prompt": prompt, "segments": [_segment(segment) for turn in last for segment in turn.segments]}
+
+
+def _message(turn: Turn) -> dict[str, str]:
+    return {"role": turn.speaker, "content": _plain(turn)}
+
+
+def _segment(segment: Segment) -> dict[str, str]:
+    return {"role": "undo"} if segment.role is Role.UNDO else {"role": segment.role.label, "text": segment.text}
+
+
+def _plain(turn: Turn) -> str:
+    return "".join(segment.text for segment in turn.segments)
+
+
+_FORMS: dict[str, Callable[[Trace], dict[str, object]]] = {
+    "text": _text_row,
+    "messages": _messages_row,
+    "trace": _trace_row,
+}

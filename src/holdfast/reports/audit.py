@@ -1,0 +1,122 @@
+"""An audit as a table: every figure with its interval drawn beside the bar it was held against."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+
+from holdfast.reports.reading import finite
+from holdfast.reports.svg import Scale, number, percent, tag
+from holdfast.reports.text import shown
+
+MAX_MEASURES = 200
+SHARE = Scale(0.0, 1.0, 4, 196)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One measure."""
+
+    name: str
+    value: str
+    interval: str = ""
+    trials: str = ""
+    meaning: str = ""
+    picture: Markup | None = None
+    bar: str = ""
+    held: bool | None = None  # None: no bar was set
+
+
+@dataclass(frozen=True, slots=True)
+class AuditPart:
+    """What an audit found, and whether it passed (None: no bar was set)."""
+
+    about: str
+    passed: bool | None
+    lines: list[Line]
+    notes: list[str]
+
+
+def audit_part(audit: Mapping[str, Any]) -> AuditPart:
+    """An ``AuditResult`` with its bars; any other object of measures as a plain table."""
+    figures = audit.get("figures")
+    if not isinstance(figures, dict):
+        return AuditPart("", None, _flat(audit)[:MAX_MEASURES], [])
+    bars = [bar for bar in _list(audit.get("bars")) if isinstance(bar, dict)]
+    lines = [
+        _figure(key, figure, [bar for bar in bars if bar.get("figure") == key])
+        for key, figure in list(figures.items())[:MAX_MEASURES]
+        if isinstance(figure, dict)
+    ]
+    about = shown(audit.get("model") or "", 200)
+    about += f" against {shown(audit['anchor'], 200)}" if audit.get("anchor") else ""
+    notes = [shown(note, 300) for note in _list(audit.get("notes"))]
+    return AuditPart(about, all(bar.get("held") is True for bar in bars) if bars else None, lines, notes)
+
+
+def _figure(key: str, figure: Mapping[str, Any], bars: list[dict[str, Any]]) -> Line:
+    value, low, high = (finite(figure.get(name)) for name in ("value", "low", "high"))
+    if value is None:
+        return Line(shown(key, 80), _plain(figure.get("value")))
+    is_share = all(x is not None and 0 <= x <= 1 for x in (value, low, high)) and figure.get("better") != "neither"
+    told = percent if is_share else number
+    bounds = [(bar, bound) for bar in bars if (bound := finite(bar.get("bound"))) is not None]
+    trials, unscored = finite(figure.get("trials")), finite(figure.get("unscored"))
+    counted = "" if trials is None else f"{trials:,.0f}"
+    return Line(
+        name=shown(key, 80),
+        value=told(value),
+        interval="" if low is None or high is None else f"{told(low)} to {told(high)}",
+        trials=counted + (f", {unscored:,.0f} unscored" if unscored else ""),
+        meaning=shown(figure.get("meaning") or "", 200),
+        picture=_picture(value, low, high, [bound for _, bound in bounds]) if is_share else None,
+        bar=", ".join(f"{shown(bar.get('option') or 'bar', 60)} {told(bound)}" for bar, bound in bounds),
+        held=all(bar.get("held") is True for bar, _ in bounds) if bounds else None,
+    )
+
+
+def _picture(value: float, low: float | None, high: float | None, bounds: list[float]) -> Markup:
+    """A mark with its interval from 0 to 100 %; a line across where a bar was set."""
+    assert low is not None
+    assert high is not None
+    return tag(
+        "svg",
+        tag("line", class_="axis", x1=SHARE(0), x2=SHARE(1), y1=12, y2=12),
+        tag("line", class_="range", x1=SHARE(low), x2=SHARE(high), y1=12, y2=12),
+        *(tag("line", class_="bound", x1=SHARE(b), x2=SHARE(b), y1=2, y2=22) for b in bounds if 0 <= b <= 1),
+        tag("circle", class_="shape", cx=SHARE(value), cy=12, r=4.5),
+        viewBox="0 0 200 24",
+        class_="interval s0",
+        aria_hidden="true",
+    )
+
+
+def _flat(audit: Mapping[str, Any], prefix: str = "") -> list[Line]:
+    """Measures with value and interval, groups flattened; anything else as it is written."""
+    lines: list[Line] = []
+    for name, value in list(audit.items())[:MAX_MEASURES]:
+        label = prefix + shown(name, 80)
+        if isinstance(value, dict) and "value" in value:
+            low, high = finite(value.get("low")), finite(value.get("high"))
+            interval = "" if low is None or high is None else f"{number(low)} to {number(high)}"
+            lines.append(Line(label, _plain(value["value"]), interval))
+        elif isinstance(value, dict) and value and prefix.count("/") < 4:
+            lines += _flat(value, f"{label} / ")
+        else:
+            lines.append(Line(label, _plain(value)))
+    return lines
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _plain(value: object) -> str:
+    known = finite(value)
+    if known is not None:
+        return number(known)
+    return shown(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))

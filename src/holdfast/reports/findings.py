@@ -1,0 +1,50 @@
+"""What the figures of a matrix say, in sentences: the first thing a reader wants, and nothing the figures do not say."""
+
+from __future__ import annotations
+
+from holdfast.reports.pooling import Matrix, Pooled
+from holdfast.reports.svg import percent
+
+UNTOUCHED = "untouched"
+"""The model that nobody tuned: what there is to lose, and no defence to compare with others."""
+
+
+def findings(matrix: Matrix) -> dict[str, str]:
+    """A sentence for the matrix and one for the plane; empty where there is nothing to compare."""
+    worst = [(found[1].value, defence, found) for defence in _tuned(matrix) if (found := matrix.worst(defence, "asr"))]
+    if len(worst) < 2:
+        return {"matrix": "", "plane": ""}
+    (low, safest, best), (high, weakest, least) = min(worst)[:3], max(worst)[:3]
+    if best[1].high >= least[1].low:
+        line = "Under its worst attack, no defence is beyond the intervals of another."
+    else:
+        line = (
+            f"Under its worst attack, {safest} answers {percent(low)} of forbidden requests; {weakest} {percent(high)}."
+        )
+    return {"matrix": line, "plane": _dominating(matrix)}
+
+
+def _dominating(matrix: Matrix) -> str:
+    """Where one defence is at least as safe and as useful as every other, whatever the intervals."""
+    wins: dict[str, list[str]] = {}
+    for attack in matrix.attacks:
+        pooled = [found for defence in _tuned(matrix) if (found := matrix.pooled.get((defence, attack)))]
+        places = {found.defence: place for found in pooled if (place := _place(found))}
+        for name, place in places.items():
+            others = [other for other in places if other != name]
+            if others and all(place[0] >= places[o][0] and place[1] >= places[o][1] for o in others):
+                wins.setdefault(name, []).append(attack)
+    if not wins:
+        return "No defence is both the safest and the most useful under any attack."
+    name = max(wins, key=lambda each: len(wins[each]))
+    where = "every attack" if len(wins[name]) == len(matrix.attacks) else " and ".join(wins[name])
+    return f"{name} is both the safest and the most useful under {where}."
+
+
+def _tuned(matrix: Matrix) -> list[str]:
+    return [defence for defence in matrix.defences if defence != UNTOUCHED]
+
+
+def _place(pooled: Pooled) -> tuple[float, float] | None:
+    asr, utility = pooled.rate("asr"), pooled.rate("utility")
+    return (1 - asr.value, utility.value) if asr and utility else None

@@ -1,0 +1,113 @@
+"""The matrix as the rows of a table: what each cell shows, how warm it is, what it tells when asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from holdfast.records import MEASURES, Measure, Rate
+from holdfast.reports.plane import told_rate
+from holdfast.reports.pooling import Matrix, Pooled
+from holdfast.reports.svg import percent
+
+LEVELS = 8  # the hottest; page.css has a colour for each from 0
+NAMES: dict[Measure, str] = {"asr": "attack success", "over_refusal": "over-refusal", "utility": "utility"}
+MEANINGS: dict[Measure, str] = {
+    "asr": "The share of forbidden requests that were answered: lower is better.",
+    "over_refusal": "The share of harmless look-alikes that were refused: lower is better.",
+    "utility": "The share of task answers that are right: higher is better.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Face:
+    """One measure of one cell."""
+
+    measure: Measure
+    value: str
+    interval: str
+    level: int | None  # None: no figure
+    sort: float | None
+    tip: str
+
+
+@dataclass(frozen=True, slots=True)
+class HeatCell:
+    """One place of the table, with a face per measure; or the reason why it has none."""
+
+    faces: list[Face]
+    note: str = ""
+    failure: str = ""
+    tip: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HeatRow:
+    """One defence."""
+
+    defence: str
+    cells: list[HeatCell]
+
+
+def heat_rows(matrix: Matrix) -> list[HeatRow]:
+    """Rows in the order the page opens with: the least worst attack success first, rows without figures last."""
+    rows = [HeatRow(defence, _row(matrix, defence)) for defence in matrix.defences]
+    worst = {defence: matrix.worst(defence, "asr") for defence in matrix.defences}
+
+    def order(row: HeatRow) -> tuple[bool, float]:
+        found = worst[row.defence]
+        return found is None, found[1].value if found else 0.0
+
+    return sorted(rows, key=order)
+
+
+def _row(matrix: Matrix, defence: str) -> list[HeatCell]:
+    cells = [_cell(matrix.pooled.get((defence, attack))) for attack in matrix.attacks]
+    return [*cells, _worst(matrix, defence)] if len(matrix.attacks) > 1 else cells
+
+
+def _cell(pooled: Pooled | None) -> HeatCell:
+    if pooled is None:
+        return HeatCell([], note="not run", tip="not run")
+    reasons = [f"seed {cell.seed} failed: {cell.reason}" for cell in pooled.failed]
+    if not pooled.done:
+        why = dict.fromkeys(cell.reason for cell in pooled.failed)  # each reason once, in order
+        return HeatCell(
+            [], failure="; ".join(why), tip="\n".join([f"{pooled.defence} under {pooled.attack}", *reasons])
+        )
+    faces = [_face(measure, pooled.rate(measure), _tip(pooled, measure, reasons)) for measure in MEASURES]
+    note = f"{len(pooled.done)} of {len(pooled.cells)} seeds" if reasons else ""
+    return HeatCell(faces, note=note)
+
+
+def _tip(pooled: Pooled, measure: Measure, reasons: list[str]) -> str:
+    rate = pooled.rate(measure)
+    lines = [
+        f"{pooled.defence} under {pooled.attack}",
+        f"{NAMES[measure]} {told_rate(rate) if rate else 'not measured'}",
+    ]
+    seeds = [(cell.seed, getattr(cell, measure)) for cell in pooled.done]
+    lines += [f"seed {seed}: {percent(one.value)} of {one.trials:,}" for seed, one in seeds if one is not None]
+    return "\n".join([*lines, *reasons])
+
+
+def _face(measure: Measure, rate: Rate | None, tip: str) -> Face:
+    if rate is None:
+        return Face(measure, "–", "", None, None, tip)
+    low, high = (
+        f"{100 * value:.1f}" if rate.trials >= 1000 else f"{100 * value:.0f}" for value in (rate.low, rate.high)
+    )
+    return Face(measure, percent(rate.value), f"{low}–{high}", round(LEVELS * rate.value), rate.value, tip)
+
+
+def _worst(matrix: Matrix, defence: str) -> HeatCell:
+    faces, measured = [], len(matrix.attacks)
+    for measure in MEASURES:
+        found = matrix.worst(defence, measure)
+        if found is None:
+            faces.append(_face(measure, None, f"{defence}: {NAMES[measure]} not measured under any attack"))
+            continue
+        attack, rate, measured = found
+        tip = f"{defence} at its worst: under {attack}\n{NAMES[measure]} {told_rate(rate)}"
+        faces.append(_face(measure, rate, tip))
+    note = f"of {measured} of {len(matrix.attacks)} attacks" if measured < len(matrix.attacks) else ""
+    return HeatCell(faces, note=note)

@@ -1,0 +1,129 @@
+"""The page put together: parts, data and assets in one file that runs nothing but its own script (by hash)."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from importlib.resources import files
+
+import jinja2
+from markupsafe import Markup
+
+from holdfast.reports.attribution import attribution_part
+from holdfast.reports.audit import audit_part
+from holdfast.reports.decisions import decisions_part
+from holdfast.reports.depth import depth_parts
+from holdfast.reports.findings import findings
+from holdfast.reports.heat import LEVELS, MEANINGS, NAMES, heat_rows
+from holdfast.reports.microscope import FIGURES, microscope
+from holdfast.reports.papers import papers_part
+from holdfast.reports.plane import legend_mark, plane, plane_points, utility_limits
+from holdfast.reports.pooling import Matrix, pool
+from holdfast.reports.reading import RunData
+from holdfast.reports.reinforced import reinforced_part
+from holdfast.reports.text import shown
+from holdfast.reports.training import compared_runs, trained_runs
+
+MAX_CONFIG = 20_000
+
+
+def render(data: RunData) -> str:
+    """The whole page as text. The same run gives the same bytes."""
+    notes, left_out = list(data.notes), []
+    matrix = pool(data.cells) if data.cells else None
+    if matrix is None:
+        left_out.append("The matrix and the safety-utility plane: no cells in matrix.jsonl.")
+    elif matrix.num_repeated:
+        notes.append(f"matrix.jsonl: {matrix.num_repeated:,} rows repeat a cell; the last row of each cell counts.")
+    planes = _planes(matrix) if matrix else []
+    if matrix and not planes:
+        left_out.append("The safety-utility plane: no cell has both utility and attack success.")
+    depth = depth_parts(data, matrix)
+    if not depth:
+        left_out.append("KL by token position: neither depth.json nor a cell with kl_by_position.")
+    compared, trained = compared_runs(data.curves), trained_runs(data.curves, notes)
+    reinforced = reinforced_part(data.curves, notes)
+    if not trained and not reinforced:
+        left_out.append("Training curves: no steps.jsonl with figures by role, here or one folder down.")
+    answers = microscope(data.answers, notes)
+    if answers is None:
+        left_out.append("The token microscope: no answers in microscope.json.")
+    left_out += ["The audit: no audit.json."] if data.audit is None else []
+    left_out += ["The configuration: no config.yaml."] if data.config is None else []
+    decided = decisions_part(data.decisions)
+    drawn = [*(part.charts for part in depth), compared, *(run.charts for run in trained), decided]
+    drawn += [run.charts for run in reinforced.runs] if reinforced else []
+    charts = [chart for part in drawn for _, chart in part]
+    payload = {"charts": {chart.key: chart.figures for chart in charts}, "microscope": answers}
+    return _template().render(
+        run=data,
+        matrix=matrix,
+        rows=heat_rows(matrix) if matrix else [],
+        names=NAMES,
+        meanings=MEANINGS,
+        levels=range(LEVELS + 1),
+        planes=planes,
+        legend=[(name, legend_mark(i)) for i, name in enumerate(matrix.defences)] if planes and matrix else [],
+        depth=depth,
+        compared=compared,
+        trained=trained,
+        reinforced=reinforced,
+        decided=decided,
+        attributed=None if data.attribution is None else attribution_part(data.attribution, notes),
+        answers=answers,
+        figures=FIGURES,
+        audit=None if data.audit is None else audit_part(data.audit),
+        papers=papers_part(data.papers) if data.papers else None,
+        findings=findings(matrix) if matrix else None,
+        config=None if data.config is None else shown(data.config, MAX_CONFIG),
+        notes=notes,
+        left_out=left_out,
+        payload=embedded_json(payload),
+        **_assets(),
+    )
+
+
+def embedded_json(value: object) -> Markup:
+    """JSON for a script element: no character in it can end the element, begin a comment or end a line."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(text)
+
+
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.from_string(_asset("page.html.j2"))
+
+
+def _assets() -> dict[str, Markup]:
+    """Style and script, and the policy that names them by hash: nothing else on the page may run or load."""
+    style, script = _asset("page.css"), _asset("page.js")
+    policy = [
+        "default-src 'none'",
+        f"style-src '{_hash(style)}'",
+        f"script-src '{_hash(script)}'",
+        "img-src data:",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "require-trusted-types-for 'script'",
+    ]
+    return {"style": Markup(style), "script": Markup(script), "policy": Markup("; ".join(policy))}
+
+
+def _asset(name: str) -> str:
+    # Line endings as an HTML parser leaves them, or the hashes would not hold for a checkout with CRLF.
+    return files("holdfast.reports").joinpath("assets", name).read_text(encoding="utf-8").replace("\r\n", "\n")
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _planes(matrix: Matrix) -> list[tuple[str, Markup]]:
+    across = utility_limits(matrix)
+    found = [(attack, plane_points(matrix, attack)) for attack in matrix.attacks]
+    return [(attack, plane(attack, points, across)) for attack, points in found if points]

@@ -1,0 +1,197 @@
+"""Where candidates come from: OpenAI-compatible servers. Whatever is not a whole, well-formed choice is no candidate."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import httpx
+
+from holdfast.serve.protocol import ChatRequest
+
+FINISHED = ("stop", "length")
+REQUEST_AT_FAULT = (400, 413, 422)  # such as a conversation that is too long for the model
+
+
+class BackendError(Exception):
+    """No candidates came. The text is for the log and the metrics, not for the client."""
+
+
+class RequestRefusedError(BackendError):
+    """The backend is well, and this request is not for it: no reason to let it rest, or to ask another."""
+
+
+@dataclass(frozen=True)
+class Draw:
+    """One candidate."""
+
+    text: str
+    finish_reason: str
+    mean_logp: float | None = None  # where the backend tells it
+
+
+class Drawn(NamedTuple):
+    """Candidates, and the tokens that all of them together cost."""
+
+    draws: list[Draw]
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+@dataclass(frozen=True)
+class Deletion:
+    """A streaming backend takes characters back: its model wrote <UNDO>."""
+
+    num_chars: int
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The last piece of a stream: the model has finished, or its tokens are used up."""
+
+    finish_reason: str
+
+
+Piece = str | Deletion | Ended
+
+
+class Backend(Protocol):
+    """A place that answers."""
+
+    @property
+    def name(self) -> str:
+        """For logs and metrics."""
+        ...
+
+    async def draw(self, request: ChatRequest, n: int) -> Drawn:
+        """At most n candidates, perhaps fewer; BackendError where there are none."""
+        ...
+
+    def stream(self, request: ChatRequest) -> AsyncIterator[Piece]:
+        """One candidate piece by piece, for retracting streams."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        ...
+
+
+@dataclass
+class HttpBackend:
+    """vLLM, llama.cpp, a provider: anything that serves /chat/completions under ``url``."""
+
+    url: str
+    model: str
+    client: httpx.AsyncClient
+    key: str | None = field(default=None, repr=False)
+    logprobs: bool = False  # ask for them: a reward needs them
+
+    @property
+    def name(self) -> str:
+        """Its address."""
+        return self.url
+
+    async def draw(self, request: ChatRequest, n: int) -> Drawn:
+        """One call for all n; choices that are missing or broken are left out."""
+        try:
+            response = await self.client.post(self._address, json=self._body(request, n=n), headers=self._headers())
+            content = response.json() if response.status_code == 200 else None
+        except (httpx.HTTPError, ValueError, RecursionError) as error:
+            raise BackendError(type(error).__name__) from error
+        if content is None:
+            raise _refusal(response.status_code)
+        choices = content.get("choices") if isinstance(content, dict) else None
+        draws = [draw for choice in (choices if isinstance(choices, list) else []) if (draw := _read_choice(choice))]
+        if not draws:
+            raise BackendError("no usable choice")
+        return Drawn(draws[:n], *_tokens(content.get("usage")))
+
+    async def stream(self, request: ChatRequest) -> AsyncIterator[Piece]:
+        """The deltas' text, and how it ends. A stream that breaks off before [DONE] raises."""
+        body = self._body(request, n=1, stream=True)
+        try:
+            async with self.client.stream("POST", self._address, json=body, headers=self._headers()) as response:
+                if response.status_code != 200:
+                    raise _refusal(response.status_code)
+                async for data in _events(response):
+                    if data == "[DONE]":
+                        return
+                    for piece in _read_delta(json.loads(data)):
+                        yield piece
+        except (httpx.HTTPError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+            raise BackendError(type(error).__name__) from error
+        raise BackendError("the stream broke off")
+
+    async def close(self) -> None:
+        """Its connections."""
+        await self.client.aclose()
+
+    @property
+    def _address(self) -> str:
+        return f"{self.url.rstrip('/')}/chat/completions"
+
+    def _headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.key}"} if self.key else {}
+
+    def _body(self, request: ChatRequest, **more: Any) -> dict[str, Any]:
+        body = {"model": self.model, "messages": request.messages(), **request.options, **more}
+        return {**body, "logprobs": True} if self.logprobs else body
+
+
+def http_backend(url: str, model: str, *, key: str | None, seconds: float, logprobs: bool = False) -> HttpBackend:
+    """With a pool of connections of its own."""
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=256)
+    return HttpBackend(url, model, httpx.AsyncClient(timeout=seconds, limits=limits), key, logprobs)
+
+
+def _refusal(status: int) -> BackendError:
+    return (RequestRefusedError if status in REQUEST_AT_FAULT else BackendError)(f"HTTP {status}")
+
+
+async def _events(response: httpx.Response) -> AsyncIterator[str]:
+    """What stands behind each ``data:``. Lines end at newlines alone: httpx would also cut at U+2028, inside a text."""
+    rest = b""
+    async for part in response.aiter_bytes():
+        *lines, rest = (rest + part).split(b"\n")
+        for line in lines:
+            if line.startswith(b"data:"):
+                yield line[5:].decode().strip()
+
+
+def _read_choice(choice: Any) -> Draw | None:
+    """A choice with text and a known end, or nothing. An answer that the backend itself broke off is not whole."""
+    if not isinstance(choice, dict) or not isinstance(choice.get("message"), dict):
+        return None
+    text, finish = choice["message"].get("content"), choice.get("finish_reason")
+    if not isinstance(text, str) or finish not in FINISHED:
+        return None
+    told = choice.get("logprobs")
+    told = told if isinstance(told, dict) else {}
+    logps = [token.get("logprob") for token in told.get("content") or [] if isinstance(token, dict)]
+    known = [float(logp) for logp in logps if isinstance(logp, int | float) and math.isfinite(logp)]
+    return Draw(_whole(text), finish, math.fsum(known) / len(known) if known and len(known) == len(logps) else None)
+
+
+def _whole(text: str) -> str:
+    """JSON can carry half a character, which nothing can be sent with."""
+    return text.encode(errors="replace").decode()
+
+
+def _tokens(usage: Any) -> tuple[int, int]:
+    counts = [usage.get(f"{kind}_tokens") if isinstance(usage, dict) else 0 for kind in ("prompt", "completion")]
+    prompt, completion = (count if isinstance(count, int) and count >= 0 else 0 for count in counts)
+    return prompt, completion
+
+
+def _read_delta(content: Any) -> list[Piece]:
+    """A piece of text, an end, both or neither (usage, for one, comes without choices)."""
+    if not content["choices"]:
+        return []
+    choice = content["choices"][0]
+    text, finish = choice["delta"].get("content"), choice.get("finish_reason")
+    if finish not in (None, *FINISHED):
+        raise BackendError(f"ended by {finish!r}"[:200])
+    return [*([_whole(str(text))] if text else []), *([Ended(finish)] if finish else [])]

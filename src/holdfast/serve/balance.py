@@ -1,0 +1,78 @@
+"""Several backends as one: the least busy first; one that fails rests a while, and another is tried."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Sequence
+
+from holdfast.serve.backends import Backend, BackendError, Drawn, Piece, RequestRefusedError
+from holdfast.serve.protocol import ChatRequest
+
+REST_SECONDS = 2.0
+MAX_TRIES = 2
+
+
+class Balancer:
+    """Not thread-safe: it lives in the server's event loop."""
+
+    def __init__(self, backends: Sequence[Backend], on_error: Callable[[str, str], None]) -> None:
+        self.backends = list(backends)
+        self._busy: Counter[int] = Counter()
+        self._rests_until = [0.0] * len(self.backends)
+        self._on_error = on_error
+
+    @property
+    def name(self) -> str:
+        """All of them."""
+        return ", ".join(backend.name for backend in self.backends)
+
+    async def draw(self, request: ChatRequest, n: int) -> Drawn:
+        """At most two tries, on different backends where there are several."""
+        tried: set[int] = set()
+        for _ in range(MAX_TRIES):
+            place = self._choose(tried)
+            tried.add(place)
+            self._busy[place] += 1
+            try:
+                return await self.backends[place].draw(request, n)
+            except RequestRefusedError:
+                raise
+            except BackendError as error:
+                self._failed(place, error)
+                last = error
+            finally:
+                self._busy[place] -= 1
+        raise last
+
+    async def stream(self, request: ChatRequest) -> AsyncIterator[Piece]:
+        """One try: what has been shown cannot be drawn again."""
+        place = self._choose(set())
+        self._busy[place] += 1
+        try:
+            async for piece in self.backends[place].stream(request):
+                yield piece
+        except RequestRefusedError:
+            raise
+        except BackendError as error:
+            self._failed(place, error)
+            raise
+        finally:
+            self._busy[place] -= 1
+
+    async def close(self) -> None:
+        """All of them."""
+        for backend in self.backends:
+            await backend.close()
+
+    def _choose(self, tried: set[int]) -> int:
+        """Untried before tried, rested before resting, idle before busy."""
+        now = time.monotonic()
+        return min(
+            range(len(self.backends)),
+            key=lambda place: (place in tried, self._rests_until[place] > now, self._busy[place], place),
+        )
+
+    def _failed(self, place: int, error: BackendError) -> None:
+        self._rests_until[place] = time.monotonic() + REST_SECONDS
+        self._on_error(self.backends[place].name, str(error))

@@ -1,0 +1,96 @@
+"""Start the server: backends, judge and reward by name, then uvicorn until it is told to stop."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import signal
+import socket
+from collections.abc import Iterator, Sequence
+
+import uvicorn
+
+from holdfast.config import InputError
+from holdfast.generation import is_endpoint
+from holdfast.generation.endpoint import check_address
+from holdfast.judging import Judge
+from holdfast.serve.app import log, make_app
+from holdfast.serve.backends import Backend, http_backend
+from holdfast.serve.rewarding import LIKELIHOOD, make_reward
+from holdfast.serve.settings import ServerSettings
+
+BACKLOG = 2048
+
+
+def serve(
+    names: Sequence[str],
+    judge: Judge,
+    settings: ServerSettings,
+    *,
+    model: str,
+    reward: str = "none",
+    backend_key: str | None = None,
+    host: str = "127.0.0.1",
+    port: int = 8080,
+) -> None:
+    """Blocks until SIGINT or SIGTERM; then takes no more, and finishes what it has accepted."""
+    if host not in ("127.0.0.1", "localhost", "::1") and not settings.keys:
+        raise InputError(f"serve: {host} can be reached by others, so API keys are needed (HOLDFAST_API_KEYS)")
+    listening = _listen(host, port)
+    backends = [make_backend(name, model, settings, backend_key, reward) for name in names]
+    app = make_app(backends, judge, settings, reward=make_reward(reward))
+    with _or_told(host, port):  # two that start together could both bind: only one listens
+        listening.listen(BACKLOG)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # it would log one line per draw
+    address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/v1"
+    log.info("%s, best of %d judged by %s: %s", ", ".join(names), settings.n, judge.name, address)
+    # A retracting stream may take as long to its first piece, to its last and to its verdict. Past that nobody reads.
+    longest = math.ceil(settings.body_seconds + 3 * settings.request_seconds)
+    config = uvicorn.Config(
+        app, backlog=BACKLOG, log_level="warning", access_log=False, timeout_graceful_shutdown=longest
+    )
+    server = uvicorn.Server(config)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with contextlib.suppress(KeyboardInterrupt):  # uvicorn raises either signal again after an orderly end
+        server.run([listening])
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Before any model is loaded: an address that is taken is known at once. Nobody is answered until the server runs."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # or asyncio leaves Nagle on
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    with _or_told(host, port):
+        listening.bind((host, port))
+    return listening
+
+
+@contextlib.contextmanager
+def _or_told(host: str, port: int) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"serve: cannot listen on {host}, port {port}: {error.strerror}") from None
+
+
+def make_backend(name: str, model: str, settings: ServerSettings, key: str | None, reward: str) -> Backend:
+    """An address, or a model to load into this process."""
+    wants_logps = reward == LIKELIHOOD
+    if is_endpoint(name):
+        check_address(name)
+        return http_backend(name, model, key=key, seconds=settings.backend_seconds, logprobs=wants_logps)
+    import torch
+    from transformers.utils import logging as transformers_logging
+
+    from holdfast.models import load
+    from holdfast.oversight.rewards import mean_logps
+    from holdfast.serve.embedded import EmbeddedBackend
+
+    if name.startswith("tiny:"):
+        torch.set_num_threads(1)  # more threads only wait for each other on a model this small
+    transformers_logging.disable_progress_bar()
+    loaded = load(name)
+    loaded.model.eval()
+    return EmbeddedBackend(loaded, (lambda turns, texts: mean_logps(loaded, turns, texts)) if wants_logps else None)

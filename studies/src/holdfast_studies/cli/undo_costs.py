@@ -1,0 +1,39 @@
+"""`holdfast diagnose undo-costs CONFIG`: what a price on taking back does to a model that is rewarded for being right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from holdfast.cli import check_target, json_option, progress_bar, write_json
+
+
+def undo_costs(
+    config: Annotated[Path, typer.Argument(help="A YAML file, such as studies/configs/undo/costs.yaml")],
+    overrides: Annotated[list[str] | None, typer.Argument(help="Settings to change, such as costs=[0,0.1]")] = None,
+    page: Annotated[
+        Path | None, typer.Option(help="Put the table into this page, docs/results/undo.md", callback=check_target)
+    ] = None,
+    json: json_option = None,
+) -> None:
+    """GRPO (TRL) for several costs of an undo: accuracy against undo rate, precision, recall, false undos."""
+    from holdfast_studies.undo.safety_gap_page import write_section
+    from holdfast_studies.undo.undo_costs import cost_table, undo_costs
+    from holdfast_studies.undo.undo_costs_config import UndoCostsConfig
+    from holdfast_studies.undo.undo_costs_page import section
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    from holdfast.config import load_config
+
+    settings = load_config(UndoCostsConfig, config, overrides or [])
+    with progress_bar(settings.title) as on_progress:
+        rows = cost_table(undo_costs(settings, on_progress=on_progress))
+    text = section(settings, " ".join(["holdfast diagnose undo-costs", str(config), *(overrides or [])]), rows)
+    if page is not None:
+        write_section(page, Path(settings.run).name, text)
+    plain = [{name: each.row() if hasattr(each, "row") else each for name, each in row.items()} for row in rows]
+    if not write_json(json, plain):
+        Console().print(Markdown(text))

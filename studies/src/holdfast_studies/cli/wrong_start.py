@@ -1,0 +1,40 @@
+"""`holdfast diagnose wrong-start CONFIG`: a wrong start is put into a model's mouth; does it take it back and refuse?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from holdfast.cli import check_target, json_option, progress_bar, write_json
+
+
+def wrong_start(
+    config: Annotated[Path, typer.Argument(help="A YAML file, such as studies/configs/undo/wrong_start.yaml")],
+    overrides: Annotated[list[str] | None, typer.Argument(help="Settings to change, such as seeds=[0]")] = None,
+    page: Annotated[
+        Path | None, typer.Option(help="Put the tables into this page, docs/results/undo.md", callback=check_target)
+    ] = None,
+    json: json_option = None,
+) -> None:
+    """Train on refusals that begin wrongly and take it back; then prefill such starts. The same command again goes on."""
+    from dataclasses import asdict
+
+    from holdfast_studies.undo.safety_gap_page import write_section
+    from holdfast_studies.undo.wrong_start import wrong_start
+    from holdfast_studies.undo.wrong_start_config import WrongStartConfig
+    from holdfast_studies.undo.wrong_start_page import section
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    from holdfast.config import load_config
+
+    settings = load_config(WrongStartConfig, config, overrides or [])
+    with progress_bar(settings.title) as on_progress:
+        results = wrong_start(settings, on_progress=on_progress)
+    text = section(settings, " ".join(["holdfast diagnose wrong-start", str(config), *(overrides or [])]), results)
+    if page is not None:
+        write_section(page, Path(settings.run).name, text)
+    if not write_json(json, [asdict(each) for each in results]):
+        Console().print(Markdown(text))

@@ -1,0 +1,247 @@
+"""A finished study as figures and as a page: accuracy and its parts by model and size, over all seeds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from holdfast_studies.decisions.config import DecisionStudyConfig
+from holdfast_studies.decisions.decision_study import BASE, ROLLOUTS, Job
+from holdfast_studies.decisions.products import product_splitter, products
+
+from holdfast.diagnostics import (
+    COLUMN,
+    Bootstrap,
+    Calibration,
+    Columns,
+    Decomposition,
+    Estimate,
+    Floats,
+    Judged,
+    Transcript,
+    decompose,
+    judge,
+    ratio,
+    read_transcripts,
+    share,
+)
+
+
+@dataclass(frozen=True)
+class StudyCell:
+    """One model at one size, all seeds together: problems differ between seeds, so they are drawn by problem."""
+
+    model: str
+    size: str
+    seeds: int
+    figures: Calibration
+    judged: Judged
+    by_seed: tuple[float, ...]  # observed accuracy of each seed
+
+    def row(self) -> dict[str, Any]:
+        """For `--json`."""
+        return {
+            "model": self.model,
+            "size": self.size,
+            "seeds": self.seeds,
+            "accuracy_by_seed": list(self.by_seed),
+            **self.figures.row(),
+        }
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two models at the hardest size: how much more accurate, and how much surer of its mistakes."""
+
+    size: str
+    better: str
+    worse: str
+    times: Estimate  # ratio of accuracies
+    p_dw_gap: Estimate
+    parts: Decomposition
+
+
+def study_cells(config: DecisionStudyConfig) -> list[StudyCell]:
+    """Every model that has been measured, at every size."""
+    cells = []
+    for name in (BASE, *config.variants):
+        jobs = [job for job in (Job(config, seed, name) for seed in config.seeds) if job.done]
+        found = {job.seed: read_transcripts(job.folder / ROLLOUTS, Columns(group="size")) for job in jobs}
+        for size in config.eval_sizes if found else ():
+            cells.append(_cell(config, name, size, {seed: each.transcripts for seed, each in found.items()}))
+    return cells
+
+
+def _cell(config: DecisionStudyConfig, name: str, size: str, found: dict[int, Sequence[Transcript]]) -> StudyCell:
+    split = product_splitter(config.world.base)
+    parts = {seed: [each for each in rows if each.group == size] for seed, rows in found.items()}
+    together = [
+        Transcript(f"{seed}/{each.problem}", each.response, each.reference, each.ended, size)
+        for seed, rows in parts.items()
+        for each in rows
+    ]
+    judged = judge(together, split, products)
+    by_seed = tuple(
+        float(np.mean([bool(right) and right[-1] and stop for right, stop in zip(own.right, own.stopped, strict=True)]))
+        for own in (judge(rows, split, products) for rows in parts.values())
+    )
+    figures = judged.calibrate(max_attempts=config.world.max_attempts)
+    return StudyCell(name, size, len(parts), figures, judged, by_seed)
+
+
+def compare(config: DecisionStudyConfig, cells: Sequence[StudyCell], size: str, draws: int = 2000) -> Comparison | None:
+    """The config's two models at one size, with bootstrap intervals over problems."""
+    found = {cell.model: cell for cell in cells if cell.size == size}
+    if config.better not in found or config.worse not in found:
+        return None
+    a, b = (found[name].judged.counts for name in (config.worse, config.better))
+    return Comparison(
+        size=size,
+        better=config.better,
+        worse=config.worse,
+        times=times_as_accurate(a, b, draws),
+        p_dw_gap=_gap(a, b, draws),
+        parts=decompose(a, b),
+    )
+
+
+def times_as_accurate(a: Floats, b: Floats, draws: int) -> Estimate:
+    """B's accuracy by A's. A draw in which A has none counts as beyond every number, not as none.
+
+    Where B has none no draw differs: there the upper end is that of Donner and Zou (2012) from the two Wilson intervals.
+    """
+    (value_a, value_b), (drawn_a, drawn_b) = _drawn(a, b, "final_right", "responses", draws)
+    if value_a == 0:
+        return Estimate(None, why="unbounded: the other one had none")
+    if value_b == 0:
+        right = a[:, COLUMN["final_right"]].sum()
+        least, most = (share(hits, len(each), None, "") for hits, each in ((right, a), (0, b)))
+        assert least.low is not None
+        assert most.high is not None
+        return Estimate(0.0, 0.0, most.high / float(np.sqrt(least.low * (2 * value_a - least.low))))
+    with np.errstate(divide="ignore"):
+        low, high = np.quantile(drawn_b / drawn_a, [0.025, 0.975], method="inverted_cdf")
+    return Estimate(float(value_b / value_a), float(low), float(high) if np.isfinite(high) else None)
+
+
+def _gap(a: Floats, b: Floats, draws: int) -> Estimate:
+    """How much likelier B is to try again after a mistake than A."""
+    (value_a, value_b), (drawn_a, drawn_b) = _drawn(a, b, "resampled_wrong", "decided_wrong", draws)
+    values = drawn_b - drawn_a
+    if not np.isfinite(value_b - value_a):
+        return Estimate(None, why="unidentified")
+    low, high = np.quantile(values[np.isfinite(values)], [0.025, 0.975])
+    return Estimate(float(value_b - value_a), float(low), float(high))
+
+
+def _drawn(a: Floats, b: Floats, hits: str, trials: str, draws: int) -> list[list[Floats]]:
+    """The shares of both models, and of all draws of their problems."""
+    drawn = [Bootstrap.of(each, None, draws=draws, seed=seed) for seed, each in enumerate((a, b))]
+    return [[ratio(getattr(each, part), hits, trials) for each in drawn] for part in ("whole", "sums")]
+
+
+def clocks(config: DecisionStudyConfig) -> dict[str, dict[str, float]]:
+    """Mean seconds of training and sampling, by model."""
+    times: dict[str, dict[str, float]] = {}
+    for name in (BASE, *config.variants):
+        files = [Job(config, seed, name).folder / "clock.json" for seed in config.seeds]
+        read = [json.loads(file.read_text(encoding="utf-8")) for file in files if file.exists()]
+        if read:
+            times[name] = {key: float(np.mean([each[key] for each in read])) for key in read[0]}
+    return times
+
+
+def rl_steps(folder: Path) -> list[dict[str, Any]]:
+    """The log of a GRPO run: p_s, p_dC, p_dW and the clock along training."""
+    path = folder / "run" / "steps.jsonl"
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+
+
+# --- as a page ------------------------------------------------------------------------------------------------------
+
+
+def page(config: DecisionStudyConfig, cells: Sequence[StudyCell], command: str) -> str:
+    """Markdown, every number from the files of the run."""
+    return "\n".join(_page(config, cells, command)) + "\n"
+
+
+def _page(config: DecisionStudyConfig, cells: Sequence[StudyCell], command: str) -> Iterator[str]:
+    world = config.world
+    yield f"Written by `{command}`; {max(cell.seeds for cell in cells)} seeds, {config.num_eval} problems per seed and size,"
+    yield f"temperature 1, base {world.base}, {world.slip:.0%} slips, at most {world.max_attempts} attempts. Intervals: 95 %,"
+    yield "bootstrap over problems (they do not cover how much seeds differ: the last column shows the seeds one by one)."
+    yield ""
+    yield "| model | size | accuracy | p_s | p_dC | p_dW | F -> T | echo | cut off | held-out prediction | by seed |"
+    yield "|---|---|---|---|---|---|---|---|---|---|---|"
+    for cell in cells:
+        f = cell.figures
+        columns = [f.observed, f.p_s, f.p_dC, f.p_dW, f.wrong_to_right]
+        shown = " | ".join(_percent(each) for each in columns)
+        rest = [_short(f.echo), _short(f.cut_off), _error(f)]
+        seeds = " ".join(f"{100 * value:.0f}" for value in cell.by_seed)
+        yield f"| {cell.model} | {cell.size} | {shown} | {' | '.join(rest)} | {seeds} |"
+    yield ""
+    yield from _prediction(cells)
+    hardest = compare(config, cells, config.eval_sizes[-1])
+    if hardest is not None:
+        yield from _comparison(hardest)
+    yield ""
+    yield from _time(config)
+
+
+def _prediction(cells: Sequence[StudyCell]) -> Iterator[str]:
+    """How far the formula is off on held-out problems; where nothing is ever right it cannot be."""
+    known = [cell for cell in cells if cell.figures.held_out_error is not None]
+    errors = {(cell.model, cell.size): abs(cell.figures.held_out_error or 0.0) for cell in known}
+    ever_right = [errors[cell.model, cell.size] for cell in known if any(cell.by_seed)]
+    if errors:
+        mean, worst = 100 * float(np.mean(list(errors.values()))), 100 * max(errors.values())
+        yield f"Held-out prediction errs by {mean:.1f} points on average, {worst:.1f} at most."
+    if 0 < len(ever_right) < len(errors):
+        yield f"Without the cells in which nothing was ever right: {100 * float(np.mean(ever_right)):.1f} points on average."
+
+
+def _comparison(found: Comparison) -> Iterator[str]:
+    parts = found.parts
+    yield ""
+    yield f"At {found.size}, {found.better} against {found.worse}:"
+    yield ""
+    yield f"- accuracy, ratio: {found.times}"
+    yield f"- p_dW, difference: {found.p_dw_gap}"
+    yield f"- accuracy, difference: {parts.observed} observed, {parts.total} by the formula"
+    if parts.sampling.value is None:
+        yield f"- what of that attempts and decisions explain is unknown ({parts.sampling.why})"
+    else:
+        yield f"- of that, better attempts explain {parts.sampling}, better decisions {parts.decision} (Shapley means)"
+
+
+def _time(config: DecisionStudyConfig) -> Iterator[str]:
+    for name, clock in clocks(config).items():
+        yield f"- {name}: {clock['train_seconds']:.0f} s of training, {clock['sample_seconds']:.0f} s of sampling for the table"
+    for name, variant in config.variants.items():
+        steps = rl_steps(Job(config, config.seeds[0], name).folder) if variant.grpo else []
+        if steps:
+            rollout = sum(row["rollout_seconds"] for row in steps) / len(steps)
+            whole = sum(row.get("step_time", 0.0) for row in steps) / len(steps)
+            yield f"- of a step of {name}, {whole:.2f} s, rollouts take {rollout:.2f} s; the rest is the reference and the update"
+
+
+def _percent(figure: Estimate) -> str:
+    if figure.value is None or figure.low is None or figure.high is None:
+        return "unidentified"
+    return f"{100 * figure.value:.0f} [{100 * figure.low:.0f}, {100 * figure.high:.0f}]"
+
+
+def _short(figure: Estimate) -> str:
+    return "-" if figure.value is None else f"{100 * figure.value:.0f}"
+
+
+def _error(figures: Calibration) -> str:
+    error = figures.held_out_error
+    if error is None or figures.held_out.value is None:
+        return figures.held_out.why
+    return f"{100 * figures.held_out.value:.0f} ({100 * error:+.1f})"

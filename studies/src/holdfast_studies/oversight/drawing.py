@@ -1,0 +1,108 @@
+"""Pools of samples on disk: m per task, drawn in chunks, each chunk kept when it is done; run again, it goes on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from holdfast import atomic_text
+from holdfast.config import InputError
+from holdfast.generation import generate
+from holdfast.models import LoadedModel
+from holdfast.oversight import pair_logps
+from holdfast.records import Turn
+
+Row = dict[str, Any]
+Describe = Callable[[str, Sequence[Turn], Sequence[str]], Sequence[Row]]
+"""(task, turns, answers) -> what is kept of each answer."""
+BATCHES_A_CHUNK = 2  # what a kill can cost
+
+
+def keep_text(_task: str, _turns: Sequence[Turn], texts: Sequence[str]) -> list[Row]:
+    """The answer itself."""
+    return [{"text": text} for text in texts]
+
+
+def draw_pools(
+    loaded: LoadedModel,
+    tasks: Mapping[str, Sequence[Turn]],
+    path: Path,
+    *,
+    num_samples: int,
+    max_new_tokens: int,
+    temperature: float,
+    batch_size: int,
+    describe: Describe = keep_text,
+    on_progress: Callable[[int, int], None],
+) -> dict[str, list[Row]]:
+    """Rows {task, index, asked, mean_logp, ...} of every task, from the file as far as it goes.
+
+    What was drawn from another model, or asked otherwise, is not taken for this one's, and not thrown away: an error.
+    """
+    marks = {task: _mark(loaded.name, turns, max_new_tokens, temperature) for task, turns in tasks.items()}
+    there = read_pools(path)
+    if any(rows[0].get("asked", marks[task]) != marks[task] for task, rows in there.items() if task in marks):
+        raise InputError(f"{path}: drawn from another model, other prompts or other settings; choose another folder")
+    pools = {task: rows for task, rows in there.items() if len(rows) >= num_samples or task not in tasks}
+    _rewrite(path, pools)
+    waiting = [task for task in tasks if task not in pools]
+    per_chunk = max(1, BATCHES_A_CHUNK * batch_size // num_samples)
+    with path.open("a", encoding="utf-8") as file:
+        for start in range(0, len(waiting), per_chunk):
+            chunk = waiting[start : start + per_chunk]
+            asked = [(task, tuple(tasks[task])) for task in chunk for _ in range(num_samples)]
+            drawn = generate(
+                loaded.model,
+                loaded.tokenizer,
+                [turns for _, turns in asked],
+                max_new_tokens=max_new_tokens,
+                temperature=temperature,
+                seed=start,
+                batch_size=batch_size,
+            )
+            texts = [each.text for each in drawn]
+            logps = pair_logps(loaded, [(turns, text) for (_, turns), text in zip(asked, texts, strict=True)])
+            for place, task in enumerate(chunk):
+                own = slice(place * num_samples, (place + 1) * num_samples)
+                kept = describe(task, tasks[task], texts[own])
+                pools[task] = [
+                    {"task": task, "index": index, "asked": marks[task], "mean_logp": max(logp, -1e9), **row}
+                    for index, (logp, row) in enumerate(zip(logps[own], kept, strict=True))
+                ]
+                file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in pools[task])
+            file.flush()
+            on_progress(sum(task in pools for task in tasks), len(tasks))
+    return {task: pools[task][:num_samples] for task in tasks}
+
+
+def _mark(model: str, turns: Sequence[Turn], max_new_tokens: int, temperature: float) -> str:
+    """Tells apart what a sample depends on, but for luck."""
+    asked = [model, [[turn.speaker, turn.visible] for turn in turns], max_new_tokens, temperature]
+    return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:16]
+
+
+def read_pools(path: Path) -> dict[str, list[Row]]:
+    """What is there; a line that was cut off by a kill is no row."""
+    pools: dict[str, list[Row]] = {}
+    for row in _whole_rows(path):
+        pools.setdefault(row["task"], []).append(row)
+    return pools
+
+
+def _whole_rows(path: Path) -> Iterator[Row]:
+    if path.exists():
+        for line in path.read_text(encoding="utf-8", errors="replace").split("\n"):  # a text may hold U+2028
+            try:
+                yield json.loads(line)
+            except ValueError:
+                return
+
+
+def _rewrite(path: Path, pools: Mapping[str, Sequence[Row]]) -> None:
+    """Whole pools only, so that appending goes on after the last of them."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_text(path) as file:
+        file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for rows in pools.values() for row in rows)

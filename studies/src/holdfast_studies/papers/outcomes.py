@@ -1,0 +1,161 @@
+"""Cells of a matrix as figures of a study, and the comparisons that its rules make of them.
+
+Figures hold, by attack, defence and measure, one string of digits per seed: 1 for a request that was answered (or an answer that
+is right). Two defences under one seed saw the same requests, so they are compared in pairs: exact McNemar tests.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from holdfast_studies.papers.measured import Verdict
+from holdfast_studies.papers.spread import over_seeds
+from holdfast_studies.papers.study import Figures, Finding, OnProgress
+
+from holdfast.attacks import Attack, Defence, find_attack, run_matrix
+from holdfast.audits import rate
+from holdfast.oversight import holm, mcnemar, sign_flips
+from holdfast.records import Cell, Rate, shares
+
+LEVEL = 0.05
+RUNS = Path("runs/papers")
+
+
+class Step(NamedTuple):
+    """From one defence to another under one attack.
+
+    p is about requests. A seed is a training of its own, and one that came out otherwise can make p as small as you like: so a
+    step goes somewhere beyond chance only if no seed goes the other way.
+    """
+
+    before: Rate
+    after: Rate
+    p: float
+    changes: tuple[float, ...]  # of the share, seed by seed
+
+    @property
+    def falls(self) -> bool:
+        """Beyond chance, and in no seed the other way."""
+        return self.p < LEVEL and self.after.value < self.before.value and max(self.changes) <= 0
+
+    @property
+    def rises(self) -> bool:
+        """Beyond chance, and in no seed the other way."""
+        return self.p < LEVEL and self.after.value > self.before.value and min(self.changes) >= 0
+
+
+def embedded_outcomes(
+    study: str,
+    attacks: Sequence[Attack],
+    defences: Sequence[Defence],
+    seeds: Sequence[int],
+    measures: Sequence[str],
+    on_progress: OnProgress,
+) -> Figures:
+    """Run the matrix in the embedded world; cells that are there already are not run again."""
+
+    def on_cell(cell: Cell, done: int, total: int) -> None:
+        on_progress(done / total)
+
+    cells = run_matrix(attacks, defences, seeds, RUNS / study, num_workers=1, on_cell=on_cell)
+    return outcome_figures(cells, measures)
+
+
+def ablated(
+    study: str,
+    attacks: Sequence[str],
+    variants: Mapping[str, Mapping[str, Any]],
+    seeds: Sequence[int],
+    on_progress: OnProgress,
+) -> Figures:
+    """csft + PA with other options, in the embedded world."""
+    defences = [Defence(name=name, objective="csft_pa", options=dict(options)) for name, options in variants.items()]
+    return embedded_outcomes(study, [find_attack(name) for name in attacks], defences, seeds, ("asr",), on_progress)
+
+
+def outcome_figures(cells: Sequence[Cell], measures: Sequence[str]) -> Figures:
+    """Of finished cells. One that failed spoils the study: a comparison without it would be another one."""
+    failed = [cell for cell in cells if cell.status == "failed"]
+    if failed:
+        raise RuntimeError(f"{failed[0].attack} x {failed[0].defence}, seed {failed[0].seed}: {failed[0].reason}")
+    outcomes: dict[str, dict[str, dict[str, list[str]]]] = {}
+    for cell in sorted(cells, key=lambda cell: cell.seed):
+        for measure in measures:
+            if measure in cell.outcomes:
+                of_defence = outcomes.setdefault(cell.attack, {}).setdefault(cell.defence, {})
+                # What a judge could not score counts against the model.
+                of_defence.setdefault(measure, []).append(cell.outcomes[measure].replace("?", "1"))
+    return {"seeds": sorted({cell.seed for cell in cells}), "outcomes": outcomes}
+
+
+def share_of(figures: Figures, attack: str, defence: str, measure: str, *, asked_again: bool = False) -> Rate:
+    """Seeds pooled, with the Wilson interval: it covers the drawing of requests, not how much seeds differ.
+
+    ``asked_again``: as in ``steps``.
+    """
+    seeds: list[str] = figures["outcomes"][attack][defence][measure]
+    return shares.asked_again(seeds) if asked_again else rate(digit == "1" for digit in "".join(seeds))
+
+
+def steps(
+    figures: Figures, attack: str, defences: Sequence[str], measure: str, *, asked_again: bool = False
+) -> list[Step]:
+    """From each defence to the next; p-values corrected (Holm) for how many steps there are.
+
+    ``asked_again``: every seed asks the same requests, and a request counts once.
+    """
+    pairs = list(pairwise(defences))
+    test = _p_by_request if asked_again else _p
+    raw = {f"{first} {second}": test(figures, attack, first, second, measure) for first, second in pairs}
+    corrected = holm(raw)
+    shares = {defence: share_of(figures, attack, defence, measure, asked_again=asked_again) for defence in defences}
+    return [
+        Step(shares[one], shares[two], corrected[f"{one} {two}"], _changes(figures, attack, one, two, measure))
+        for one, two in pairs
+    ]
+
+
+def _p(figures: Figures, attack: str, first: str, second: str, measure: str) -> float:
+    ours, theirs = ("".join(figures["outcomes"][attack][name][measure]) for name in (first, second))
+    return mcnemar([digit == "1" for digit in ours], [digit == "1" for digit in theirs])
+
+
+def _p_by_request(figures: Figures, attack: str, first: str, second: str, measure: str) -> float:
+    ours, theirs = (
+        [[digit == "1" for digit in seed] for seed in figures["outcomes"][attack][name][measure]]
+        for name in (first, second)
+    )
+    return sign_flips(ours, theirs)
+
+
+def all_fall(found: Sequence[Step]) -> Verdict:
+    """Holds if every step goes down beyond chance; in part if some do and none goes up beyond chance."""
+    if all(step.falls for step in found):
+        return "holds"
+    return "holds in part" if any(s.falls for s in found) and not any(s.rises for s in found) else "does not hold"
+
+
+def fewer_under(figures: Figures, attacks: Sequence[str], worse: str, better: str, measure: str = "asr") -> Finding:
+    """Does ``better`` answer fewer than ``worse`` under each of the attacks? Measured: the change of the share, their mean."""
+    found = {attack: steps(figures, attack, (worse, better), measure)[0] for attack in attacks}
+    words = "; ".join(f"{attack} {said(step)}" for attack, step in found.items())
+    changes = [statistics.fmean(seed) for seed in zip(*(step.changes for step in found.values()), strict=True)]
+    return Finding(all_fall(list(found.values())), f"{worse} -> {better}: {words}", over_seeds(changes))
+
+
+def _changes(figures: Figures, attack: str, first: str, second: str, measure: str) -> tuple[float, ...]:
+    """Of the share, in every seed."""
+    old, new = (figures["outcomes"][attack][name][measure] for name in (first, second))
+    return tuple(
+        after.count("1") / len(after) - before.count("1") / len(before) for before, after in zip(old, new, strict=True)
+    )
+
+
+def said(step: Step) -> str:
+    """``62.8 % -> 4.0 % (p 9e-106; by seed -60, -57, -59)``."""
+    seeds = ", ".join(f"{100 * change:+.0f}" for change in step.changes)
+    return f"{step.before.value:.1%} -> {step.after.value:.1%} (p {step.p:.2g}; by seed {seeds})"

@@ -1,0 +1,258 @@
+"""[002] Pre-experiments 1 and 2: do a small LSTM and a larger one agree better when the preference loss is added?
+
+The paper names neither data nor sizes. Fixed here, before any run: token sequences of the embedded safety world (word-level, its
+pretraining mix; 1,500 to train on, 400 held out, cut at 32 tokens), Adam at 3e-3, batches of 64, 12 epochs, 5 seeds (a seed
+draws data, initialisation and order).
+Experiment 1: policy LSTM + one linear layer; anchor LSTM + residual fully connected layers, about twice the parameters, trained
+first by cross-entropy. The second group is read both ways (MATH §7): PA alone, and cross-entropy + PA.
+Experiment 2: policy 2-layer LSTM with a width-preserving layer, anchor 3-layer LSTM with expanded layers; csft against csft + PA
+with the paper's delta schedule; beta at the schedule of Qi et al.
+Measured on held-out tokens (MATH §7): KL(policy || anchor), mean |p(y) - q(y)|, cosine, Pearson, overlap, exp(-KL).
+Rules: a direction holds if Student's interval of the paired difference lies on the claimed side of 0 (in part for one of two
+readings); a printed percentage holds if the interval of the relative change contains it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from holdfast_studies.papers.measured import Measured
+from holdfast_studies.papers.spread import above, below, contains, over_seeds
+from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
+from torch import Tensor, nn
+
+from holdfast.heads import Reference, TokenStats, stats_from_logits
+from holdfast.objectives import csft, csft_pa, pa, pa_weight_at, sft
+from holdfast.worlds import SafetyWorld, build_tokenizer, pretraining
+
+NUM_SEEDS = 5
+NUM_TRAIN, NUM_TEST, LENGTH = 1500, 400, 32
+EPOCHS, BATCH, LR = 12, 64, 3e-3
+WIDTH = 64
+PAD = -100
+TokenLoss = Callable[[TokenStats, Tensor, float], Tensor]
+"""(statistics, position, epoch) -> loss of every token."""
+
+
+class Residual(nn.Module):
+    """x + a fully connected layer of it."""
+
+    def __init__(self, width: int, inner: int) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(width, inner), nn.ReLU(), nn.Linear(inner, width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """As named."""
+        return x + self.layers(x)  # type: ignore[no-any-return]
+
+
+class LstmModel(nn.Module):
+    """Embedding, LSTM, some layers, logits."""
+
+    def __init__(self, num_tokens: int, layers: int, between: Sequence[nn.Module]) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(num_tokens, WIDTH)
+        self.lstm = nn.LSTM(WIDTH, WIDTH, layers, batch_first=True)
+        self.head = nn.Sequential(*between, nn.Linear(WIDTH, num_tokens))
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Logits of the next token."""
+        return self.head(self.lstm(self.embed(ids))[0])  # type: ignore[no-any-return]
+
+
+def policy_1(num_tokens: int) -> LstmModel:
+    """Experiment 1's policy: a single fully connected layer."""
+    return LstmModel(num_tokens, 1, ())
+
+
+def anchor_1(num_tokens: int) -> LstmModel:
+    """Experiment 1's anchor: several fully connected layers with residual connections."""
+    return LstmModel(
+        num_tokens, 1, (Residual(WIDTH, 2 * WIDTH), Residual(WIDTH, 2 * WIDTH), Residual(WIDTH, 2 * WIDTH))
+    )
+
+
+def policy_2(num_tokens: int) -> LstmModel:
+    """Experiment 2's policy: two LSTM layers and a layer that keeps the width."""
+    return LstmModel(num_tokens, 2, (nn.Linear(WIDTH, WIDTH), nn.ReLU()))
+
+
+def anchor_2(num_tokens: int) -> LstmModel:
+    """Experiment 2's anchor: three LSTM layers and layers that widen."""
+    return LstmModel(num_tokens, 3, (nn.Linear(WIDTH, 4 * WIDTH), nn.ReLU(), nn.Linear(4 * WIDTH, WIDTH)))
+
+
+GROUPS: dict[str, tuple[Callable[[int], LstmModel], Callable[[int], LstmModel], TokenLoss]] = {
+    "1 cross-entropy": (policy_1, anchor_1, lambda stats, position, epoch: sft(stats)),
+    "1 pa": (policy_1, anchor_1, lambda stats, position, epoch: pa(stats)),
+    "1 cross-entropy + pa": (policy_1, anchor_1, lambda stats, position, epoch: sft(stats) + pa(stats)),
+    "2 csft": (policy_2, anchor_2, lambda stats, position, epoch: csft(stats, position=position)),
+    "2 csft + pa": (
+        policy_2,
+        anchor_2,
+        lambda stats, position, epoch: csft_pa(stats, position=position, pa_weight=pa_weight_at(epoch, EPOCHS)),
+    ),
+}
+
+
+def run(scale: Scale, on_progress: OnProgress) -> Figures:
+    """Every group's measures, seed by seed."""
+    found: dict[str, list[dict[str, float]]] = {name: [] for name in GROUPS}
+    done = 0
+    for seed in range(NUM_SEEDS):
+        train, test, num_tokens = sequences(seed)
+        anchors: dict[Callable[[int], LstmModel], LstmModel] = {}
+        for name, (make_policy, make_anchor, loss) in GROUPS.items():
+            if make_anchor not in anchors:
+                anchors[make_anchor] = fitted(make_anchor, None, train, num_tokens, seed, lambda stats, *_: sft(stats))
+            anchor = anchors[make_anchor]
+            found[name].append(
+                agreement(fitted(make_policy, anchor, train, num_tokens, seed + 100, loss), anchor, test)
+            )
+            done += 1
+            on_progress(done / (NUM_SEEDS * len(GROUPS)))
+    return {"groups": found}
+
+
+def sequences(seed: int) -> tuple[Tensor, Tensor, int]:
+    """Train and test ids [rows, LENGTH], padded with PAD."""
+    tokenizer = build_tokenizer()
+    rows = pretraining(SafetyWorld(), NUM_TRAIN + NUM_TEST, draw=seed + 1)
+    texts = [" ".join(turn.visible for turn in row.turns) for row in rows]
+    ids = [tokenizer(text, add_special_tokens=False)["input_ids"][:LENGTH] for text in texts]
+    padded = torch.tensor([row + [PAD] * (LENGTH - len(row)) for row in ids])
+    return padded[:NUM_TRAIN], padded[NUM_TRAIN:], len(tokenizer)
+
+
+def fitted(
+    make: Callable[[int], LstmModel],
+    anchor: LstmModel | None,
+    train: Tensor,
+    num_tokens: int,
+    seed: int,
+    loss: TokenLoss,
+) -> LstmModel:
+    """A model trained from nothing."""
+    torch.manual_seed(seed)
+    model = make(num_tokens)
+    optimizer = torch.optim.Adam(model.parameters(), lr=LR)
+    for epoch in range(EPOCHS):
+        for rows in torch.randperm(len(train)).split(BATCH):
+            stats, position = token_statistics(model, anchor, train[rows])
+            optimizer.zero_grad()
+            loss(stats, position, epoch).mean().backward()
+            optimizer.step()
+    return model.eval()
+
+
+def token_statistics(model: LstmModel, anchor: LstmModel | None, ids: Tensor) -> tuple[TokenStats, Tensor]:
+    """Of every next token; its position in the sequence."""
+    inputs, targets = ids[:, :-1].clamp(min=0), ids[:, 1:]
+    real = targets != PAD
+    reference = None
+    if anchor is not None:
+        with torch.no_grad():
+            reference = Reference(logits=anchor(inputs)[real])
+    position = torch.arange(inputs.shape[1]).expand_as(inputs)[real]
+    return stats_from_logits(model(inputs)[real], targets[real], reference), position
+
+
+@torch.no_grad()
+def agreement(model: LstmModel, anchor: LstmModel, ids: Tensor) -> dict[str, float]:
+    """MATH §7, averaged over tokens."""
+    inputs, targets = ids[:, :-1].clamp(min=0), ids[:, 1:]
+    real = targets != PAD
+    p, q = (each(inputs)[real].double().softmax(-1) for each in (model, anchor))
+    at = targets[real][:, None]
+    kl = (p * (p.log() - q.log())).sum(-1)
+    centred_p, centred_q = p - p.mean(-1, keepdim=True), q - q.mean(-1, keepdim=True)
+    measures = {
+        "kl": kl,
+        "gap": (p.gather(1, at) - q.gather(1, at)).abs(),
+        "cosine": torch.cosine_similarity(p, q),
+        "pearson": torch.cosine_similarity(centred_p, centred_q),
+        "overlap": torch.minimum(p, q).sum(-1),
+        "kl_similarity": (-kl).exp(),
+    }
+    return {name: float(values.mean()) for name, values in measures.items()}
+
+
+def relative_fall(figures: Figures, measure: str, group: str, base: str) -> Measured:
+    """1 - group / base in per cent, seed by seed."""
+    pairs = zip(figures["groups"][group], figures["groups"][base], strict=True)
+    return over_seeds([100 * (1 - new[measure] / old[measure]) for new, old in pairs])
+
+
+def falls_by(measure: str, printed: float) -> Callable[[Figures], Finding]:
+    """Experiment 1: the fall under both readings of the second group, beside the printed percentage."""
+
+    def judge(figures: Figures) -> Finding:
+        readings = {
+            name: relative_fall(figures, measure, f"1 {name}", "1 cross-entropy")
+            for name in ("pa", "cross-entropy + pa")
+        }
+        found = "; ".join(f"{name}: {m.value:+.1f} % [{m.low:.1f}, {m.high:.1f}]" for name, m in readings.items())
+        falls = [above(each, 0) for each in readings.values()]
+        as_printed = [contains(each, printed) for each in readings.values()]
+        verdict = "holds" if any(as_printed) else "holds in part" if any(falls) else "does not hold"
+        best = max(readings.values(), key=lambda each: each.value)
+        means = {name: over_seeds([seed[measure] for seed in seeds]).value for name, seeds in figures["groups"].items()}
+        values = ", ".join(f"{name[2:]} {mean:.4g}" for name, mean in means.items() if name.startswith("1 "))
+        return Finding(verdict, f"{values}; fall against cross-entropy: {found}", best)  # type: ignore[arg-type]
+
+    return judge
+
+
+def better_by(measure: str, sign: int) -> Callable[[Figures], Finding]:
+    """Experiment 2: csft + pa minus csft, seed by seed; ``sign`` +1 where more is better."""
+
+    def judge(figures: Figures) -> Finding:
+        pairs = zip(figures["groups"]["2 csft + pa"], figures["groups"]["2 csft"], strict=True)
+        difference = over_seeds([new[measure] - old[measure] for new, old in pairs])
+        better = above(difference, 0) if sign > 0 else below(difference, 0)
+        found = f"csft + pa minus csft: {difference.value:+.4f} [{difference.low:+.4f}, {difference.high:+.4f}]"
+        return Finding("holds" if better else "does not hold", found, difference)
+
+    return judge
+
+
+def _claim_2(measure: str, place: str, sign: int) -> Claim:
+    more = "higher" if sign > 0 else "lower"
+    return Claim(
+        id=f"002-pre-2-{measure.replace('_', '-')}",
+        place=place,
+        text=f"csft + PA brings the policy nearer to a larger LSTM than csft alone: {measure.replace('_', ' ')} is {more}",
+        printed=f"{more} (curves only)",
+        judge=better_by(measure, sign),
+    )
+
+
+STUDY = Study(
+    id="002-preexperiments",
+    paper="002",
+    title="Pre-experiments 1 and 2: small LSTMs against larger ones",
+    claims=(
+        Claim(
+            id="002-pre-1-kl",
+            place="5.1, Table 2, Fig. 1",
+            text="training with PA lowers the KL divergence to a larger anchor of another architecture",
+            printed="1.4575 -> 0.2562: -82.4 %",
+            judge=falls_by("kl", 82.4),
+        ),
+        Claim(
+            id="002-pre-1-gap",
+            place="5.1, Table 2, Fig. 1",
+            text="training with PA lowers the per-token difference of probabilities",
+            printed="0.0169 -> 0.0051: -69.8 %",
+            judge=falls_by("gap", 69.8),
+        ),
+        _claim_2("cosine", "5.2, Fig. 2", +1),
+        _claim_2("pearson", "5.2, Fig. 2", +1),
+        _claim_2("overlap", "5.2, Fig. 3", +1),
+        _claim_2("kl_similarity", "5.2, Fig. 3", +1),
+        _claim_2("kl", "5.2, Fig. 4", -1),
+    ),
+    run=run,
+    seconds={"cpu": 300},
+)

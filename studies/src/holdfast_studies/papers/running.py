@@ -1,0 +1,148 @@
+"""Running studies, several at once: what is kept is not run again, so an interrupted `reproduce all` goes on where it stopped."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from multiprocessing import active_children, get_context
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from holdfast_studies.papers.figure_files import Kept, is_current, kept_figures, make_figures
+from holdfast_studies.papers.measured import StudyRow
+from holdfast_studies.papers.registry import modules, study_in
+from holdfast_studies.papers.study import SCALES, Claim, Finding, Scale, Study
+
+from holdfast.config import InputError
+
+OnShares = Callable[[float, float, str], None]
+"""Hears (seconds' worth of work done, in all, the studies at work)."""
+
+
+class Ran(NamedTuple):
+    """What came of several studies."""
+
+    kept: dict[str, Kept]  # by study
+    failed: dict[str, str]  # by study: why
+
+
+def run_studies(
+    studies: Sequence[Study],
+    scale: Scale,
+    folder: Path,
+    *,
+    num_workers: int = 1,
+    fresh: bool = False,
+    on_shares: OnShares = lambda done, total, names: None,
+) -> Ran:
+    """The figures of every study that this scale can make, one process each; of the others those that are kept."""
+    kept = {} if fresh else _all_kept(studies, folder, current=True)
+    done = [name for name, each in kept.items() if SCALES.index(each.scale) >= SCALES.index(scale)]
+    missing = [study for study in studies if study.id not in done and scale in study.seconds]
+    missing.sort(key=lambda study: -study.seconds[scale])  # the longest first: no core waits for it at the end
+    failed = _run(missing, scale, folder, num_workers, on_shares)
+    return Ran(_all_kept(studies, folder, current=True), failed)
+
+
+def stored(studies: Iterable[Study], folder: Path) -> dict[str, Kept]:
+    """Figures that are there already, whatever lies in this machine's runs. A study that it could run must have them."""
+    studies = list(studies)
+    kept = _all_kept(studies, folder)
+    missing = [study.id for study in studies if study.id not in kept and "cpu" in study.seconds]
+    if missing:
+        raise InputError(
+            f"{folder}: no figures, or figures of an older set-up, for {', '.join(missing)}; "
+            f"run `holdfast reproduce {missing[0] if len(missing) == 1 else 'all'} --out {folder}`"
+        )
+    return kept
+
+
+def rows_of(study: Study, kept: Kept | None) -> list[StudyRow]:
+    """One row per claim. Without figures: what it would take to have some."""
+    if not study.seconds:
+        return [_row(study, "cpu", claim, claim.judge({})) for claim in study.claims]
+    if kept is None:
+        scale = next(iter(study.seconds))
+        finding = Finding("not testable here", f"needed: `holdfast reproduce {study.id} --scale {scale}`")
+        return [_row(study, scale, claim, finding) for claim in study.claims]
+    return [_row(study, kept.scale, claim, claim.judge(kept.figures)) for claim in study.claims]
+
+
+def _row(study: Study, scale: Scale, claim: Claim, finding: Finding) -> StudyRow:
+    option = "" if scale == "cpu" else f" --scale {scale}"
+    return StudyRow(
+        id=claim.id,
+        paper=study.paper,
+        place=claim.place,
+        claim=claim.text,
+        printed=claim.printed,
+        measured=finding.measured,
+        found=finding.found,
+        verdict=finding.verdict,
+        command=f"holdfast reproduce {study.id}{option}",
+        erratum=claim.erratum,
+    )
+
+
+def _all_kept(studies: Iterable[Study], folder: Path, *, current: bool = False) -> dict[str, Kept]:
+    """The largest scale that is there counts. ``current``: not if the finished runs behind it have changed since."""
+    found = {}
+    for study in studies:
+        for scale in SCALES:
+            kept = kept_figures(study, scale, folder)
+            if kept is not None and (not current or is_current(study, kept)):
+                found[study.id] = kept
+    return found
+
+
+def _run(studies: Sequence[Study], scale: Scale, folder: Path, num_workers: int, on_shares: OnShares) -> dict[str, str]:
+    """Why some failed."""
+    if not studies:
+        return {}
+    context = get_context("spawn")  # torch's threads do not survive a fork
+    shares = context.Array("d", len(studies))
+    costs = [max(study.seconds[scale], 0.1) for study in studies]
+    with ProcessPoolExecutor(num_workers, context, _begin, (shares,)) as pool:
+        futures = {
+            pool.submit(_work, modules()[study.id], scale, folder, place): study.id
+            for place, study in enumerate(studies)
+        }
+        waiting: set[Future[None]] = set(futures)
+        try:
+            while waiting:
+                waiting = wait(waiting, timeout=0.5, return_when=FIRST_COMPLETED).not_done
+                busy = ", ".join(name for future, name in futures.items() if future.running())
+                on_shares(sum(share * cost for share, cost in zip(shares[:], costs, strict=True)), sum(costs), busy)
+        except BaseException:  # Ctrl-C, above all: the pool would wait for every study that is left
+            pool.shutdown(wait=False, cancel_futures=True)
+            for worker in active_children():
+                worker.terminate()
+                worker.join()
+            raise
+    return {name: _reason(error) for future, name in futures.items() if (error := future.exception())}
+
+
+_shares: Any = None  # of this worker: the shared array of every study's progress
+
+
+def _begin(shares: Any) -> None:
+    global _shares
+    import torch
+
+    _shares = shares
+    torch.set_num_threads(1)
+
+
+def _work(module: str, scale: Scale, folder: Path, place: int) -> None:
+    """In a worker, which imports this one study."""
+
+    def on_progress(share: float) -> None:
+        _shares[place] = share
+
+    make_figures(study_in(module), scale, folder, on_progress)
+    _shares[place] = 1.0
+
+
+def _reason(error: BaseException) -> str:
+    return str(error) if isinstance(error, InputError) else "".join(traceback.format_exception(error))

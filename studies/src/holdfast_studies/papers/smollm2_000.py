@@ -1,0 +1,122 @@
+"""[000] Part (c) on SmolLM2-135M: SQL, two-digit arithmetic and GSM8K with wrong spans taken back.
+
+Set-up: what `holdfast diagnose safety-gap studies/configs/undo/smollm2_TASK.yaml` left in runs/undo-smollm2-TASK (or below
+HOLDFAST_RUNS): sft and masked_sft on the same traces, the seeds and contexts that are there; a task with fewer than two seeds
+of both is left out. Measured: log p(error | prefix), p(undo | error), p(correction | undo) at the first and last measurement.
+Rules, as for the embedded world (`000-theorem-c`): 'much greater' holds if in every task and context every seed of sft lies
+above every seed of masked_sft by at least log 10 at the end, in part if they are apart somewhere. 'Equally well' holds if the
+means differ by at most 0.05 everywhere, in part somewhere.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+from pathlib import Path
+from typing import Any
+
+from holdfast_studies.papers.divergence_000 import EQUAL, MUCH, READINGS, values
+from holdfast_studies.papers.measured import Measured, Verdict
+from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
+
+from holdfast.config import InputError
+
+ID = "000-theorem-c-smollm2"
+TASKS = ("sql", "arithmetic", "gsm8k")
+PAIR = ("sft", "masked_sft")
+
+
+def run(scale: Scale, on_progress: OnProgress) -> Figures:
+    """Curves' ends of every arm, by task."""
+    root = Path(os.environ.get("HOLDFAST_RUNS", "runs"))
+    found = {task: arms for task in TASKS if (arms := _arms(root / f"undo-smollm2-{task}" / "arms"))}
+    if not found:
+        raise InputError(
+            f"{root}: no undo-smollm2-TASK there; `holdfast diagnose safety-gap studies/configs/undo/smollm2_sql.yaml` makes one"
+        )
+    return {"tasks": found}
+
+
+def reads(scale: Scale) -> list[Path]:
+    """The arms of every task."""
+    root = Path(os.environ.get("HOLDFAST_RUNS", "runs"))
+    return [path for task in TASKS for path in sorted(root.glob(f"undo-smollm2-{task}/arms/*.json"))]
+
+
+def _arms(folder: Path) -> dict[str, Any]:
+    """First and last readings by 'objective, context'; only contexts with two seeds of either objective."""
+    arms: dict[str, list[dict[str, list[float]]]] = {}
+    for path in sorted(folder.glob("*.json")):
+        row = json.loads(path.read_text(encoding="utf-8"))
+        curve = {int(step): reading for step, reading in row["curve"].items()}
+        ends = {str(step): [round(curve[step][name], 5) for name in READINGS] for step in (min(curve), max(curve))}
+        arms.setdefault(f"{row['arm']['objective']}, {row['arm']['context']}", []).append(ends)
+    contexts = {name.partition(", ")[2] for name in arms}
+    whole = [context for context in contexts if all(len(arms.get(f"{arm}, {context}", ())) >= 2 for arm in PAIR)]
+    kept = {f"{arm}, {context}": arms[f"{arm}, {context}"] for context in sorted(whole) for arm in PAIR}
+    return {"arms": kept, "readings": list(READINGS), "contexts": sorted(whole)} if kept else {}
+
+
+def _both(figures: Figures, task: str, context: str, reading: str) -> tuple[list[float], list[float]]:
+    sft, masked = (values(figures["tasks"][task], f"{arm}, {context}", reading) for arm in PAIR)
+    return sft, masked
+
+
+def much_greater(figures: Figures) -> Finding:
+    """Part (c)."""
+    gaps = {}
+    for task, seen in figures["tasks"].items():
+        for context in seen["contexts"]:
+            sft, masked = _both(figures, task, context, "log_p_error")
+            gaps[f"{task}, {context}"] = (min(sft) - max(masked), statistics.fmean(sft) - statistics.fmean(masked))
+    least = [gap for gap, _ in gaps.values()]
+    verdict: Verdict = "holds" if min(least) >= MUCH else "holds in part" if max(least) > 0 else "does not hold"
+    found = "log p(error given prefix), sft minus masked_sft in nats: " + ", ".join(
+        f"{name} {mean:+.2f} (least of any two seeds {gap:+.2f})" for name, (gap, mean) in gaps.items()
+    )
+    return Finding(verdict, found, Measured(statistics.fmean(mean for _, mean in gaps.values()), seeds=_seeds(figures)))
+
+
+def equally_well(figures: Figures) -> Finding:
+    """Part (a), as behaviour."""
+    gaps = {}
+    for task, seen in figures["tasks"].items():
+        for context in seen["contexts"]:
+            for reading in ("p_undo", "p_correction"):
+                sft, masked = _both(figures, task, context, reading)
+                gaps[f"{reading} {task}, {context}"] = statistics.fmean(sft) - statistics.fmean(masked)
+    close = [abs(gap) <= EQUAL for gap in gaps.values()]
+    verdict: Verdict = "holds" if all(close) else "holds in part" if any(close) else "does not hold"
+    found = "sft minus masked_sft: " + ", ".join(f"{name} {gap:+.3f}" for name, gap in gaps.items())
+    return Finding(verdict, found, Measured(max(gaps.values(), key=abs), seeds=_seeds(figures)))
+
+
+def _seeds(figures: Figures) -> int:
+    return min(len(curves) for seen in figures["tasks"].values() for curves in seen["arms"].values())
+
+
+STUDY = Study(
+    id=ID,
+    paper="000",
+    title="Safety Gap theorem, part (c), on SmolLM2-135M",
+    claims=(
+        Claim(
+            id=ID,
+            place="Part (c)",
+            text="on a real model, SFT makes errors much likelier than masked SFT does",
+            printed="p_SFT(e given p) >> p_mSFT(e given p)",
+            judge=much_greater,
+        ),
+        Claim(
+            id="000-equal-learning-smollm2",
+            place="Part (a)",
+            text="on a real model, both objectives learn to undo and to correct equally well",
+            printed="'equally well under both regimes'",
+            judge=equally_well,
+        ),
+    ),
+    run=run,
+    seconds={"h200": 1},
+    reads=reads,
+)

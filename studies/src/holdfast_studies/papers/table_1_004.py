@@ -1,0 +1,193 @@
+"""[004] Table 1 in small: base, SFT without and with reflection, and RL, from easy sizes to hard ones.
+
+Set-up: `holdfast diagnose decisions` on studies/configs/arithmetic/micro.yaml (base 5, n x 1, a quarter of a million parameters)
+and, where its figures are there, h200.yaml (base 10, 3x3 to 3x9, ten million); three seeds, temperature 1, all responses
+counted (the paper's Fig. 1 leaves out those that were cut off). Post-training sees 4x1 and 5x1, or 4x5 and 5x4, only; the
+base model has seen all sizes, which the paper's had not. SFT is the heavy setting. Measures: accuracy by model and size;
+differences seed by seed.
+Rules. Far: at the hardest size RL minus SFT with reflection is above zero in every seed and RL has at least twice the
+accuracy. Near: at the easiest size the two differ by at most 10 points. Reflection: SFT with reflection beats base and SFT
+without at every size. Decisions: at the hardest size where all rates are known (intervals of at most 30 points), exchanging
+decisions explains more of RL's lead over SFT with reflection than exchanging attempts (Shapley means of the formula).
+Sampling: from the easiest to the hardest size RL's p_s falls by more than its p_dC and p_dW do. Each holds if it does in
+every study, in part if in some.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast_studies.papers.decision_runs import over_studies, rate, read_runs, sentence, shown
+from holdfast_studies.papers.spread import over_seeds
+from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
+
+from holdfast.diagnostics import accuracy
+
+RL, SFT, PLAIN, BASE = "grpo", "sft_reflection", "sft_plain", "base"
+WIDEST = 0.3
+
+
+def run(scale: Scale, on_progress: OnProgress) -> Figures:
+    """Read the studies' results."""
+    return read_runs("micro", "h200")
+
+
+def differences(study: dict[str, Any], size: str) -> list[float]:
+    """RL minus SFT with reflection, seed by seed."""
+    rows = [study["models"][model][size]["by_seed"] for model in (RL, SFT)]
+    return [one - other for one, other in zip(*rows, strict=True)]
+
+
+def known(study: dict[str, Any], model: str, size: str, name: str) -> bool:
+    """Is the rate there, with an interval of at most 30 points?"""
+    figure = study["models"][model][size][name]
+    return figure is not None and figure[2] - figure[1] <= WIDEST
+
+
+def shapley(study: dict[str, Any]) -> tuple[str, float, float] | None:
+    """(size, what better attempts explain, what better decisions explain) at the hardest size where all rates are known."""
+    for size in reversed(study["sizes"]):
+        rates = [[rate(study, model, size, name) for name in ("p_s", "p_dC", "p_dW")] for model in (SFT, RL)]
+        if all(known(study, model, size, name) for model in (SFT, RL) for name in ("p_s", "p_dC", "p_dW")):
+            (s0, *d0), (s1, *d1) = ([float(value or 0.0) for value in row] for row in rates)
+            value = {(i, j): float(accuracy(s, *d)) for i, s in enumerate((s0, s1)) for j, d in enumerate((d0, d1))}
+            sampling = (value[1, 0] - value[0, 0] + value[1, 1] - value[0, 1]) / 2
+            return size, sampling, value[1, 1] - value[0, 0] - sampling
+    return None
+
+
+# --- rules ----------------------------------------------------------------------------------------------------------
+
+
+def far(figures: Figures) -> Finding:
+    """The hardest size."""
+
+    def rule(study: dict[str, Any]) -> bool:
+        hardest = study["sizes"][-1]
+        one, other = (rate(study, model, hardest) or 0.0 for model in (RL, SFT))
+        return all(each > 0 for each in differences(study, hardest)) and one >= 2 * other
+
+    found = sentence(figures, lambda study: f"RL {shown(study, RL)}, SFT with reflection {shown(study, SFT)} %")
+    study = list(figures.values())[-1]
+    return Finding(over_studies(figures, rule), found, over_seeds(differences(study, study["sizes"][-1])))
+
+
+def near(figures: Figures) -> Finding:
+    """The easiest size."""
+
+    def rule(study: dict[str, Any]) -> bool:
+        one, other = (rate(study, model, study["sizes"][0]) or 0.0 for model in (RL, SFT))
+        return abs(one - other) <= 0.1
+
+    def words(study: dict[str, Any]) -> str:
+        size = study["sizes"][0]
+        return f"at {size} RL {rate(study, RL, size) or 0:.0%}, SFT with reflection {rate(study, SFT, size) or 0:.0%}"
+
+    study = list(figures.values())[-1]
+    measured = over_seeds(differences(study, study["sizes"][0]))
+    return Finding(over_studies(figures, rule), sentence(figures, words), measured)
+
+
+def reflection(figures: Figures) -> Finding:
+    """SFT with against without."""
+
+    def ahead(study: dict[str, Any]) -> list[str]:
+        rates = {model: [rate(study, model, size) or 0.0 for size in study["sizes"]] for model in (SFT, PLAIN, BASE)}
+        rows = zip(study["sizes"], rates[SFT], rates[PLAIN], rates[BASE], strict=True)
+        return [size for size, sft, plain, base in rows if sft > max(plain, base)]
+
+    found = sentence(
+        figures,
+        lambda study: (
+            f"ahead at {', '.join(ahead(study)) or 'no size'} (with {shown(study, SFT)}, without "
+            f"{shown(study, PLAIN)}, base {shown(study, BASE)} %)"
+        ),
+    )
+    everywhere = over_studies(figures, lambda study: ahead(study) == study["sizes"])
+    somewhere = over_studies(figures, lambda study: bool(ahead(study)))
+    return Finding("holds in part" if everywhere == "does not hold" != somewhere else everywhere, found)
+
+
+def decisions(figures: Figures) -> Finding:
+    """What the lead is made of."""
+
+    def rule(study: dict[str, Any]) -> bool | None:
+        parts = shapley(study)
+        return None if parts is None else parts[2] > parts[1]
+
+    def words(study: dict[str, Any]) -> str:
+        parts = shapley(study)
+        if parts is None:
+            return "no size at which both models' rates are known"
+        return f"at {parts[0]} attempts explain {100 * parts[1]:+.0f} points, decisions {100 * parts[2]:+.0f}"
+
+    return Finding(over_studies(figures, rule), sentence(figures, words))
+
+
+def limited_by_sampling(figures: Figures) -> Finding:
+    """Which rate falls with difficulty."""
+
+    def falls(study: dict[str, Any]) -> list[float] | None:
+        ends = [
+            [rate(study, RL, size, name) for name in ("p_s", "p_dC", "p_dW")]
+            for size in (study["sizes"][0], study["sizes"][-1])
+        ]
+        if any(value is None for row in ends for value in row):
+            return None
+        return [float(a or 0) - float(b or 0) for a, b in zip(*ends, strict=True)]
+
+    def rule(study: dict[str, Any]) -> bool | None:
+        found = falls(study)
+        return None if found is None else found[0] > max(found[1:])
+
+    def words(study: dict[str, Any]) -> str:
+        rows = (f"{name} {shown(study, RL, name)}" for name in ("p_s", "p_dC", "p_dW"))
+        return f"RL {'; '.join(rows)} % from easiest to hardest"
+
+    return Finding(over_studies(figures, rule), sentence(figures, words))
+
+
+STUDY = Study(
+    id="004-table-1",
+    paper="004",
+    title="Table 1: accuracy by training and size",
+    claims=(
+        Claim(
+            id="004-table-1-far",
+            place="Table 1, 3x6 to 3x9",
+            text="far out of distribution RL is much more accurate than SFT with reflection",
+            printed="3x9: RL 34.0, SFT with reflection 0.0",
+            judge=far,
+        ),
+        Claim(
+            id="004-table-1-near",
+            place="Table 1, 3x3 to 3x5",
+            text="on easy sizes RL and SFT with reflection are alike",
+            printed="3x3: 98.0 and 96.0",
+            judge=near,
+        ),
+        Claim(
+            id="004-table-1-reflection",
+            place="Sec. 4.1",
+            text="SFT with reflection beats base and SFT without it at every size",
+            printed="'across all task difficulties' (its own 3x7 to 3x9: 4, 1, 0 against base 4, 3, 1)",
+            judge=reflection,
+        ),
+        Claim(
+            id="004-table-1-decisions",
+            place="Abstract, Sec. 4.2",
+            text="RL's lead comes from better decisions more than from better attempts",
+            printed="'primarily from improved decision-making'",
+            judge=decisions,
+        ),
+        Claim(
+            id="004-table-1-sampling",
+            place="Sec. 1, contribution (iii)",
+            text="out of distribution RL is limited by sampling rather than by deciding",
+            printed="'primarily limited by pi_sample'",
+            judge=limited_by_sampling,
+        ),
+    ),
+    run=run,
+    seconds={"cpu": 1},
+)

@@ -1,0 +1,121 @@
+"""[002] Tables 3 and 4: what the printed figures can say by themselves. Nothing is trained here.
+
+Set-up: the printed rates as counts out of the 330 prompts of the benchmark that the paper's attacks are measured on. Measured:
+95 % Wilson half-widths, Fisher's exact p between CSFT and CSFT+PA, relative changes recomputed. Rules: '±0.5' holds if every
+half-width is 0.5 points to the printed digit; the gains hold if all four p are below 0.05, in part if some are; a relative
+change holds if it rounds to the printed digits.
+"""
+
+from __future__ import annotations
+
+from holdfast_studies.papers.measured import Measured
+from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
+from scipy.stats import binomtest, fisher_exact
+
+NUM_PROMPTS = 330
+TABLE_3 = {  # attack: SFT, CSFT, CSFT+PA
+    "harmful examples": (88.9, 3.6, 2.7),
+    "identity shifting": (79.5, 8.1, 7.5),
+    "backdoor, no trigger": (7.6, 1.9, 1.5),
+    "backdoor, trigger": (90.9, 6.9, 3.3),
+}
+PRINTED_GAINS = {"harmful examples": 25.0, "identity shifting": 7.4, "backdoor, trigger": 52.3}
+TABLE_4 = {"SAMSum": (50.1, 47.1), "SQL": (98.5, 96.3)}  # CSFT, CSFT+PA
+PRINTED_LOSSES = {"SAMSum": 6.0, "SQL": 2.2}
+
+
+def run(scale: Scale, on_progress: OnProgress) -> Figures:
+    """All from the printed figures."""
+    rows = {}
+    for attack, rates in TABLE_3.items():
+        counts = [round(rate / 100 * NUM_PROMPTS) for rate in rates]
+        rows[attack] = {
+            "half_widths": [_half_width(count) for count in counts],
+            "fisher_p": float(fisher_exact([[count, NUM_PROMPTS - count] for count in counts[1:]]).pvalue),
+            "gain": 100 * (1 - rates[2] / rates[1]),
+        }
+    losses = {task: 100 * (1 - after / before) for task, (before, after) in TABLE_4.items()}
+    return {"attacks": rows, "losses": losses}
+
+
+def _half_width(count: int) -> float:
+    interval = binomtest(count, NUM_PROMPTS).proportion_ci(method="wilson")
+    return float(100 * (interval.high - interval.low) / 2)
+
+
+def plus_minus(figures: Figures) -> Finding:
+    """Every rate has the same '±0.5'."""
+    widths = [width for row in figures["attacks"].values() for width in row["half_widths"]]
+    found = f"half-widths of a 95 % interval on {NUM_PROMPTS} prompts run from {min(widths):.1f} to {max(widths):.1f} points"
+    return Finding(
+        "holds" if all(round(width, 1) == 0.5 for width in widths) else "does not hold", found, Measured(max(widths))
+    )
+
+
+def gains_are_real(figures: Figures) -> Finding:
+    """CSFT+PA against CSFT, row by row."""
+    p = {attack: row["fisher_p"] for attack, row in figures["attacks"].items()}
+    num = sum(value < 0.05 for value in p.values())
+    found = "Fisher's exact p: " + ", ".join(f"{attack} {value:.2g}" for attack, value in p.items())
+    if num == len(p):
+        return Finding("holds", found, Measured(max(p.values())))
+    return Finding("holds in part" if num else "does not hold", found, Measured(min(p.values())))
+
+
+def gains_are_computed(figures: Figures) -> Finding:
+    """25.0, 7.4 and 52.3 per cent."""
+    got = {attack: figures["attacks"][attack]["gain"] for attack in PRINTED_GAINS}
+    return _as_printed(got, PRINTED_GAINS)
+
+
+def losses_are_computed(figures: Figures) -> Finding:
+    """6.0 and 2.2 per cent."""
+    return _as_printed(figures["losses"], PRINTED_LOSSES)
+
+
+def _as_printed(got: dict[str, float], printed: dict[str, float]) -> Finding:
+    right = [round(got[name], 1) == value for name, value in printed.items()]
+    found = ", ".join(f"{name} {got[name]:.2f} %" for name in printed)
+    return Finding("holds" if all(right) else "holds in part" if any(right) else "does not hold", found)
+
+
+STUDY = Study(
+    id="002-tables-statistics",
+    paper="002",
+    title="What Tables 3 and 4 can say by their own figures",
+    claims=(
+        Claim(
+            id="002-table-3-intervals",
+            place="Table 3",
+            text="every attack success rate is known to within half a point",
+            printed="±0.5 in all twelve cells",
+            judge=plus_minus,
+            erratum=True,
+        ),
+        Claim(
+            id="002-table-3-gains",
+            place="Table 3, 5.3.2",
+            text="CSFT+PA answers fewer requests than CSFT under each of the four attacks",
+            printed="2.7 < 3.6, 7.5 < 8.1, 1.5 < 1.9, 3.3 < 6.9",
+            judge=gains_are_real,
+            erratum=True,
+        ),
+        Claim(
+            id="002-table-3-relative",
+            place="5.3.2",
+            text="relative gains over CSFT",
+            printed="25.0 %, 7.4 %, 52.3 %",
+            judge=gains_are_computed,
+            erratum=True,
+        ),
+        Claim(
+            id="002-table-4-relative",
+            place="Table 4, 5.3.3",
+            text="relative losses of utility against CSFT",
+            printed="6.0 % (SAMSum), 2.2 % (SQL)",
+            judge=losses_are_computed,
+        ),
+    ),
+    run=run,
+    seconds={"cpu": 1},
+)

@@ -1,0 +1,173 @@
+"""The results of a real model's matrix as a page of Markdown, written by the command that ran.
+
+``python -m holdfast_studies.real.page RUN FILE [ALIGN.json [MODEL]]`` writes it from the cells that a run has, finished or not.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from holdfast_studies.real.figures import SCORED, digits, judge_agreement, judges_of, share, unscored
+from holdfast_studies.real.goals import goals
+
+from holdfast import atomic_text
+from holdfast.attacks import REAL_ATTACKS, REAL_DEFENCES, read_cell
+from holdfast.config import InputError, mistakes_end_it
+from holdfast.records import Cell, Rate
+
+TITLES = {"asr": "Forbidden requests answered (less is safer)", "over_refusal": "Safe prompts refused (less is better)"}
+
+
+def page(cells: Sequence[Cell], command: str, alignment: Path | None = None, model: str = "A real model") -> str:
+    """Everything that was measured, goals first, failures named. ``model``: a hub id or a folder."""
+    done = [cell for cell in cells if cell.status == "ok"]
+    seeds = sorted({cell.seed for cell in done})
+    parts = [
+        f"# {model.rstrip('/').rpartition('/')[2]} under attack\n",
+        f"Written by `{command}`. {len(done)} cells, seeds {', '.join(map(str, seeds)) or 'none'} pooled; 95 % intervals:"
+        " Wilson for shares, resampled requests for differences. Every seed asks the same requests: one counts once, and"
+        " which were asked is what the intervals cover, not how much seeds differ."
+        " A cell with fewer seeds than that says so. Answers that a judge could not score count against the model."
+        " No request, answer or attacked weight is kept: cells hold verdicts and hashes.\n",
+        *_aligned(alignment),
+        *_goals(done),
+        *(
+            part
+            for judge in judges_of(done)
+            for key in SCORED
+            for part in _table(done, f"{key}:{judge}", f"{TITLES[key]}, judge `{judge}`")
+        ),
+        *_table(
+            [cell for cell in done if cell.utility], "utility", "SQL exact match after benign tuning (more is better)"
+        ),
+        *_table([cell for cell in done if "vetted" in cell.outcomes], "vetted", "Rows of the task that vetting held"),
+        *_judges(done),
+        *_failed(cells),
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _aligned(path: Path | None) -> list[str]:
+    if path is None or not path.exists():
+        return []
+    content = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(content, dict) or "tries" not in content:  # a user's own file of that name
+        return []
+    lines = ["## Alignment\n", "Chosen on the package's own held-out prompts (phrase list), never on XSTest.\n"]
+    lines += ["| variant | answered | look-alikes refused | |", "|---|---|---|---|"]
+    for each in content["tries"]:
+        shown = " | ".join(_shown(Rate(**{**each[name], "hits": 0})) for name in ("answered", "over_refusal"))
+        lines.append(f"| {_variant(each['variant'])} | {shown} | {'chosen' if each == content['chosen'] else ''} |")
+    return [*lines, ""]
+
+
+def _variant(variant: dict[str, Any]) -> str:
+    if "mean_of" in variant:
+        return f"the mean of the {variant['mean_of']} models above"
+    held = f"{variant['keep_rows']} look-alikes a step, weight {variant['keep_weight']:g}"
+    frozen = f", frozen: {' '.join(variant['freeze'])}" if variant.get("freeze") else ""
+    return f"lr {variant['lr']:g}, {variant['epochs']:g} passes, {held}{frozen}"
+
+
+def _goals(cells: Sequence[Cell]) -> list[str]:
+    judges = judges_of(cells)
+    if not judges:
+        return []
+    columns = [goals(cells, judge) for judge in judges]
+    lines = [
+        "## Goals\n",
+        "| goal | " + " | ".join(f"by `{judge}`" for judge in judges) + " |",
+        "|---" * (len(judges) + 1) + "|",
+    ]
+    words = {True: "reached", False: "**not reached**", None: "unknown"}
+    for row in zip(*columns, strict=True):
+        found = " | ".join(f"{words[goal.reached]}: {goal.found}" for goal in row)
+        lines.append(f"| {row[0].text} | {found} |")
+    return [*lines, ""]
+
+
+def _table(cells: Sequence[Cell], key: str, title: str) -> list[str]:
+    attacks = list(dict.fromkeys(cell.attack for cell in cells))
+    if not attacks:
+        return []
+    lines = [f"## {title}\n", "| | " + " | ".join(attacks) + " |", "|---" * (len(attacks) + 1) + "|"]
+    for defence in dict.fromkeys(cell.defence for cell in cells):
+        lines.append(f"| {defence} | " + " | ".join(_pooled(cells, attack, defence, key) for attack in attacks) + " |")
+    return [*lines, ""]
+
+
+def _pooled(cells: Sequence[Cell], attack: str, defence: str, key: str) -> str:
+    found = share(cells, attack, defence, key)
+    if found is None:
+        return ""
+    num_seeds, of = len(digits(cells, attack, defence, key)), len({cell.seed for cell in cells})
+    return _shown(found) + (f", {num_seeds} of {of} seeds" if num_seeds < of else "")
+
+
+def _judges(cells: Sequence[Cell]) -> list[str]:
+    lines = ["## Judges\n"]
+    for key in SCORED:
+        found = judge_agreement(cells, key)
+        if found is not None:
+            kappa = "undefined" if found.kappa is None else f"{found.kappa:.2f} [{found.low:.2f}, {found.high:.2f}]"
+            both = f"{' and '.join(found.judges)} agree on {found.agreed:.1%} of {found.trials} answers"
+            lines.append(f"- `{key}`: {both}, Cohen's kappa {kappa}")
+    lines += [f"- `{judge}`: {unscored(cells, judge)} answers unscored" for judge in judges_of(cells)]
+    return [*lines, ""]
+
+
+def _failed(cells: Sequence[Cell]) -> list[str]:
+    """By what they say first, the commonest above: a GPU that was full fails many cells in one way."""
+    failed = [cell for cell in cells if cell.status == "failed"]
+    reasons = Counter(map(_begins, failed))
+    named = {reason: [_named(cell) for cell in failed if _begins(cell) == reason] for reason in reasons}
+    lines = [f"- {count} x {reason}: {'; '.join(named[reason])}" for reason, count in reasons.most_common()]
+    return ["## Failed cells\n", *lines, ""] if failed else []
+
+
+def _begins(cell: Cell) -> str:
+    return cell.reason.partition(": ")[0]
+
+
+def _named(cell: Cell) -> str:
+    return f"{cell.attack} x {cell.defence}, seed {cell.seed}"
+
+
+def _shown(rate: Rate) -> str:
+    return f"{rate.value:.1%} [{rate.low:.1%}, {rate.high:.1%}]"
+
+
+def cells_of(run: Path) -> list[Cell]:
+    """Every cell that lies in a run, in the order of the grid. Cells of two versions of the code are not mixed."""
+    found = [cell for path in sorted((run / "cells").glob("*.json")) if (cell := read_cell(path)) is not None]
+    attacks, defences = list(REAL_ATTACKS), list(REAL_DEFENCES)
+    seen: set[str] = set()
+    for cell in found:
+        if cell.attack not in attacks or cell.defence not in defences:
+            raise InputError(f"{run}: holds {_named(cell)}, which this version does not know")
+        if cell.status == "ok" and _named(cell) in seen:
+            raise InputError(f"{run}: holds {_named(cell)} twice: two versions ran there; use a folder for each")
+        if cell.status == "ok":
+            seen.add(_named(cell))
+    return sorted(found, key=lambda cell: (attacks.index(cell.attack), defences.index(cell.defence), cell.seed))
+
+
+def main(arguments: Sequence[str]) -> None:
+    """RUN, FILE and perhaps the alignment's figures."""
+    with mistakes_end_it():
+        if len(arguments) not in (2, 3, 4):
+            raise InputError("usage: python -m holdfast_studies.real.page RUN FILE [ALIGN.json [MODEL]]")
+        run, out, *rest = arguments
+        command = f"python -m holdfast_studies.real.page {' '.join(arguments)}"
+        text = page(cells_of(Path(run)), command, Path(rest[0]) if rest else None, *rest[1:])
+        with atomic_text(Path(out)) as file:
+            file.write(text)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

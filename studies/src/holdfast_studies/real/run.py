@@ -1,0 +1,68 @@
+"""``python -m holdfast_studies.real.run CONFIG key=value ... [page=FILE]``: the matrix with one line per cell, then its page.
+
+The same engine and the same cells as `holdfast attack CONFIG`; for machines without the command line's packages.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from holdfast_studies.real.page import page
+
+from holdfast import atomic_text
+from holdfast.attacks import find_real_attack, find_real_defence, real_scale, run_matrix
+from holdfast.config import InputError, MatrixConfig, load_config, mistakes_end_it
+from holdfast.records import Cell
+
+
+def run(config: MatrixConfig) -> list[Cell]:
+    """Run what is missing; say every cell as it is done."""
+    if config.real is None:
+        raise InputError(
+            "field 'real': expected the files of a real model's matrix, as in studies/configs/smollm2/matrix.yaml"
+        )
+    started = time.monotonic()
+
+    def on_cell(cell: Cell, done: int, total: int) -> None:
+        found = "failed: " + cell.reason if cell.asr is None else f"answered {cell.asr.value:.1%}"
+        names = f"{cell.attack} x {cell.defence} seed {cell.seed}"
+        print(f"{time.monotonic() - started:6.0f}s {done}/{total} {names}: {found} ({cell.seconds:.0f}s)", flush=True)
+
+    return run_matrix(
+        [find_real_attack(name) for name in config.attacks],
+        [find_real_defence(name) for name in config.defences],
+        config.seeds,
+        config.run,
+        scale=real_scale(config.model, config.real),
+        num_workers=config.workers,
+        engine=config.engine,
+        on_cell=on_cell,
+    )
+
+
+def main(arguments: Sequence[str]) -> None:
+    """CONFIG, overrides, and where the page goes."""
+    out = next((each.removeprefix("page=") for each in arguments if each.startswith("page=")), None)
+    overrides = [each for each in arguments[1:] if not each.startswith("page=")]
+    with mistakes_end_it():
+        if not arguments:
+            raise InputError("usage: python -m holdfast_studies.real.run CONFIG [key=value ...] [page=FILE]")
+        config = load_config(MatrixConfig, Path(arguments[0]), overrides)
+        text = page(
+            run(config),
+            f"python -m holdfast_studies.real.run {' '.join(arguments)}",
+            Path(config.model).parent / "align.json",
+            config.model if config.real is None else config.real.stock,
+        )
+        if out is None:
+            print(text)
+        else:
+            with atomic_text(Path(out)) as file:
+                file.write(text)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

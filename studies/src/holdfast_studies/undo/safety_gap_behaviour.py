@@ -1,0 +1,97 @@
+"""What a trained model does: after an error that was forced on it, and when it writes freely."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from holdfast_studies.undo.safety_gap_probe import Probe
+
+from holdfast.generation import UndoDecoding, UndoUse, generate, generate_with_undo, total, undo_use
+from holdfast.models import LoadedModel
+from holdfast.records import Completion, Trace
+from holdfast.tokens import apply_undo
+
+if TYPE_CHECKING:
+    from holdfast_studies.undo.safety_gap_task import GapTask
+
+
+@dataclass(frozen=True)
+class Behaviour:
+    """Counts out of ``num`` held-out requests; ``sampled`` is at temperature 1, everything else greedy."""
+
+    num: int
+    corrected: int  # the forced error was taken back and what stands in its place is right
+    recovered: int  # and the whole answer is right
+    hits: tuple[bool, ...]  # request by request: is the answer right that nothing was forced on?
+    sampled_right: int
+    sampled: UndoUse
+
+    @classmethod
+    def of_row(cls, row: dict[str, Any]) -> Behaviour:
+        """Back from JSON."""
+        return cls(**{**row, "hits": tuple(row["hits"]), "sampled": UndoUse(**row["sampled"])})
+
+    @property
+    def right(self) -> int:
+        """Answers that nothing was forced on."""
+        return sum(self.hits)
+
+
+def behave(model: LoadedModel, probes: Sequence[Probe], task: GapTask, context: str, *, seed: int) -> Behaviour:
+    """Decode with undo three times: after forced errors, greedily, and sampled."""
+    asked = _asked(probes, task)
+
+    def answers(temperature: float, begun: Sequence[Sequence[int]] | None = None) -> list[Completion]:
+        how = UndoDecoding(task.config.max_new_tokens, context, temperature, seed=seed)  # type: ignore[arg-type]
+        batch = task.config.eval_batch
+        return generate_with_undo(model.model, model.tokenizer, asked, how, begun=begun, batch_size=batch)
+
+    forced = answers(0.0, [probe.begun for probe in probes])
+    sampled, greedy = answers(1.0), answers(0.0)
+    uses = (
+        undo_use(each.token_ids, probe.right[:-1], probe.undo_id) for each, probe in zip(sampled, probes, strict=True)
+    )
+    return Behaviour(
+        num=len(asked),
+        corrected=sum(_corrected(each, probe) for each, probe in zip(forced, probes, strict=True)),
+        recovered=sum(_hits(forced, asked, task)),
+        hits=_hits(greedy, asked, task),
+        sampled_right=sum(_hits(sampled, asked, task)),
+        sampled=total(uses),
+    )
+
+
+def behave_plainly(model: LoadedModel, probes: Sequence[Probe], task: GapTask, *, seed: int) -> Behaviour:
+    """A model without undo: accuracy alone."""
+    asked, config = _asked(probes, task), task.config
+
+    def answers(temperature: float) -> list[Completion]:
+        how: dict[str, Any] = {"max_new_tokens": config.max_new_tokens, "batch_size": config.eval_batch, "seed": seed}
+        return generate(model.model, model.tokenizer, asked, temperature=temperature, **how)
+
+    greedy, sampled = answers(0.0), answers(1.0)
+    uses = (
+        undo_use(each.token_ids, probe.right[:-1], probe.undo_id) for each, probe in zip(sampled, probes, strict=True)
+    )
+    return Behaviour(len(asked), 0, 0, _hits(greedy, asked, task), sum(_hits(sampled, asked, task)), total(uses))
+
+
+def _asked(probes: Sequence[Probe], task: GapTask) -> list[Trace]:
+    """The held-out rows that can carry an error, in the order of their probes."""
+    return [task.test[probe.row.source] for probe in probes]
+
+
+def _hits(answers: Sequence[Completion], asked: Sequence[Trace], task: GapTask) -> tuple[bool, ...]:
+    return tuple(task.right(row, each.text) for row, each in zip(asked, answers, strict=True))
+
+
+def _corrected(answer: Completion, probe: Probe) -> bool:
+    """What is visible begins with the right answer, past the place where the error left it."""
+    end = probe.error - probe.start + probe.fork + 1
+    visible = apply_undo(answer.token_ids, probe.undo_id)
+    right = probe.right
+    if end == len(right):  # the right thing was to end
+        return visible == right[:-1] and answer.finish_reason == "stop"
+    return visible[:end] == right[:end]

@@ -1,0 +1,205 @@
+"""From curves to sentences: does each part of [000]'s theorem hold here, and from where on? And were the goals met?"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from holdfast_studies.undo.safety_gap import ArmResult
+from holdfast_studies.undo.safety_gap_behaviour import Behaviour
+
+from holdfast.diagnostics import Bootstrap, Estimate, over_seeds
+
+ARMS = ("sft", "masked_sft")
+EQUAL = 0.05  # two probabilities this close count as learned equally well
+CLAIMS = {
+    "log_p_error": "(c) sft makes errors likelier than masked_sft does",
+    "p_undo": "(a) both learn to undo equally well",
+    "p_correction": "(a) both learn to correct equally well",
+}
+
+
+class Band(NamedTuple):
+    """Over the seeds of one way of training: mean, least and greatest."""
+
+    mean: float
+    low: float
+    high: float
+
+
+class Verdict(NamedTuple):
+    """About one curve in one context."""
+
+    curve: str
+    context: str
+    sentence: str
+
+
+class Goal(NamedTuple):
+    """What was wanted, what came out, and whether that is enough."""
+
+    wanted: str
+    measured: str
+    met: bool
+
+
+class Gain(NamedTuple):
+    """A difference of two shares, and the smallest one that the test would have found four times of five (at 5 %)."""
+
+    difference: Estimate
+    visible: float
+
+    @property
+    def met(self) -> bool:
+        """Not behind."""
+        return (self.difference.value or 0) >= 0
+
+
+def gain(ours: Sequence[Sequence[bool]], theirs: Sequence[Sequence[bool]]) -> Gain:
+    """[seed][request] hits of two ways on the same requests. Requests are drawn together with all their seeds."""
+    gaps = np.asarray(ours, float) - np.asarray(theirs, float)
+    drawn = Bootstrap.of(gaps.mean(0)[:, None], None, draws=4000, seed=0)
+    values = drawn.sums[:, 0] / gaps.shape[1]
+    interval = drawn.interval(lambda sums: sums[:, 0] / gaps.shape[1]) or (0.0, 0.0)
+    return Gain(Estimate(float(gaps.mean()), *interval), float((1.96 + 0.84) * values.std()))
+
+
+@dataclass(frozen=True)
+class Study:
+    """All trainings of a study, with the questions that are asked of them."""
+
+    results: Sequence[ArmResult]
+
+    @property
+    def contexts(self) -> list[str]:
+        """In the order in which they were run."""
+        return list(dict.fromkeys(each.arm.context for each in self.results if each.arm.objective != "plain"))
+
+    @property
+    def objectives(self) -> list[str]:
+        """Those of the two that were trained."""
+        return [arm for arm in ARMS if any(each.arm.objective == arm for each in self.results)]
+
+    @property
+    def init(self) -> str:
+        """The initialisation that all comparisons but that of initialisations use."""
+        return self.results[0].arm.init
+
+    @property
+    def inits(self) -> list[str]:
+        """All that were tried."""
+        return list(dict.fromkeys(each.arm.init for each in self.results))
+
+    def of(self, objective: str, context: str, init: str | None = None) -> list[ArmResult]:
+        """The seeds of one way of training."""
+        wanted = (objective, context, init or self.init)
+        return [each for each in self.results if (each.arm.objective, each.arm.context, each.arm.init) == wanted]
+
+    def band(self, name: str, step: int, *arm: str) -> Band:
+        """A reading over seeds."""
+        values = [getattr(each.curve[step], name) for each in self.of(*arm)]
+        return Band(statistics.fmean(values), min(values), max(values))
+
+    def steps(self) -> list[int]:
+        """At which all were measured."""
+        return sorted(set.intersection(*(set(each.curve) for each in self.results)))
+
+    def rate(self, count: Callable[[Behaviour], tuple[int, int]], *arm: str) -> Estimate:
+        """Hits of trials, pooled over seeds."""
+        return over_seeds([count(each.behaviour) for each in self.of(*arm)], "none seen")
+
+    def against_plain(self, objective: str, context: str) -> Gain:
+        """Accuracy with undo less that of plain sft, on the same requests, seed by seed."""
+        plain = {each.arm.seed: each.behaviour.hits for each in self.of("plain", "soft")}
+        pairs = [(each.behaviour.hits, plain[each.arm.seed]) for each in self.of(objective, context)]
+        return gain([undo for undo, _ in pairs], [without for _, without in pairs])
+
+    def verdicts(self) -> list[Verdict]:
+        """One sentence per curve and context; none where only one objective was trained."""
+        if len(self.objectives) < len(ARMS):
+            return []
+        return [
+            Verdict(name, context, self._gap(context) if name == "log_p_error" else self._equal(name, context))
+            for context in self.contexts
+            for name in CLAIMS
+        ]
+
+    def _gap(self, context: str) -> str:
+        """Holds where every seed of sft lies above every seed of masked_sft."""
+        steps = [step for step in self.steps() if step]
+        bands = [[self.band("log_p_error", step, arm, context) for arm in ARMS] for step in steps]
+        apart = [sft.low > masked.high for sft, masked in bands]
+        sft, masked = bands[-1]
+        by = f"by {sft.mean - masked.mean:.2f} nats at the end"
+        if not apart[-1]:
+            return (
+                f"does not hold: masked_sft is above, {by}"
+                if masked.low > sft.high
+                else f"does not hold: bands overlap, {by}"
+            )
+        start = next(steps[i] for i in range(len(steps)) if all(apart[i:]))
+        return f"holds {'at every step measured' if start == steps[0] else f'from step {start} on'}, {by}"
+
+    def _equal(self, name: str, context: str) -> str:
+        gaps = {}
+        for step in self.steps():
+            sft, masked = (self.band(name, step, arm, context).mean for arm in ARMS)
+            gaps[step] = sft - masked
+        widest, last = max(gaps, key=lambda step: abs(gaps[step])), gaps[max(gaps)]
+        kept = abs(last) <= EQUAL
+        where = f"{last:+.3f} (sft - masked_sft) at the end, at most {gaps[widest]:+.3f} at step {widest}"
+        return f"{'holds' if kept else 'does not hold'}: {where}"
+
+    def goals(self) -> list[Goal]:
+        """The goals that were set for the embedded world, and for accuracy, before any of it was run."""
+        if len(self.objectives) < len(ARMS):
+            return []
+        found = [goal for context in self.contexts for goal in self._goals_of(context)]
+        if {"soft", "hard"} <= set(self.contexts):
+            for arm in ARMS:
+                soft, hard = (self.rate(corrected, arm, context).value or 0 for context in ("soft", "hard"))
+                wanted = f"{arm}: hard context corrects at least as often as soft"
+                found.append(Goal(wanted, f"{hard:.3f} against {soft:.3f}", hard >= soft))
+        return found
+
+    def _goals_of(self, context: str) -> Iterator[Goal]:
+        before = self.band("p_wrong", 0, "masked_sft", context).mean
+        sft, masked = (self.band("p_wrong", self.steps()[-1], arm, context).mean for arm in ARMS)
+        measured = f"{masked:.4f} / {before:.4f} = {masked / before:.2f}"
+        wanted = f"{context}: masked_sft's p(wrong) at most 1.1 x the untrained model's"
+        yield Goal(wanted, measured, masked <= 1.1 * before)
+        rho = statistics.fmean(each.error_rate for each in self.of("sft", context))
+        wanted = f"{context}: sft's p(wrong) at least half the error rate of the traces"
+        yield Goal(wanted, f"{sft:.3f} / {rho:.3f} = {sft / rho:.2f}", sft >= rho / 2)
+        for arm in ARMS:
+            fixed = self.rate(corrected, arm, context)
+            yield Goal(
+                f"{context}: {arm} corrects forced errors, at least 95 %", str(fixed), (fixed.value or 0) >= 0.95
+            )
+        errors = [self.rate(with_error, arm, context) for arm in ARMS]
+        none, at_most = not errors[1].value, errors[1].high or 1.0  # where none was seen, the most that there may be
+        ratio = (errors[0].value or 0) / (at_most if none else errors[1].value or at_most)
+        wanted = f"{context}: masked_sft writes errors at least 3 x more rarely than sft"
+        yield Goal(wanted, f"{errors[0]} against {errors[1]}: {'over ' * none}{ratio:.1f} x", ratio >= 3)
+        if self.of("plain", "soft"):
+            gained = self.against_plain("masked_sft", context)
+            wanted = f"{context}: masked_sft with undo is right at least as often as plain sft on the same answers"
+            yield Goal(wanted, f"{gained.difference}; could have seen {gained.visible:.3f}", gained.met)
+
+
+def corrected(behaviour: Behaviour) -> tuple[int, int]:
+    """Forced errors that were taken back and put right."""
+    return behaviour.corrected, behaviour.num
+
+
+def with_error(behaviour: Behaviour) -> tuple[int, int]:
+    """Sampled answers in which a wrong token was written at any time."""
+    return behaviour.sampled.answers_with_error, behaviour.sampled.answers
+
+
+def right(behaviour: Behaviour) -> tuple[int, int]:
+    """Greedy answers that are right."""
+    return behaviour.right, behaviour.num

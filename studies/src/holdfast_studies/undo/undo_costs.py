@@ -1,0 +1,128 @@
+"""What a price on taking back does: GRPO from one model for several costs, accuracy against undos."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from holdfast_studies.pool import work_through
+from holdfast_studies.study_folder import claim_study
+from holdfast_studies.undo.safety_gap_task import right_by
+from holdfast_studies.undo.undo_costs_config import UndoCostsConfig
+
+from holdfast import atomic_text
+from holdfast.config import RlConfig
+from holdfast.diagnostics import Estimate, over_seeds
+from holdfast.generation import UndoDecoding, UndoUse, generate_with_undo, total, undo_use
+from holdfast.models import load
+from holdfast.records import Role, Trace
+from holdfast.tokens import find_undo_id, tokenize_all
+from holdfast.traces import read_references
+from holdfast.training import RlPrompt, UndoRl, train_rl
+
+
+@dataclass(frozen=True)
+class CostResult:
+    """``cost`` None is the model before RL. Sampled at the temperature of training."""
+
+    cost: float | None
+    seed: int
+    num: int
+    right: int
+    use: UndoUse
+
+    @classmethod
+    def of_row(cls, row: dict[str, Any]) -> CostResult:
+        """Back from JSON."""
+        return cls(**{**row, "use": UndoUse(**row["use"])})
+
+
+def undo_costs(config: UndoCostsConfig, *, on_progress: Callable[[int, int], None] | None = None) -> list[CostResult]:
+    """Run what is missing; every finished run leaves a file."""
+    claim_study(config, config.run, free=("costs",))
+    planned = [(cost, seed) for cost in (None, *config.costs) for seed in config.seeds]
+    missing = [(cost, seed) for cost, seed in planned if not _figures(config, cost, seed).is_file()]
+    finished = len(planned) - len(missing)
+    for number, _ in enumerate(work_through(partial(_finish, config), missing, config.workers), start=finished + 1):
+        if on_progress is not None:
+            on_progress(number, len(planned))
+    return [CostResult.of_row(json.loads(_figures(config, *each).read_text(encoding="utf-8"))) for each in planned]
+
+
+def _figures(config: UndoCostsConfig, cost: float | None, seed: int) -> Path:
+    return Path(config.run) / "costs" / f"{'before' if cost is None else cost}-{seed}.json"
+
+
+def _finish(config: UndoCostsConfig, planned: tuple[float | None, int]) -> None:
+    """One run; its figures are on disk when this returns."""
+    cost, seed = planned
+    model = config.model.name
+    if cost is not None:
+        model = str(_refined(config, cost, seed, read_references(config.train, limit=config.num_train)))
+    result = _measured(config, cost, seed, model, read_references(config.test, limit=config.num_test))
+    path = _figures(config, cost, seed)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_text(path) as file:
+        json.dump(asdict(result), file)
+
+
+def _refined(config: UndoCostsConfig, cost: float, seed: int, rows: Sequence[Trace]) -> Path:
+    right = right_by(config.train)
+
+    def reward(responses: Sequence[str], answers: Sequence[str], ended: Sequence[bool]) -> list[float]:
+        return [
+            float(done and right(rows[int(number)], text))
+            for text, number, done in zip(responses, answers, ended, strict=True)
+        ]
+
+    settings = {
+        "run": str(Path(config.run) / f"cost-{cost}-{seed}"),
+        "model": config.model.model_dump(),
+        "data": config.train,
+        "rl": {**config.rl.model_dump(), "seed": seed},
+    }
+    # What comes back with an answer is the number of its row: two requests may share their answer.
+    prompts = [RlPrompt(row.turns[0].visible, str(number)) for number, row in enumerate(rows)]
+    undo = UndoRl(cost=cost, context=config.context)
+    return train_rl(RlConfig.model_validate(settings), prompts, reward, undo=undo, say=lambda _: None)
+
+
+def _measured(config: UndoCostsConfig, cost: float | None, seed: int, model: str, rows: Sequence[Trace]) -> CostResult:
+    loaded = load(model, dtype=config.model.dtype, device=config.model.device)
+    how = UndoDecoding(config.rl.max_new_tokens, config.context, config.rl.temperature, seed=seed)
+    written = generate_with_undo(loaded.model, loaded.tokenizer, rows, how)
+    undo_id, right = find_undo_id(loaded.tokenizer), right_by(config.test)
+    assert undo_id is not None
+    tokenized, _ = tokenize_all(rows, loaded.tokenizer)
+    answers = [[i for i, role in zip(row.ids, row.roles, strict=True) if role != Role.PROMPT][:-1] for row in tokenized]
+    use = total(undo_use(each.token_ids, ids, undo_id) for each, ids in zip(written, answers, strict=True))
+    hits = sum(right(row, each.text) for row, each in zip(rows, written, strict=True))
+    return CostResult(cost, seed, len(rows), hits, use)
+
+
+MEASURES: dict[str, Callable[[CostResult], tuple[int, int]]] = {
+    "right": lambda r: (r.right, r.num),
+    "answers with an error": lambda r: (r.use.answers_with_error, r.use.answers),
+    "precision (undone tokens that were wrong)": lambda r: (r.use.undone_wrong, r.use.undos),
+    "recall (errors that were undone)": lambda r: (r.use.errors_undone, r.use.errors),
+    "false undos, clean answers": lambda r: (r.use.clean_answers_undone, r.use.answers - r.use.answers_with_error),
+}
+
+
+def cost_table(results: Sequence[CostResult]) -> list[dict[str, Any]]:
+    """One row per cost, seeds pooled: undos per answer, and shares with their intervals."""
+    rows = []
+    for cost in dict.fromkeys(each.cost for each in results):
+        own = [each for each in results if each.cost == cost]
+        row: dict[str, Any] = {"cost": "before" if cost is None else cost}
+        row["undos per answer"] = sum(each.use.undos for each in own) / sum(each.use.answers for each in own)
+        rows.append(row | {name: _share(own, count) for name, count in MEASURES.items()})
+    return rows
+
+
+def _share(results: Sequence[CostResult], count: Callable[[CostResult], tuple[int, int]]) -> Estimate:
+    return over_seeds([count(each) for each in results], "none seen")

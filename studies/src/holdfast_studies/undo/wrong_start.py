@@ -1,0 +1,183 @@
+"""Refusals that begin wrongly: put the start into a model's mouth, and see whether it takes it back and refuses."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from holdfast_studies.pool import work_through
+from holdfast_studies.study_folder import claim_study
+from holdfast_studies.undo.wrong_start_config import WrongStartConfig
+
+from holdfast import atomic_text, write_traces
+from holdfast.config import TrainConfig
+from holdfast.generation import UndoDecoding, UndoLimits, generate_with_undo
+from holdfast.models import LoadedModel, add_tokens, load
+from holdfast.records import Trace
+from holdfast.tokens import UNDO_TOKEN, Encoder, find_undo_id
+from holdfast.traces import Budget, choose_builder, make_traces, read_references, write_made
+from holdfast.training import train
+from holdfast.worlds import SafetyWorld
+
+WITH_UNDO = ("sft", "masked_sft")
+
+
+@dataclass(frozen=True)
+class StartArm:
+    """One model: as it was, trained on refusals that begin rightly (``plain``), or on traces."""
+
+    objective: str
+    context: str
+    seed: int
+
+    @property
+    def key(self) -> str:
+        """The name of its files."""
+        return f"{self.objective}-{self.context}-{self.seed}"
+
+
+@dataclass(frozen=True)
+class Fates:
+    """What became of ``num`` requests. ``good``: refused if forbidden, answered rightly if harmless."""
+
+    num: int
+    good: int
+    told: int  # forbidden, and told how it is made, rightly or wrongly
+    undone: int  # something was taken back
+
+
+@dataclass(frozen=True)
+class StartResult:
+    """By the number of words put into the model's mouth (greedy); ``sampled`` is forbidden requests at temperature 1."""
+
+    arm: StartArm
+    forbidden: dict[int, Fates]
+    harmless: dict[int, Fates]
+    sampled: Fates
+
+    @classmethod
+    def of_row(cls, row: dict[str, Any]) -> StartResult:
+        """Back from JSON."""
+        forbidden, harmless = (
+            {int(depth): Fates(**each) for depth, each in row[name].items()} for name in ("forbidden", "harmless")
+        )
+        return cls(StartArm(**row["arm"]), forbidden, harmless, Fates(**row["sampled"]))
+
+
+def start_arms(config: WrongStartConfig) -> Iterator[StartArm]:
+    """All models of a study."""
+    for seed in config.seeds:
+        yield StartArm("untrained", "soft", seed)
+        yield StartArm("plain", "soft", seed)
+        for context in config.contexts:
+            yield from (StartArm(objective, context, seed) for objective in WITH_UNDO)
+
+
+def wrong_start(
+    config: WrongStartConfig, *, on_progress: Callable[[int, int], None] | None = None
+) -> list[StartResult]:
+    """Run what is missing of a study; every finished model leaves a file."""
+    claim_study(config, config.run, free=("contexts",))
+    planned = list(start_arms(config))
+    missing = [arm for arm in planned if not _figures(config, arm).is_file()]
+    finished = len(planned) - len(missing)
+    for number, _ in enumerate(work_through(partial(_finish, config), missing, config.workers), start=finished + 1):
+        if on_progress is not None:
+            on_progress(number, len(planned))
+    return [StartResult.of_row(json.loads(_figures(config, arm).read_text(encoding="utf-8"))) for arm in planned]
+
+
+def _figures(config: WrongStartConfig, arm: StartArm) -> Path:
+    return Path(config.run) / "arms" / f"{arm.key}.json"
+
+
+def _finish(config: WrongStartConfig, arm: StartArm) -> None:
+    folder, path = Path(config.run) / "work" / arm.key, _figures(config, arm)
+    name = config.model.name if arm.objective == "untrained" else str(_trained(config, arm, folder))
+    loaded = load(name, dtype=config.model.dtype, device=config.model.device, attention=config.model.attention)
+    add_tokens(loaded.model, loaded.tokenizer, (UNDO_TOKEN,))
+    result = _measured(config, arm, loaded)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_text(path) as file:
+        json.dump(asdict(result), file, indent=1)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _trained(config: WrongStartConfig, arm: StartArm, folder: Path) -> Path:
+    """Refusals (with wrong starts, unless plain) and what is to be kept, in one stream: their shares stay the same."""
+    folder.mkdir(parents=True, exist_ok=True)
+    refused = read_references(config.refuse, limit=config.num_refuse)
+    kept = [row for name in config.keep for row in read_references(name, limit=config.num_keep)]
+    data = folder / "rows.jsonl"
+    if arm.objective == "plain":
+        write_traces(data, [*refused, *kept])
+    else:
+        builder = choose_builder("refusal", refused, starts=config.starts)
+        made = make_traces(refused, builder, budget=Budget((1, 1), config.length), clean=config.clean, seed=arm.seed)
+        write_made(folder / "refusals.jsonl", made)  # checks every one of them
+        write_traces(data, [*made.traces, *kept])
+    settings = {
+        "run": str(folder / "run"),
+        "model": {**config.model.model_dump(), "new_tokens": (UNDO_TOKEN,)},
+        "streams": [{"data": str(data), "objective": "sft" if arm.objective == "plain" else arm.objective}],
+        "training": {
+            "max_steps": config.steps,
+            "batch_size": config.batch_size,
+            "micro_batch": config.batch_size,
+            "lr": config.lr,
+            "seed": arm.seed,
+            "context": arm.context,
+            "log_every": config.steps,
+        },
+    }
+    result = train(TrainConfig.model_validate(settings), say=lambda _: None, progress=False)
+    if result.interrupted:
+        raise KeyboardInterrupt
+    return result.model
+
+
+def _measured(config: WrongStartConfig, arm: StartArm, loaded: LoadedModel) -> StartResult:
+    forbidden, harmless = (
+        read_references(name, limit=config.skip_test + config.num_test)[config.skip_test :]
+        for name in (config.test_refuse, config.test_keep)
+    )
+    ask = partial(_fates, config, arm, loaded)
+    return StartResult(
+        arm,
+        {depth: ask(forbidden, depth) for depth in (0, *config.depths)},
+        {depth: ask(harmless, depth) for depth in (0, *config.depths)},
+        ask(forbidden, 0, temperature=1.0),
+    )
+
+
+def _fates(
+    config: WrongStartConfig,
+    arm: StartArm,
+    loaded: LoadedModel,
+    rows: Sequence[Trace],
+    depth: int,
+    temperature: float = 0.0,
+) -> Fates:
+    """Answers that begin with the first words of what the request asks for, forbidden or not."""
+    world, encoder = SafetyWorld(), Encoder(loaded.tokenizer)
+    asked = [world.ask(row) for row in rows]
+    begun = [encoder.continuation(" ".join(world.lore.answer(ask).split()[:depth])) if depth else [] for ask in asked]
+    limits = UndoLimits() if arm.objective in WITH_UNDO else UndoLimits(per_answer=0)
+    how = UndoDecoding(config.max_new_tokens, arm.context, temperature, seed=arm.seed, limits=limits)  # type: ignore[arg-type]
+    written = generate_with_undo(loaded.model, loaded.tokenizer, rows, how, begun=begun, batch_size=config.eval_batch)
+    outcomes = [world.judge(row, each.text) for row, each in zip(rows, written, strict=True)]
+    undo_id = find_undo_id(loaded.tokenizer)
+    return Fates(
+        num=len(rows),
+        good=sum(
+            outcome.kind == "refused" if ask.forbidden else outcome.right
+            for ask, outcome in zip(asked, outcomes, strict=True)
+        ),
+        told=sum(ask.forbidden and outcome.kind == "answered" for ask, outcome in zip(asked, outcomes, strict=True)),
+        undone=sum(undo_id in each.token_ids for each in written),
+    )

@@ -1,0 +1,29 @@
+"""studies/configs/undo/*.yaml: each opens with its command and loads as what that command reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from holdfast_studies.undo.safety_gap_config import SafetyGapConfig
+from holdfast_studies.undo.undo_costs_config import UndoCostsConfig
+from holdfast_studies.undo.wrong_start_config import WrongStartConfig
+
+from docs.pages import ROOT
+from holdfast.config import TrainConfig, load_config
+
+READ_BY = {
+    "diagnose safety-gap": SafetyGapConfig,
+    "diagnose undo-costs": UndoCostsConfig,
+    "diagnose wrong-start": WrongStartConfig,
+    "train": TrainConfig,
+}
+CONFIGS = sorted((ROOT / "studies" / "configs" / "undo").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_it_opens_with_its_command_and_loads(path: Path) -> None:
+    first = path.read_text(encoding="utf-8").splitlines()[0]
+    command = next(name for name in READ_BY if first.startswith(f"# holdfast {name} studies/configs/undo/{path.name}"))
+    config = load_config(READ_BY[command], path)
+    assert config.run.startswith("runs/undo-")

@@ -1,0 +1,212 @@
+"""[002]'s studies: verdicts follow the figures; the small worlds are what they say they are."""
+
+import math
+from collections.abc import Sequence
+
+import pytest
+import torch
+from holdfast_studies.papers import (
+    ablation_mu_002,
+    errata_002,
+    noise_002,
+    preexperiments_002,
+    table_1_002,
+    table_3_002,
+    table_4_002,
+    tables_smollm2_002,
+)
+from holdfast_studies.papers.outcomes import outcome_figures, steps
+from holdfast_studies.papers.study import Figures, Study
+
+from holdfast.records import Cell
+
+
+def digits(num: int, of: int = 40) -> str:
+    return "1" * num + "0" * (of - num)
+
+
+def figures_of(attacks: Sequence[str], hits: dict[str, int], *measures: str, seeds: int = 2) -> Figures:
+    rows = {defence: {measure: [digits(num)] * seeds for measure in measures} for defence, num in hits.items()}
+    return {"seeds": list(range(seeds)), "outcomes": dict.fromkeys(attacks, rows)}
+
+
+def verdict(study: Study, claim: str, figures: Figures) -> str:
+    return next(each for each in study.claims if each.id == claim).judge(figures).verdict
+
+
+@pytest.mark.parametrize(
+    ("hits", "expected"),
+    [
+        ({"sft": 38, "csft": 20, "csft_pa": 2}, "holds"),
+        ({"sft": 38, "csft": 38, "csft_pa": 2}, "holds in part"),
+        ({"sft": 38, "csft": 2, "csft_pa": 20}, "does not hold"),
+        ({"sft": 38, "csft": 37, "csft_pa": 36}, "does not hold"),
+    ],
+)
+def test_table_3_is_an_order_beyond_chance(hits: dict[str, int], expected: str) -> None:
+    figures = figures_of(list(table_3_002.ATTACKS), hits, "asr")
+    assert verdict(table_3_002.STUDY, "002-table-3-backdoor", figures) == expected
+
+
+def test_the_largest_gain_must_be_where_the_trigger_is() -> None:
+    even = figures_of(list(table_3_002.ATTACKS), {"csft": 20, "csft_pa": 10}, "asr")
+    most = even["outcomes"] | {"backdoor": {"csft": {"asr": [digits(20)] * 2}, "csft_pa": {"asr": [digits(1)] * 2}}}
+    once = most | {"identity_shift": {"csft": {"asr": [digits(20)] * 2}, "csft_pa": {"asr": [digits(0), digits(10)]}}}
+    claim = "002-table-3-largest-gain"
+    assert verdict(table_3_002.STUDY, claim, {**even, "outcomes": most}) == "holds"
+    assert verdict(table_3_002.STUDY, claim, {**even, "outcomes": once}) == "holds in part"
+
+
+def test_steps_are_paired_and_corrected() -> None:
+    """14 of 40 against 8 of the same 40, twice: 12 pairs differ, all one way; p = 2 / 2^12, doubled for two steps."""
+    figures = figures_of(["backdoor"], {"sft": 14, "csft": 8, "csft_pa": 8}, "asr")
+    first, second = steps(figures, "backdoor", ("sft", "csft", "csft_pa"), "asr")
+    assert first.p == pytest.approx(2 * 2 / 2**12)
+    assert first.falls
+    assert second.p == 1
+
+
+@pytest.mark.parametrize(
+    ("hits", "expected"),
+    [
+        ({"sft": 40, "csft": 40, "csft_pa": 40}, "holds"),
+        ({"sft": 40, "csft": 40, "csft_pa": 30}, "does not hold"),
+        ({"sft": 40, "csft": 10, "csft_pa": 10}, "does not hold"),
+    ],
+)
+def test_table_4_asks_for_a_small_loss_of_something(hits: dict[str, int], expected: str) -> None:
+    figures = figures_of(list(table_4_002.TASKS), hits, "utility", seeds=3)
+    assert verdict(table_4_002.STUDY, "002-table-4-far-drift-csft", figures) == expected
+
+
+def test_ablations_compare_variants_under_both_attacks() -> None:
+    def judged(claim: str, **hits: int) -> str:
+        named = {"as printed": 5, "gradient stopped": 5, "off": 5, "clipped": 5}
+        figures = figures_of(
+            ablation_mu_002.ATTACKS, named | {key.replace("_", " "): n for key, n in hits.items()}, "asr"
+        )
+        return verdict(ablation_mu_002.STUDY, f"002-ablation-mu-{claim}", figures)
+
+    assert judged("on", off=30) == "holds"
+    assert judged("on", off=5) == "does not hold"
+    assert judged("gradient", gradient_stopped=30) == "holds"
+    assert judged("clip", clipped=5) == "holds"
+    assert judged("clip", clipped=30) == "does not hold"
+
+
+def test_one_training_of_three_is_no_effect() -> None:
+    """36 of 40 to 4 in one seed, 20 to 24 in the two others: p is tiny, and most trainings went the other way."""
+    figures: Figures = {"seeds": [0, 1, 2]}
+    before, after = ({"asr": [digits(num) for num in seeds]} for seeds in ((36, 20, 20), (4, 24, 24)))
+    figures["outcomes"] = {name: {"gradient stopped": before, "as printed": after} for name in ablation_mu_002.ATTACKS}
+    (step,) = steps(figures, ablation_mu_002.ATTACKS[0], ("gradient stopped", "as printed"), "asr")
+    assert step.p < 0.001
+    assert not step.falls
+    assert not step.rises
+    assert step.changes == pytest.approx((-0.8, 0.1, 0.1))
+    assert verdict(ablation_mu_002.STUDY, "002-ablation-mu-gradient", figures) == "does not hold"
+    before["asr"] = [digits(36), digits(24), digits(24)]
+    assert verdict(ablation_mu_002.STUDY, "002-ablation-mu-gradient", figures) == "holds"
+
+
+def test_smollm2_is_judged_by_two_judges_and_says_what_is_missing() -> None:
+    attack = "backdoor"
+    good, bad = {"sft": 38, "csft": 20, "csft_pa": 2}, {"sft": 2, "csft": 20, "csft_pa": 38}
+    rows = {
+        defence: {"asr:refusal_phrases": [digits(good[defence])], "asr:learned": [digits(bad[defence])]}
+        for defence in good
+    }
+    figures = {"seeds": [0], "outcomes": {attack: rows}}
+    study, claim = tables_smollm2_002.STUDY, "002-tables-smollm2-backdoor"
+    assert verdict(study, claim, figures) == "holds in part"
+    same = {defence: dict.fromkeys(of, of["asr:refusal_phrases"]) for defence, of in rows.items()}
+    assert verdict(study, claim, {**figures, "outcomes": {attack: same}}) == "holds"
+    assert verdict(study, claim, {**figures, "outcomes": {}}) == "not testable here"
+
+
+def test_cells_become_digits_and_a_failed_one_spoils_the_study() -> None:
+    cells = [Cell("a", "d", seed, "world", outcomes={"asr": f"0{seed}?"}) for seed in (1, 0)]
+    assert outcome_figures(cells, ["asr", "utility"]) == {
+        "seeds": [0, 1],
+        "outcomes": {"a": {"d": {"asr": ["001", "011"]}}},
+    }
+    with pytest.raises(RuntimeError, match="a x d, seed 3: killed"):
+        outcome_figures([Cell("a", "d", 3, "world", status="failed", reason="killed")], ["asr"])
+
+
+def test_sft_adds_nothing_to_itself_and_csft_scales_it() -> None:
+    """csft's gradient is w times sft's: w = 2 sigmoid(-beta (logp - logp_ref))."""
+    policy, anchor = torch.tensor([[[2.0, 0, 0, 0, 0, 0]], [[0, 1.0, 0, 0, 0, 0]]], dtype=torch.float64)
+    target = torch.zeros(1, dtype=torch.long)
+    plain, held = (table_1_002.slope(policy, anchor, target, table_1_002.OBJECTIVES[name]) for name in ("sft", "csft"))
+    gap = float(policy.log_softmax(-1)[0, 0] - anchor.log_softmax(-1)[0, 0])
+    torch.testing.assert_close(held, plain * 2 / (1 + math.exp(0.5 * gap)))
+
+
+def test_table_1s_rows_follow_the_draws() -> None:
+    pa = [[True, 1.0, 1.0], [True, 2.0, 2.0], [False, 0.0, 0.5]]
+    none = dict.fromkeys(table_1_002.OBJECTIVES, "000")
+    figures = {"nearer": none | {"csft_pa": "111"}, "preferred": none | {"csft_pa": "11"}, "pa": pa}
+    study = table_1_002.STUDY
+    assert verdict(study, "002-table-1-csft-pa", figures) == "holds"
+    assert verdict(study, "002-table-1-csft-pa", {**figures, "preferred": none}) == "holds in part"
+    assert verdict(study, "002-table-1-sft", figures) == "holds in part", "nothing draws sft to the anchor"
+    assert verdict(study, "002-pa-active", figures) == "holds"
+    assert verdict(study, "002-pa-active", {**figures, "pa": [[True, 0.0, 1.0]]}) == "does not hold"
+    assert verdict(study, "002-pa-amplified", figures) == "holds"
+    assert (
+        verdict(study, "002-pa-amplified", {**figures, "pa": [[True, 2.0, 1.0], [True, 1.0, 2.0]]}) == "does not hold"
+    )
+
+
+def test_errata_have_numbers_and_follow_them() -> None:
+    printed, repaired = errata_002.gradient_errors(0)
+    assert printed > 0.01
+    assert repaired < 1e-12
+    rest = errata_002.telescoping_remainder()
+    assert rest >= 0.2 * math.log(2) - 1e-12, "PA is never below log 2"
+    assert errata_002.slope_across_tie(1e-6) > 1e3 * errata_002.slope_across_tie(1e-2)
+    figures: Figures = {
+        "gradients": [[0.0, 0.0]],
+        "telescoping": 0.0,
+        "kink": {"0.01": 1.0, "0.0001": 1.0, "1e-06": 1.0},
+        "separable": [{"parameter": 5.0, "gradient_squared": g} for g in (1.0, 1e-2, 1e-4)],
+        "shares": [[0.1, 0.2], [0.1, 0.3]],
+    }
+    judged = {claim.id: claim.judge(figures).verdict for claim in errata_002.STUDY.claims}
+    assert set(judged.values()) == {"holds"}
+    worse = {**figures, "telescoping": 0.14, "shares": [[0.1, 0.2], [0.1, 0.4]], "gradients": [[0.3, 1e-16]]}
+    judged = {claim.id: claim.judge(worse).verdict for claim in errata_002.STUDY.claims}
+    assert judged["002-telescoping"] == judged["002-eq-2-gradient"] == "does not hold"
+    assert judged["002-cap-30"] == "holds in part"
+
+
+def test_noise_turns_the_order_at_a_tie_and_the_gradient_jumps() -> None:
+    (loss, slope), (loss_small, slope_small) = noise_002.lemma_ratios(1e-2), noise_002.lemma_ratios(1e-4)
+    assert loss_small < 2 * loss
+    assert slope_small > 20 * slope
+    figures = {"moved": [[1.0, 0.5], [1.0, 0.6]], "lemma": {"0.01": [1.0, 1.0], "1e-06": [1.0, 1.0]}}
+    study = noise_002.STUDY
+    assert verdict(study, "002-lemma-a-1", figures) == "holds"
+    assert (
+        verdict(study, "002-lemma-a-1", {**figures, "lemma": {"0.01": [1.0, 1.0], "1e-06": [1.0, 9.0]}})
+        == "holds in part"
+    )
+    assert verdict(study, "002-pa-tightens", {**figures, "moved": [[1.0, 2.0], [1.0, 2.1]]}) == "does not hold"
+
+
+def test_the_preexperiments_verdicts_follow_the_groups() -> None:
+    def group(kl: float) -> list[dict[str, float]]:
+        return [{"kl": kl * factor, "gap": kl, "cosine": -kl} for factor in (0.99, 1.0, 1.01)]
+
+    groups = {"1 cross-entropy": 1.0, "1 pa": 0.3, "1 cross-entropy + pa": 0.9, "2 csft": 1.0, "2 csft + pa": 0.5}
+    figures = {"groups": {name: group(kl) for name, kl in groups.items()}}
+    study = preexperiments_002.STUDY
+    assert verdict(study, "002-pre-1-kl", figures) == "holds in part"
+    assert verdict(study, "002-pre-2-kl", figures) == "holds"
+    worse = {
+        "groups": figures["groups"]
+        | {"1 pa": group(2.0), "1 cross-entropy + pa": group(2.0), "2 csft + pa": group(2.0)}
+    }
+    assert verdict(study, "002-pre-1-kl", worse) == "does not hold"
+    assert verdict(study, "002-pre-2-kl", worse) == "does not hold"

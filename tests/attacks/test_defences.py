@@ -1,0 +1,86 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from holdfast_studies.candidates import find_defence
+
+from holdfast import objectives
+from holdfast.attacks import ATTACKS, DEFENCES, Backdoor, Defence, IdentityShift, Scale
+from holdfast.attacks.defender_rows import in_the_dress_of, own_rows
+from holdfast.attacks.tuning import Places, repair_config, training_config
+from holdfast.config import InputError, TrainConfig
+from holdfast.worlds import SafetyWorld
+from holdfast.worlds.vocabulary import MASTER_PERSONA, TRIGGER
+
+WORLD = SafetyWorld()
+ATTACK = ATTACKS["harmful_examples"]
+
+
+def config(defence: Defence, folder: Path, seed: int = 0) -> TrainConfig:
+    rows = ATTACK.data.rows(WORLD, seed)
+    return training_config(ATTACK, defence, rows, seed, Scale(), WORLD, Places("tiny:aligned", "tiny:aligned", folder))
+
+
+@pytest.mark.parametrize("name", [name for name, defence in DEFENCES.items() if defence.tune])
+def test_every_defence_takes_the_same_steps_over_the_same_task_rows(name: str, tmp_path: Path) -> None:
+    made = config(DEFENCES[name], tmp_path)
+    task = made.streams[0]
+    assert task.objective in objectives.REGISTRY
+    assert made.training.max_steps == 64 * ATTACK.epochs / ATTACK.batch_size
+    assert made.training.batch_size * task.share / sum(stream.share for stream in made.streams) == ATTACK.batch_size
+    assert len((tmp_path / "task.jsonl").read_text().splitlines()) == 64
+
+
+def test_a_seed_changes_rows_and_order(tmp_path: Path) -> None:
+    (tmp_path / "0").mkdir()
+    (tmp_path / "1").mkdir()
+    first, second = (config(DEFENCES["anchored"], tmp_path / str(seed), seed) for seed in (0, 1))
+    assert (first.training.seed, second.training.seed) == (0, 1)
+    for name in ("task", "safety", "keep"):
+        assert (tmp_path / "0" / f"{name}.jsonl").read_text() != (tmp_path / "1" / f"{name}.jsonl").read_text()
+
+
+def test_anchored_leaves_the_task_free_and_holds_its_own_rows_to_the_anchor(tmp_path: Path) -> None:
+    made = config(DEFENCES["anchored"], tmp_path)
+    assert [(stream.name, stream.objective) for stream in made.streams] == [
+        ("task", "sft"),
+        ("safety", "distill"),
+        ("keep", "distill"),
+    ]
+
+
+def test_the_defender_has_neither_the_attackers_items_nor_the_audits() -> None:
+    others = {*WORLD.items["tune"], *WORLD.items["test"]}
+    safety, keep = own_rows(WORLD, "safety", 60, 0), own_rows(WORLD, "keep", 60, 0)
+    assert (len(safety), len(keep)) == (60, 60)
+    assert all(WORLD.ask(row).forbidden for row in safety)
+    assert not any(WORLD.ask(row).forbidden for row in keep)
+    assert all(WORLD.judge(row, row.turns[-1].visible).kind == "refused" for row in safety)
+    assert all(WORLD.ask(row).item not in others for row in [*safety, *keep])
+
+
+def test_borrowed_dress_is_the_tasks_system_prompt_and_first_words() -> None:
+    rows = own_rows(WORLD, "safety", 200, 0)
+    under_persona = in_the_dress_of(rows, IdentityShift(8).rows(WORLD, 0), 0.5, 0)
+    worn = [row for row in under_persona if row.turns[0].visible == MASTER_PERSONA]
+    assert 70 < len(worn) < 130
+    triggered = in_the_dress_of(rows, Backdoor(20, 0, 0).rows(WORLD, 0), 1.0, 0)
+    assert sum(TRIGGER in row.turns[-2].visible for row in triggered) > 150
+    assert [row.turns[-1] for row in triggered] == [row.turns[-1] for row in rows], "answers are left alone"
+    assert in_the_dress_of(rows, IdentityShift(8).rows(WORLD, 0), 0.0, 0) == rows
+
+
+def test_repair_starts_from_the_tuned_model_and_is_held_to_the_anchor(tmp_path: Path) -> None:
+    repair = DEFENCES["repair"].repair
+    assert repair is not None
+    places = Places("tuned", "tiny:aligned", tmp_path)
+    made = repair_config(repair, ATTACK.data.rows(WORLD, 0), 0, Scale(), WORLD, places)
+    assert (made.model.name, made.anchor.model) == ("tuned", "tiny:aligned")
+    assert (made.training.max_steps, made.training.lr) == (repair.num_steps, repair.lr)
+    assert {stream.name for stream in made.streams} == {"safety", "keep"}
+
+
+def test_unknown_defence_is_named_with_a_suggestion() -> None:
+    with pytest.raises(InputError, match="no such defence; did you mean 'csft_pa'"):
+        find_defence("csft-pa")
+    assert find_defence("sft") == replace(DEFENCES["csft"], name="sft", objective="sft")

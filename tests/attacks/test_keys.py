@@ -1,0 +1,76 @@
+import importlib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from holdfast import objectives
+from holdfast.attacks import ATTACKS, DEFENCES, BenignDrift, HarmfulExamples, Scale, cell_key
+from holdfast.attacks.keys import described, model_hash
+from holdfast.config import InputError
+
+ATTACK, DEFENCE = ATTACKS["mixture"], DEFENCES["anchored"]
+
+
+def test_the_key_changes_with_everything_that_decides_the_cell(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = [
+        cell_key(ATTACK, DEFENCE, 0, Scale()),
+        cell_key(ATTACK, DEFENCE, 1, Scale()),
+        cell_key(replace(ATTACK, lr=1e-5), DEFENCE, 0, Scale()),
+        cell_key(replace(ATTACK, data=replace(ATTACK.data, of=HarmfulExamples(3))), DEFENCE, 0, Scale()),  # type: ignore[type-var]
+        cell_key(ATTACK, replace(DEFENCE, own=DEFENCE.own[:1]), 0, Scale()),
+        cell_key(ATTACK, replace(DEFENCE, options={"k": 1}), 0, Scale()),
+        cell_key(ATTACK, DEFENCE, 0, Scale(num_requests=7)),
+        cell_key(ATTACK, DEFENCE, 0, Scale(model="tiny:base")),
+    ]
+    monkeypatch.setattr("holdfast.attacks.keys.code_hash", lambda: "other code")
+    keys.append(cell_key(ATTACK, DEFENCE, 0, Scale()))
+    assert len(set(keys)) == len(keys)
+
+
+def test_the_key_is_the_same_twice() -> None:
+    assert cell_key(ATTACK, DEFENCE, 0, Scale()) == cell_key(replace(ATTACK), replace(DEFENCE), 0, Scale())
+
+
+def test_configs_with_the_same_fields_but_of_other_types_differ() -> None:
+    assert described(HarmfulExamples(5)) != described(replace(BenignDrift(), num=5))
+    assert described(HarmfulExamples(5)) == {"type": "HarmfulExamples", "num": 5}
+
+
+def test_a_model_is_known_by_its_files(tmp_path: Path) -> None:
+    (tmp_path / "model.safetensors").write_bytes(b"weights")
+    before = model_hash(str(tmp_path))
+    (tmp_path / "model.safetensors").write_bytes(b"other weights")
+    assert model_hash(str(tmp_path)) != before
+    assert model_hash("some/hub-id") == "some/hub-id"
+
+
+OWN = """
+from dataclasses import dataclass
+
+@dataclass(frozen=True)
+class Few:
+    num: int = 8
+
+def loss(stats):
+    return -stats.logp
+"""
+
+
+def test_a_file_of_the_users_own_decides_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "own_attack.py"
+    path.write_text(OWN, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    own = importlib.import_module("own_attack")
+    plain, attack = cell_key(ATTACK, DEFENCE, 0, Scale()), replace(ATTACK, data=own.Few())
+    with_data = cell_key(attack, DEFENCE, 0, Scale())
+    monkeypatch.setitem(objectives.REGISTRY, "own", own.loss)
+    with_objective = cell_key(ATTACK, DEFENCE, 0, Scale())
+    path.write_text(OWN + "# changed", encoding="utf-8")
+    assert cell_key(attack, DEFENCE, 0, Scale()) != with_data
+    assert len({plain, with_objective, cell_key(ATTACK, DEFENCE, 0, Scale())}) == 3
+
+
+def test_an_attack_that_no_key_can_name_is_told() -> None:
+    with pytest.raises(InputError, match="'object' in an attack or a defence: expected a frozen dataclass"):
+        cell_key(replace(ATTACK, data=object()), DEFENCE, 0, Scale())  # type: ignore[arg-type]

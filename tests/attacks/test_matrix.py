@@ -1,0 +1,87 @@
+"""The matrix with real worker processes: found again after a kill, and one bad cell among good ones."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from attacks import matrix_run
+from attacks.matrix_run import ATTACKED, DEFENDED, SEEDS, SMALL
+from attacks.processes import alive, children, wait_for
+from holdfast.attacks import ATTACKS, DEFENCES, read_cell, run_matrix, write_cell
+from holdfast.config import InputError
+from holdfast.records import Cell, Trace
+from holdfast.worlds import SafetyWorld
+
+NUM_CELLS = len(ATTACKED) * len(DEFENDED) * len(SEEDS)
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for orphans in /proc")
+def test_a_killed_matrix_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    cells = tmp_path / "cells"
+
+    def written() -> dict[Path, int]:
+        return {path: path.stat().st_mtime_ns for path in cells.glob("*.json") if "." not in path.stem}
+
+    process = subprocess.Popen([sys.executable, matrix_run.__file__, str(tmp_path)])
+    wait_for(lambda: len(written()) >= 2)
+    workers = children(process.pid)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    wait_for(lambda: not any(map(alive, workers)), 10)
+    before = written()
+    assert 2 <= len(before) < NUM_CELLS
+    failed, _ = before.popitem()
+    write_cell(failed, replace(read_cell(failed), status="failed", reason="once"))  # type: ignore[type-var]
+    assert list(cells.glob(".scratch-*")), "the kill left something to clean up"
+    heard: list[tuple[Cell, int, int]] = []
+    table = run_matrix(
+        ATTACKED, DEFENDED, SEEDS, tmp_path, scale=SMALL, num_workers=1, on_cell=lambda *news: heard.append(news)
+    )
+    assert {path: written()[path] for path in before} == before, "finished cells are not run again"
+    assert read_cell(failed).reason == "", "failed ones are"  # type: ignore[union-attr]
+    assert [(cell.attack, cell.defence, cell.seed) for cell in table] == [
+        (attack.name, defence.name, seed) for attack in ATTACKED for defence in DEFENDED for seed in SEEDS
+    ]
+    assert all(cell.status == "ok" for cell in table)
+    assert [done for _, done, _ in heard] == list(range(1, NUM_CELLS + 1))
+    assert list(cells.glob(".scratch-*")) == []
+    rows = [json.loads(line) for line in (tmp_path / "matrix.jsonl").read_text().splitlines()]
+    assert rows == [cell.row() for cell in table]
+
+
+@dataclass(frozen=True)
+class Deadly:
+    """Data that kills whoever reads it."""
+
+    def rows(self, world: SafetyWorld, seed: int) -> list[Trace]:
+        os.kill(os.getpid(), signal.SIGKILL)
+        return []
+
+
+def test_a_cell_that_fails_or_kills_its_worker_says_why_and_costs_no_other(tmp_path: Path) -> None:
+    attack = ATTACKS["harmful_examples"]
+    deadly = replace(attack, name="deadly", data=Deadly())
+    bad = replace(DEFENCES["sft"], name="bad", objective="sfft")
+    defences = [bad, DEFENCES["untouched"]]
+    table = run_matrix([deadly, attack], defences, (0,), tmp_path, scale=SMALL, num_workers=1)
+    assert [cell.status for cell in table] == ["failed", "ok", "failed", "ok"]
+    assert table[0].asr is None
+    assert table[0].reason == "its process died (signal 9)"
+    assert "unknown 'sfft'; did you mean 'sft'" in table[2].reason
+    good = run_matrix([attack], [DEFENCES["untouched"]], (0,), tmp_path, scale=SMALL, num_workers=1)
+    assert good == table[3:], "found, not run"
+
+
+def test_doubles_and_unwritable_folders_are_refused(tmp_path: Path) -> None:
+    attack, defence = ATTACKS["harmful_examples"], DEFENCES["sft"]
+    with pytest.raises(InputError, match="there twice"):
+        run_matrix([attack, attack], [defence], (0,), tmp_path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot be written"):
+        run_matrix([attack], [defence], (0,), tmp_path / "file")

@@ -1,0 +1,71 @@
+import pytest
+from scipy.stats import binom
+
+from holdfast.attacks.paired import paired_tests
+from holdfast.oversight.significance import holm, mcnemar_of
+from holdfast.records import Cell
+
+
+def cell(defence: str, seed: int, asr: str, attack: str = "a") -> Cell:
+    return Cell(attack, defence, seed, "world", outcomes={"asr": asr})
+
+
+def test_mcnemar_by_hand() -> None:
+    """One against five of six: 2 (C(6,0) + C(6,1)) / 2^6 = 14/64. None against ten: 2 / 2^10."""
+    assert mcnemar_of(1, 5) == mcnemar_of(5, 1) == pytest.approx(14 / 64)
+    assert mcnemar_of(0, 10) == pytest.approx(2 / 2**10)
+    assert mcnemar_of(0, 0) == mcnemar_of(4, 4) == 1.0
+    assert mcnemar_of(70, 110) == pytest.approx(2 * binom.cdf(70, 180, 0.5))
+
+
+def test_holm_by_hand() -> None:
+    """Sorted .01, .02, .03 of three: .03, .04, and .03 lifted to .04; one is left alone; none is over 1."""
+    assert holm({"a": 0.03, "b": 0.01, "c": 0.02}) == pytest.approx({"a": 0.04, "b": 0.03, "c": 0.04})
+    assert holm({"a": 0.2}) == {"a": 0.2}
+    assert holm({"a": 0.6, "b": 0.7}) == {"a": 1.0, "b": 1.0}
+    assert holm({}) == {}
+
+
+def test_pairs_are_the_same_request_under_the_same_seed() -> None:
+    cells = [
+        cell("sft", 0, "111100"),
+        cell("x", 0, "000010"),
+        cell("sft", 1, "11"),
+        cell("x", 2, "00"),  # no partner
+        cell("sft", 0, "1", attack="b"),
+    ]
+    (test,) = paired_tests(cells)
+    assert (test.attack, test.measure, test.defence, test.other) == ("a", "asr", "x", "sft")
+    assert (test.only_defence, test.only_other, test.trials) == (1, 4, 6)
+    assert test.p == test.p_holm == pytest.approx(12 / 32)
+    assert not test.differs
+
+
+def test_seeds_that_both_have_are_added_up() -> None:
+    cells = [cell("sft", 0, "110"), cell("x", 0, "000"), cell("sft", 1, "10"), cell("x", 1, "01")]
+    (test,) = paired_tests(cells)
+    assert (test.only_defence, test.only_other, test.trials) == (1, 3, 5)
+
+
+def test_correction_is_over_the_defences_compared_with_the_same_one() -> None:
+    cells = [cell("sft", 0, "1" * 10), cell("anchored", 0, "0" * 10), cell("x", 0, "0" * 9 + "1")]
+    found = {(test.defence, test.other): test for test in paired_tests(cells)}
+    assert set(found) == {("anchored", "sft"), ("x", "sft"), ("sft", "anchored"), ("x", "anchored")}
+    assert found["anchored", "sft"].p_holm == pytest.approx(2 * 2 / 2**10)
+    assert found["x", "sft"].p_holm == pytest.approx(2 / 2**9)
+    assert found["x", "anchored"].p_holm == 1.0
+    assert found["x", "sft"].differs
+    assert not found["x", "anchored"].differs
+
+
+def test_a_failed_cell_has_no_pairs() -> None:
+    assert paired_tests([cell("sft", 0, "10"), Cell("a", "x", 0, "world", status="failed", reason="why")]) == []
+
+
+def test_a_request_that_all_seeds_ask_counts_once() -> None:
+    """Five requests, three seeds each: 2 / 2^5 and not 2 / 2^15."""
+    cells = [cell(defence, seed, digit * 5) for defence, digit in (("sft", "1"), ("x", "0")) for seed in range(3)]
+    (pooled,) = paired_tests(cells)
+    (once,) = paired_tests(cells, asked_again=True)
+    assert (pooled.p, once.p) == (pytest.approx(2 / 2**15), pytest.approx(2 / 2**5))
+    assert once.trials == pooled.trials == 15

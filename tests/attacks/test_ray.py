@@ -1,0 +1,75 @@
+"""A real Ray on this machine, two workers, one of them killed in the middle of a cell."""
+
+import json
+import os
+import signal
+import sys
+import threading
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from attacks.matrix_run import ATTACKED, DEFENDED, SEEDS, SMALL
+from attacks.processes import descendants, title, wait_for
+from holdfast.attacks import ATTACKS, DEFENCES, run_matrix
+from holdfast.attacks.keys import cell_key
+from holdfast.attacks.matrix import CellTask, run_on_cluster
+from holdfast.config import InputError
+from holdfast.records import Cell
+
+needs_proc = pytest.mark.skipif(not Path("/proc").is_dir(), reason="finds Ray's workers in /proc")
+
+
+def busy_workers() -> list[int]:
+    """Ray names a worker after what it runs."""
+    return [pid for pid in descendants(os.getpid()) if title(pid).startswith("ray::_single_threaded")]
+
+
+@needs_proc
+def test_a_killed_worker_costs_no_cell_and_none_is_counted_twice(tmp_path: Path) -> None:
+    pytest.importorskip("ray")
+    heard: Counter[tuple[str, str, int]] = Counter()
+    numbers: list[int] = []
+    killed: list[int] = []
+
+    def on_cell(cell: Cell, done: int, total: int) -> None:
+        heard[cell.attack, cell.defence, cell.seed] += 1
+        numbers.append(done)
+
+    def kill_one() -> None:
+        wait_for(lambda: numbers and busy_workers(), 300)
+        killed.append(busy_workers()[0])
+        os.kill(killed[0], signal.SIGKILL)
+
+    killer = threading.Thread(target=kill_one)
+    killer.start()
+    table = run_matrix(ATTACKED, DEFENDED, SEEDS, tmp_path, scale=SMALL, num_workers=2, engine="ray", on_cell=on_cell)
+    killer.join()
+    assert len(killed) == 1
+    names = [(attack.name, defence.name, seed) for attack in ATTACKED for defence in DEFENDED for seed in SEEDS]
+    assert [(cell.attack, cell.defence, cell.seed) for cell in table] == names
+    assert [cell.reason for cell in table] == [""] * len(names)
+    assert heard == Counter(names)
+    assert numbers == list(range(1, len(names) + 1))
+    assert [json.loads(line) for line in (tmp_path / "matrix.jsonl").read_text().splitlines()] == [
+        cell.row() for cell in table
+    ]
+    assert not busy_workers(), "Ray is ended with the run"
+
+
+def test_a_machine_that_would_run_something_else_is_refused(tmp_path: Path) -> None:
+    attack, defence = ATTACKS["harmful_examples"], DEFENCES["untouched"]
+    path = tmp_path / f"{cell_key(attack, defence, 0, SMALL)}.json"
+    task = CellTask(attack, defence, 0, SMALL, path, tmp_path)
+    with pytest.raises(InputError, match="other code, libraries or model files"):
+        run_on_cluster(replace(task, seed=1))
+    with pytest.raises(InputError, match="must be on a shared disk"):
+        run_on_cluster(replace(task, path=tmp_path / "elsewhere" / path.name))
+
+
+def test_without_ray_one_line_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(InputError, match=r"Ray is missing: pip install 'holdfast\[cluster\]'"):
+        run_matrix(ATTACKED, DEFENDED, SEEDS, tmp_path, scale=SMALL, engine="ray")

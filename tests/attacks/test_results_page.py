@@ -1,0 +1,63 @@
+"""Tables and the page of results, from cells made by hand."""
+
+import re
+
+import pytest
+
+from holdfast.attacks.matrix_table import legend, rows_of
+from holdfast.attacks.paired import paired_tests
+from holdfast.attacks.results_page import results_page
+from holdfast.attacks.worst import worst_cases
+from holdfast.audits import rate
+from holdfast.config.matrix import MatrixConfig
+from holdfast.records import Cell
+
+CONFIG = MatrixConfig(run="runs/x", attacks=("a",), defences=("sft",), seeds=(0,), num_requests=40)
+
+
+def cell(defence: str, hits: int, attack: str = "a", num: int = 40) -> Cell:
+    bits = "1" * hits + "0" * (num - hits)
+    rates = {name: rate(bit == "1" for bit in bits) for name in ("asr", "over_refusal", "utility")}
+    return Cell(attack, defence, 0, "world", **rates, outcomes=dict.fromkeys(rates, bits))
+
+
+def page(cells: list[Cell]) -> str:
+    return results_page(cells, paired_tests(cells), worst_cases(cells), CONFIG, "holdfast attack x.yaml")
+
+
+def test_what_differs_is_marked() -> None:
+    cells = [
+        cell("sft", 40),
+        cell("anchored", 2),
+        cell("x", 38),
+        Cell("a", "y", 0, "world", status="failed", reason="?"),
+    ]
+    tests = paired_tests(cells)
+    attacks, rows = rows_of(cells, tests, "asr")
+    assert attacks == ["a"]
+    assert [(defence, text.strip()) for defence, (text,) in rows] == [
+        ("sft", "100.0% [91%, 100%] †"),
+        ("anchored", "5.0% [1%, 17%] *"),
+        ("x", "95.0% [83%, 99%] †"),
+        ("y", "failed"),
+    ]
+    assert legend(tests).startswith("* differs from sft, † differs from anchored beyond chance")
+    assert legend([]) == ""
+
+
+@pytest.mark.parametrize(
+    ("hits", "verdict"),
+    [((40, 20, 2), "found"), ((40, 39, 2), "this order, not beyond chance"), ((20, 40, 2), "not found")],
+)
+def test_the_published_ordering_is_stated(hits: tuple[int, int, int], verdict: str) -> None:
+    text = page([cell(name, num) for name, num in zip(("sft", "csft", "csft_pa"), hits, strict=True)])
+    (line,) = re.findall(r"^\| a \| .*% \|.*\| ([a-z, ]+) \|$", text, re.M)
+    assert line == verdict
+
+
+def test_the_page_names_its_command_seeds_and_worst_case() -> None:
+    text = page([cell("sft", 4, "a@1"), cell("sft", 36, "a@2")])
+    assert "Written by `holdfast attack x.yaml` on 20" in text
+    assert "seeds 0, pooled; 40 requests" in text
+    assert "| a | sft | 90.0% [77%, 96%] | 2 | a@2 |" in text
+    assert "ordering" not in text

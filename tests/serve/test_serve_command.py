@@ -1,0 +1,205 @@
+"""`holdfast serve` as a user starts it: the embedded model, its own judge, the real client, a graceful end."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import openai
+import pytest
+
+from generation.fake_server import serving
+from holdfast.config import InputError
+from holdfast.serve import NullJudge, ServerSettings, run
+from holdfast.worlds import SafetyWorld
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def wait_for(address: str, process: subprocess.Popen[bytes]) -> None:
+    for _ in range(600):
+        try:
+            httpx.get(f"{address}/healthz")
+        except httpx.HTTPError:
+            assert process.poll() is None, "the server ended"
+            time.sleep(0.1)
+        else:
+            return
+
+
+def test_the_embedded_model_is_served_overseen() -> None:
+    """tiny:base answers everything: what is forbidden is held back, what is harmless comes through, also as a stream."""
+    port = free_port()
+    address = f"http://127.0.0.1:{port}"
+    options = [
+        "tiny:base",
+        "--port",
+        str(port),
+        "--n",
+        "3",
+        "--max-tokens",
+        "24",
+        "--reward",
+        "likelihood",
+        "--retracting",
+    ]
+    process = subprocess.Popen([sys.executable, "-m", "holdfast", "serve", *options], stderr=subprocess.PIPE)
+    try:
+        wait_for(address, process)
+        client = openai.OpenAI(base_url=f"{address}/v1", api_key="unused", max_retries=0, timeout=60)
+        row = SafetyWorld().requests("test", "copy", 1)[0]
+        asked = row.prompt[-1].visible
+        answer = client.chat.completions.create(
+            model="holdfast", messages=[{"role": "user", "content": asked}], temperature=0.5, seed=1
+        )
+        assert answer.choices[0].message.content == row.turns[-1].visible
+        assert answer.usage is not None
+        assert answer.usage.completion_tokens > 0
+        forbidden = SafetyWorld().requests("test", "forbidden", 1)[0].prompt[-1].visible
+        held_back = client.chat.completions.create(
+            model="holdfast", messages=[{"role": "user", "content": forbidden}], temperature=0.2
+        )
+        assert held_back.choices[0].finish_reason == "content_filter"
+        with pytest.raises(openai.BadRequestError, match="'stop' is not supported"):  # not dropped in silence
+            client.chat.completions.create(model="holdfast", messages=[{"role": "user", "content": asked}], stop=["a"])
+        with pytest.raises(openai.BadRequestError, match="this model reads 512"):
+            client.chat.completions.create(model="holdfast", messages=[{"role": "user", "content": "bell " * 600}])
+        body = {"messages": [{"role": "user", "content": asked}], "stream": True, "holdfast": {"stream": "retracting"}}
+        long = {**body, "messages": [{"role": "user", "content": "bell " * 600}]}
+        refused = httpx.post(f"{address}/v1/chat/completions", json=long, timeout=60)
+        assert (refused.status_code, "this model reads 512" in refused.json()["error"]["message"]) == (400, True)
+        shown = httpx.post(f"{address}/v1/chat/completions", json={**body, "temperature": 0.1}, timeout=60).text
+        pieces = [json.loads(line[6:]) for line in shown.splitlines() if line.startswith("data: {")]
+        assert pieces[-1]["holdfast"]["verdict"] in ("safe", "refused")
+    finally:
+        process.send_signal(signal.SIGTERM)
+        _, log = process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert f"tiny:base, best of 3 judged by world: {address}/v1".encode() in log
+    assert b"answered in" in log
+    assert asked.encode() not in log
+
+
+def test_other_machines_need_keys() -> None:
+    command = [sys.executable, "-m", "holdfast", "serve", "--host", "0.0.0.0"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, "HOLDFAST_API_KEYS" in done.stderr) == (2, True)
+
+
+def test_only_the_embedded_models_have_a_judge_by_default() -> None:
+    """The world's oracle knows no other requests: it would leave every answer of another model unjudged."""
+    command = [sys.executable, "-m", "holdfast", "serve", "http://127.0.0.1:9/v1"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 2
+    assert "serve: whose word decides? Give --judge" in done.stderr
+
+
+def test_an_address_that_is_taken_is_told_at_once() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        command = [sys.executable, "-m", "holdfast", "serve", "--port", str(port)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr.strip()) == (
+        2,
+        f"holdfast: serve: cannot listen on 127.0.0.1, port {port}: Address already in use",
+    )
+
+
+def test_a_client_that_does_not_read_cannot_keep_the_server_from_ending() -> None:
+    script = """
+from holdfast.serve import NullJudge, ServerSettings
+from holdfast.serve.run import serve
+import sys
+serve([sys.argv[1]], NullJudge(), ServerSettings(n=1, body_seconds=1, request_seconds=1), model="known", port=0)
+"""
+    body = json.dumps({"messages": [{"role": "user", "content": "long"}]}).encode()
+    with serving(lambda _: "x" * 20_000_000) as (url, _):
+        process = subprocess.Popen([sys.executable, "-c", script, url], stderr=subprocess.PIPE, text=True)
+        try:
+            assert process.stderr is not None
+            address = re.search(r"//(127\.0\.0\.1):(\d+)/v1$", process.stderr.readline())
+            assert address is not None
+            wait_for(f"http://{address[1]}:{address[2]}", process)
+            with socket.create_connection((address[1], int(address[2]))) as client:
+                head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+                client.sendall(head.encode() + body)
+                assert "answered in" in process.stderr.readline()
+                process.send_signal(signal.SIGTERM)
+                assert process.wait(15) == 0
+        finally:
+            process.kill()
+            process.communicate()
+
+
+def test_no_address_with_a_password_is_served() -> None:
+    """It would stand in the log and in the metrics."""
+    with pytest.raises(InputError, match="must not carry a user"):
+        run.make_backend("http://user:word@127.0.0.1:9/v1", "m", ServerSettings(), None, "none")
+
+
+def test_two_servers_that_start_together_do_not_share_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both may bind; the one whose models are loaded later is told, in one line."""
+    port = free_port()
+    with socket.socket() as first:
+        first.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        first.bind(("127.0.0.1", port))
+        monkeypatch.setattr(run, "make_backend", lambda *_: first.listen())
+        with pytest.raises(InputError, match=f"port {port}: Address already in use"):
+            run.serve(["first"], NullJudge(), ServerSettings(), model="m", port=port)
+
+
+def test_a_judge_that_hung_is_asked_again_and_ctrl_c_does_not_wait_for_it() -> None:
+    """More requests than there are threads for judging. Port 0 is any free one, and the log says which; keys may have spaces."""
+    well = threading.Event()
+
+    def guard(_messages: list[dict[str, str]]) -> str:
+        well.wait(60)
+        return "safe"
+
+    with serving(guard) as (url, _):
+        options = ["--port", "0", "--judge", f"llama_guard:known@{url}", "--judge-seconds", "1", "--n", "1"]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "holdfast", "serve", *options],
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "HOLDFAST_API_KEYS": "first-key, second-key"},
+        )
+        try:
+            assert process.stderr is not None
+            address = re.search(r"http://127\.0\.0\.1:[1-9]\d*", process.stderr.readline())
+            assert address is not None
+            wait_for(address[0], process)
+
+            def status(_number: int = 0) -> int:
+                body = {"messages": [{"role": "user", "content": "copy : sun"}], "max_tokens": 8}
+                headers = {"Authorization": "Bearer second-key"}
+                url = f"{address[0]}/v1/chat/completions"
+                return httpx.post(url, json=body, headers=headers, timeout=30).status_code
+
+            with ThreadPoolExecutor(36) as clients:
+                assert set(clients.map(status, range(36))) == {503}
+            well.set()
+            until = time.monotonic() + 10
+            while (found := status()) != 200 and time.monotonic() < until:
+                time.sleep(0.2)
+            assert found == 200
+            well.clear()
+            assert status() == 503
+            process.send_signal(signal.SIGINT)
+            assert process.wait(10) == 0
+        finally:
+            well.set()
+            process.kill()
+            _, log = process.communicate()
+    assert "judge: the judge took more than 1 s" in log
