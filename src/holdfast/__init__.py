@@ -19,12 +19,19 @@ from typing import TYPE_CHECKING, Any
 from holdfast._version import __version__
 
 if TYPE_CHECKING:
+    from holdfast.diagnostics import Attributed, Calibration
+    from holdfast.diagnostics import attribute_transcripts as attribute
+    from holdfast.diagnostics import calibrate_transcripts as calibrate
     from holdfast.generation import generate_answers as generate
     from holdfast.models import LoadedModel, load
     from holdfast.oversight import Overseen, best_of
     from holdfast.reports import write_report as report
 
 _HOMES = {
+    "Attributed": "diagnostics",
+    "Calibration": "diagnostics",
+    "attribute": "diagnostics:attribute_transcripts",
+    "calibrate": "diagnostics:calibrate_transcripts",
     "LoadedModel": "models",
     "Overseen": "oversight",
     "best_of": "oversight",
@@ -34,7 +41,19 @@ _HOMES = {
 }
 """Public name -> the package it lives in, with its name there where that differs."""
 
-__all__ = ["LoadedModel", "Overseen", "__version__", "best_of", "generate", "load", "report"]
+__all__ = [
+    "Attributed",
+    "Calibration",
+    "LoadedModel",
+    "Overseen",
+    "__version__",
+    "attribute",
+    "best_of",
+    "calibrate",
+    "generate",
+    "load",
+    "report",
+]
 
 
 def __getattr__(name: str) -> Any:
