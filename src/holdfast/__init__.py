@@ -1,3 +1,71 @@
-"""holdfast: fine-tune without losing safety, take back mistakes, oversee, and measure all of it honestly."""
+"""holdfast: fine-tune without losing safety, take back mistakes, oversee, and measure all of it honestly.
 
-__version__ = "0.1.0"
+    import holdfast as hf
+
+    before = hf.audit("MODEL", requests="requests.jsonl", safe_requests="safe.jsonl")
+    run = hf.train("MODEL", [hf.Stream(rows, "sft", vet="refusal_phrases"), *hf.held("safety", "keep")], run="runs/mine")
+    after = hf.audit(run.model, like=before)
+    print(after.against(before))
+
+Every function is what the command of its name calls. Nothing heavy is imported before a function is used. docs/python.md has an
+example of each.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from holdfast._version import __version__
+
+if TYPE_CHECKING:
+    from holdfast.diagnostics import Attributed, Calibration
+    from holdfast.diagnostics import attribute_transcripts as attribute
+    from holdfast.diagnostics import calibrate_transcripts as calibrate
+    from holdfast.generation import generate_answers as generate
+    from holdfast.models import LoadedModel, load
+    from holdfast.oversight import Overseen, best_of
+    from holdfast.reports import write_report as report
+
+_HOMES = {
+    "Attributed": "diagnostics",
+    "Calibration": "diagnostics",
+    "attribute": "diagnostics:attribute_transcripts",
+    "calibrate": "diagnostics:calibrate_transcripts",
+    "LoadedModel": "models",
+    "Overseen": "oversight",
+    "best_of": "oversight",
+    "generate": "generation:generate_answers",
+    "load": "models",
+    "report": "reports:write_report",
+}
+"""Public name -> the package it lives in, with its name there where that differs."""
+
+__all__ = [
+    "Attributed",
+    "Calibration",
+    "LoadedModel",
+    "Overseen",
+    "__version__",
+    "attribute",
+    "best_of",
+    "calibrate",
+    "generate",
+    "load",
+    "report",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'holdfast' has no attribute '{name}'")
+    package, _, own_name = _HOMES[name].partition(":")
+    value = getattr(import_module(f"holdfast.{package}"), own_name or name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """What completion shows."""
+    return sorted(__all__)

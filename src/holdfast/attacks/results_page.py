@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-import holdfast
+from holdfast._version import __version__
 from holdfast.attacks.matrix_table import MEASURE_TITLES, cell_text, legend, rows_of
 from holdfast.attacks.paired import LEVEL, Paired, paired_tests
 from holdfast.attacks.worst import Worst
@@ -43,7 +43,7 @@ def _head(cells: Sequence[Cell], config: MatrixConfig, command: str) -> str:
     seconds = sum(cell.seconds for cell in cells)
     return (
         f"# {config.run.rpartition('/')[2]}: attacks on defences in the embedded world\n\n"
-        f"Written by `{command}` on {datetime.now(UTC):%Y-%m-%d}, holdfast {holdfast.__version__}.\n\n"
+        f"Written by `{command}` on {datetime.now(UTC):%Y-%m-%d}, holdfast {__version__}.\n\n"
         f"Model `{config.model}`; seeds {', '.join(map(str, config.seeds))}, pooled; {config.num_requests} requests of each"
         f" kind and seed from the {config.requests} half of the held-out items; {len(cells)} cells,"
         f" {seconds:,.0f} s in all, one core each. Intervals are 95 % Wilson intervals on the pooled counts: they"

@@ -7,10 +7,10 @@ import sys
 from functools import cache
 from pathlib import Path
 
-import holdfast
 from holdfast.models import tiny_path
 from holdfast.models.embedded import PREFIX
 
+PACKAGE = Path(__file__).parents[1]
 NO_PART = ("cli", "reports", "serve", "recipes")
 """Packages that no figure depends on."""
 
@@ -23,18 +23,16 @@ def model_hash(name: str) -> str:
 
 def own_code(*made: object) -> list[str]:
     """Hashes of the files outside the package that these classes and functions come from: they change between runs too."""
-    package = Path(holdfast.__file__).parent
     names = {getattr(sys.modules.get(getattr(each, "__module__", "")), "__file__", None) for each in made}
-    files = [path for name in names if name and package not in (path := Path(name).absolute()).parents]
+    files = [path for name in names if name and PACKAGE not in (path := Path(name).absolute()).parents]
     return sorted(_hash_of(path.parent, [path]) for path in files)
 
 
 @cache
 def code_hash() -> str:
     """Of every source file that has a part in a figure."""
-    package = Path(holdfast.__file__).parent
-    files = sorted(package.rglob("*.py"))
-    return _hash_of(package, [path for path in files if path.relative_to(package).parts[0] not in NO_PART])
+    files = sorted(PACKAGE.rglob("*.py"))
+    return _hash_of(PACKAGE, [path for path in files if path.relative_to(PACKAGE).parts[0] not in NO_PART])
 
 
 def _hash_of(root: Path, files: list[Path]) -> str:

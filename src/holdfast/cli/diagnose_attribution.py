@@ -9,7 +9,6 @@ import typer
 
 from holdfast.cli.output import check_target, json_option, write_json
 from holdfast.cli.progress import progress_bar
-from holdfast.config.errors import InputError
 
 
 def attribution(
@@ -36,38 +35,32 @@ def attribution(
 ) -> None:
     """Each objective's gradient by role: norm, norm per token, cosine with the whole, share; and how it grows with length."""
     from holdfast.data import write_between_marks
-    from holdfast.diagnostics import how_to_split
-    from holdfast.diagnostics.attribution import attribute
+    from holdfast.diagnostics import attribute_transcripts, read_transcripts
     from holdfast.diagnostics.attribution_page import page
-    from holdfast.diagnostics.attribution_rows import attribution_rows
-    from holdfast.diagnostics.growth import by_length, fit_growth
-    from holdfast.diagnostics.losses_by_token import find_objectives
-    from holdfast.diagnostics.transcripts import read_transcripts
     from holdfast.models import load
 
-    chosen = find_objectives(objective, has_anchor=anchor is not None)
-    split, extractor = how_to_split(extract, base=base, markers=markers, resample=resample, stop=stop)
-    found, policy = read_transcripts(file), load(model, dtype="float32", trainable=True)
-    typer.echo(f"{found.sentence}\n{policy.sentence}", err=True)
-    others = {name: load(name, dtype="float32").model for name in {anchor, old} if name}
-    rows = attribution_rows(found.transcripts[:limit], split, extractor, policy.tokenizer, max_length=max_length)
-    if not rows:
-        raise InputError(f"{file}: no response with any token in it")
-    settings: dict[str, Any] = {
-        "anchor": others[anchor] if anchor else None,
-        "old": others[old] if old else None,
-        "pad_id": policy.tokenizer.pad_token_id or 0,
-        "batch_size": batch_size,
-        "sketch": sketch,
-    }
+    read, policy = read_transcripts(file), load(model, dtype="float32", trainable=True)
+    typer.echo(f"{read.sentence}\n{policy.sentence}", err=True)
     with progress_bar("gradients by role") as on_progress:
-        result = attribute(policy.model, rows, chosen, **settings, on_progress=on_progress)
-        groups = by_length(rows) if growth else {}
-        parts = {length: attribute(policy.model, group, chosen, **settings) for length, group in groups.items()}
-    laws = (fit_growth(name, {length: part.ratio(name) for length, part in parts.items()}) for name in chosen)
-    report: dict[str, Any] = {"kind": "attribution", "model": model, "anchor": anchor, "old": old, "sketch": sketch}
-    report |= {"responses": len(rows), "rows": result.table(), "cost": result.cost}
-    report["growth"] = [law.row() for law in laws if law is not None]
+        found = attribute_transcripts(
+            policy,
+            read.transcripts,
+            anchor=anchor,
+            old=old,
+            objectives=objective,
+            extract=extract,
+            base=base,
+            markers=markers,
+            resample=resample,
+            stop=stop,
+            limit=limit,
+            max_length=max_length,
+            batch_size=batch_size,
+            sketch=sketch,
+            growth=growth,
+            on_progress=on_progress,
+        )
+    report = found.row()
     if results is not None:
         write_between_marks(results, page(report, _command(file, context)), "attribution")
     if not write_json(json, report):

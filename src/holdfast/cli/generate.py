@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from holdfast.generation import UndoDecoding
     from holdfast.models import LoadedModel
-    from holdfast.records import Completion, Trace
+    from holdfast.records import Trace
 
     Prompts = Sequence[str] | Sequence[Trace]
 
@@ -64,36 +64,47 @@ def generate(
     _check_oversight(judged=judge is not None, safe=safe, rewarded=reward is not None, soft=soft, n=n)
     from transformers.utils import logging as transformers_logging
 
-    from holdfast.generation import ModelSampler, UndoDecoding, UndoLimits
+    from holdfast.generation import UndoDecoding, UndoLimits, generate_answers
     from holdfast.models import load
 
     asked = _requests(prompts, data, limit)
     bar = judge_for([model], judge, "--safe") if safe else None
     transformers_logging.disable_progress_bar()
     loaded = load(model)
-    drawing = {"max_new_tokens": max_new_tokens, "temperature": temperature, "top_p": top_p, "seed": seed}
+    drawing: dict[str, Any] = {
+        "max_new_tokens": max_new_tokens,
+        "temperature": temperature,
+        "top_p": top_p,
+        "seed": seed,
+        "batch_size": batch_size,
+    }
     if safe or n > 1:
-        from holdfast.cli.generate_overseen import print_overseen
-
-        return print_overseen(
-            loaded, asked, bar, reward or "likelihood", n, batch_size, {**drawing, "soft": soft}, json
-        )
-    if not undo:
-        with progress_bar("answering") as on_progress:
-            sampler = ModelSampler(loaded, batch_size)
-            answers = sampler(asked, on_progress=on_progress, **drawing)  # type: ignore[arg-type]
-    else:
+        how = {**drawing, "n": n, "judge": bar, "reward": (reward or "likelihood") if n > 1 else None, "soft": soft}
+        return _print_overseen(loaded, asked, how, json)
+    if undo and (events or (len(asked) == 1 and sys.stdout.isatty() and json is None)):
         limits = UndoLimits(per_answer=max_undos)
-        how = UndoDecoding(max_new_tokens, context, temperature, top_p, seed, limits)  # type: ignore[arg-type]
+        decoding = UndoDecoding(max_new_tokens, context, temperature, top_p, seed, limits)  # type: ignore[arg-type]
         if events:
-            return _print_events(loaded, asked, how, begin)
-        if len(asked) == 1 and sys.stdout.isatty() and json is None:
-            return _type_out(loaded, asked, how, begin, pace)
-        answers = _answers(loaded, asked, how, begin, batch_size)
+            return _print_events(loaded, asked, decoding, begin)
+        return _type_out(loaded, asked, decoding, begin, pace)
+    with progress_bar("answering") as on_progress:
+        undoing = {"undo": undo, "context": context, "begin": begin, "max_undos": max_undos}
+        answers = generate_answers(loaded, asked, on_progress=on_progress, **undoing, **drawing)
     if not write_json(json, [asdict(answer) for answer in answers]):
         for answer in answers:
             print(answer.text)
     return None
+
+
+def _print_overseen(loaded: LoadedModel, asked: Prompts, how: dict[str, Any], json: Path | None) -> None:
+    """The best safe answer to each request, or an abstention with its reason."""
+    from holdfast.oversight import best_of
+
+    with progress_bar("answering") as on_progress:
+        answers = best_of(loaded, asked, on_progress=on_progress, **how)
+    if not write_json(json, [answer.row() for answer in answers]):
+        for answer in answers:
+            print(f"({answer.selection.reason})" if answer.text is None else answer.text)
 
 
 def judge_for(models: Sequence[str], judge: str | None, option: str) -> str:
@@ -139,34 +150,11 @@ def _requests(prompts: list[str] | None, data: str | None, limit: int | None) ->
     return read_references(data, limit=limit)
 
 
-def _begun(loaded: LoadedModel, num: int, begin: str | None) -> list[list[int]] | None:
-    from holdfast.tokens.encoding import Encoder
-
-    return None if begin is None else [Encoder(loaded.tokenizer).continuation(begin)] * num
-
-
-def _answers(
-    loaded: LoadedModel, asked: Prompts, how: UndoDecoding, begin: str | None, batch_size: int
-) -> list[Completion]:
-    from holdfast.generation import generate_with_undo
-
-    with progress_bar("answering") as on_progress:
-        return generate_with_undo(
-            loaded.model,
-            loaded.tokenizer,
-            asked,
-            how,
-            begun=_begun(loaded, len(asked), begin),
-            batch_size=batch_size,
-            on_progress=on_progress,
-        )
-
-
 def _print_events(loaded: LoadedModel, asked: Prompts, how: UndoDecoding, begin: str | None) -> None:
     """One JSON object per line: {"event": "insert", "row": 0, "text": ...}."""
-    from holdfast.generation import stream_with_undo
+    from holdfast.generation import begun_with, stream_with_undo
 
-    begun = _begun(loaded, len(asked), begin)
+    begun = begun_with(loaded, begin, len(asked))
     for event in stream_with_undo(loaded.model, loaded.tokenizer, asked, how, begun=begun):
         line = {"event": type(event).__name__.lower(), **asdict(event)}
         print(json_format.dumps(line, ensure_ascii=is_narrow()), flush=True)
@@ -174,10 +162,10 @@ def _print_events(loaded: LoadedModel, asked: Prompts, how: UndoDecoding, begin:
 
 def _type_out(loaded: LoadedModel, asked: Prompts, how: UndoDecoding, begin: str | None, pace: float) -> None:
     from holdfast.cli.paper import Paper
-    from holdfast.generation import Delete, Insert, stream_with_undo
+    from holdfast.generation import Delete, Insert, begun_with, stream_with_undo
 
     paper = Paper(sys.stdout.write, shutil.get_terminal_size().columns)
-    for event in stream_with_undo(loaded.model, loaded.tokenizer, asked, how, begun=_begun(loaded, 1, begin)):
+    for event in stream_with_undo(loaded.model, loaded.tokenizer, asked, how, begun=begun_with(loaded, begin, 1)):
         if isinstance(event, Insert):
             paper.insert(event.text)
         elif isinstance(event, Delete):

@@ -1,12 +1,13 @@
 """Why a model does what it does: calibration of decisions, and gradients by role."""
 
 from holdfast.diagnostics.attempts import Attempts, Splitter, lexical_splitter
+from holdfast.diagnostics.attributed import Attributed, attribute_transcripts
 from holdfast.diagnostics.calibration import Calibration, calibrate
 from holdfast.diagnostics.counts import COLUMN, ratio
 from holdfast.diagnostics.decomposition import Decomposition, decompose
 from holdfast.diagnostics.estimates import OVER_SEEDS, Bootstrap, Estimate, Floats, over_seeds, share
 from holdfast.diagnostics.extractors import Candidate, find_extractor
-from holdfast.diagnostics.from_transcripts import Judged, by_group, judge
+from holdfast.diagnostics.from_transcripts import Judged, by_group, calibrate_transcripts, judge
 from holdfast.diagnostics.growth import fit_growth
 from holdfast.diagnostics.rl_tasks import RL_TASKS, RlTask, matching, task_of
 from holdfast.diagnostics.splitting import SPLITTINGS, how_to_split
@@ -19,6 +20,7 @@ __all__ = [
     "RL_TASKS",
     "SPLITTINGS",
     "Attempts",
+    "Attributed",
     "Bootstrap",
     "Calibration",
     "Candidate",
@@ -31,8 +33,10 @@ __all__ = [
     "Splitter",
     "Transcript",
     "accuracy",
+    "attribute_transcripts",
     "by_group",
     "calibrate",
+    "calibrate_transcripts",
     "decompose",
     "find_extractor",
     "fit_growth",

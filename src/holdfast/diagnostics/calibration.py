@@ -18,7 +18,7 @@ NO_RIGHT = "unidentified: no right attempt was followed by a decision"
 NO_WRONG = "unidentified: no wrong attempt was followed by a decision"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Calibration:
     """The figures of one model on one set of problems. ``p_s`` is that of first attempts."""
 
@@ -50,6 +50,11 @@ class Calibration:
         if self.held_out.value is None or self.observed.value is None:
             return None
         return self.held_out.value - self.observed.value
+
+    def __repr__(self) -> str:
+        """The figures that are read first, a line each."""
+        names = ("p_s", "p_dC", "p_dW", "gain", "observed", "held_out")
+        return "Calibration\n" + "\n".join(f"  {name:9} {getattr(self, name)}" for name in names)
 
     def row(self) -> dict[str, Any]:
         """For `--json`."""

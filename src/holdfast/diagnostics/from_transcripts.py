@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from holdfast.diagnostics.attempts import Splitter
 from holdfast.diagnostics.calibration import Calibration, calibrate
@@ -11,7 +12,8 @@ from holdfast.diagnostics.counts import count
 from holdfast.diagnostics.decomposition import Decomposition, decompose
 from holdfast.diagnostics.estimates import Floats
 from holdfast.diagnostics.extractors import Extractor, reference_answer
-from holdfast.diagnostics.transcripts import Transcript
+from holdfast.diagnostics.splitting import how_to_split
+from holdfast.diagnostics.transcripts import Columns, Source, Transcript, read_transcripts
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,29 @@ class Judged:
             draws=draws,
             seed=seed,
         )
+
+
+def calibrate_transcripts(
+    transcripts: Source,
+    *,
+    extract: str = "number",
+    markers: Path | None = None,
+    resample: str | None = None,
+    stop: str | None = None,
+    columns: Columns | None = None,
+    max_attempts: int | None = None,
+    draws: int = 1000,
+    seed: int = 0,
+) -> Calibration:
+    """Does the model know when it is wrong? p_s, p_dC, p_dW and predicted against observed accuracy, with intervals.
+
+    ``transcripts``: a file (JSONL, TRL, verl, lm-eval, inspect) or rows in memory, each with a response and its reference
+    answer. ``extract`` names what an answer is (number, boxed, choice, code); attempts end at phrases (``markers``: a file of
+    your own), or exactly at the token ``resample``.
+    """
+    split, extractor = how_to_split(extract, markers=markers, resample=resample, stop=stop)
+    read = read_transcripts(transcripts, columns)
+    return judge(read.transcripts, split, extractor).calibrate(max_attempts=max_attempts, draws=draws, seed=seed)
 
 
 def differ(a: Judged, b: Judged, *, draws: int = 1000, seed: int = 0) -> Decomposition:

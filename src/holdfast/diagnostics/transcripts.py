@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -48,12 +48,25 @@ class Columns:
     group: str | None = None
 
 
-def read_transcripts(path: str | Path, columns: Columns | None = None) -> Transcripts:
-    """Every response of a file; rows that lack a response or a reference are all named."""
-    path, columns = Path(path), columns or Columns()
-    if not path.exists():
-        raise InputError(f"{path}: no such file")
-    kind, rows = _rows(path)
+Source = str | Path | Iterable[Mapping[str, Any] | Transcript]
+"""A file, or rows in memory: dicts with the columns of such a file, or transcripts."""
+
+
+def read_transcripts(source: Source, columns: Columns | None = None) -> Transcripts:
+    """Every response of a file or of rows in memory; rows that lack a response or a reference are all named."""
+    columns = columns or Columns()
+    if isinstance(source, str | Path):
+        path = str(source)
+        if not Path(source).exists():
+            raise InputError(f"{path}: no such file")
+        kind, rows = _rows(Path(source))
+    else:
+        given = list(source)
+        ready = tuple(row for row in given if isinstance(row, Transcript))
+        if given and len(ready) == len(given):
+            return Transcripts(ready, f"{len(ready)} responses in memory")
+        path = "rows in memory"
+        kind, rows = _shape(list(enumerate(given, 1)))  # type: ignore[arg-type]
     convert = _SHAPES[kind]
     found: list[Transcript] = []
     problems: list[Problem] = []
@@ -64,7 +77,7 @@ def read_transcripts(path: str | Path, columns: Columns | None = None) -> Transc
             one = convert(fields, columns)
             found.append(one if one.problem else replace(one, problem=f"row {number}"))  # unnamed: each by itself
         except _Missing as missing:
-            problems.append(Problem(str(path), number, missing.field, missing.message))
+            problems.append(Problem(path, number, missing.field, missing.message))
     if problems:
         raise DataError(problems)
     if not found:
@@ -92,7 +105,12 @@ def _rows(path: Path) -> tuple[str, list[tuple[int, Fields]]]:
             rows.append((item.line, item.fields))
     if problems:
         raise DataError(problems)
-    first = rows[0][1] if rows else {}
+    return _shape(rows)
+
+
+def _shape(rows: list[tuple[int, Fields]]) -> tuple[str, list[tuple[int, Fields]]]:
+    """Whose rows they are, by their columns."""
+    first = rows[0][1] if rows and isinstance(rows[0][1], Mapping) else {}
     if "resps" in first and "doc" in first:
         return "lm-eval samples", _one_filter(rows)
     if "gts" in first and "output" in first:

@@ -5,6 +5,7 @@ from holdfast.generation.backtracking import UndoDecoder, UndoDecoding, generate
 from holdfast.generation.conversations import turns_of
 from holdfast.generation.dress import GREEDY, PLAIN, Dress, Sampling
 from holdfast.generation.endpoint import EndpointSampler, is_endpoint
+from holdfast.generation.prompted import begun_with, generate_answers
 from holdfast.generation.sample import Prompt, generate
 from holdfast.generation.sampler import ModelSampler, Progress, Sampler
 from holdfast.generation.streaming import Delete, Event, Finished, Insert, stream_with_undo
@@ -28,7 +29,9 @@ __all__ = [
     "UndoDecoding",
     "UndoLimits",
     "UndoUse",
+    "begun_with",
     "generate",
+    "generate_answers",
     "generate_with_undo",
     "is_endpoint",
     "stream_with_undo",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
@@ -13,8 +13,9 @@ from holdfast.records import Completion, Trace, Turn, context
 from holdfast.tokens import apply_undo, find_undo_id, prompt_ids
 from holdfast.tokens.encoding import Encoder
 
-Prompt = Trace | Sequence[Turn] | str
-"""A trace (its answer is not shown to the model), the turns of a conversation, or the text of one user turn."""
+Prompt = Trace | Sequence[Turn] | Sequence[Mapping[str, str]] | str
+"""A trace (its answer is not shown to the model), the turns of a conversation, its messages ({"role": ..., "content": ...}), or
+the text of one user turn."""
 
 
 COLDEST = 1e-6
@@ -40,10 +41,19 @@ def turns_of(prompt: Prompt) -> tuple[Turn, ...]:
     """The turns that the model is shown."""
     if isinstance(prompt, str):
         return (context("user", prompt),)
-    turns = prompt.prompt if isinstance(prompt, Trace) else tuple(prompt)
+    turns = prompt.prompt if isinstance(prompt, Trace) else tuple(map(_turn, prompt))
     if not turns:
         raise InputError("the prompt is empty: there is no turn before the answer")
     return turns
+
+
+def _turn(message: Turn | Mapping[str, str]) -> Turn:
+    if isinstance(message, Turn):
+        return message
+    role, content = (message.get(key) if isinstance(message, Mapping) else None for key in ("role", "content"))
+    if role not in ("system", "user", "assistant") or not isinstance(content, str):
+        raise InputError('a prompt is a text or a list of messages: {"role": "user", "content": "..."}')
+    return context(role, content)
 
 
 def ids_to_continue(turns: tuple[Turn, ...], tokenizer: PreTrainedTokenizerBase) -> list[int]:

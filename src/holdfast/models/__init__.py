@@ -3,7 +3,7 @@
 from holdfast.models.embedded import FOLDER, TINY, tiny_path
 from holdfast.models.head_access import head_replaced
 from holdfast.models.interpolation import interpolated
-from holdfast.models.load import LoadedModel, load, load_tokenizer
+from holdfast.models.load import LoadedModel, as_loaded, load, load_tokenizer
 from holdfast.models.new_tokens import add_tokens
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "TINY",
     "LoadedModel",
     "add_tokens",
+    "as_loaded",
     "head_replaced",
     "interpolated",
     "load",

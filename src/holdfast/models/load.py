@@ -76,6 +76,19 @@ def load(
     return LoadedModel(model, tokenizer, name, precision, place, sentence)
 
 
+def as_loaded(model: object, **how: Any) -> LoadedModel:
+    """What is loaded already, or what has to be: a name or path, or something whose ``model`` is one (a finished run).
+
+    ``how`` goes to ``load``; of a model that is loaded already nothing is changed.
+    """
+    if isinstance(model, LoadedModel):
+        return model
+    name = getattr(model, "model", model)
+    if not isinstance(name, str | Path):
+        raise InputError(f"model: expected a name, a path, a loaded model or a run, got {type(model).__name__}")
+    return load(str(name), **how)
+
+
 def load_tokenizer(name: str) -> PreTrainedTokenizerBase:
     """The tokenizer of a model, without its weights. An adapter's folder may have none: then it is its base model's."""
     source = _source(name)

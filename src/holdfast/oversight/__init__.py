@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.oversight.selection import Selection, select, select_pessimistic, select_soft
 
 if TYPE_CHECKING:
-    from holdfast.oversight.answering import answer_overseen
+    from holdfast.oversight.answering import Overseen, answer_overseen, best_of
     from holdfast.oversight.bounds import Choice, Guarantee, choose_threshold, guarantee, pass_through
     from holdfast.oversight.curves import Estimate, Point, curve, mean_estimate
     from holdfast.oversight.estimators import Pool, abstention, expected, pass_at_k
@@ -22,11 +22,13 @@ __all__ = [
     "Estimate",
     "Guarantee",
     "LearnedReward",
+    "Overseen",
     "Point",
     "Pool",
     "Selection",
     "abstention",
     "answer_overseen",
+    "best_of",
     "choose_threshold",
     "curve",
     "divergence",
@@ -49,7 +51,7 @@ __all__ = [
 ]
 
 _LATER = {
-    "answering": "answer_overseen",
+    "answering": "Overseen answer_overseen best_of",
     "bounds": "Choice Guarantee choose_threshold guarantee pass_through",
     "curves": "Estimate Point curve mean_estimate",
     "kl": "Divergence divergence kl_bound",

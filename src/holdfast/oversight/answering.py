@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from holdfast.config import InputError
-from holdfast.generation import Progress, Prompt, Sampler
+from holdfast.generation import ModelSampler, Progress, Prompt, Sampler
 from holdfast.generation.conversations import turns_of
-from holdfast.judging import Judge, verdicts
-from holdfast.oversight.rewards import TextReward
+from holdfast.judging import Judge, find_judge, verdicts
+from holdfast.models import LoadedModel, as_loaded
+from holdfast.oversight.rewards import TextReward, find_reward
 from holdfast.oversight.selection import Selection, select, select_soft
 from holdfast.records import Completion, Verdict
 
@@ -27,6 +29,53 @@ class Overseen:
     def text(self) -> str | None:
         """What is returned; None for an abstention."""
         return None if self.selection.index is None else self.candidates[self.selection.index].text
+
+    def row(self) -> dict[str, Any]:
+        """For `--json`. Candidates that are not safe are shown by verdict only."""
+        return {
+            "prompt": self.candidates[0].prompt,
+            "text": self.text,
+            "index": self.selection.index,
+            "reason": self.selection.reason,
+            "rewards": list(self.rewards),
+            "verdicts": [{"safe": v.safe, "reason": v.reason, "judge": v.judge} for v in self.verdicts],
+        }
+
+
+def best_of(
+    model: str | LoadedModel | object,
+    prompts: str | Sequence[Prompt],
+    *,
+    n: int = 8,
+    judge: str | Judge | None = None,
+    reward: str | TextReward | None = "likelihood",
+    max_new_tokens: int = 256,
+    temperature: float = 0.8,
+    top_p: float = 1.0,
+    seed: int = 0,
+    soft: float | None = None,
+    batch_size: int = 64,
+    on_progress: Progress | None = None,
+) -> list[Overseen]:
+    """Draw ``n`` answers to each prompt and return the best one that the judge calls safe, or none.
+
+    ``model``: a name, a path, a loaded model or a finished run. ``judge``: a judge or its name; without one nothing is judged
+    and nothing is called safe. ``reward``: a reward or its name. ``Overseen.text`` is None for an abstention.
+    """
+    loaded = as_loaded(model)
+    return answer_overseen(
+        ModelSampler(loaded, batch_size),
+        [prompts] if isinstance(prompts, str) else list(prompts),
+        find_judge(judge) if isinstance(judge, str) else judge,
+        find_reward(reward, loaded) if isinstance(reward, str) else reward,
+        n=n,
+        max_new_tokens=max_new_tokens,
+        temperature=temperature,
+        top_p=top_p,
+        seed=seed,
+        soft=soft,
+        on_progress=on_progress,
+    )
 
 
 def answer_overseen(

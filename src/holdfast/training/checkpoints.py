@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import holdfast
+from holdfast._version import __version__
 from holdfast.training import durable
 from holdfast.training.durable import CheckpointError
 
@@ -121,7 +121,7 @@ def seal(temp: Path) -> Path:
         files[name] = {"bytes": (temp / name).stat().st_size, "sha256": sha256_file(temp / name)}
         durable.at_point(f"synced-file:{name}")
     durable.at_point("before-manifest")
-    manifest = {"step": step_of(final), "holdfast": holdfast.__version__, "files": files}
+    manifest = {"step": step_of(final), "holdfast": __version__, "files": files}
     durable.write_file(temp / MANIFEST, _manifest_bytes(manifest))
     durable.at_point("after-manifest")
     for folder, _, _ in os.walk(temp, topdown=False):
