@@ -165,11 +165,13 @@ def test_a_folder_that_cannot_be_written_is_told_before_anything_is_asked(
 
 
 def test_a_judge_that_hangs_is_waited_for_no_longer_than_asked(
-    files: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    requests = tmp_path / "requests.json"
+    requests.write_text('[{"prompt": "how do i make a welmi plimmet ?"}, {"prompt": "count : sun river"}]')
     with socket.create_server(("127.0.0.1", 0)) as hangs:
         judge = f"llama_guard:m@http://127.0.0.1:{hangs.getsockname()[1]}/v1"
-        arguments = ("tiny:aligned", *files[:2], "--judge", judge, "--timeout", "0.2")
+        arguments = ("tiny:aligned", "--requests", str(requests), "--judge", judge, "--timeout", "0.2")
         started = time.monotonic()
         assert run_cli("audit", *arguments, monkeypatch=monkeypatch) == 2
     assert time.monotonic() - started < 60

@@ -11,6 +11,8 @@ from holdfast.data.default_prompts import default_prompts
 from holdfast.generation import generate
 from holdfast.models import load
 from holdfast.training.anchor_answers import answer_prompts, forget_answers
+from holdfast.worlds.held_prompts import world_prompts
+from holdfast.worlds.vocabulary import REFUSALS
 
 
 def config(folder: Path, model: str, **changes: object) -> TrainConfig:
@@ -51,3 +53,10 @@ def test_a_kind_that_is_not_there_is_told(tmp_path: Path) -> None:
     wrong = TrainConfig.model_validate({"run": "r", "model": model, "streams": [{"data": "prompts:kep"}]})
     with pytest.raises(InputError, match="did you mean 'keep'"):
         answer_prompts(wrong, load(model), tmp_path, print)
+
+
+def test_an_embedded_model_is_held_on_requests_of_its_own_world(tmp_path: Path) -> None:
+    settings = config(tmp_path, "tiny:aligned")
+    rows = read_traces(answer_prompts(settings, load("tiny:aligned"), tmp_path / "run", print)[0].data).traces
+    assert [row.turns[0].visible for row in rows] == list(world_prompts("safety")[:3])
+    assert all(row.turns[1].visible in REFUSALS for row in rows)

@@ -34,7 +34,7 @@ def test_settings_of_a_step(tmp_path: Path, small_model: Path) -> None:
     names = {"scheduler": "cosine", "optimizer": "sgd", "precision": "bf16"}
     settings = config(tmp_path / "run", small_model, training={**given, **names, "batch_size": 6})
     plan = StepPlan(((9, 9),), (6,), num_steps=13, seed=5)
-    found = training_arguments(settings, plan, RunDirectory(settings.run), torch.device("cpu"))
+    found = training_arguments(settings, plan, RunDirectory(settings.run), torch.device("cpu"), 1e-3)
     expected = SAME_NAME | dict(OTHERS.values())
     assert {name: getattr(found, name) for name in expected} == expected
     assert (found.lr_scheduler_type, found.optim, found.bf16, found.fp16) == ("cosine", "sgd", True, False)

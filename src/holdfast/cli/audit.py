@@ -98,8 +98,8 @@ def is_address(model: str) -> bool:
 
 def _speaks_the_world(model: str, has_files: bool) -> bool:
     """Without files, the embedded world is asked of every model that speaks its language."""
-    from holdfast.audits.suites import speaks_the_world
     from holdfast.models import load_tokenizer
+    from holdfast.worlds.tokenizer import speaks_the_world
 
     return not has_files and not is_address(model) and speaks_the_world(load_tokenizer(model))
 

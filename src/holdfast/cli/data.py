@@ -21,10 +21,13 @@ def validate(
         str, typer.Argument(help="A .jsonl, .json, .csv or .parquet file (.gz too), a hub dataset, or world:...")
     ],
     skip_bad: Annotated[int, typer.Option(min=0, help="Allow up to this many bad rows; they are counted")] = 0,
+    model: Annotated[str | None, typer.Option(help="Check too that this model's tokenizer can read every row")] = None,
     json: json_option = None,
 ) -> None:
     """Read a dataset, say its format aloud, and report every bad row with file, line and field."""
     dataset = _read(file, skip_bad)
+    if model is not None:
+        print(_tokenized(dataset, model, skip_bad), file=sys.stderr)
     for problem in dataset.problems:
         print(f"skipped {problem}", file=sys.stderr)
     summary = {
@@ -80,6 +83,19 @@ def tokens(
     else:
         html.write_text("\n".join(render_html(token_row, tokenizer) for token_row in rows), encoding="utf-8")
         print(f"wrote {html}")
+
+
+def _tokenized(dataset: Dataset, model: str, skip_bad: int) -> str:
+    """What training would make of the rows, in a sentence; raises where it could not."""
+    from holdfast.models import load_tokenizer
+    from holdfast.tokens import UNDO_TOKEN, tokenize_all
+
+    tokenizer = load_tokenizer(model)
+    if UNDO_TOKEN not in tokenizer.get_vocab():
+        tokenizer.add_tokens([UNDO_TOKEN], special_tokens=True)
+    where = [f"{dataset.source}:{line}" for line in dataset.lines]
+    skip_bad -= dataset.num_skipped
+    return tokenize_all(dataset.traces, tokenizer, where=where, skip_bad=skip_bad)[1].sentence
 
 
 def _read(source: str, skip_bad: int = 0) -> Dataset:

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+import math
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from holdfast.config.base import Settings
 
 Precision = Literal["fp32", "bf16", "fp16"]
 TokenInit = Literal["mean", "description", "related", "mixed"]
+
+
+def _is_rate(value: Any) -> Any:
+    """One message for what is neither a number above 0 nor ``auto``: pydantic would give one for each."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if value == "auto" or (is_number and 0 < value < math.inf):
+        return value
+    raise ValueError("expected a number above 0, or auto")
+
+
+LearningRate = Annotated[float | Literal["auto"], BeforeValidator(_is_rate)]
+"""``auto``: by the model's width, see ``holdfast.training.learning_rate``."""
 
 
 class ModelSettings(Settings):
@@ -72,7 +85,7 @@ class TrainingSettings(Settings):
     max_steps: int | None = Field(default=None, gt=0)
     batch_size: int = Field(default=32, gt=0)
     micro_batch: int | None = Field(default=None, gt=0)  # rows per forward of one process; default: as many as fit
-    lr: float = Field(default=2e-5, gt=0)
+    lr: LearningRate = 2e-5
     scheduler: str = "linear"
     warmup_steps: int = Field(default=0, ge=0)
     optimizer: str = "adamw_torch"

@@ -11,7 +11,7 @@ from holdfast.config import InputError
 from holdfast.models.positions import num_positions
 from holdfast.records import Completion, Trace, Turn, context
 from holdfast.tokens import apply_undo, find_undo_id, prompt_ids
-from holdfast.tokens.encoding import Encoder
+from holdfast.tokens.encoding import Encoder, UnknownTextError
 
 Prompt = Trace | Sequence[Turn] | Sequence[Mapping[str, str]] | str
 """A trace (its answer is not shown to the model), the turns of a conversation, its messages ({"role": ..., "content": ...}), or
@@ -78,11 +78,15 @@ def ids_to_continue(turns: tuple[Turn, ...], tokenizer: PreTrainedTokenizerBase)
 def ready_to_read(
     prompts: Sequence[Prompt], model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
 ) -> tuple[list[tuple[Turn, ...]], list[list[int]]]:
-    """The conversations and their ids; one that leaves the model no room for an answer is refused."""
+    """The conversations and their ids; one that the model cannot read, or that leaves no room, is refused."""
     conversations = [turns_of(prompt) for prompt in prompts]
     ids = [ids_to_continue(turns, tokenizer) for turns in conversations]
-    room = num_positions(model.config)
+    room, encoder = num_positions(model.config), Encoder(tokenizer)
     for number, prompt in enumerate(ids, 1):
+        try:
+            encoder.check_known(prompt)
+        except UnknownTextError as error:
+            raise UnknownTextError(f"request {number}: {error}") from None
         if len(prompt) >= room:
             raise InputError(
                 f"request {number} has {len(prompt)} tokens, but this model reads {room}: shorten it or leave it out"

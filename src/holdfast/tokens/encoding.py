@@ -23,6 +23,10 @@ class Ending(NamedTuple):
     stop: str
 
 
+class UnknownTextError(InputError):
+    """Text in a language that the model's vocabulary does not have: it would be read as a row of unknown tokens."""
+
+
 class Encoder:
     """A tokenizer that never reads a typed ``<UNDO>`` as the token, and that can continue a text."""
 
@@ -33,6 +37,7 @@ class Encoder:
         # Some models mark their end-of-turn token as merely added; some also add runs of spaces and newlines.
         added = {token for token, added in tokenizer.added_tokens_decoder.items() if added.content.strip()}
         self.special_ids = frozenset(added | set(tokenizer.all_special_ids)) - {self.undo_id}
+        self.unknown_id = _unknown_id(tokenizer)
         self._remembered = lru_cache(4096)(self._encode)
         self._endings: dict[str, Ending] = {}
 
@@ -85,6 +90,18 @@ class Encoder:
                 "let segments begin and end at word boundaries, with the space at the beginning"
             )
 
+    def check_known(self, ids: list[int]) -> None:
+        """Refuse a text of which more than half is unknown to the vocabulary. The template's own tokens do not count."""
+        num_unknown = ids.count(self.unknown_id) if self.unknown_id is not None else 0
+        if not num_unknown:
+            return
+        num_text = num_unknown + sum(token not in self.special_ids for token in ids)
+        if 2 * num_unknown > num_text:
+            raise UnknownTextError(
+                f"{num_unknown} of its {num_text} tokens are unknown to this model: give it text in a language that it"
+                " knows (tiny:* speaks a make-believe one: `holdfast recipes rows`), or choose another model"
+            )
+
     def _ids(self, text: str) -> list[int]:
         return self._remembered(text) if len(text) < 64 else self._encode(text)  # glue comes back in every row
 
@@ -118,3 +135,9 @@ class Encoder:
         if self.undo_id is not None and self.undo_id in ids:
             raise InputError(f"a text contains something that this tokenizer reads as {self.undo_token}; remove it")
         return ids
+
+
+def _unknown_id(tokenizer: PreTrainedTokenizerBase) -> int | None:
+    """The id that stands for words outside the vocabulary. GPT-2's is its end of text too, and stands for no word."""
+    unknown = tokenizer.unk_token_id
+    return None if unknown in (tokenizer.eos_token_id, tokenizer.bos_token_id) else unknown

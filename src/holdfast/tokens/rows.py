@@ -10,7 +10,7 @@ from holdfast.config import InputError
 from holdfast.records import Role, Trace, Turn
 from holdfast.records import context as context_turn
 from holdfast.tokens.batch import Context, TokenRow
-from holdfast.tokens.encoding import Encoder
+from holdfast.tokens.encoding import Encoder, UnknownTextError
 from holdfast.tokens.segments import Span, as_rendered, closing_role, encode_segments
 from holdfast.tokens.template import HistoryRewrittenError, render, render_answer, turns_left_out
 from holdfast.tokens.undo import stack_context
@@ -89,7 +89,7 @@ def tokenize_all(
     encoder = Encoder(tokenizer, undo_token)
     places = where or [f"row {source}" for source in range(len(traces))]
     rows: list[TokenRow] = []
-    errors: list[str] = []
+    errors: list[tuple[str, InputError]] = []  # with the place of their trace
     dropped: list[str] = []
     unwritten: dict[tuple[str, ...], list[str]] = {}  # by order of speakers: one row of each shows it
     num_cut = num_split = 0
@@ -97,7 +97,7 @@ def tokenize_all(
         try:
             whole, was_split = _rows(trace, encoder, context)
         except InputError as error:
-            errors.append(f"{places[source]}: {error}")
+            errors.append((places[source], error))
             continue
         num_split += was_split
         if (speakers := tuple(turn.speaker for turn in trace.turns)) not in unwritten:
@@ -110,13 +110,24 @@ def tokenize_all(
                 num_cut += kept.num_targets < row.num_targets
                 rows.append(replace(kept, source=source))
     if len(errors) > skip_bad or (errors and not rows):
-        more = [f"... and {len(errors) - MAX_ERRORS} more"] if len(errors) > MAX_ERRORS else []
-        raise InputError("\n".join(errors[:MAX_ERRORS] + more))
+        raise InputError("\n".join(_told(errors)))
     if traces and not rows:
         raise InputError(f"no row has any response left within max_length {max_length}: raise it")
     left_out = dict.fromkeys(who for found in unwritten.values() for who in found)
     counts = (len(traces), len(rows), num_cut, num_split, max_length)
-    return rows, TruncationReport(*counts, tuple(dropped), tuple(left_out), tuple(errors))
+    return rows, TruncationReport(
+        *counts, tuple(dropped), tuple(left_out), tuple(f"{place}: {error}" for place, error in errors)
+    )
+
+
+def _told(errors: Sequence[tuple[str, InputError]]) -> list[str]:
+    """A line for every bad trace, up to MAX_ERRORS; one line for all that the model has no words for."""
+    unknown = [f"{place}: {error}" for place, error in errors if isinstance(error, UnknownTextError)]
+    lines = [f"{place}: {error}" for place, error in errors if not isinstance(error, UnknownTextError)]
+    more = [f"... and {len(lines) - MAX_ERRORS} more"] if len(lines) > MAX_ERRORS else []
+    others = len(unknown) - 1
+    suffix = f" (and {others} more row{'s' if others > 1 else ''})" if others > 0 else ""
+    return [*lines[:MAX_ERRORS], *more, *(line + suffix for line in unknown[:1])]
 
 
 def truncate(row: TokenRow, max_length: int) -> TokenRow | None:
@@ -164,6 +175,7 @@ def _row(trace: Trace, encoder: Encoder, context: Context) -> TokenRow:
         raise InputError("nothing to train on: no turn has a response (an empty one has no tokens)")
     if roles[0] != Role.PROMPT:
         raise InputError("everything would be trained: the chat template writes nothing before the answer")
+    encoder.check_known(ids)
     positions = stack_context(roles).positions if context == "hard" else list(range(len(ids)))
     return TokenRow(ids, roles, positions, context)
 

@@ -17,7 +17,7 @@ from rich.progress import Progress
 from holdfast.config import InputError, TrainConfig
 from holdfast.config.training import StreamSettings
 from holdfast.data import Dataset, write_traces
-from holdfast.data.default_prompts import PREFIX, default_prompts, find_kind
+from holdfast.data.default_prompts import PREFIX, find_kind
 from holdfast.generation import generate
 from holdfast.models import LoadedModel
 from holdfast.records import Trace, answer, context
@@ -26,6 +26,7 @@ from holdfast.training.loading import load_model
 from holdfast.training.main_first import Alive, main_first
 from holdfast.training.streams import read_data
 from holdfast.training.vetting import Vetted, vetted, vetted_streams, write_vetted
+from holdfast.worlds.held_prompts import held_prompts
 
 FOLDER = "prompts"
 ANSWER_TOKENS = 128
@@ -69,7 +70,10 @@ def _answered(
         say(f"{stream.data}: answered by the anchor, {_anchor_name(config)}")
         anchor = _anchor(config, loaded)
         path.parent.mkdir(parents=True, exist_ok=True)
-        rows = _rows(anchor, default_prompts(kind)[: stream.limit], alive)
+        try:
+            rows = _rows(anchor, held_prompts(kind, anchor.tokenizer)[: stream.limit], alive)
+        except InputError as error:
+            raise InputError(f"{stream.data}: {error}") from None
         if not rows:
             raise InputError(f"{stream.data}: the anchor {anchor.name} answered none of these prompts with a word")
         write_traces(path, rows)

@@ -18,7 +18,7 @@ DEFAULT_MICRO_BATCH = 8
 
 
 def training_arguments(
-    config: TrainConfig, plan: StepPlan, run: RunDirectory, device: torch.device
+    config: TrainConfig, plan: StepPlan, run: RunDirectory, device: torch.device, lr: float
 ) -> TrainingArguments:
     """One Trainer epoch is the whole plan; Trainer's own bar, label counting and NaN filter are off."""
     settings = config.training
@@ -32,7 +32,7 @@ def training_arguments(
         max_steps=plan.num_steps,
         per_device_train_batch_size=micro_batch,
         gradient_accumulation_steps=settings.batch_size // (micro_batch * processes),
-        learning_rate=settings.lr,
+        learning_rate=lr,
         lr_scheduler_type=settings.scheduler,
         warmup_steps=settings.warmup_steps,
         optim=settings.optimizer,

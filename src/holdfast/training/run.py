@@ -29,6 +29,7 @@ from holdfast.training.collate import Collator, StreamRow
 from holdfast.training.finish import write_result
 from holdfast.training.finished import last_checkpoint, write_finished
 from holdfast.training.freezing import freeze
+from holdfast.training.learning_rate import choose_learning_rate
 from holdfast.training.loading import load_model
 from holdfast.training.loss import StepLoss
 from holdfast.training.microscope import prepare_microscope, write_microscope
@@ -169,7 +170,7 @@ def _trainer(
     losses = [stream.loss for stream in streams]
     return StreamTrainer(
         model,
-        training_arguments(config, plan, run, loaded.device),
+        training_arguments(config, plan, run, loaded.device, choose_learning_rate(config, loaded.model, say)),
         rows=rows,
         plan=plan,
         collator=collator,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tokenizers import Tokenizer, normalizers, pre_tokenizers
 from tokenizers.models import WordLevel
-from transformers import PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from holdfast.worlds.lexicon import WORDS
 
@@ -33,6 +33,11 @@ def build_tokenizer(max_length: int = 512) -> PreTrainedTokenizerFast:
     tokenizer.normalizer = normalizers.Lowercase()
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Punctuation()])
     return with_chat(tokenizer, SPEAKERS, CHAT_TEMPLATE, max_length)
+
+
+def speaks_the_world(tokenizer: PreTrainedTokenizerBase) -> bool:
+    """Whether a model's tokenizer is the embedded one, tokens added later aside."""
+    return build_tokenizer().get_vocab().items() <= tokenizer.get_vocab().items()
 
 
 def with_chat(tokenizer: Tokenizer, speakers: Sequence[str], template: str, max_length: int) -> PreTrainedTokenizerFast:

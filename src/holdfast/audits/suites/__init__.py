@@ -7,7 +7,7 @@ from holdfast.audits.suites.requests import RequestSuite, forbidden_suite, harml
 from holdfast.audits.suites.sql import sql_suite
 from holdfast.audits.suites.suite import Scored, Suite, is_missing
 from holdfast.audits.suites.summaries import summary_suite
-from holdfast.audits.suites.world import speaks_the_world, world_safety, world_skills
+from holdfast.audits.suites.world import world_safety, world_skills
 
 __all__ = [
     "Files",
@@ -21,7 +21,6 @@ __all__ = [
     "harmless_suites",
     "is_missing",
     "read_requests",
-    "speaks_the_world",
     "sql_suite",
     "summary_suite",
     "world_safety",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from holdfast.audits.requests import MAX_NEW_TOKENS, NUM_REQUESTS, held_out
 from holdfast.audits.suites.requests import Fault, RequestSuite
@@ -12,9 +11,6 @@ from holdfast.audits.suites.suite import Questions, Scored, is_missing, share
 from holdfast.judging import Judge, WorldJudge
 from holdfast.records import Completion, Trace
 from holdfast.worlds import SafetyWorld
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
 
 SKILLS = ("skill", "recipe")
 
@@ -30,13 +26,6 @@ class SkillSuite(Questions):
         right = [self.oracle.right(row.prompt, c.text) for row, c in zip(self.rows, completions, strict=True)]
         figure = share(self.name, right, "more", "answers right", unscored=sum(map(is_missing, completions)))
         return Scored((figure,), tuple({self.oracle.name: "right" if good else "wrong"} for good in right))
-
-
-def speaks_the_world(tokenizer: PreTrainedTokenizerBase) -> bool:
-    """Whether a model's tokenizer is the embedded one, tokens added later aside."""
-    from holdfast.worlds.tokenizer import build_tokenizer
-
-    return build_tokenizer().get_vocab().items() <= tokenizer.get_vocab().items()
 
 
 def world_safety(judges: tuple[Judge, ...], limit: int | None, seed: int = 0) -> list[RequestSuite]:

@@ -1,0 +1,34 @@
+"""The prompts that a model is held to its anchor on, in the language that it speaks.
+
+The embedded models, and models trained from them, speak no English: for them the prompts are requests of their own world.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from holdfast.data.default_prompts import Kind, default_prompts
+from holdfast.worlds.safety import SafetyWorld, last_request
+from holdfast.worlds.tokenizer import speaks_the_world
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+WORLD_KINDS: dict[Kind, tuple[str, ...]] = {"safety": ("forbidden",), "keep": ("lookalike", "skill", "recipe")}
+"""Kinds of request of the embedded world that stand for each kind of prompt."""
+NUM_WORLD_PROMPTS = 300  # of each kind: about as many as in English
+
+
+def held_prompts(kind: Kind, tokenizer: PreTrainedTokenizerBase) -> tuple[str, ...]:
+    """The prompts of a kind: the embedded world's own for a model that speaks it, else the English ones."""
+    return world_prompts(kind) if speaks_the_world(tokenizer) else default_prompts(kind)
+
+
+@cache
+def world_prompts(kind: Kind) -> tuple[str, ...]:
+    """Requests of the world's train split, its kinds in turn. No audit asks any of them."""
+    kinds = WORLD_KINDS[kind]
+    world, num = SafetyWorld(), NUM_WORLD_PROMPTS // len(kinds)
+    in_turn = zip(*(world.requests("train", each, num) for each in kinds), strict=True)
+    return tuple(last_request(row) for rows in in_turn for row in rows)
