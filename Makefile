@@ -4,7 +4,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 PY := .venv/bin/python
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-slow test-gpu check format bench site clean
+.PHONY: demo test test-slow test-gpu check format bench parity site clean
 
 demo: .venv/core.stamp
 	@$(PY) -m holdfast demo
@@ -29,6 +29,9 @@ format: .venv/dev.stamp
 
 bench: .venv/dev.stamp
 	@$(PY) -m benchmarks $(ARGS)
+
+parity: .venv/dev.stamp
+	@$(PY) docs/tools/parity.py $(ARGS)
 
 site: .venv/dev.stamp
 	@$(PY) -m properdocs build --strict  # quiet would hide the warnings from --strict

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from holdfast.config import InputError
 from holdfast.oversight import Pool, abstention, curve, divergence, expected, kl_bound, pass_at_k, select
 from holdfast.oversight.kl import shown_kl
 
@@ -37,6 +38,26 @@ def test_every_n_equals_the_mean_over_all_subsets(rows: list[tuple[float, bool, 
         assert expected(pool, pool.gold, n, abstaining=-1.0) == pytest.approx(np.mean(golds), abs=1e-12)
         assert abstention(pool, n) == pytest.approx(np.mean(nobody), abs=1e-12)
         assert pass_at_k(pool.size, int(sum(pool.gold)), n) == pytest.approx(np.mean(passes), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("size", "num_right", "k", "said"),
+    [
+        (10, 3, 11, "pass@11 from a pool of 10: expected 1 to 10"),
+        (10, 3, 0, "pass@0 from a pool of 10"),
+        (10, 11, 2, "expected 0 to 10 right ones, not 11"),
+    ],
+)
+def test_a_pool_says_nothing_of_more_draws_than_it_has(size: int, num_right: int, k: int, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        pass_at_k(size, num_right, k)
+
+
+def test_nor_do_the_other_estimators() -> None:
+    pool = Pool((0.5, 1.0), (True, False))
+    for estimate in (lambda: abstention(pool, 3), lambda: expected(pool, pool.rewards, 3)):
+        with pytest.raises(InputError, match="best-of-3 from a pool of 2: expected 1 to 2"):
+            estimate()
 
 
 @settings(max_examples=40)

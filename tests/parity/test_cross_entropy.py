@@ -2,10 +2,12 @@
 
 import pytest
 import torch
+import transformers
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from holdfast import objectives
 from holdfast.heads import Group, fused_loss, token_stats
+from parity.conftest import ParityRow
 
 
 @pytest.fixture
@@ -18,7 +20,7 @@ def model() -> LlamaForCausalLM:
 
 
 @pytest.mark.parametrize("path", ["fused", "chunked", "reference"])
-def test_sft_is_transformers_loss(model: LlamaForCausalLM, path: str) -> None:
+def test_sft_is_transformers_loss(model: LlamaForCausalLM, path: str, parity_row: ParityRow) -> None:
     ids = torch.randint(101, (3, 12), generator=torch.Generator().manual_seed(1))
     labels = ids.clone()
     labels[0, :5] = labels[1, :9] = labels[2, 11:] = -100
@@ -41,3 +43,7 @@ def test_sft_is_transformers_loss(model: LlamaForCausalLM, path: str) -> None:
     torch.testing.assert_close(loss.float(), expected, rtol=1e-6, atol=0)
     for name, value in model.named_parameters():
         torch.testing.assert_close(value.grad, wanted[name], rtol=1e-5, atol=1e-8)
+    gap = max(float((value.grad - wanted[name]).abs().max()) for name, value in model.named_parameters())
+    peer = ("transformers", transformers.__version__)
+    parity_row(*peer, "`sft`: loss of a batch with masked labels", abs(float(loss.detach() - expected.detach())))
+    parity_row(*peer, "`sft`: its gradient in every weight", gap)

@@ -12,6 +12,7 @@ import torch
 from holdfast import objectives
 from holdfast.heads import Group, Reference, TokenStats, fused_loss, token_stats
 from holdfast.records.roles import Role
+from parity.conftest import ParityRow
 
 NUM, VOCAB = 6, 7
 POSITION, ROLE = [0, 1, 4, 5, 0, 2], [Role.PREFIX, Role.ERROR, Role.UNDO, Role.CORRECTION, Role.RESPONSE, Role.ERROR]
@@ -112,7 +113,7 @@ OURS: dict[str, tuple[Equation, Callable[[TokenStats, slice], torch.Tensor]]] = 
 
 
 @pytest.mark.parametrize("name", objectives.REGISTRY)
-def test_value_and_gradient(name: str) -> None:
+def test_value_and_gradient(name: str, parity_row: ParityRow) -> None:
     equation, ours = OURS[name]
     random = torch.Generator().manual_seed(3)
     a, b = (torch.randn(NUM, VOCAB, generator=random, dtype=torch.float64) for _ in range(2))
@@ -130,7 +131,12 @@ def test_value_and_gradient(name: str) -> None:
     for value, total in ((loss, loss.sum()), (fused.per_token, fused.loss)):
         assert value.tolist() == pytest.approx(expected, rel=1e-13, abs=1e-13)
         (grad,) = torch.autograd.grad(total, logits)
-        torch.testing.assert_close(grad, torch.tensor(slopes, dtype=torch.float64), rtol=1e-8, atol=1e-9)
+        wanted = torch.tensor(slopes, dtype=torch.float64)
+        torch.testing.assert_close(grad, wanted, rtol=1e-8, atol=1e-9)
+        gap = max(abs(ours - theirs) for ours, theirs in zip(value.tolist(), expected, strict=True))
+        peer = ("the equations, literally", "plain Python, float64")
+        parity_row(*peer, f"`{name}`: the loss of every token", gap)
+        parity_row(*peer, f"`{name}`: its gradient (differences of fourth order)", float((grad - wanted).abs().max()))
 
 
 def slope(equation: Equation, row: tuple[Row, Row, int, int, int], j: int, step: float = 1e-5) -> float:

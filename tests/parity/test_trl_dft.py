@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import trl
 from datasets import Dataset
 from tokenizers import Tokenizer, models
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
@@ -11,6 +12,7 @@ from trl import SFTConfig, SFTTrainer
 
 from holdfast import objectives
 from holdfast.heads import Group, fused_loss
+from parity.conftest import ParityRow
 
 VOCAB = 61
 
@@ -39,7 +41,7 @@ def trl_trainer(loss_type: str, folder: Path) -> SFTTrainer:
 
 
 @pytest.mark.parametrize(("loss_type", "objective"), [("dft", objectives.dft), ("nll", objectives.sft)])
-def test_same_loss_and_gradients(loss_type: str, objective: object, tmp_path: Path) -> None:
+def test_same_loss_and_gradients(loss_type: str, objective: object, tmp_path: Path, parity_row: ParityRow) -> None:
     ids = torch.randint(3, VOCAB, (3, 10), generator=torch.Generator().manual_seed(1))
     labels = ids.clone()
     labels[0, :4] = labels[1, :7] = labels[2, 9:] = -100
@@ -62,3 +64,7 @@ def test_same_loss_and_gradients(loss_type: str, objective: object, tmp_path: Pa
     wanted = {name.removeprefix("module."): value.grad for name, value in trainer.model.named_parameters()}
     for name, value in model.named_parameters():
         torch.testing.assert_close(value.grad, wanted[name], rtol=1e-4, atol=1e-7)
+    gap = max(float((value.grad - wanted[name]).abs().max()) for name, value in model.named_parameters())
+    peer, name = ("TRL", trl.__version__), objective.__name__
+    parity_row(*peer, f"`{name}`: loss of its SFTTrainer (`{loss_type}`)", abs(float((ours.loss - theirs).detach())))
+    parity_row(*peer, f"`{name}`: its gradient in every weight", gap)

@@ -33,7 +33,7 @@ def test_settings_of_a_step(tmp_path: Path, small_model: Path) -> None:
     given = SAME_NAME | {name: value for name, (_, value) in OTHERS.items()}
     names = {"scheduler": "cosine", "optimizer": "sgd", "precision": "bf16"}
     settings = config(tmp_path / "run", small_model, training={**given, **names, "batch_size": 6})
-    plan = StepPlan(((9, 9),), (6,), num_steps=13, seed=5)
+    plan = StepPlan.make([[9, 9]], batch_size=6, shares=[1.0], epochs=1.0, max_steps=13, seed=5)
     found = training_arguments(settings, plan, RunDirectory(settings.run), torch.device("cpu"), 1e-3)
     expected = SAME_NAME | dict(OTHERS.values())
     assert {name: getattr(found, name) for name in expected} == expected

@@ -169,6 +169,15 @@ def test_settings_that_cannot_work_are_refused_and_leave_the_run_to_the_next_try
     assert not (tmp_path / "run" / "config.yaml").exists()
 
 
+def test_prompts_that_a_pass_leaves_out_are_counted(folder, tmp_path):
+    said = []
+    config = saving(folder, tmp_path / "run", rl={"epochs": 2, "prompts_per_step": 4, "group": 2, "max_new_tokens": 2})
+    prompts = [RlPrompt(WORLD.prompt(each), str(WORLD.value(each))) for each in asked(11)]
+    train_rl(config, prompts, shortness, say=said.append)
+    assert "11 prompts, 4 at a time: every pass leaves 3 of them out, others each time" in said
+    assert len((tmp_path / "run" / "steps.jsonl").read_text().splitlines()) == 2 * 2
+
+
 def test_settings_that_do_not_divide_are_refused():
     with pytest.raises(ValueError, match="cannot be dealt"):
         GrpoSettings(prompts_per_step=3, group=2, updates=4)

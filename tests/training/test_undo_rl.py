@@ -1,4 +1,4 @@
-"""GRPO with ``<UNDO>`` through TRL: soft and hard rollouts, the reward, and what shaping can and cannot do."""
+"""GRPO with ``<UNDO>`` through TRL: soft and hard rollouts, and the reward."""
 
 from __future__ import annotations
 
@@ -15,13 +15,11 @@ from conftest import save_learned_positions
 from generation.undo_models import UNDO, scripts, small_llama, training_logits
 from holdfast.config import InputError
 from holdfast.config.rl import RlConfig
-from holdfast.generation import UndoLimits
 from holdfast.generation.slots import SlotCache
 from holdfast.models import add_tokens, load, tiny_path
 from holdfast.tokens import find_undo_id
 from holdfast.training.rl import RlPrompt, train_rl
 from holdfast.training.rl_trainer import KlInRewardTrainer
-from holdfast.training.shaping import group_advantages, returns_to_go, shaping
 from holdfast.training.undo_rl import UndoRl, hard_inputs
 
 ASKED = [RlPrompt("copy : sun river", "sun river"), RlPrompt("copy : lamp bird", "lamp bird")]
@@ -182,9 +180,7 @@ def test_loss_and_kl_in_hard_context_are_of_the_decoders_probabilities(undoing: 
         processing_class=loaded.tokenizer,
     )
     ids = torch.tensor([[*prompt, *answer]])
-    logps, _, _ = trainer._get_per_token_logps_and_entropies(
-        trainer.model.eval(), ids, torch.ones_like(ids), len(answer)
-    )
+    logps = trainer._get_per_token_logps_and_entropies(trainer.model.eval(), ids, torch.ones_like(ids), len(answer))[0]
     slots = SlotCache(loaded.model, context="hard")
     logits = [slots.start([prompt], 0), *(slots.feed([token], [token == undo], [False]) for token in answer[:-1])]
     expected = torch.cat(logits).log_softmax(-1).gather(1, torch.tensor(answer)[:, None]).T
@@ -192,62 +188,3 @@ def test_loss_and_kl_in_hard_context_are_of_the_decoders_probabilities(undoing: 
     rollout = {"prompt_ids": ids[:, :3], "completion_ids": ids[:, 3:]}
     masks = {"prompt_mask": torch.ones(1, 3), "completion_mask": torch.ones(1, len(answer))}
     assert (trainer._logps({**rollout, **masks}) - expected).abs().max() < 1e-4
-
-
-def test_shaping_with_one_scalar_per_trajectory_does_nothing(undoing: str, tmp_path: Path) -> None:
-    """Through TRL: the telescoped sum is -Phi(prompt) for all answers to a prompt, and the weights come out the same."""
-    found = []
-    for potential in (0.0, 3.0):
-
-        def shaped(
-            responses: Sequence[str], answers: Sequence[str], ended: Sequence[bool], potential: float = potential
-        ) -> list[float]:
-            states = [potential * torch.rand(1, 5, dtype=torch.float64) for _ in responses]
-            for state, answer in zip(states, answers, strict=True):
-                state[0, 0] = potential * len(answer)  # of the first state, which the prompt alone decides
-            extra = [float(shaping(state).sum()) for state in states]
-            return [score + more for score, more in zip(overlap(responses, answers, ended), extra, strict=True)]
-
-        run = config(tmp_path / f"run{potential}", undoing)
-        found.append(weights(train_rl(run, ASKED, shaped, undo=UndoRl(limits=UndoLimits(4)), say=quietly)))
-    assert not torch.equal(found[0], weights(Path(undoing))), "the runs did train"
-    assert (found[0] - found[1]).abs().max() < 1e-4
-
-
-def test_shaping_cancels_in_the_group_and_not_in_returns_to_go() -> None:
-    rewards = torch.tensor([[0.0, 0.0, 1.0], [0.0, 0.0, 0.0], [0.0, 0.0, 1.0]], dtype=torch.float64)
-    potentials = torch.tensor([[0.4, 0.9, 0.2], [0.4, 0.1, 0.7], [0.4, 0.5, 0.5]], dtype=torch.float64)
-    extra = shaping(potentials)
-    plain, shaped = (group_advantages(each.sum(1)) for each in (rewards, rewards + extra))
-    assert torch.allclose(plain, shaped, atol=1e-12)
-    taken_off = returns_to_go(rewards) - returns_to_go(rewards + extra)
-    assert torch.allclose(taken_off, potentials, atol=1e-12)
-
-
-def test_with_per_token_returns_the_gradient_is_the_same_on_average_and_less_noisy() -> None:
-    """Two binary choices, the second pays 1 when both are 1; every trajectory enumerated, Phi = the value of the state."""
-    logits = torch.tensor([0.3, -0.2, 0.5], dtype=torch.float64, requires_grad=True)  # first choice, second after 0, 1
-    value = {0: 0.0, 1: float(torch.sigmoid(logits.detach()[2]))}
-    start = float(torch.sigmoid(logits.detach()[0])) * value[1]
-    means, spreads = [], []
-    for use in (False, True):
-        gradients, chances = [], []
-        for first in (0, 1):
-            for second in (0, 1):
-                rewards = torch.tensor([[0.0, float(first and second)]], dtype=torch.float64)
-                if use:
-                    rewards = rewards + shaping(torch.tensor([[start, value[first]]], dtype=torch.float64))
-                logp = torch.stack(
-                    [
-                        torch.nn.functional.logsigmoid((2 * choice - 1) * logits[index])
-                        for choice, index in ((first, 0), (second, 1 + first))
-                    ]
-                )
-                (gradient,) = torch.autograd.grad((logp * returns_to_go(rewards)[0]).sum(), logits)
-                gradients.append(gradient)
-                chances.append(float(logp.detach().sum().exp()))
-        stacked, weight = torch.stack(gradients), torch.tensor(chances, dtype=torch.float64)[:, None]
-        means.append((weight * stacked).sum(0))
-        spreads.append(float((weight * (stacked - means[-1]).pow(2)).sum()))
-    assert torch.allclose(means[0], means[1], atol=1e-15)
-    assert spreads[1] < 0.7 * spreads[0]

@@ -16,6 +16,7 @@ from holdfast.data import write_traces
 from holdfast.models import interpolated
 from holdfast.records import Trace
 from holdfast.training import train
+from holdfast.training.plan import steps_for
 from holdfast.worlds import SafetyWorld
 
 NUM_ROWS = 24  # of a training's curve, for the report
@@ -73,8 +74,8 @@ def training_config(
         "vet": defence.vet,
     }
     own = _own_streams(defence.own, rows, seed, world, places.folder)
-    num_steps = round(stage.epochs * len(rows) / stage.batch_size * scale.steps)
-    return _config(places, "run", [task, *own], max(1, num_steps), stage.lr, seed, scale)
+    num_steps = steps_for(stage.epochs * scale.steps, len(rows), stage.batch_size)
+    return _config(places, "run", [task, *own], num_steps, stage.lr, seed, scale)
 
 
 def repair_config(

@@ -24,7 +24,9 @@ class GrpoSettings(Settings):
     warmup_steps: int = Field(default=0, ge=0)
     max_grad_norm: float = Field(default=1.0, gt=0)
     kl_weight: float = Field(default=0.001, ge=0)  # "KL loss coefficient"
-    kl: Literal["loss_k3", "reward_k1"] = "loss_k3"  # "low_var_kl" in the loss; or as the paper's proofs have it
+    # loss_k3: verl's "low_var_kl", the gradient of KL(reference || policy). loss_k3_ratio: TRL's bias correction, that of
+    # KL(policy || reference). reward_k1: the latter over whole responses, as the paper's proofs have it.
+    kl: Literal["loss_k3", "loss_k3_ratio", "reward_k1"] = "loss_k3"
     clip: float = Field(default=0.2, gt=0)
     temperature: float = Field(default=1.0, gt=0)
     max_prompt_tokens: int = Field(default=1024, gt=0)

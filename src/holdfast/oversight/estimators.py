@@ -38,8 +38,7 @@ class Pool:
 
 def rank_weights(size: int, n: int) -> list[float]:
     """P(the i-th smallest of ``size`` is the largest of ``n`` drawn without replacement) = C(i-1, n-1) / C(size, n)."""
-    if not 1 <= n <= size:
-        raise InputError(f"best-of-{n} from a pool of {size}: expected 1 <= n <= {size}")
+    _check_drawn(f"best-of-{n}", n, size)
     total = math.comb(size, n)
     return [math.comb(rank, n - 1) / total for rank in range(size)]
 
@@ -58,9 +57,21 @@ def expected(pool: Pool, values: Sequence[float], n: int, *, abstaining: float =
 
 def abstention(pool: Pool, n: int) -> float:
     """P(all n are unsafe) = C(u, n) / C(m, n)."""
+    _check_drawn(f"best-of-{n}", n, pool.size)
     return math.comb(pool.size - sum(pool.safe), n) / math.comb(pool.size, n)
 
 
 def pass_at_k(size: int, num_right: int, k: int) -> float:
-    """P(at least one of k drawn without replacement is right) = 1 - C(m - c, k) / C(m, k)."""
+    """P(at least one of k drawn without replacement is right) = 1 - C(m - c, k) / C(m, k).
+
+    Raises ``InputError`` unless 1 <= k <= ``size`` and 0 <= ``num_right`` <= ``size``: a pool of 10 says nothing of 11.
+    """
+    _check_drawn(f"pass@{k}", k, size)
+    if not 0 <= num_right <= size:
+        raise InputError(f"pass@{k} from a pool of {size}: expected 0 to {size} right ones, not {num_right}")
     return 1 - math.comb(size - num_right, k) / math.comb(size, k)
+
+
+def _check_drawn(what: str, num: int, size: int) -> None:
+    if not 1 <= num <= size:
+        raise InputError(f"{what} from a pool of {size}: expected 1 to {size}")

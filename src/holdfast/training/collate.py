@@ -35,15 +35,19 @@ class Collator:
     needs_anchor: tuple[bool, ...]  # per stream
     packing: bool = False
     float_masks: bool = False  # eager attention reads boolean 4-D masks wrongly
+    always_anchor: bool = False  # the anchor is sharded: its pass needs all processes, with rows for it or without
 
     def __call__(self, rows: Sequence[StreamRow]) -> dict[str, Any]:
-        """Model inputs, the target table, and the inputs of the anchor's pass (rows that need it only)."""
+        """Model inputs, the target table, and the inputs of the anchor's pass (rows that need it only).
+
+        No rows at all become one token without a target, so that every process has a pass to make.
+        """
         rows = sorted(rows, key=lambda row: row.stream)
         batch = self._together(rows)
         targets = target_table(batch, [row.stream for row in rows])
         anchored = [row for row in rows if self.needs_anchor[row.stream]]
         anchor = None
-        if anchored:
+        if anchored or (self.always_anchor and any(self.needs_anchor)):
             anchor_batch = batch if len(anchored) == len(rows) else self._together(anchored)
             index = target_table(anchor_batch, [row.stream for row in anchored])["index"]
             anchor = {**anchor_batch.model_inputs(), "index": index}
@@ -59,7 +63,7 @@ class Collator:
         }
 
     def _together(self, rows: Sequence[StreamRow]) -> TokenBatch:
-        token_rows = [row.row for row in rows]
+        token_rows = [row.row for row in rows] or [TokenRow([self.pad_id], [Role.PROMPT], [0])]
         if self.packing:
             return pack(token_rows, float_mask=self.float_masks)
         return pad(token_rows, self.pad_id, float_mask=self.float_masks)

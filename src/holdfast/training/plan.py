@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -15,13 +16,15 @@ from holdfast.config.training import rows_per_step
 class StepPlan:
     """The rows of every step. Rows of all streams are numbered one after another, stream by stream.
 
-    Each stream is an endless sequence of reshuffled passes over its rows; every step takes the stream's share of it.
-    The first stream sets the length of an epoch.
+    The first stream sets the length of an epoch: one shuffled pass over its rows, each row once. If its rows do not
+    divide evenly, the last step of each epoch has fewer of them. Every other stream is an endless sequence of
+    reshuffled passes over its own rows and gives the same number of rows to every step.
     """
 
     lengths: tuple[tuple[int, ...], ...]  # per stream, the tokens of each row
-    rows: tuple[int, ...]  # per stream, the rows of one step
+    rows: tuple[int, ...]  # per stream, the rows of a full step
     num_steps: int
+    num_taken: int  # rows of the first stream in the whole run, a row that is seen twice counted twice
     seed: int
 
     @classmethod
@@ -35,24 +38,29 @@ class StepPlan:
         max_steps: int | None,
         seed: int,
     ) -> StepPlan:
-        """Plan ``epochs`` passes over the first stream, or ``max_steps`` steps."""
+        """Plan ``epochs`` passes over the first stream, or ``max_steps`` steps. Part of an epoch is rounded up to a row."""
         rows = rows_per_step(batch_size, list(shares))
-        num_steps = max_steps or max(1, round(epochs * len(lengths[0]) / rows[0]))
-        return cls(tuple(tuple(each) for each in lengths), tuple(rows), num_steps, seed)
+        num_rows = len(lengths[0])
+        if max_steps is None:
+            num_steps, num_taken = steps_for(epochs, num_rows, rows[0]), rows_for(epochs, num_rows)
+        else:
+            num_steps, num_taken = max_steps, _rows_before(max_steps, num_rows, rows[0])
+        return cls(tuple(tuple(stream) for stream in lengths), tuple(rows), num_steps, num_taken, seed)
 
     @property
     def batch_size(self) -> int:
-        """Rows of one optimizer step."""
+        """Rows of a full step."""
         return sum(self.rows)
 
     def epoch_at(self, step: int) -> float:
         """How many passes over the first stream have been made when ``step`` begins."""
-        return step * self.rows[0] / len(self.lengths[0])
+        num_rows = len(self.lengths[0])
+        return min(_rows_before(step, num_rows, self.rows[0]), self.num_taken) / num_rows
 
     @property
     def num_epochs(self) -> float:
         """Passes over the first stream in the whole run."""
-        return self.epoch_at(self.num_steps)
+        return self.num_taken / len(self.lengths[0])
 
     def rows_of_step(self, step: int) -> list[int]:
         """Row numbers of one step, stream by stream and short to long within a stream.
@@ -62,12 +70,41 @@ class StepPlan:
         """
         chosen: list[int] = []
         offset = 0
-        for stream, (lengths, count) in enumerate(zip(self.lengths, self.rows, strict=True)):
-            first = step * count
-            picked = [self._row_at(stream, first + i) for i in range(count)]
+        for stream, lengths in enumerate(self.lengths):
+            picked = [self._row_at(stream, index) for index in self._span(stream, step)]
             chosen += [offset + row for row in sorted(picked, key=lambda row: (lengths[row], row))]
             offset += len(lengths)
         return chosen
+
+    def times_seen(self, stream: int) -> list[tuple[int, int]]:
+        """How often the rows of a stream are seen in the whole run: (number of rows, times), the most seen first."""
+        num_rows = len(self.lengths[stream])
+        total = self.num_taken if stream == 0 else self.num_steps * self.rows[stream]
+        times, num_more = divmod(total, num_rows)
+        return [(num, seen) for num, seen in ((num_more, times + 1), (num_rows - num_more, times)) if num]
+
+    def sentence(self, stream: int, name: str) -> str:
+        """How many rows a stream has, how often the run sees each of them, and in how many steps."""
+        num_rows, full = len(self.lengths[stream]), self.rows[stream]
+        groups = self.times_seen(stream)
+        if len(groups) == 1:
+            seen = f"each seen {_times(groups[0][1])}"
+        else:
+            seen = ", ".join(f"{num} seen {_times(times)}" for num, times in groups)
+        end = ""
+        if stream == 0:
+            full, last = min(full, num_rows), num_rows % full
+            end = f"; the last step of an epoch has {last}" if full < num_rows and last else ""
+        rows, steps = _counted(num_rows, "row"), _counted(self.num_steps, "step")
+        return f"{name}: {rows}, {seen}, in {steps} of {_counted(full, 'row')}{end}"
+
+    def _span(self, stream: int, step: int) -> range:
+        """Which part of the stream's endless sequence of passes a step takes."""
+        if stream:
+            return range(step * self.rows[stream], (step + 1) * self.rows[stream])
+        num_rows = len(self.lengths[0])
+        start, stop = (_rows_before(number, num_rows, self.rows[0]) for number in (step, step + 1))
+        return range(start, min(stop, self.num_taken))
 
     def _row_at(self, stream: int, index: int) -> int:
         number_of_pass, place = divmod(index, len(self.lengths[stream]))
@@ -85,19 +122,50 @@ class StepPlan:
         return cache[key]
 
 
+def rows_for(epochs: float, num_rows: int) -> int:
+    """Rows seen in so many passes, at least one. Half a pass over 5 rows is 3; 0.1 times 30 is 3, not 3.0000000000000004."""
+    return max(1, math.ceil(round(epochs * num_rows, 6)))
+
+
+def steps_for(epochs: float, num_rows: int, rows_of_step: int) -> int:
+    """Steps of so many passes over ``num_rows`` rows: every pass begins with a new step."""
+    passes, rest = divmod(rows_for(epochs, num_rows), num_rows)
+    return passes * math.ceil(num_rows / rows_of_step) + math.ceil(rest / rows_of_step)
+
+
+def _rows_before(step: int, num_rows: int, rows_of_step: int) -> int:
+    """Rows of the first stream that the steps before ``step`` have taken."""
+    passes, steps = divmod(step, math.ceil(num_rows / rows_of_step))
+    return passes * num_rows + steps * rows_of_step
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _times(number: int) -> str:
+    return {0: "never", 1: "once", 2: "twice"}.get(number, f"{number} times")
+
+
 class PlanSampler(Sampler[list[int]]):
-    """The plan as micro-batches, for a DataLoader. All epochs are one iteration: a step's rows depend on its number only."""
+    """The plan as micro-batches, for a DataLoader. All epochs are one iteration: a step's rows depend on its number only.
+
+    Every step has the same number of micro-batches, because Trainer accumulates a fixed number of them and each process
+    must run as many as the others. The rows of a small step are dealt to them evenly; with fewer rows than
+    micro-batches some are empty, and the collator puts a token without a target there.
+    """
 
     def __init__(self, plan: StepPlan, micro_batch: int) -> None:
         assert plan.batch_size % micro_batch == 0
         self.plan = plan
-        self.micro_batch = micro_batch
+        self.num_micro_batches = plan.batch_size // micro_batch
 
     def __len__(self) -> int:
-        return self.plan.num_steps * (self.plan.batch_size // self.micro_batch)
+        return self.plan.num_steps * self.num_micro_batches
 
     def __iter__(self) -> Iterator[list[int]]:
         for step in range(self.plan.num_steps):
             rows = self.plan.rows_of_step(step)
-            for start in range(0, len(rows), self.micro_batch):
-                yield rows[start : start + self.micro_batch]
+            for number in range(self.num_micro_batches):
+                start, stop = (len(rows) * place // self.num_micro_batches for place in (number, number + 1))
+                yield rows[start:stop]

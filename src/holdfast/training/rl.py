@@ -23,10 +23,10 @@ from holdfast.models.positions import num_learned_positions
 from holdfast.records import context
 from holdfast.tokens import prompt_ids
 from holdfast.training.progress import SaveOnInterrupt
-from holdfast.training.rl_checkpoints import SafeGrpoTrainer, inner_folder
+from holdfast.training.rl_checkpoints import inner_folder
 from holdfast.training.rl_log import RlLog, Watch
 from holdfast.training.rl_sampling import Environment, sample
-from holdfast.training.rl_trainer import KlInRewardTrainer
+from holdfast.training.rl_trainer import TRAINERS
 from holdfast.training.run import where_to_resume
 from holdfast.training.run_directory import RunDirectory
 from holdfast.training.step_log import StepLog
@@ -69,7 +69,7 @@ def train_rl(
 
     The first Ctrl-C or SIGTERM lets the step finish, saves and raises ``Interrupted``; a second one stops at once.
     """
-    _check_number(config.rl, prompts)
+    _check_number(config.rl, prompts, say)
     _refuse_what_would_be_ignored(config.rl, environment, undo)
     folder, data, watch = RunDirectory(config.run), _described(prompts, undo), Watch()
     folder.check(config, data)
@@ -99,7 +99,7 @@ class _Parts(NamedTuple):
 def _parts(
     settings: GrpoSettings, tokenizer: Any, reward: Reward, environment: Environment | None, undo: UndoRl | None
 ) -> _Parts:
-    trainer_class = KlInRewardTrainer if settings.kl == "reward_k1" and settings.kl_weight else SafeGrpoTrainer
+    trainer_class = TRAINERS[settings.kl]
     if undo is not None:
         return _Parts(
             undo.trainer_class(tokenizer, trainer_class),
@@ -155,7 +155,7 @@ def _run(trainer: Any, tokenizer: Any, folder: RunDirectory, say: Callable[[str]
         _save(trainer, tokenizer, folder.model)
 
 
-def _check_number(settings: GrpoSettings, prompts: Sequence[RlPrompt]) -> None:
+def _check_number(settings: GrpoSettings, prompts: Sequence[RlPrompt], say: Callable[[str], None]) -> None:
     """TRL leaves out batches that are not full: of too few prompts it would make none, and train nothing."""
     if not prompts:
         raise InputError("rl: there are no prompts")
@@ -163,6 +163,9 @@ def _check_number(settings: GrpoSettings, prompts: Sequence[RlPrompt]) -> None:
         raise InputError(
             f"field 'rl.prompts_per_step': {settings.prompts_per_step} are more than the {len(prompts)} prompts there are"
         )
+    if rest := len(prompts) % settings.prompts_per_step:
+        at_a_time = f"{len(prompts)} prompts, {settings.prompts_per_step} at a time"
+        say(f"{at_a_time}: every pass leaves {rest} of them out, others each time")
 
 
 def _described(prompts: Sequence[RlPrompt], undo: UndoRl | None) -> list[dict[str, Any]]:
@@ -221,7 +224,7 @@ def _arguments(config: RlConfig, device: torch.device) -> GRPOConfig:
         max_grad_norm=settings.max_grad_norm,
         beta=settings.kl_weight,
         epsilon=settings.clip,
-        loss_type="dapo",  # verl's token mean
+        loss_type="bnpo",  # the mean over a pass, of which TokenMeanTrainer makes the mean over an update
         temperature=settings.temperature,
         max_completion_length=settings.max_new_tokens,
         use_vllm=settings.sampler == "vllm",

@@ -1,4 +1,8 @@
-"""TRL's GRPOTrainer with the KL inside the reward, as the proofs of [004] have it."""
+"""What is ours in GRPO's loss, on TRL's trainer: the mean over an update's tokens, and where and how the KL is charged.
+
+TRL has changed both between versions (``use_bias_correction_kl`` became true, ``dapo`` divides by another count), so neither
+is left to its defaults: TRL gives the clipped policy loss of a pass, averaged over its tokens (``bnpo``), and the rest is here.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,91 @@ from torch import Tensor
 from holdfast.training.rl_checkpoints import SafeGrpoTrainer
 
 
-class KlInRewardTrainer(SafeGrpoTrainer):
+def k3(logp: Tensor, logp_ref: Tensor) -> Tensor:
+    """verl's ``low_var_kl`` of sampled tokens, clamps included: the expected gradient is that of KL(reference || policy).
+
+    MATH §3. A token that the clamps reach has no gradient.
+    """
+    x = (logp_ref - logp).clamp(-20, 20)
+    return (x.exp() - x - 1).clamp(-10, 10)
+
+
+def k3_times_ratio(logp: Tensor, logp_ref: Tensor, logp_old: Tensor) -> Tensor:
+    """TRL's ``use_bias_correction_kl`` (DeepSeek-V3.2): the expected gradient is that of KL(policy || reference).
+
+    ``logp_old`` is of the policy that sampled. The ratio is differentiated too: it is 1 in the first update of a batch, but
+    its gradient is not 0. In later updates it also corrects for the tokens having been drawn from an older policy.
+    """
+    x = logp_ref - logp
+    return (x.exp() - x - 1) * (logp - logp_old).exp()
+
+
+class TokenMeanTrainer(SafeGrpoTrainer):
+    """GRPO whose loss is the sum over an update's tokens divided by their number, over all passes and processes.
+
+    That is verl's ``token-mean``. TRL's ``dapo`` divides by the mean number over the updates of a batch of rollouts, so that
+    with ``updates > 1`` an update with longer responses counts for more.
+    """
+
+    beta: float
+    _logps_of_pass: Tensor
+
+    def kl_of_tokens(self, logp: Tensor, inputs: dict[str, Any]) -> Tensor | None:
+        """What the loss charges for each token; None: nothing."""
+        return None
+
+    def _prepare_inputs(self, generation_batch: Any) -> Any:
+        """One pass of an update, with the number of tokens of the whole update."""
+        inputs = super()._prepare_inputs(generation_batch)
+        if "update_tokens" not in inputs:
+            passes, num = self._buffered_inputs, self.args.gradient_accumulation_steps
+            place = next(number for number, batch in enumerate(passes) if batch is inputs)
+            update = passes[place - place % num :][:num]
+            tokens = self.accelerator.reduce(torch.stack([_mask(batch).sum() for batch in update]).sum(), "sum")
+            for batch in update:
+                batch["update_tokens"] = tokens
+        return inputs
+
+    def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> Any:
+        result = super()._get_per_token_logps_and_entropies(*args, **kwargs)
+        self._logps_of_pass = result[0]
+        return result
+
+    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
+        """TRL's policy loss and our KL, both of them means over the pass; weighed by the pass's part of the update."""
+        weight, self.beta = self.beta, 0.0  # no KL of TRL's
+        try:
+            loss: Tensor = super()._compute_loss(model, inputs)
+        finally:
+            self.beta = weight
+        mask, num_passes = _mask(inputs), self.current_gradient_accumulation_steps
+        per_token = self.kl_of_tokens(self._logps_of_pass, inputs) if weight else None
+        if per_token is not None:
+            kl = (per_token * mask).sum() / mask.sum().clamp(min=1)
+            self._metrics["train"]["kl"].append(self.accelerator.gather(kl.detach()).mean().item())
+            loss = loss + weight * kl / num_passes
+        part: Tensor = mask.sum() * self.accelerator.num_processes / inputs["update_tokens"].clamp(min=1)
+        return loss * num_passes * part
+
+
+class K3Trainer(TokenMeanTrainer):
+    """``kl: loss_k3``."""
+
+    def kl_of_tokens(self, logp: Tensor, inputs: dict[str, Any]) -> Tensor:
+        """As verl has it."""
+        return k3(logp, inputs["ref_per_token_logps"])
+
+
+class K3RatioTrainer(TokenMeanTrainer):
+    """``kl: loss_k3_ratio``."""
+
+    def kl_of_tokens(self, logp: Tensor, inputs: dict[str, Any]) -> Tensor:
+        """TRL leaves the older log-probabilities out where they are those of this pass."""
+        old = inputs.get("old_per_token_logps")
+        return k3_times_ratio(logp, inputs["ref_per_token_logps"], logp.detach() if old is None else old)
+
+
+class KlInRewardTrainer(TokenMeanTrainer):
     """k1 in the reward: every token is charged for the divergence from itself to the end ([004] Thm 3.2, γ = 1).
 
     Its expected gradient is that of KL(policy || reference) over whole responses, visits to later states included (MATH
@@ -18,14 +106,12 @@ class KlInRewardTrainer(SafeGrpoTrainer):
     would otherwise mean something else in every group.
     """
 
-    beta: float
-
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         output: dict[str, Any] = super()._generate_and_score_completions(inputs)
-        mask = output["completion_mask"] * output.get("tool_mask", 1)
-        charge = kl_to_go(self._logps(output) - output["ref_per_token_logps"], mask)
-        baseline = group_mean(charge[:, 0], self.num_generations)
-        output["advantages"] = output["advantages"][:, None] - self.beta * (charge - baseline[:, None])
+        if self.beta:
+            charge = kl_to_go(self._logps(output) - output["ref_per_token_logps"], _mask(output))
+            baseline = group_mean(charge[:, 0], self.num_generations)
+            output["advantages"] = output["advantages"][:, None] - self.beta * (charge - baseline[:, None])
         return output
 
     def _logps(self, output: dict[str, Any]) -> Tensor:
@@ -36,20 +122,24 @@ class KlInRewardTrainer(SafeGrpoTrainer):
         ids = torch.cat([output["prompt_ids"], output["completion_ids"]], 1)
         mask = torch.cat([output["prompt_mask"], output["completion_mask"]], 1)
         with torch.no_grad():
-            logps, _, _ = self._get_per_token_logps_and_entropies(
+            result: tuple[Tensor, ...] = self._get_per_token_logps_and_entropies(
                 self.model, ids, mask, output["completion_ids"].shape[1], self.args.per_device_train_batch_size
             )
-        result: Tensor = logps
-        return result
+        return result[0]
 
-    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
-        """The KL is in the advantages already: none in the loss."""
-        weight, self.beta = self.beta, 0.0
-        try:
-            loss: Tensor = super()._compute_loss(model, inputs)
-        finally:
-            self.beta = weight
-        return loss
+
+TRAINERS: dict[str, type[TokenMeanTrainer]] = {
+    "loss_k3": K3Trainer,
+    "loss_k3_ratio": K3RatioTrainer,
+    "reward_k1": KlInRewardTrainer,
+}
+"""By the setting ``rl.kl``."""
+
+
+def _mask(inputs: dict[str, Any]) -> Tensor:
+    """1 on the tokens that the policy wrote itself, 0 on padding and on what an environment put there."""
+    mask: Tensor = inputs["completion_mask"] * inputs.get("tool_mask", 1)
+    return mask
 
 
 def kl_to_go(log_ratio: Tensor, mask: Tensor) -> Tensor:

@@ -167,6 +167,8 @@ def _trainer(
     torch.manual_seed(config.training.seed)
     model = with_adapters(loaded.model, config.lora, new_ids) if config.lora else loaded.model
     plan = make_plan(config, streams)
+    for number, stream in enumerate(streams):
+        say(plan.sentence(number, stream.loss.name))
     losses = [stream.loss for stream in streams]
     return StreamTrainer(
         model,

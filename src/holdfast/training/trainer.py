@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from torch.utils.data import DataLoader
 from transformers import Trainer, TrainingArguments
 
 from holdfast.config import InputError
-from holdfast.training.anchors import ModelAnchor
+from holdfast.training.anchors import AdapterOffAnchor, ModelAnchor
 from holdfast.training.collate import Collator, StreamRow
 from holdfast.training.loss import StepLoss
 from holdfast.training.monitor import StepMonitor
@@ -48,8 +49,10 @@ class StreamTrainer(Trainer):
         self.loss_is_scaled_for_ga = True  # we divide by the counts of the whole global batch
         self.plan, self.step_loss, self.monitor = plan, step_loss, monitor
         self.describe_rows, self.checkpoints, self.keep, self.say = describe_rows, checkpoints, keep, say
-        if self.is_fsdp_enabled and isinstance(step_loss.anchor, ModelAnchor):
-            step_loss.anchor.model = shard_anchor(self.accelerator, step_loss.anchor.model)
+        if self.is_fsdp_enabled and isinstance(step_loss.anchor, ModelAnchor | AdapterOffAnchor):
+            self.data_collator = replace(collator, always_anchor=True)
+            if isinstance(step_loss.anchor, ModelAnchor):
+                step_loss.anchor.model = shard_anchor(self.accelerator, step_loss.anchor.model)
         self.add_callback(SayWhatIsSharded(step_loss.anchor, say))
 
     def create_accelerator_and_postprocess(self) -> None:

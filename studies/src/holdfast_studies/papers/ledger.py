@@ -18,6 +18,12 @@ PAPERS = {
     "002": "Robust Safety Guarantee for Large Language Models via Preference-Augmented Distributional Alignment (under review)",
     "004": "The Two-Stage Decision-Sampling Hypothesis (arXiv:2601.01580): self-reflection in RL-trained language models",
 }
+REMARKS = {
+    "004": """To be run again: the GRPO models behind `004-table-1`, `004-figure-1` (all but its row on SFT) and `004-cited` (out
+of distribution, structure) were trained with TRL 1.16's KL at its defaults. Its gradient is that of KL(policy ‖ reference), now
+`kl: loss_k3_ratio`, not that of the paper's low_var_kl (`kl: loss_k3`). The weight was 0.001."""
+}
+"""What a reader must know of a paper's rows until they have been run again."""
 HEAD = """# Papers: the ledger
 
 What four papers claim, and what we found when we ran it. Written by
@@ -50,7 +56,8 @@ def _summary(rows: Sequence[StudyRow]) -> str:
 
 def _paper(number: str, rows: Sequence[StudyRow]) -> str:
     head = ("id", "claim", "where", "printed", "found", "measured", "verdict", "command")
-    lines = [f"## [{number}]", "", PAPERS[number], "", _line(head), "|---" * len(head) + "|"]
+    remark = [REMARKS[number], ""] if number in REMARKS else []
+    lines = [f"## [{number}]", "", PAPERS[number], "", *remark, _line(head), "|---" * len(head) + "|"]
     for row in rows:
         if row.paper == number:
             verdict = f"**{row.verdict}**" + (" (erratum)" if row.erratum else "")
