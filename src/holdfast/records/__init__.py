@@ -9,7 +9,17 @@ from holdfast.records.audit import Agreement, AuditResult, Bar, Better, Change, 
 from holdfast.records.matrix import MEASURES, Cell, Measure, Rate
 from holdfast.records.results import Completion, FinishReason, Verdict
 from holdfast.records.roles import Role
-from holdfast.records.traces import Segment, Trace, Turn, answer, context, visible_text
+from holdfast.records.traces import (
+    Segment,
+    Trace,
+    Turn,
+    answer,
+    chat_arguments,
+    chat_messages,
+    context,
+    setup,
+    visible_text,
+)
 
 __all__ = [
     "MEASURES",
@@ -36,11 +46,14 @@ __all__ = [
     "Verdict",
     "answer",
     "atomic_text",
+    "chat_arguments",
+    "chat_messages",
     "context",
     "fingerprint",
     "read_audit",
     "read_table",
     "read_traces",
+    "setup",
     "take_text",
     "visible_text",
     "write_audit",
