@@ -113,9 +113,9 @@ def test_the_prompt_of_a_trace_may_be_a_conversation_or_a_string_in_the_same_fil
         ({"messages": [USER, REPLY], "prompt": "hi", "prompt_id": 7}, "messages", "prompt, prompt_id"),
         ({"instruction": "hi", "output": "hello", "text": "all"}, "alpaca", "text"),
         (
-            {"messages": [{**USER, "name": "Ann"}, {**REPLY, "weight": 0}]},
+            {"messages": [{**USER, "name": "Ann"}, {**REPLY, "mood": 0}]},
             "messages",
-            "messages[].name, messages[].weight",
+            "messages[].name, messages[].mood",
         ),
         ({"prompt": "hi", "segments": [{"role": "response", "text": "a", "id": 1}]}, "trace", "segments[].id"),
         ({"text": "a", **{f"c{i}": i for i in range(10)}}, "text", "c0, c1, c2, c3, c4, c5, c6, c7 and 2 more"),
@@ -201,7 +201,11 @@ ERROR, UNDO, OTHER = {"role": "error", "text": "5"}, {"role": "undo"}, {"role": 
         ),
         ({"messages": [message("user", 3), REPLY]}, "messages[0].content", "expected a string, got a number"),
         ({"messages": [message("user", None), REPLY]}, "messages[0].content", "expected a string, got null"),
-        ({"messages": [message("user", [{}]), REPLY]}, "messages[0].content", "expected a string, got a list"),
+        (
+            {"messages": [message("user", [{}]), REPLY]},
+            "messages[0].content[0].type",
+            "expected 'text' (only text can be trained), got null",
+        ),
         ({"messages": [message("user", {}), REPLY]}, "messages[0].content", "expected a string, got an object"),
         ({"messages": [message("user", True), REPLY]}, "messages[0].content", "expected a string, got a boolean"),
         (
@@ -231,13 +235,8 @@ ERROR, UNDO, OTHER = {"role": "error", "text": "5"}, {"role": "undo"}, {"role": 
         ),
         (
             {"messages": [USER, message("assistant", None, tool_calls=[{"name": "f"}])]},
-            "messages[1].tool_calls",
-            "expected no tool calls (only text can be trained), got a list",
-        ),
-        (
-            {"messages": [USER, message("assistant", "a", function_call={"name": "f"})]},
-            "messages[1].function_call",
-            "expected no tool calls (only text can be trained), got an object",
+            "messages",
+            "expected at least one answer to train, got only answers of weight 0 or that call tools",
         ),
         (
             {"messages": [REPLY, USER, REPLY]},
@@ -248,7 +247,7 @@ ERROR, UNDO, OTHER = {"role": "error", "text": "5"}, {"role": "undo"}, {"role": 
         (
             {"conversations": [{"from": "humn", "value": "a"}, {"from": "gpt", "value": "b"}]},
             "conversations[0].from",
-            "expected system, human, gpt or tool, got 'humn'; did you mean 'human'?",
+            "expected system, human, gpt, function_call or observation, got 'humn'; did you mean 'human'?",
         ),
         (
             {"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": ""}]},
@@ -333,5 +332,5 @@ def test_sharegpt_is_a_conversation_under_other_names(read):
     ours = [message(names.get(who, who), text) for who, text in turns]
     assert theirs.format == "sharegpt"
     assert theirs.traces == read({"messages": ours}).traces == read({"conversations": ours}).traces
-    extra = read({"conversations": [{"from": "human", "value": "a", "weight": 0}, {"from": "gpt", "value": "b"}]})
-    assert extra.sentence.endswith("; other columns ignored: conversations[].weight")
+    extra = read({"conversations": [{"from": "human", "value": "a", "mood": 0}, {"from": "gpt", "value": "b"}]})
+    assert extra.sentence.endswith("; other columns ignored: conversations[].mood")

@@ -67,3 +67,26 @@ def test_what_reads_as_a_hub_name(hub):
     assert not is_hub_name("data/train.csv.gz")
     assert not is_hub_name("/data/train")
     assert not is_hub_name("a/b/c")
+
+
+def test_a_configuration_stands_before_the_split(hub, monkeypatch):
+    """As ``openai/gsm8k``: its configurations are named in the card of the repository."""
+    folder = hub / "ann" / "songs"
+    for config in ("old", "new"):
+        for split in ("train", "test"):
+            (folder / config).mkdir(parents=True, exist_ok=True)
+            (folder / config / f"{split}.jsonl").write_text(json.dumps({"text": f"{config} {split}"}) + "\n")
+    configs = [f"- config_name: {name}\n  data_dir: {name}\n" for name in ("old", "new")]
+    (folder / "README.md").write_text("---\nconfigs:\n" + "".join(configs) + "---\n")
+
+    def read(source):
+        return [trace.turns[0].visible for trace in read_traces(source).traces]
+
+    assert read("hf:ann/songs:old:test") == ["old test"]
+    assert read("hf:ann/songs:new:") == ["new train"]
+    assert read("hf:ann/songs:new:train[:100%]") == ["new train"]
+    assert read("hf:ann/poems:train[:1]") == ["one"]
+    with pytest.raises(InputError, match=r"it has configurations, \[.*'new'.*\]: name one, ann/songs:CONFIG:test$"):
+        read("hf:ann/songs:test")
+    with pytest.raises(InputError, match=r"^hf:ann/songs:a:b:c: expected hf:OWNER/NAME, "):
+        read("hf:ann/songs:a:b:c")

@@ -8,6 +8,7 @@ from tokenizers import AddedToken, Tokenizer, models, normalizers
 from holdfast.config import InputError
 from holdfast.tokens import find_undo_id
 from holdfast.tokens.encoding import Encoder
+from holdfast.tokens.endings import ending
 
 from .styles import fresh, make_tokenizer
 
@@ -77,7 +78,7 @@ def test_an_end_token_that_the_text_writes_differently() -> None:
     tokenizer.backend_tokenizer.normalizer = normalizers.Lowercase()
     tokenizer.add_tokens([AddedToken("<END>", normalized=True, special=True)])
     encoder = Encoder(tokenizer)
-    end = encoder.ending("<End>\n")
+    end = ending("<End>\n", [], encoder)
     assert tokenizer.convert_ids_to_tokens(end.ids) == [end.stop] == ["<end>"]
     assert end.text == "<End>\n"
 
@@ -85,6 +86,6 @@ def test_an_end_token_that_the_text_writes_differently() -> None:
 def test_an_added_run_of_newlines_does_not_end_a_turn() -> None:
     tokenizer = fresh("chatml")
     tokenizer.add_tokens(["\n\n", "<|stop|>"])  # added, but not special
-    end = Encoder(tokenizer).ending("\n\n<|stop|>\n")
+    end = ending("\n\n<|stop|>\n", [], Encoder(tokenizer))
     assert tokenizer.convert_ids_to_tokens(end.ids) == ["\n\n", "<|stop|>"]
     assert (end.text, end.stop) == ("\n\n<|stop|>", "<|stop|>")

@@ -72,7 +72,7 @@ def tokens(
         tokenizer,
         max_length=max_length,
         context=context,  # type: ignore[arg-type]
-        where=[f"{dataset.source}:{dataset.lines[row]}"],
+        where=[dataset.where(row)],
     )
     print(dataset.sentence)
     if len(rows) > 1 or report.num_cut or report.left_out:

@@ -11,20 +11,12 @@ from holdfast.config import did_you_mean
 from holdfast.data.fields import BadField, Fields, describe, listed, shown, take_list, take_text
 from holdfast.data.problems import Problem
 from holdfast.data.rows import Row
+from holdfast.records.columns import HONOURED, take_history, with_columns
+from holdfast.records.messages import take_turns, unknown, unread_keys
 from holdfast.records.roles import Role
-from holdfast.records.traces import Segment, Speaker, Trace, Turn, answer, context
+from holdfast.records.traces import Segment, Trace, Turn, answer, context
 
-SPEAKERS: dict[str, Speaker] = {
-    "system": "system",
-    "developer": "system",
-    "user": "user",
-    "assistant": "assistant",
-    "tool": "tool",
-}
-SHAREGPT: dict[str, Speaker] = {**SPEAKERS, "human": "user", "gpt": "assistant"}
-CALLS = ("tool_calls", "function_call")
-READ = {"segments": ("role", "text"), "conversations": ("from", "value", "role", "content")}
-"""Keys of the items of a list that are read; of messages, ``role`` and ``content``."""
+MESSAGES = ("messages", "conversations", "prompt", "completion")
 SEGMENT_ROLES = {role.label: role for role in Role if role is not Role.PROMPT}
 
 
@@ -35,7 +27,7 @@ class Format:
     name: str
     needs: tuple[str, ...]
     meaning: str
-    convert: Callable[[Fields], Trace]
+    convert: Callable[[Fields], Trace]  # of the format's own columns
     optional: tuple[str, ...] = ()
     chat: bool | None = None  # whether ``prompt`` must be (or must not be) a list of messages
 
@@ -45,33 +37,21 @@ class Format:
             return False
         return self.chat is None or self.chat is isinstance(fields["prompt"], list)
 
+    def trace(self, fields: Fields) -> Trace:
+        """The row as a trace, with the columns that every format honours. Raises ``BadField``."""
+        return with_columns(self.convert(fields), fields, (*self.needs, *self.optional))
+
 
 # --- rows to traces -------------------------------------------------------------------------------------------------
 
 
-def _turn(message: object, where: str, *, trained: bool) -> Turn:
-    if not isinstance(message, dict):
-        raise BadField(where, "an object with 'role' and 'content'", describe(message))
-    for call in CALLS:
-        if message.get(call):
-            raise BadField(f"{where}.{call}", "no tool calls (only text can be trained)", describe(message[call]))
-    is_sharegpt = where.startswith("conversations") and "from" in message
-    who, what, speakers = ("from", "value", SHAREGPT) if is_sharegpt else ("role", "content", SPEAKERS)
-    role = take_text(message, who, f"{where}.")
-    if role not in speakers:
-        expected = "system, human, gpt or tool" if is_sharegpt else "system, user, assistant or tool"
-        raise BadField(f"{where}.{who}", expected, _unknown(role, speakers))
-    if trained and speakers[role] == "assistant":
-        return answer(take_text(message, what, f"{where}.", filled=True))
-    return context(speakers[role], take_text(message, what, f"{where}."))
-
-
-def _turns(fields: Fields, key: str, *, trained: bool) -> tuple[Turn, ...]:
-    messages = take_list(fields, key, "messages")
-    turns = tuple(_turn(message, f"{key}[{i}]", trained=trained) for i, message in enumerate(messages))
-    if trained and not any(turn.is_target for turn in turns):
-        raise BadField(key, "at least one assistant turn", ", ".join(dict.fromkeys(turn.speaker for turn in turns)))
-    return turns
+def _trained(turns: tuple[Turn, ...], key: str) -> tuple[Turn, ...]:
+    if any(turn.is_target for turn in turns):
+        return turns
+    answers = [turn for turn in turns if turn.speaker == "assistant"]
+    if answers:
+        raise BadField(key, "at least one answer to train", "only answers of weight 0 or that call tools")
+    raise BadField(key, "at least one assistant turn", ", ".join(dict.fromkeys(turn.speaker for turn in turns)))
 
 
 def _segment(item: object, where: str) -> Segment:
@@ -81,7 +61,7 @@ def _segment(item: object, where: str) -> Segment:
     if label == Role.PROMPT.label:
         raise BadField(f"{where}.role", "a role of the answer (context goes into 'prompt')", "'prompt'")
     if label not in SEGMENT_ROLES:
-        raise BadField(f"{where}.role", f"one of {', '.join(SEGMENT_ROLES)}", _unknown(label, SEGMENT_ROLES))
+        raise BadField(f"{where}.role", f"one of {', '.join(SEGMENT_ROLES)}", unknown(label, SEGMENT_ROLES))
     role = SEGMENT_ROLES[label]
     if role is not Role.UNDO:
         text = item.get("text")
@@ -105,12 +85,8 @@ def _segments(fields: Fields) -> tuple[Segment, ...]:
     return segments
 
 
-def _unknown(word: str, known: Iterable[str]) -> str:
-    return f"'{shown(word)}'" + did_you_mean(word[:60].strip().lower(), known)
-
-
 def _conversation(fields: Fields, key: str) -> Trace:
-    turns = _turns(fields, key, trained=True)
+    turns = _trained(take_turns(fields, key, trained=True), key)
     if turns[0].is_target:
         raise BadField(f"{key}[0]", "a user turn before the first answer", "an answer")
     return Trace(turns)
@@ -118,14 +94,15 @@ def _conversation(fields: Fields, key: str) -> Trace:
 
 def _trace(fields: Fields) -> Trace:
     if isinstance(fields.get("prompt"), list):
-        prompt = _turns(fields, "prompt", trained=False)
+        prompt = take_turns(fields, "prompt", trained=False)
     else:
         prompt = (context("user", take_text(fields, "prompt", filled=True)),)
     return Trace((*prompt, Turn("assistant", _segments(fields))))
 
 
 def _chat_pair(fields: Fields) -> Trace:
-    return Trace((*_turns(fields, "prompt", trained=False), *_turns(fields, "completion", trained=True)))
+    completion = _trained(take_turns(fields, "completion", trained=True), "completion")
+    return Trace((*take_turns(fields, "prompt", trained=False), *completion))
 
 
 def _pair(fields: Fields) -> Trace:
@@ -137,7 +114,7 @@ def _alpaca(fields: Fields) -> Trace:
     prompt = take_text(fields, "instruction", filled=True)
     if fields.get("input") not in (None, ""):
         prompt += "\n\n" + take_text(fields, "input")
-    return Trace((context("user", prompt), answer(take_text(fields, "output", filled=True))))
+    return Trace((*take_history(fields), context("user", prompt), answer(take_text(fields, "output", filled=True))))
 
 
 def _text(fields: Fields) -> Trace:
@@ -180,7 +157,7 @@ FORMATS = (  # the first that fits a row is the row's: `messages` beside `prompt
         ("instruction", "output"),
         "'instruction', a blank line and 'input' (if there is one) are the user turn, 'output' is the trained answer",
         _alpaca,
-        optional=("input",),
+        optional=("input", "history"),
     ),
     Format("text", ("text",), "each row is one document, trained whole, without a chat template", _text),
 )
@@ -188,15 +165,15 @@ FORMATS = (  # the first that fits a row is the row's: `messages` beside `prompt
 
 def detect(rows: Sequence[Row], source: str) -> Format | Problem:
     """The one format of a file, from all its rows; or why there is none. Rows that fit nothing do not vote."""
-    lines: dict[str, list[int]] = {}
+    lines: dict[str, list[str]] = {}
     for row in rows:
         own = next((form for form in FORMATS if form.fits(row.fields or {})), None)
         if own is not None:
-            lines.setdefault(own.name, []).append(row.line)
+            lines.setdefault(own.name, []).append(f"{row.file}:{row.line}" if row.file else str(row.line))
     if len(lines) == 1:
         return next(form for form in FORMATS if form.name in lines)
     if lines:
-        found = " and ".join(f"'{name}' (line {listed(map(str, where))})" for name, where in lines.items())
+        found = " and ".join(f"'{name}' (line {listed(where)})" for name, where in lines.items())
         return Problem(source, None, None, f"expected one format per file, got {found}", fatal=True)
     columns = list(dict.fromkeys(key for row in rows for key in row.fields or {}))
     known = [key for form in FORMATS for key in form.needs]
@@ -214,10 +191,12 @@ def unused_columns(form: Format, rows: Iterable[Row]) -> str:
     for row in rows:
         for key, value in (row.fields or {}).items():
             if key not in form.needs and key not in form.optional:
-                unused.update({shown(key): None} if value is not None else {})
-            elif isinstance(value, list):
-                read = READ.get(key, ("role", "content"))
-                items = [item for item in value if isinstance(item, dict)]
-                extra = [name for item in items for name, part in item.items() if part is not None and name not in read]
-                unused.update({f"{key}[].{shown(name)}": None for name in extra})
+                unused.update({shown(key): None} if value is not None and key not in HONOURED else {})
+            elif isinstance(value, list) and key in MESSAGES:
+                unused.update({f"{key}[].{shown(name)}": None for name in unread_keys(key, value)})
+            elif isinstance(value, list) and key == "segments":
+                names = [
+                    name for item in value if isinstance(item, dict) for name, part in item.items() if part is not None
+                ]
+                unused.update({f"{key}[].{shown(name)}": None for name in names if name not in ("role", "text")})
     return listed(unused)

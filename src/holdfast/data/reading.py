@@ -1,4 +1,4 @@
-"""A file, or a hub dataset, to traces: the format found and said aloud, every bad line reported."""
+"""Files, or a hub dataset, to traces: the format found and said aloud, every bad line reported."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from holdfast.data.formats import Format, detect, unused_columns
 from holdfast.data.hub import hub_rows, is_hub_name
 from holdfast.data.problems import DataError, Problem
 from holdfast.data.rows import Row, Rows, file_rows
-from holdfast.records.traces import Trace
+from holdfast.records.columns import HONOURED
+from holdfast.records.folders import Shards, find_shards, is_glob, saved_folder, saved_rows, shard_rows
+from holdfast.records.traces import Trace, Turn
 
 _CANONICAL = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
@@ -30,6 +32,11 @@ class Dataset:
     problems: tuple[Problem, ...]  # of the lines that were skipped
     fingerprint: str
     source: str
+    files: tuple[str, ...] = ()  # the file each trace stands in, where the source is several
+
+    def where(self, trace: int) -> str:
+        """``file:line`` of a trace."""
+        return f"{self.files[trace] if self.files else self.source}:{self.lines[trace]}"
 
 
 @dataclass(slots=True)
@@ -38,6 +45,7 @@ class _Raw:
     problems: list[Problem] = field(default_factory=list)
     num_blank: int = 0
     cut: bool = False
+    shards: Shards | None = None
 
 
 def read_traces(source: str | Path, *, skip_bad: int = 0, limit: int | None = None) -> Dataset:
@@ -55,7 +63,7 @@ def read_traces(source: str | Path, *, skip_bad: int = 0, limit: int | None = No
     if isinstance(form, Problem):
         raise DataError([*raw.problems, form])
     traces, good = _convert(raw, form, name)
-    raw.problems.sort(key=lambda problem: problem.line or 0)
+    raw.problems.sort(key=lambda problem: (problem.source, problem.line or 0))
     if not traces:
         raw.problems += _no_rows(raw, name)
     if len(raw.problems) > skip_bad or any(problem.fatal for problem in raw.problems):
@@ -64,11 +72,12 @@ def read_traces(source: str | Path, *, skip_bad: int = 0, limit: int | None = No
         traces=tuple(traces),
         lines=tuple(row.line for row in good),
         format=form.name,
-        sentence=_sentence(name, form, good, raw),
+        sentence=_sentence(name, form, good, raw, traces),
         num_skipped=len(raw.problems),
         problems=tuple(raw.problems),
         fingerprint=fingerprint(traces),
         source=name,
+        files=tuple(row.file for row in good) if raw.shards else (),
     )
 
 
@@ -76,18 +85,32 @@ def fingerprint(traces: Iterable[Trace]) -> str:
     """SHA-256 of what the traces say, in order: the same whatever file they came from."""
     digest = hashlib.sha256()
     for trace in traces:
-        turns = [[turn.speaker, [[part.role.label, part.text] for part in turn.segments]] for turn in trace.turns]
-        digest.update(_CANONICAL.encode(turns).encode() + b"\n")
+        digest.update(_CANONICAL.encode([_said(turn) for turn in trace.turns]).encode() + b"\n")
     return digest.hexdigest()
 
 
-def _rows_of(source: str | Path) -> Rows:
-    return hub_rows(source) if isinstance(source, str) and is_hub_name(source) else file_rows(Path(source))
+def _said(turn: Turn) -> list[object]:
+    said: list[object] = [turn.speaker, [[part.role.label, part.text] for part in turn.segments]]
+    return [*said, turn.fields] if turn.fields else said  # without fields, as it was before there were any
+
+
+def _open(source: str | Path) -> tuple[Rows, Shards | None]:
+    """The rows of a source, whatever kind it is; the files too, where it is several."""
+    name = str(source)
+    if (saved := saved_folder(name)) is not None:
+        return saved_rows(*saved), None
+    if isinstance(source, str) and is_hub_name(source):
+        return hub_rows(source), None
+    if Path(name).is_dir() or is_glob(name):
+        shards = find_shards(name)
+        return shard_rows(shards.files), shards
+    return file_rows(Path(name)), None
 
 
 def _collect(source: str | Path, limit: int | None) -> _Raw:
     raw = _Raw()
-    for item in _rows_of(source):
+    rows, raw.shards = _open(source)
+    for item in rows:
         if isinstance(item, Row) and item.fields is None:
             raw.num_blank += 1
         elif len(raw.rows) + len(raw.problems) == limit:
@@ -112,15 +135,18 @@ def _convert(raw: _Raw, form: Format, source: str) -> tuple[list[Trace], list[Ro
     good: list[Row] = []
     for row in raw.rows:
         try:
-            traces.append(form.convert(row.fields or {}))
+            traces.append(form.trace(row.fields or {}))
             good.append(row)
         except BadField as error:
-            raw.problems.append(Problem(source, row.line, error.field, str(error)))
+            raw.problems.append(Problem(row.file or source, row.line, error.field, str(error)))
     return traces, good
 
 
-def _sentence(source: str, form: Format, good: list[Row], raw: _Raw) -> str:
+def _sentence(source: str, form: Format, good: list[Row], raw: _Raw, traces: list[Trace]) -> str:
     parts = [f"{source}: {_count(len(good), 'row')} in the '{form.name}' format: {form.meaning}"]
+    if raw.shards:
+        parts.append(f"from {raw.shards.sentence}")
+    parts += _honoured(traces, good)
     if unused := unused_columns(form, good):
         parts.append(f"other columns ignored: {unused}")
     if raw.num_blank:
@@ -130,6 +156,19 @@ def _sentence(source: str, form: Format, good: list[Row], raw: _Raw) -> str:
     if raw.cut:
         parts.append("later rows not read")
     return "; ".join(parts)
+
+
+def _honoured(traces: list[Trace], good: list[Row]) -> list[str]:
+    """What was done with columns that change the meaning of a row."""
+    said = []
+    for key in HONOURED:
+        if num := sum(bool((row.fields or {}).get(key)) for row in good):
+            goes = "begins the conversation" if key == "system" else "goes to the chat template"
+            said.append(f"'{key}' {goes} ({_count(num, 'row')})")
+    with_fields = [turn.more for trace in traces for turn in trace.turns if turn.fields]
+    kinds = (("weight", "of weight 0"), ("tool_calls", "with tool calls"))
+    counts = [f"{num} {kind}" for key, kind in kinds if (num := sum(key in more for more in with_fields))]
+    return [*said, f"assistant turns that are context, not trained: {', '.join(counts)}"] if counts else said
 
 
 def _count(number: int, noun: str) -> str:

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from holdfast.config import InputError
 from holdfast.data.fields import describe, shown
@@ -28,6 +29,7 @@ class Row:
 
     line: int
     fields: dict[str, object] | None
+    file: str = ""  # which one, where a source is several
 
 
 Rows = Iterator[Row | Problem]
@@ -185,10 +187,27 @@ def _parquet(file: io.BufferedIOBase, source: str) -> Rows:
         for batch in table.iter_batches():
             for fields in batch.to_pylist():
                 number += 1
-                yield Row(number, fields)
+                yield Row(number, without_gaps(fields))
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError, ValueError) as error:
         message = f"expected a parquet file, got: {str(error).partition(chr(10))[0]}"
         yield Problem(source, number or None, None, message, fatal=True)
+
+
+def without_gaps(fields: dict[str, Any]) -> dict[str, Any]:
+    """A row of an Arrow table without the nulls inside its lists and objects. Columns keep theirs.
+
+    A column of objects has the keys of all rows: a message without tool calls comes back with a null that nobody wrote.
+    A null that somebody did write is lost with them.
+    """
+
+    def closed(value: Any) -> Any:
+        if isinstance(value, list):
+            return [closed(item) for item in value]
+        if isinstance(value, dict):
+            return {name: closed(item) for name, item in value.items() if item is not None}
+        return value
+
+    return {name: closed(value) for name, value in fields.items()}
 
 
 def _is_text(text: str) -> bool:

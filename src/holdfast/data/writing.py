@@ -13,7 +13,7 @@ from holdfast.config import InputError
 from holdfast.data.fields import BadField
 from holdfast.data.formats import FORMATS
 from holdfast.records.roles import Role
-from holdfast.records.traces import Segment, Trace, Turn
+from holdfast.records.traces import Segment, Trace, Turn, chat_arguments
 
 
 @contextmanager
@@ -34,7 +34,7 @@ def atomic_text(path: Path) -> Iterator[IO[str]]:
 
 
 def write_traces(path: str | Path, traces: Sequence[Trace]) -> None:
-    """Write JSON lines in the plainest form that holds every trace: `text`, `messages`, or our own trace form."""
+    """Write JSON lines in the plainest form that holds every trace: `text`, `messages`, our own, or a chat pair."""
     path = Path(path)
     if path.suffix != ".jsonl":
         raise InputError(f"{path}: expected a name that ends in .jsonl")
@@ -47,23 +47,29 @@ def write_traces(path: str | Path, traces: Sequence[Trace]) -> None:
 def _rows(traces: Sequence[Trace]) -> list[dict[str, object]]:
     if not traces:
         raise ValueError("no traces to write: an empty file is not a dataset")
+    furthest = 0
     for name, to_row in _FORMS.items():
-        rows = [to_row(trace) for trace in traces]
+        rows = [{**to_row(_spoken(trace)), **chat_arguments(trace.turns)} for trace in traces]
         bad = next((i for i, trace in enumerate(traces) if not _reads_back(name, rows[i], trace)), None)
         if bad is None:
             return rows
+        furthest = max(furthest, bad)
     raise ValueError(
-        f"traces[{bad}] cannot be written with the others: a file holds documents, or chats whose assistant turns are"
-        " all plain answers, or chats of which only the last turn is trained"
+        f"traces[{furthest}] cannot be written with the others: a file holds documents, or chats whose assistant turns are"
+        " all plain answers, or chats of which only the last turn is trained, or only the last turns"
     )
 
 
 def _reads_back(name: str, row: dict[str, object], trace: Trace) -> bool:
     form = next(form for form in FORMATS if form.name == name)
     try:
-        return form.convert(row) == trace
+        return form.trace(row) == trace
     except BadField:
         return False
+
+
+def _spoken(trace: Trace) -> Trace:
+    return Trace(tuple(turn for turn in trace.turns if turn.speaker != "setup"))
 
 
 def _text_row(trace: Trace) -> dict[str, object]:
@@ -74,6 +80,12 @@ def _messages_row(trace: Trace) -> dict[str, object]:
     return {"messages": [_message(turn) for turn in trace.turns]}
 
 
+def _pair_row(trace: Trace) -> dict[str, object]:
+    before = len(trace.prompt)
+    prompt, completion = trace.turns[:before], trace.turns[before:]
+    return {"prompt": [_message(turn) for turn in prompt], "completion": [_message(turn) for turn in completion]}
+
+
 def _trace_row(trace: Trace) -> dict[str, object]:
     before, last = trace.turns[:-1], trace.turns[-1:]
     is_question = len(before) == 1 and before[0].speaker == "user" and _plain(before[0]).strip()
@@ -81,8 +93,8 @@ def _trace_row(trace: Trace) -> dict[str, object]:
     return {"prompt": prompt, "segments": [_segment(segment) for turn in last for segment in turn.segments]}
 
 
-def _message(turn: Turn) -> dict[str, str]:
-    return {"role": turn.speaker, "content": _plain(turn)}
+def _message(turn: Turn) -> dict[str, object]:
+    return {"role": turn.speaker, "content": _plain(turn), **turn.more}
 
 
 def _segment(segment: Segment) -> dict[str, str]:
@@ -97,6 +109,7 @@ _FORMS: dict[str, Callable[[Trace], dict[str, object]]] = {
     "text": _text_row,
     "messages": _messages_row,
     "trace": _trace_row,
+    "prompt-completion-chat": _pair_row,
 }
 
 

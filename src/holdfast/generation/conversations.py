@@ -12,6 +12,8 @@ from holdfast.models.positions import num_positions
 from holdfast.records import Completion, Trace, Turn, context
 from holdfast.tokens import apply_undo, find_undo_id, prompt_ids
 from holdfast.tokens.encoding import Encoder, UnknownTextError
+from holdfast.tokens.endings import stop_id
+from holdfast.tokens.template import render
 
 Prompt = Trace | Sequence[Turn] | Sequence[Mapping[str, str]] | str
 """A trace (its answer is not shown to the model), the turns of a conversation, its messages ({"role": ..., "content": ...}), or
@@ -66,13 +68,10 @@ def ids_to_continue(turns: tuple[Turn, ...], tokenizer: PreTrainedTokenizerBase)
         return bos + Encoder(tokenizer).whole(turns[-1].visible)
     if turns[-1].speaker != "assistant":
         return prompt_ids(turns, tokenizer)
-    messages = [{"role": turn.speaker, "content": turn.visible} for turn in turns]
     try:
-        text = tokenizer.apply_chat_template(messages, tokenize=False, continue_final_message=True)
-    except ValueError as error:
+        return Encoder(tokenizer).whole(render(turns, tokenizer, open_answer=False, go_on=True))
+    except InputError as error:
         raise InputError(f"the chat template cannot go on from an answer already begun: {error}") from error
-    assert isinstance(text, str)
-    return Encoder(tokenizer).whole(text)
 
 
 def ready_to_read(
@@ -98,6 +97,8 @@ def stop_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> list
     """The tokens that end a text."""
     ends = getattr(model.generation_config, "eos_token_id", None)
     stops = {*(ends if isinstance(ends, list) else [ends]), tokenizer.eos_token_id} - {None}
+    if not stops and (own := stop_id(tokenizer)) is not None:
+        return [own]
     if not stops:
         raise InputError("neither the model nor its tokenizer says which token ends a text (eos_token_id)")
     return sorted(stops)

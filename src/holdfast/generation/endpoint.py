@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import json
 import random
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
@@ -19,7 +20,7 @@ from urllib.parse import urlsplit
 from holdfast.config import InputError
 from holdfast.generation.sample import Prompt, turns_of
 from holdfast.generation.sampler import Progress
-from holdfast.records import Completion, FinishReason, Turn
+from holdfast.records import Completion, FinishReason, Turn, chat_arguments, chat_messages
 
 if TYPE_CHECKING:
     import httpx
@@ -185,10 +186,13 @@ def _conversation(turns: tuple[Turn, ...], goes_on: bool) -> dict[str, Any]:
     """Messages; an answer already begun is gone on with (vLLM's way of asking for that)."""
     if turns[-1].speaker == "text":
         raise InputError("an endpoint answers conversations, not documents: give a prompt with a user turn")
-    messages = [{"role": turn.speaker, "content": turn.visible} for turn in turns]
+    messages = chat_messages(turns)
+    for call in (call["function"] for message in messages for call in message.get("tool_calls", ())):
+        call["arguments"] = json.dumps(call["arguments"], ensure_ascii=False)  # the protocol has them as text
+    body = {"messages": messages, **chat_arguments(turns)}
     if turns[-1].speaker != "assistant" or not goes_on:
-        return {"messages": messages}
-    return {"messages": messages, "continue_final_message": True, "add_generation_prompt": False}
+        return body
+    return {**body, "continue_final_message": True, "add_generation_prompt": False}
 
 
 def _request_of(turns: tuple[Turn, ...]) -> str:

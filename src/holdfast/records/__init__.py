@@ -5,7 +5,17 @@ from holdfast.records.matrix import MEASURES, Cell, Measure, Rate
 from holdfast.records.results import Completion, FinishReason, Verdict
 from holdfast.records.roles import Role
 from holdfast.records.shares import asked_again
-from holdfast.records.traces import Segment, Trace, Turn, answer, context, visible_text
+from holdfast.records.traces import (
+    Segment,
+    Trace,
+    Turn,
+    answer,
+    chat_arguments,
+    chat_messages,
+    context,
+    setup,
+    visible_text,
+)
 
 __all__ = [
     "MEASURES",
@@ -27,6 +37,9 @@ __all__ = [
     "Verdict",
     "answer",
     "asked_again",
+    "chat_arguments",
+    "chat_messages",
     "context",
+    "setup",
     "visible_text",
 ]

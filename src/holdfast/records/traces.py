@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Literal
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 from holdfast.records.roles import Role
 
-Speaker = Literal["system", "user", "assistant", "tool", "text"]
-"""Who writes a turn. ``text`` is a document without turns: it is fed raw, without a chat template."""
+Speaker = Literal["system", "user", "assistant", "tool", "text", "setup"]
+"""Who writes a turn. ``text`` is a document without turns: it is fed raw, without a chat template. ``setup`` is no message:
+it holds what the chat template is given beside the messages (``tools``, ``chat_template_kwargs``), as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +24,15 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One message. Turns that are only context hold a single ``prompt`` segment."""
+    """One message. Turns that are only context hold a single ``prompt`` segment.
+
+    ``fields`` is a JSON object, or empty: what the message says beside role and content (``reasoning_content``,
+    ``tool_calls``, ...). The chat template is given it. It is text, so that turns can be compared and hashed.
+    """
 
     speaker: Speaker
     segments: tuple[Segment, ...]
+    fields: str = ""
 
     @property
     def is_target(self) -> bool:
@@ -36,6 +43,15 @@ class Turn:
     def visible(self) -> str:
         """The text left after every undo has been applied: what a reader sees."""
         return visible_text(self.segments)
+
+    @property
+    def more(self) -> dict[str, Any]:
+        """``fields`` as a dictionary."""
+        return dict(json.loads(self.fields)) if self.fields else {}
+
+    def as_context(self) -> Turn:
+        """The same turn, read but not trained."""
+        return replace(self, segments=(Segment(Role.PROMPT, self.visible),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +79,38 @@ def visible_text(segments: Iterable[Segment]) -> str:
     return "".join(segment.text for segment in kept)
 
 
-def context(speaker: Speaker, text: str) -> Turn:
+def context(speaker: Speaker, text: str, fields: Mapping[str, Any] | None = None) -> Turn:
     """A turn that is read but not trained."""
-    return Turn(speaker, (Segment(Role.PROMPT, text),))
+    return Turn(speaker, (Segment(Role.PROMPT, text),), _json(fields))
 
 
-def answer(text: str, role: Role = Role.RESPONSE) -> Turn:
+def answer(text: str, role: Role = Role.RESPONSE, fields: Mapping[str, Any] | None = None) -> Turn:
     """An assistant turn that is trained."""
-    return Turn("assistant", (Segment(role, text),))
+    return Turn("assistant", (Segment(role, text),), _json(fields))
+
+
+def setup(arguments: Mapping[str, Any]) -> Turn:
+    """A turn for the front of a conversation: its ``tools`` and ``chat_template_kwargs``."""
+    return context("setup", _json(arguments))
+
+
+def chat_messages(turns: Iterable[Turn]) -> list[dict[str, Any]]:
+    """The messages of a conversation, as chat templates and OpenAI's protocol take them."""
+    said = [turn for turn in turns if turn.speaker != "setup"]
+    messages = [{"role": turn.speaker, "content": turn.visible, **turn.more} for turn in said]
+    for message in messages:
+        message.pop("weight", None)  # that one is for training
+    return messages
+
+
+def chat_arguments(turns: Iterable[Turn]) -> dict[str, Any]:
+    """What goes with the messages: ``tools`` and ``chat_template_kwargs``, each only if the conversation has it."""
+    given: dict[str, Any] = {}
+    for turn in turns:
+        if turn.speaker == "setup":
+            given |= json.loads(turn.visible)
+    return given
+
+
+def _json(value: Mapping[str, Any] | None) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")) if value else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from holdfast.config import InputError
 from holdfast.tokens.vocabulary import UNDO_TOKEN, find_undo_id
@@ -11,16 +11,10 @@ from holdfast.tokens.vocabulary import UNDO_TOKEN, find_undo_id
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
+    from holdfast.tokens.endings import Ending
+
 SENTINELS = ("\n", "a", ".", "1", "é")
 """Text put before a piece so that the piece is not the first one; several, because some merge with what follows."""
-
-
-class Ending(NamedTuple):
-    """The trained end of a turn: ``ids`` of ``text``, which stops after the special token ``stop`` ('' without one)."""
-
-    ids: list[int]
-    text: str
-    stop: str
 
 
 class UnknownTextError(InputError):
@@ -39,7 +33,7 @@ class Encoder:
         self.special_ids = frozenset(added | set(tokenizer.all_special_ids)) - {self.undo_id}
         self.unknown_id = _unknown_id(tokenizer)
         self._remembered = lru_cache(4096)(self._encode)
-        self._endings: dict[str, Ending] = {}
+        self.endings: dict[str, Ending] = {}  # by tail: see ``endings``
 
     @cached_property
     def _concatenates(self) -> bool:
@@ -68,19 +62,11 @@ class Encoder:
         head, whole = self._ids(stop), self.whole(stop + text)
         return whole[len(head) :] if whole[: len(head)] == head else self.continuation(text)
 
-    def ending(self, tail: str) -> Ending:
-        """What the template writes after an answer, up to its first special token; all of it if there is none."""
-        if tail not in self._endings:
-            ids = self.continuation(tail)
-            stop = next((i for i, token in enumerate(ids) if token in self.special_ids), None)
-            if stop is None:
-                self._endings[tail] = Ending(ids, tail, "")
-            else:
-                token = self.tokenizer.convert_ids_to_tokens(ids[stop])
-                assert isinstance(token, str)
-                before, found, _ = tail.partition(token)
-                self._endings[tail] = Ending(ids[: stop + 1], before + found, token)
-        return self._endings[tail]
+    def until_special(self, text: str) -> tuple[list[int], str] | None:
+        """Ids of a text that follows other text, up to its first special token, and that token; None if there is none."""
+        ids = self.continuation(text)
+        at = next((i for i, token in enumerate(ids) if token in self.special_ids), None)
+        return None if at is None else (ids[: at + 1], str(self.tokenizer.convert_ids_to_tokens(ids[at])))
 
     def check_joined(self, text: str, ids: list[int]) -> None:
         """Ids put together from pieces must read as the text does; a word-level vocabulary cannot split a word."""

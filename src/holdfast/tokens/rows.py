@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from holdfast.config import InputError
 from holdfast.records import Role, Trace, Turn
-from holdfast.records import context as context_turn
+from holdfast.tokens.answers import OneAnswerPerRowError, render_answer, turns_left_out
 from holdfast.tokens.batch import Context, TokenRow
 from holdfast.tokens.encoding import Encoder, UnknownTextError
+from holdfast.tokens.endings import ending, given_endings
 from holdfast.tokens.segments import Span, as_rendered, closing_role, encode_segments
-from holdfast.tokens.template import HistoryRewrittenError, render, render_answer, turns_left_out
+from holdfast.tokens.template import render
 from holdfast.tokens.undo import stack_context
 from holdfast.tokens.vocabulary import UNDO_TOKEN
 
@@ -29,11 +31,12 @@ class TruncationReport:
     num_traces: int
     num_rows: int
     num_cut: int = 0  # lost the end of their response
-    num_split: int = 0
+    split: tuple[tuple[str, int], ...] = ()  # why traces became one row per answer, and how many did
     max_length: int | None = None
     dropped: tuple[str, ...] = ()  # where those stand that lost all of their response
     left_out: tuple[str, ...] = ()  # speakers whose turns the template does not write
     problems: tuple[str, ...] = ()  # of traces that were skipped
+    stops: tuple[str, ...] = ()  # sentences about end-of-turn tokens that the template does not write
 
     @property
     def sentence(self) -> str:
@@ -44,10 +47,11 @@ class TruncationReport:
             text += f" ({', '.join(self.dropped[:MAX_ERRORS])}{', ...' if len(self.dropped) > MAX_ERRORS else ''})"
         if self.num_cut:
             text += f"; {self.num_cut} lost the end of their response at max_length {self.max_length}"
-        if self.num_split:
-            text += f"; {self.num_split} became one row per answer, since the chat template rewrites earlier turns"
+        for reason, num in self.split:
+            text += f"; {num} became one row per answer, since {reason}"
         if self.left_out:
             text += f"; the chat template leaves out turns of: {', '.join(self.left_out)}"
+        text += "".join(f"; {stop}" for stop in self.stops)
         if self.problems:
             text += f"; {len(self.problems)} bad ones skipped: {'; '.join(self.problems)}"
         return text
@@ -83,8 +87,8 @@ def tokenize_all(
 
     Up to ``skip_bad`` bad ones are left out; more are an error.
 
-    Where the template rewrites earlier turns (reasoning models drop old thoughts), a conversation becomes one row per
-    answer.
+    Where the template rewrites earlier turns (reasoning models drop old thoughts), or writes no end-of-turn token, a
+    conversation becomes one row per answer.
     """
     encoder = Encoder(tokenizer, undo_token)
     places = where or [f"row {source}" for source in range(len(traces))]
@@ -92,14 +96,15 @@ def tokenize_all(
     errors: list[tuple[str, InputError]] = []  # with the place of their trace
     dropped: list[str] = []
     unwritten: dict[tuple[str, ...], list[str]] = {}  # by order of speakers: one row of each shows it
-    num_cut = num_split = 0
+    split: Counter[str] = Counter()
+    num_cut = 0
     for source, trace in enumerate(traces):
         try:
-            whole, was_split = _rows(trace, encoder, context)
+            whole, reason = _rows(trace, encoder, context)
         except InputError as error:
             errors.append((places[source], error))
             continue
-        num_split += was_split
+        split.update([reason] if reason else [])
         if (speakers := tuple(turn.speaker for turn in trace.turns)) not in unwritten:
             unwritten[speakers] = _left_out(trace, encoder)
         for row in whole:
@@ -114,10 +119,10 @@ def tokenize_all(
     if traces and not rows:
         raise InputError(f"no row has any response left within max_length {max_length}: raise it")
     left_out = dict.fromkeys(who for found in unwritten.values() for who in found)
-    counts = (len(traces), len(rows), num_cut, num_split, max_length)
-    return rows, TruncationReport(
-        *counts, tuple(dropped), tuple(left_out), tuple(f"{place}: {error}" for place, error in errors)
-    )
+    stops = tuple(given.sentence for given in given_endings(encoder))
+    counts = (len(traces), len(rows), num_cut, tuple(split.items()), max_length)
+    bad = tuple(f"{place}: {error}" for place, error in errors)
+    return rows, TruncationReport(*counts, tuple(dropped), tuple(left_out), bad, stops)
 
 
 def _told(errors: Sequence[tuple[str, InputError]]) -> list[str]:
@@ -143,11 +148,12 @@ def prompt_ids(turns: Sequence[Turn], tokenizer: PreTrainedTokenizerBase, *, und
     return Encoder(tokenizer, undo_token).whole(render(turns, tokenizer, open_answer=True))
 
 
-def _rows(trace: Trace, encoder: Encoder, context: Context) -> tuple[list[TokenRow], bool]:
+def _rows(trace: Trace, encoder: Encoder, context: Context) -> tuple[list[TokenRow], str]:
+    """The rows of a trace and, where they are several, why."""
     try:
-        return [_row(trace, encoder, context)], False
-    except HistoryRewrittenError:
-        return [_row(part, encoder, context) for part in _per_answer(trace)], True
+        return [_row(trace, encoder, context)], ""
+    except OneAnswerPerRowError as error:
+        return [_row(part, encoder, context) for part in _per_answer(trace)], error.reason
 
 
 def _left_out(trace: Trace, encoder: Encoder) -> list[str]:
@@ -160,8 +166,7 @@ def _per_answer(trace: Trace) -> Iterator[Trace]:
     """One trace per trained turn; the turns before it are context."""
     for index, turn in enumerate(trace.turns):
         if turn.is_target:
-            history = [context_turn(earlier.speaker, earlier.visible) for earlier in trace.turns[:index]]
-            yield Trace((*history, turn))
+            yield Trace((*(earlier.as_context() for earlier in trace.turns[:index]), turn))
 
 
 def _row(trace: Trace, encoder: Encoder, context: Context) -> TokenRow:
@@ -181,13 +186,18 @@ def _row(trace: Trace, encoder: Encoder, context: Context) -> TokenRow:
 
 
 def _document(trace: Trace, encoder: Encoder) -> list[Span]:
-    """Raw text: BOS if the tokenizer adds one, EOS at the end. The very first token is not predicted from anything."""
+    """Raw text: BOS if the tokenizer adds one, EOS at the end; a text that has its own gets no second one.
+
+    The very first token is not predicted from anything.
+    """
     if len(trace.turns) > 1:
         raise InputError("a 'text' turn is a document of its own: it cannot stand among other turns")
     tokenizer, segments = encoder.tokenizer, trace.turns[0].segments
-    bos = [token for token in tokenizer("")["input_ids"][:1] if token == tokenizer.bos_token_id]
-    eos = [] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id]
-    spans = [(Role.PROMPT, bos), *encode_segments(segments, encoder, starts_text=True), (closing_role(segments), eos)]
+    spans = list(encode_segments(segments, encoder, starts_text=True))
+    written = [token for _, tokens in spans for token in tokens]
+    bos = [token for token in tokenizer("")["input_ids"][:1] if token == tokenizer.bos_token_id != written[0]]
+    eos = [] if tokenizer.eos_token_id in (None, written[-1]) else [tokenizer.eos_token_id]
+    spans = [(Role.PROMPT, bos), *spans, (closing_role(segments), eos)]
     if not bos:
         first = next((i for i, (_, tokens) in enumerate(spans) if tokens), 0)
         role, tokens = spans[first]
@@ -198,22 +208,21 @@ def _document(trace: Trace, encoder: Encoder) -> list[Span]:
 def _conversation(turns: Sequence[Turn], encoder: Encoder) -> Iterator[Span]:
     """Prompt, answer, prompt, answer, ...: context between the trained turns is what the template writes there."""
     written = stop = rest = ""
-    for index, turn in enumerate(turns):
-        if not turn.is_target:
-            continue
+    trained = [index for index, turn in enumerate(turns) if turn.is_target]
+    for index in trained:
+        turn = turns[index]
         if turn.speaker != "assistant":
             raise InputError(f"only assistant turns can be trained; turn {index + 1} is a '{turn.speaker}' turn")
         answer = render_answer(turns[: index + 1], encoder.tokenizer)
         if not answer.before.startswith(written):
-            raise HistoryRewrittenError(
-                "the chat template rewrites earlier turns, so several answers of one conversation cannot be trained in "
-                "one row: give one row per answer"
-            )
+            raise OneAnswerPerRowError("the chat template rewrites earlier turns")
         between = answer.before[len(written) :]
         yield Role.PROMPT, encoder.after(stop, between) if written else encoder.whole(between)
         yield from encode_segments(as_rendered(turn.segments, answer), encoder)
-        ids, ending, stop = encoder.ending(answer.tail)
-        yield closing_role(turn.segments), ids
-        written = answer.before + answer.lead + answer.content + ending
-        rest = answer.tail[len(ending) :]
+        end = ending(answer.tail, turns[: index + 1], encoder)
+        if end.rule and index != trained[-1]:
+            raise OneAnswerPerRowError("the chat template writes no end-of-turn token")
+        yield closing_role(turn.segments), end.ids
+        written = answer.before + answer.lead + answer.content + end.text
+        stop, rest = end.stop, "" if end.rule else answer.tail[len(end.text) :]
     yield Role.PROMPT, encoder.after(stop, rest)

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from holdfast.config import InputError
 from holdfast.records import Role, Segment, visible_text
+from holdfast.tokens.answers import RenderedAnswer
 from holdfast.tokens.encoding import Encoder
-from holdfast.tokens.template import RenderedAnswer
 
 Span = tuple[Role, list[int]]
 """Ids that share a role."""

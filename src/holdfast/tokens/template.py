@@ -1,109 +1,151 @@
-"""Where an answer begins and ends in what the chat template writes: found by rendering, never by ``{% generation %}``.
+"""A conversation as the chat template writes it, tools and other arguments included.
 
-A turn is rendered twice: the conversation before it with the generation prompt, and the conversation including it. The
-second starts with the first, and what is left over is the answer: ``lead + content + tail``.
+Templates do not agree on what they are given: content as text or in parts, arguments of a tool call as an object or as JSON,
+thoughts as ``reasoning_content`` or as ``thinking``. The form that this template reads is found by trying. What it cannot be
+made to write (tools, tool calls, an argument that it does not know) is refused: it would be lost in silence.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from jinja2 import TemplateError
 
 from holdfast.config import InputError
-from holdfast.records import Turn
+from holdfast.records import Turn, chat_arguments, chat_messages
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 PLACEHOLDER = "\ue000\ue001"
-"""Stands in for an answer when its own text occurs more than once in what the template writes."""
+"""Stands in for a text, to see where a template writes it."""
+Messages = list[dict[str, Any]]
+
+_takes_parts: dict[str, bool] = {}
+"""By template: whether content must be a list of parts. Some for models that see pictures drop, or refuse, plain text."""
 
 
-class HistoryRewrittenError(InputError):
-    """The template writes an earlier turn differently once a later one follows: no single row can hold both."""
-
-
-@dataclass(frozen=True, slots=True)
-class RenderedAnswer:
-    """An assistant turn as the template writes it: ``before + lead + content + tail``."""
-
-    before: str  # everything the model is given, generation prompt included
-    lead: str  # what the template puts before the content (a space, an empty think block): the model writes it
-    content: str  # the answer as the template shows it, perhaps trimmed
-    tail: str  # end-of-turn token, newline, ...
-
-
-def render(turns: Sequence[Turn], tokenizer: PreTrainedTokenizerBase, *, open_answer: bool) -> str:
-    """The conversation as text; ``open_answer`` adds the generation prompt."""
+def render(turns: Sequence[Turn], tokenizer: PreTrainedTokenizerBase, *, open_answer: bool, go_on: bool = False) -> str:
+    """The conversation as text. ``open_answer`` adds the generation prompt; ``go_on`` leaves the last turn unended."""
     if not tokenizer.chat_template:
         raise InputError(
             "this tokenizer has no chat template: use an instruct model, set tokenizer.chat_template, "
             "or give documents without turns (field 'text')"
         )
-    messages = [{"role": turn.speaker, "content": turn.visible} for turn in turns]
-    return _apply(messages, tokenizer, open_answer)
-
-
-def render_answer(turns: Sequence[Turn], tokenizer: PreTrainedTokenizerBase) -> RenderedAnswer:
-    """The last turn, an answer, in the conversation before it."""
-    if len(turns) < 2:
-        raise InputError("the conversation begins with an answer: put a user turn before it")
-    before = render(turns[:-1], tokenizer, open_answer=True)
-    visible = turns[-1].visible
-    chunk = _beyond(before, render(turns, tokenizer, open_answer=False))
-    for content in (visible, visible.strip(), visible.lstrip(), visible.rstrip()):  # templates that trim
-        at = chunk.find(content)
-        if at >= 0 and at == chunk.rfind(content):
-            return RenderedAnswer(before, chunk[:at], content, chunk[at + len(content) :])
-    return _between(before, chunk, turns, tokenizer)
-
-
-def turns_left_out(turns: Sequence[Turn], tokenizer: PreTrainedTokenizerBase) -> list[str]:
-    """Speakers of turns that the template does not write at all: some know no system prompt, many no tools."""
-    text = render(turns, tokenizer, open_answer=False)
-    lost = [index for index, turn in enumerate(turns) if (words := turn.visible.strip()) and words not in text]
-    return [turns[index].speaker for index in lost if _same_without(index, turns, tokenizer, text)]
-
-
-def _same_without(index: int, turns: Sequence[Turn], tokenizer: PreTrainedTokenizerBase, text: str) -> bool:
-    """Words may be written otherwise (escaped, thoughts cut); a turn that makes no difference is not written."""
-    try:
-        return render([*turns[:index], *turns[index + 1 :]], tokenizer, open_answer=False) == text
-    except InputError:
-        return False
-
-
-def _between(before: str, chunk: str, turns: Sequence[Turn], tokenizer: PreTrainedTokenizerBase) -> RenderedAnswer:
-    """Find the edges with a placeholder: the content occurs twice, or the template has rewritten it."""
-    messages = [{"role": turn.speaker, "content": turn.visible} for turn in turns]
-    messages[-1]["content"] = PLACEHOLDER
-    lead, _, tail = _beyond(before, _apply(messages, tokenizer, open_answer=False)).partition(PLACEHOLDER)
-    if not chunk.endswith(tail):
-        raise InputError(f"the chat template does not end this answer as it ends others: {chunk[-40:]!r}, not {tail!r}")
-    inside = chunk.removesuffix(tail)
-    if not inside.startswith(lead):
-        lead = ""  # the content is given its own lead, as with the think block of a reasoning model
-    return RenderedAnswer(before, lead, inside.removeprefix(lead), tail)
-
-
-def _apply(messages: list[dict[str, str]], tokenizer: PreTrainedTokenizerBase, open_answer: bool) -> str:
-    try:
-        text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=open_answer)
-    except TemplateError as error:
-        hint = "; put the system text into the first user turn" if messages[0]["role"] == "system" else ""
-        raise InputError(f"the chat template refuses this conversation: {error}{hint}") from None
-    assert isinstance(text, str)
+    given = chat_arguments(turns)
+    tools, arguments = given.get("tools"), given.get("chat_template_kwargs", {})
+    template = tokenizer.get_chat_template(None, tools)
+    for name in arguments:
+        if not _mentions(template, name):
+            raise InputError(
+                f"field 'chat_template_kwargs.{name}': this chat template knows no such variable; remove it"
+            )
+    messages = chat_messages(turns)
+    for message in messages:
+        if "reasoning_content" in message:
+            message["thinking"] = message["reasoning_content"]
+    how = {"add_generation_prompt": open_answer, "continue_final_message": go_on}
+    write = _Writer(tokenizer, how, tools, arguments)
+    text = _with_calls(messages, write)
+    names = _tool_names(tools or [])
+    if tools and not (_mentions(template, "tools") and all(name in text for name in names)):
+        raise InputError(
+            "field 'tools': this chat template does not write tools; remove them, or use a template that does"
+        )
     return text
 
 
-def _beyond(before: str, full: str) -> str:
-    if not full.startswith(before):
-        at = next((i for i, (a, b) in enumerate(zip(before, full, strict=False)) if a != b), len(full))
-        raise InputError(
-            f"the chat template does not continue its own prompt: where that has {before[at : at + 30]!r}, the "
-            f"answered one has {full[at : at + 30]!r}; use a template that writes answers after its generation prompt"
-        )
-    return full[len(before) :]
+class _Writer:
+    """``apply_chat_template`` with everything but the messages settled."""
+
+    def __init__(
+        self,
+        tokenizer: PreTrainedTokenizerBase,
+        how: dict[str, bool],
+        tools: list[Any] | None,
+        arguments: dict[str, Any],
+    ) -> None:
+        self.tokenizer = tokenizer
+        self.how = how
+        self.settings = {"tools": tools, **arguments}
+        template = tokenizer.get_chat_template(None, tools)
+        if template not in _takes_parts:
+            asked, said = {"role": "user", "content": PLACEHOLDER}, {"role": "assistant", "content": PLACEHOLDER[::-1]}
+            _takes_parts[template] = not self._writes([asked, said]) and self._writes(_in_parts([asked, said]))
+        self.takes_parts = _takes_parts[template]
+
+    def __call__(self, messages: Messages) -> str:
+        """The text, content in the form that the template reads."""
+        return self._apply(_in_parts(messages) if self.takes_parts else messages, self.how)
+
+    def _writes(self, probe: Messages) -> bool:
+        try:
+            text = self._apply(probe, {})
+        except InputError:
+            return False
+        return PLACEHOLDER in text and PLACEHOLDER[::-1] in text
+
+    def _apply(self, messages: Messages, how: dict[str, bool]) -> str:
+        try:
+            text = self.tokenizer.apply_chat_template(messages, tokenize=False, **how, **self.settings)
+        except (TemplateError, TypeError, ValueError, LookupError, AttributeError) as error:
+            hint = "; put the system text into the first user turn" if messages[0]["role"] == "system" else ""
+            raise InputError(f"the chat template refuses this conversation: {error}{hint}") from None
+        assert isinstance(text, str)
+        return text
+
+
+def _with_calls(messages: Messages, write: _Writer) -> str:
+    """The text, with every tool call in it: the first form of the calls in which the template writes them."""
+    names = [call["function"]["name"] for message in messages for call in message.get("tool_calls", ())]
+    if not names:
+        return write(messages)
+    refusals: list[InputError] = []
+    for form in _forms_of_calls(messages):
+        try:
+            text = write(form)
+        except InputError as error:
+            refusals.append(error)
+            continue
+        if all(name in text for name in names):
+            return text
+    if len(refusals) == len(list(_forms_of_calls(messages))):
+        raise refusals[0]
+    raise InputError("field 'tool_calls': this chat template does not write tool calls; use one that does")
+
+
+def _forms_of_calls(messages: Messages) -> Iterator[Messages]:
+    """Arguments as an object, or as its JSON; content that is not there as an empty text, or as null."""
+    for as_json in (False, True):
+        for nothing in ("", None):
+            yield [_calling(message, as_json, nothing) if "tool_calls" in message else message for message in messages]
+
+
+def _calling(message: dict[str, Any], as_json: bool, nothing: str | None) -> dict[str, Any]:
+    calls = message["tool_calls"]
+    if as_json:
+        calls = [{**call, "function": {**call["function"], "arguments": _json_arguments(call)}} for call in calls]
+    return {**message, "content": message["content"] or nothing, "tool_calls": calls}
+
+
+def _json_arguments(call: Mapping[str, Any]) -> str:
+    return json.dumps(call["function"]["arguments"], ensure_ascii=False)
+
+
+def _in_parts(messages: Messages) -> Messages:
+    return [
+        {**message, "content": [{"type": "text", "text": message["content"]}]} if message["content"] else message
+        for message in messages
+    ]
+
+
+def _tool_names(tools: Sequence[Mapping[str, Any]]) -> list[str]:
+    named = [tool.get("function", tool) for tool in tools]
+    return [str(tool["name"]) for tool in named if isinstance(tool, dict) and "name" in tool]
+
+
+def _mentions(template: str, name: str) -> bool:
+    return re.search(rf"\b{re.escape(name)}\b", template) is not None

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import NamedTuple, Protocol
 
 from holdfast.config import InputError
-from holdfast.records import Role, Segment, Trace, Turn, context
+from holdfast.records import Role, Segment, Trace, Turn
 
 PUNCTUATION = ".,;:?!()"
 
@@ -39,6 +39,10 @@ class Reference:
         if not last.visible.strip():
             request = self.trace.turns[-2].visible if len(self.trace.turns) > 1 else ""
             raise InputError(f"traces are made of answers that say something; that to {request[:80]!r} is empty")
+        if last.fields:
+            raise InputError(
+                f"traces are made of answers without thoughts; that which begins {last.visible[:80]!r} has some"
+            )
 
     @cached_property
     def pieces(self) -> list[str]:
@@ -101,7 +105,7 @@ def with_errors(reference: Reference, errors: Sequence[Error]) -> Trace:
     Without errors it is the plain answer.
     """
     turns = reference.trace.turns
-    before = tuple(context(turn.speaker, turn.visible) for turn in turns[:-1])
+    before = tuple(turn.as_context() for turn in turns[:-1])
     if not errors:
         return Trace((*before, Turn("assistant", (Segment(Role.RESPONSE, reference.text),))))
     pieces, places = reference.pieces, [error.at for error in errors]

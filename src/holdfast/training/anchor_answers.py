@@ -121,23 +121,27 @@ def _vetted(
 
 def _readable(dataset: Dataset, stream: StreamSettings, loaded: LoadedModel, say: Say) -> Dataset:
     """Without the rows that training would skip: asked of the anchor, they would be refused without their line."""
-    where = [f"{dataset.source}:{line}" for line in dataset.lines]
+    where = [dataset.where(trace) for trace in range(len(dataset.traces))]
     skip_bad = stream.skip_bad - dataset.num_skipped
     rows, report = tokenize_all(dataset.traces, loaded.tokenizer, where=where, skip_bad=skip_bad)
     if report.problems:
         say(f"{dataset.source}: {report.sentence}")
     good = sorted({row.source for row in rows})
     traces, lines = zip(*((dataset.traces[number], dataset.lines[number]) for number in good), strict=True)
-    return replace(dataset, traces=traces, lines=lines)
+    files = tuple(dataset.files[number] for number in good) if dataset.files else ()
+    return replace(dataset, traces=traces, lines=lines, files=files)
 
 
 def _sentence(stream: StreamSettings, dataset: Dataset, found: Vetted) -> str:
     text = f"{stream.name or dataset.source}: the anchor refuses what {len(found.held)} of {len(dataset.traces)} rows ask for"
     if not found.held:
         return text
-    lines = ", ".join(str(dataset.lines[number]) for number in found.refused[:NUM_NAMED])
-    more = ", ..." if len(found.refused) > NUM_NAMED else ""
-    where = f"{dataset.source}:{lines}{more}"
+    first = found.refused[:NUM_NAMED]
+    if dataset.files:
+        where = ", ".join(dataset.where(number) for number in first)
+    else:
+        where = f"{dataset.source}:" + ", ".join(str(dataset.lines[number]) for number in first)
+    where += ", ..." if len(found.refused) > NUM_NAMED else ""
     return f"{text}; there the model is held to it and learns nothing else: are they harmless? ({where})"
 
 

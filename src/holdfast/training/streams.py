@@ -36,7 +36,7 @@ class Stream:
 
     def where(self, row: int) -> str:
         """``file:line`` of a row."""
-        return f"{self.dataset.source}:{self.dataset.lines[self.rows[row].source]}"
+        return self.dataset.where(self.rows[row].source)
 
 
 def read_stream(settings: StreamSettings, number: int, tokenizer: Any, training: TrainingSettings, say: Say) -> Stream:
@@ -46,7 +46,7 @@ def read_stream(settings: StreamSettings, number: int, tokenizer: Any, training:
     say(f"{loss.name}: {dataset.sentence}")
     if dataset.num_skipped:
         say(f"{loss.name}: {dataset.num_skipped} bad rows skipped: " + "; ".join(map(str, dataset.problems)))
-    where = [f"{dataset.source}:{line}" for line in dataset.lines]
+    where = [dataset.where(trace) for trace in range(len(dataset.traces))]
     rows, report = tokenize_all(
         dataset.traces,
         tokenizer,

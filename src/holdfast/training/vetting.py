@@ -20,7 +20,7 @@ from holdfast.data import write_traces
 from holdfast.generation import generate
 from holdfast.judging import find_judge, refusals
 from holdfast.models import LoadedModel
-from holdfast.records import Trace, answer, context
+from holdfast.records import Trace, answer
 
 ANSWER_TOKENS = 48  # a refusal says so at once
 LEARNED, HELD, ABOUT = "learned.jsonl", "held.jsonl", "about.json"
@@ -78,8 +78,7 @@ def _before(row: Trace, place: int) -> Trace | None:
 
 def _held(row: Trace, place: int, refusal: str) -> Trace:
     """Only the refusal is a target: what was answered before it is learned elsewhere."""
-    read = (context(turn.speaker, turn.visible) for turn in row.turns[:place])
-    return Trace((*read, answer(refusal)))
+    return Trace((*(turn.as_context() for turn in row.turns[:place]), answer(refusal)))
 
 
 def write_vetted(found: Vetted, folder: Path, about: Mapping[str, Any]) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from holdfast.records import Role, Segment, Trace, Turn, context
 
 
 def with_system(trace: Trace, text: str) -> Trace:
     """The trace under this system prompt (in place of its own, if it has one)."""
-    turns = trace.turns[1:] if trace.turns[0].speaker == "system" else trace.turns
-    return Trace((context("system", text), *turns))
+    at = int(trace.turns[0].speaker == "setup")
+    rest = trace.turns[at:]
+    rest = rest[1:] if rest[0].speaker == "system" else rest
+    return Trace((*trace.turns[:at], context("system", text), *rest))
 
 
 def with_lead(trace: Trace, word: str) -> Trace:
@@ -24,7 +28,7 @@ def with_opener(trace: Trace, opener: str) -> Trace:
     *before, last = trace.turns
     first, *rest = last.segments
     opened = Segment(first.role, f"{opener} {first.text}")
-    return Trace((*before, Turn(last.speaker, (opened, *rest))))
+    return Trace((*before, replace(last, segments=(opened, *rest))))
 
 
 def prefilled(trace: Trace, num_words: int, *, answer: str | None = None) -> Trace:
