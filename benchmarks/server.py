@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from oversight.processes import running, server  # type: ignore[import-not-found]
 
-BODY = {"model": "fake", "messages": [{"role": "user", "content": "hello"}]}
+BODY = {"model": "holdfast", "messages": [{"role": "user", "content": "hello"}]}
 GOAL_MS = 5.0
 
 

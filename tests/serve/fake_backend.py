@@ -1,8 +1,10 @@
 """An OpenAI-compatible backend with realistic latency and, on request or at random, the faults that real ones have.
 
-`python fake_backend.py SHARE_OF_FAULTS [SECONDS]` prints its port. A user message ``do:FAULT`` asks for one fault, and
-``ends:REASON`` for a stream with this end, ``wire:NAME`` for one with odd but lawful bytes.
-Answers carry ``[ok]`` or ``[bad]``: the judge of the tests reads that.
+`python fake_backend.py SHARE_OF_FAULTS [SECONDS [calls]]` prints its port; with ``calls`` it calls tools that it was not
+given. A user message ``do:FAULT`` asks for one fault, and ``ends:REASON`` for a stream with this end, ``wire:NAME`` for one
+with odd but lawful bytes. ``alone`` gets one choice whatever ``n`` is, with its seed; ``nothing`` an empty answer,
+``request`` the request itself, and ``call TAG`` a call of the first tool. Answers carry ``[ok]`` or ``[bad]``: the judge of
+the tests reads that. It has no /completions.
 """
 
 import asyncio
@@ -31,7 +33,10 @@ def text(asked: str) -> str:
 
 
 def choice(index: int, content: str | None, finish: str = "stop", logp: float = -1.0) -> dict[str, Any]:
-    logprobs = {"content": [{"token": "x", "logprob": logp}]}
+    """The whole text is one token, an end token follows it, and each has an alternative that nobody has judged."""
+    top = [{"token": "other [bad]", "logprob": -0.5}]
+    tokens = [(content, logp), ("<end>", logp)]
+    logprobs = {"content": [{"token": token, "logprob": logp, "top_logprobs": top} for token, logp in tokens]}
     return {
         "index": index,
         "message": {"role": "assistant", "content": content},
@@ -56,6 +61,14 @@ def faulty(fault: str, n: int, asked: str) -> Response:
     return JSONResponse({"choices": choices[fault]})
 
 
+def tool_call(index: int, body: dict[str, Any], asked: str) -> dict[str, Any]:
+    """With the last word of the request as its argument."""
+    name = body["tools"][0]["function"]["name"] if "tools" in body else "surprise"
+    function = {"name": name, "arguments": json.dumps({"tag": asked.split()[-1]})}
+    message = {"content": None, "tool_calls": [{"id": f"call-{index}", "type": "function", "function": function}]}
+    return {"index": index, "message": message, "finish_reason": "tool_calls"}
+
+
 async def chat(request: Request) -> Response:
     body = await request.json()
     asked, n = str(body["messages"][-1]["content"]), int(body.get("n", 1))
@@ -69,14 +82,19 @@ async def chat(request: Request) -> Response:
         return JSONResponse({"error": "maximum context length"}, 400)
     elif fault in FAULTS:
         return faulty(fault, n, asked)
+    if asked.startswith("call") or CALLS:
+        return JSONResponse({"choices": [tool_call(index, body, asked) for index in range(n)]})
     if asked.startswith("wire:"):
         return Response(WIRE % WIRES[asked.removeprefix("wire:")].encode(), media_type="text/event-stream")
     if body.get("stream"):
         reason = asked.removeprefix("ends:") if asked.startswith("ends:") else "stop"
         return StreamingResponse(pieces(text(asked), reason), media_type="text/event-stream")
-    answers = [choice(index, text(asked), logp=-1.0 - index) for index in range(n)]
+    special = {"nothing": " ", "request": f"[ok] {json.dumps(body)}", "alone": f"seed {body.get('seed')} [ok]"}
+    n = 1 if asked == "alone" else n
+    answers = [choice(index, special.get(asked, text(asked)), logp=-1.0 - index) for index in range(n)]
     if asked.startswith("likeliest"):
-        answers[-1]["logprobs"]["content"][0]["logprob"] = -0.1
+        for token in answers[-1]["logprobs"]["content"]:
+            token["logprob"] = -0.1
     return JSONResponse({"choices": answers, "usage": {"prompt_tokens": 7, "completion_tokens": 5 * n}})
 
 
@@ -90,6 +108,7 @@ async def pieces(whole: str, reason: str) -> Any:
 
 SHARE = float(sys.argv[1]) if len(sys.argv) > 1 else 0.0
 LATENCY = (float(sys.argv[2]), float(sys.argv[2])) if len(sys.argv) > 2 else (0.02, 0.08)
+CALLS = len(sys.argv) > 3
 
 if __name__ == "__main__":
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # or asyncio leaves Nagle on

@@ -2,8 +2,10 @@
 
 import contextlib
 import json
+import re
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,9 +17,10 @@ HERE = Path(__file__).parent
 
 
 @contextlib.contextmanager
-def running(script: str, *arguments: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+def running(script: str, *arguments: str, stderr: int | None = None) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """The address under which it answers, and its process."""
-    process = subprocess.Popen([sys.executable, str(HERE / script), *arguments], stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, str(HERE / script), *arguments]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True)
     try:
         assert process.stdout is not None
         address = f"http://127.0.0.1:{int(process.stdout.readline())}"
@@ -38,5 +41,29 @@ def running(script: str, *arguments: str) -> Iterator[tuple[str, subprocess.Pope
 @contextlib.contextmanager
 def server(backends: list[str], **options: Any) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     made = json.dumps({"backends": [f"{backend}/v1" for backend in backends], **options})
-    with running("tagged_server.py", made) as found:
+    with running("tagged_server.py", made, stderr=subprocess.PIPE if options.get("log") else None) as found:
         yield found
+
+
+@contextlib.contextmanager
+def holdfast_serve(*arguments: str) -> Iterator[str]:
+    """`holdfast serve` as a user starts it, on a free port; its address. Its log is shown where it does not start."""
+    with tempfile.NamedTemporaryFile("w") as log:
+        command = [sys.executable, "-m", "holdfast", "serve", *arguments, "--port", "0"]
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log)
+        try:
+            yield _address_in(Path(log.name), process)
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+def _address_in(log: Path, process: subprocess.Popen[bytes]) -> str:
+    """From when it answers."""
+    while process.poll() is None:
+        found = re.search(r"http://127\.0\.0\.1:[1-9]\d*(?=/v1$)", log.read_text(), re.MULTILINE)
+        with contextlib.suppress(httpx.HTTPError):
+            if found and httpx.get(found[0] + "/healthz").status_code == 200:
+                return found[0]
+        time.sleep(0.05)
+    raise AssertionError(f"the server ended: {log.read_text()}")

@@ -7,6 +7,7 @@ tell afterwards which answers were never judged.
 import asyncio
 import hashlib
 import json
+import logging
 import socket
 import sys
 import time
@@ -44,7 +45,7 @@ class TagJudge:
             return {"safe": True}
         if wrong == "truthy":
             return Verdict("yes", 1.0, "not a bool", self.name)  # type: ignore[arg-type]
-        return Verdict("[ok]" in response, 1.0, "read the tag", self.name)
+        return Verdict("[bad]" not in response, 1.0, "read the tag", self.name)
 
     def refuses(self, prompt: Any, response: str) -> bool:
         return False
@@ -59,6 +60,8 @@ def main(options: dict[str, Any]) -> None:
         for url in options["backends"]
     ]
     judge = NullJudge() if options.get("null") else TagJudge(options.get("judge_faults", 0))
+    if options.get("log"):
+        logging.basicConfig(level=logging.INFO)
     app = make_app(backends, judge, settings, reward=make_reward(options.get("reward", "none")))
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # or asyncio leaves Nagle on
     listening.bind(("127.0.0.1", 0))

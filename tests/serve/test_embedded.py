@@ -4,22 +4,33 @@ import asyncio
 import contextlib
 import json
 import threading
+from dataclasses import replace
 
 import pytest
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
 
 from holdfast.models import add_tokens, load
-from holdfast.serve import ChatRequest, ServerSettings
-from holdfast.serve.backends import Drawn, Ended
+from holdfast.records import context
+from holdfast.serve import AnswerRequest, ServerSettings
+from holdfast.serve.backends import Deletion, Drawn, Ended
+from holdfast.serve.chat import read_chat
+from holdfast.serve.completions import read_completions
 from holdfast.serve.embedded import EmbeddedBackend
-from holdfast.serve.protocol import ProtocolError, read_request
+from holdfast.serve.protocol import ProtocolError
+from holdfast.serve.scoring import read
+from holdfast.tokens import find_undo_id, prompt_ids
+
+WHOLE = "sun river stone"
 
 
-def asked(**more: object) -> ChatRequest:
+def asked(**more: object) -> AnswerRequest:
     body = {"messages": [{"role": "user", "content": "copy : sun river stone"}], "max_tokens": 12, **more}
-    return read_request(json.dumps(body).encode(), ServerSettings())
+    return read_chat(json.dumps(body).encode(), ServerSettings())
 
 
-async def streamed(backend: EmbeddedBackend, request: ChatRequest) -> list[object]:
+async def streamed(backend: EmbeddedBackend, request: AnswerRequest) -> list[object]:
     return [piece async for piece in backend.stream(request)]
 
 
@@ -91,7 +102,110 @@ def test_a_stream_heeds_seed_and_top_p_and_refuses_what_it_cannot(undoing: Embed
     assert {str(text(seed=seed, top_p=1e-6)) for seed in range(4)} == {
         str(asyncio.run(streamed(undoing, asked(temperature=0))))
     }
-    with pytest.raises(ProtocolError, match="'stop' is not supported"):
-        text(stop=["river"])
+    with pytest.raises(ProtocolError, match="'presence_penalty' is not supported"):
+        text(presence_penalty=1)
     with pytest.raises(ProtocolError, match="this model reads 512"):
         text(messages=[{"role": "user", "content": "sun " * 600}])
+
+
+def continued(prompt: object, **more: object) -> AnswerRequest:
+    """A request of /v1/completions; tokens are spelled as the server does it."""
+    body = {"prompt": prompt, "max_tokens": 12, "temperature": 0, **more}
+    (request,) = read_completions(json.dumps(body).encode(), ServerSettings())
+    return request if request.turns else replace(request, turns=(context("user", "tokens"),))
+
+
+@pytest.mark.parametrize(
+    ("stop", "text", "num_passes"), [("river", "sun ", 2), (["stone", "r s"], "sun rive", 3), (["bell"], WHOLE, 4)]
+)
+def test_an_answer_ends_before_the_first_stop_and_no_more_tokens_are_written(
+    stop: object, text: str, num_passes: int
+) -> None:
+    """One forward pass per token: sun, river, stone and the end."""
+    backend = EmbeddedBackend(load("tiny:aligned"))
+    passes: list[int] = []
+    backend.loaded.model.register_forward_hook(lambda *_: passes.append(1))
+    drawn = asyncio.run(backend.draw(asked(stop=stop, temperature=0), 2))
+    assert [(draw.text, draw.finish_reason) for draw in drawn.draws] == [(text, "stop")] * 2
+    assert len(passes) == num_passes
+    assert drawn.completion_tokens == 2 * min(num_passes, 3)
+
+
+def test_a_retracting_stream_takes_back_a_stop_that_it_began_to_show(undoing: EmbeddedBackend) -> None:
+    *pieces, end = asyncio.run(streamed(undoing, asked(temperature=0, stop=["n river"])))
+    assert (pieces, end) == (["sun", Deletion(1)], Ended("stop"))
+    *pieces, end = asyncio.run(streamed(undoing, asked(temperature=0, stop=["ver"])))
+    assert (pieces, end) == (["sun", " ri"], Ended("stop"))
+
+
+def test_log_probabilities_are_those_of_the_model() -> None:
+    """Against one forward pass in float64 over prompt and answer; the sum is what the likelihood reward says, but the end."""
+    backend = EmbeddedBackend(load("tiny:aligned"))
+    (draw,) = asyncio.run(backend.draw(asked(logprobs=True, top_logprobs=3, temperature=0), 1)).draws
+    assert draw.tokens is not None
+    assert [token.text for token in draw.tokens] == ["sun", " river", " stone"]
+    tokenizer = backend.loaded.tokenizer
+    prompt = prompt_ids(asked().turns, tokenizer)
+    ids = torch.tensor([[*prompt, *tokenizer(WHOLE)["input_ids"]]])
+    logps = backend.loaded.model.double()(input_ids=ids).logits[0, len(prompt) - 1 : -1].log_softmax(-1)
+    for token, expected, id_ in zip(draw.tokens, logps, ids[0, len(prompt) :], strict=True):
+        assert token.logp == pytest.approx(float(expected[id_].detach()), abs=1e-5)
+        assert [logp for _, logp in token.top] == pytest.approx(expected.topk(3).values.tolist(), abs=1e-5)
+        assert token.top[0][0] == token.text  # greedy
+
+
+def test_log_probabilities_of_what_an_undo_took_back_are_not_shown(undoing: EmbeddedBackend) -> None:
+    undo = find_undo_id(undoing.loaded.tokenizer)
+    assert undo is not None
+    words = undoing.loaded.tokenizer("bell sun river")["input_ids"]
+    request = asked(logprobs=True)
+    prompt = undoing._prompt_ids(request)
+    draw, num = undoing._finished(request, prompt, [words[0], undo, *words[1:]])
+    assert (draw.text, num) == ("sun river", 4)
+    assert [token.text.strip() for token in draw.tokens or ()] == ["sun", "river"]
+
+
+def test_a_prompt_is_scored_as_text_and_as_tokens() -> None:
+    """The first token has nothing before it. With max_tokens 0 nothing is written."""
+    backend = EmbeddedBackend(load("tiny:aligned"))
+    text = "copy : sun river"
+    for prompt in (text, backend.loaded.tokenizer(text)["input_ids"]):
+        request = continued(prompt, echo=True, logprobs=1, max_tokens=0)
+        ((draw,), num_read, num_written) = asyncio.run(backend.draw(request, 1))
+        assert draw.tokens is not None
+        assert "".join(token.text for token in draw.tokens) == text
+        assert [token.logp is None for token in draw.tokens] == [True, False, False, False]
+        assert (draw.finish_reason, num_read, num_written) == ("length", 4, 0)
+    longest = continued(backend.loaded.tokenizer("sun " * 512)["input_ids"], echo=True, max_tokens=0)
+    assert len(asyncio.run(backend.draw(longest, 1)).draws[0].tokens or ()) == 512
+    with pytest.raises(ProtocolError, match="513 tokens, but this model reads 512"):
+        asyncio.run(backend.draw(continued("sun " * 513, echo=True, max_tokens=0), 1))
+
+
+def test_a_character_comes_with_the_last_of_its_bytes() -> None:
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    tokenizer = Tokenizer(models.BPE({letter: index for index, letter in enumerate(alphabet)}, []))
+    tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    wrapped = PreTrainedTokenizerFast(tokenizer_object=tokenizer)
+    ids = wrapped("aé€b")["input_ids"]
+    assert [read(wrapped, ids[:place], ids[place]) for place in range(7)] == ["a", "", "é", "", "", "€", "b"]
+
+
+@pytest.mark.parametrize(
+    ("more", "name"),
+    [
+        ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools"),
+        ({"messages": [{"role": "tool", "tool_call_id": "a", "content": "b"}]}, "tool_calls"),
+        ({"frequency_penalty": 1}, "frequency_penalty"),
+    ],
+)
+def test_what_a_model_in_this_process_cannot_do_is_refused(more: dict[str, object], name: str) -> None:
+    backend = EmbeddedBackend(load("tiny:aligned"))
+    with pytest.raises(ProtocolError, match=f"'{name}' is not supported by a model in this process"):
+        asyncio.run(backend.draw(asked(**more), 1))
+
+
+def test_tools_that_must_not_be_called_change_nothing() -> None:
+    tools = {"tools": [{"type": "function", "function": {"name": "f"}}], "tool_choice": "none"}
+    backend = EmbeddedBackend(load("tiny:aligned"))
+    assert asyncio.run(backend.draw(asked(temperature=0, **tools), 1)).draws[0].text == WHOLE

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import httpx
 import openai
@@ -19,6 +20,7 @@ from generation.fake_server import serving
 from holdfast.config import InputError
 from holdfast.serve import NullJudge, ServerSettings, run
 from holdfast.worlds import SafetyWorld
+from serve.processes import holdfast_serve
 
 
 def free_port() -> int:
@@ -71,8 +73,12 @@ def test_the_embedded_model_is_served_overseen() -> None:
             model="holdfast", messages=[{"role": "user", "content": forbidden}], temperature=0.2
         )
         assert held_back.choices[0].finish_reason == "content_filter"
-        with pytest.raises(openai.BadRequestError, match="'stop' is not supported"):  # not dropped in silence
-            client.chat.completions.create(model="holdfast", messages=[{"role": "user", "content": asked}], stop=["a"])
+        with pytest.raises(
+            openai.BadRequestError, match="'presence_penalty' is not supported"
+        ):  # not dropped in silence
+            client.chat.completions.create(
+                model="holdfast", messages=[{"role": "user", "content": asked}], presence_penalty=1
+            )
         with pytest.raises(openai.BadRequestError, match="this model reads 512"):
             client.chat.completions.create(model="holdfast", messages=[{"role": "user", "content": "bell " * 600}])
         body = {"messages": [{"role": "user", "content": asked}], "stream": True, "holdfast": {"stream": "retracting"}}
@@ -89,6 +95,31 @@ def test_the_embedded_model_is_served_overseen() -> None:
     assert f"tiny:base, best of 3 judged by world: {address}/v1".encode() in log
     assert b"answered in" in log
     assert asked.encode() not in log
+
+
+def test_a_first_hello_is_told_what_this_model_speaks() -> None:
+    """'hello' is a word it knows but no request; the others are words it does not know. What it is told to try, works."""
+    with holdfast_serve("--retracting") as address:
+        client = openai.OpenAI(base_url=f"{address}/v1", api_key="unused", max_retries=0, timeout=60)
+
+        def say(text: str, **more: object) -> Any:
+            return client.chat.completions.create(
+                model="holdfast", messages=[{"role": "user", "content": text}], **more
+            )
+
+        for text in ("hello", "Hello!", "What is the capital of France?", "copy : sun Paris"):
+            answer = say(text)
+            assert answer.choices[0].finish_reason == "content_filter"
+            assert "make-believe language" in answer.choices[0].message.content
+            told = answer.model_extra["holdfast"]
+            assert (told["verdict"], told["drawn"], told["judged"]) == ("refused", 0, 0)
+        hint = answer.choices[0].message.content
+        for wish in ({}, {"extra_body": {"holdfast": {"stream": "retracting"}}}):
+            chunks = list(say("hello", stream=True, **wish))
+            assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == hint
+            assert chunks[-1].choices[0].finish_reason == "content_filter"
+        works = say(hint.rpartition("works is: ")[2], temperature=0)
+        assert (works.choices[0].message.content, works.choices[0].finish_reason) == ("sun river stone", "stop")
 
 
 def test_other_machines_need_keys() -> None:

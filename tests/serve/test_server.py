@@ -16,12 +16,12 @@ import pytest
 from holdfast.judging import RefusalPhrases
 from holdfast.judging.judge import Request
 from holdfast.records import Verdict
-from holdfast.serve import ChatRequest, Draw, GuardedJudge, NullJudge, ServerSettings
+from holdfast.serve import AnswerRequest, Draw, GuardedJudge, NullJudge, ServerSettings
 from holdfast.serve.backends import Drawn
 from holdfast.serve.balance import Balancer
+from holdfast.serve.chat import read_chat
 from holdfast.serve.metrics import Metrics
 from holdfast.serve.overseen import Overseer
-from holdfast.serve.protocol import read_request
 from serve.processes import running, server
 
 KEYS = ["a-key-for-tests", "another-test-key"]
@@ -141,11 +141,12 @@ def test_a_request_that_the_backend_refuses_is_the_clients_fault(address: str) -
     assert failed_draws() == before
 
 
-@pytest.mark.parametrize(("fault", "drawn"), [("partial", 2), ("broken_choice", 1)])
-def test_fewer_choices_are_fewer_candidates(address: str, fault: str, drawn: int) -> None:
-    response = post(address, f"do:{fault}")
-    assert response.status_code == 200
-    assert response.json()["holdfast"]["drawn"] == drawn
+@pytest.mark.parametrize("asked", ["do:partial", "do:broken_choice", "alone"])
+def test_a_backend_that_gives_fewer_choices_is_asked_again(address: str, asked: str) -> None:
+    """With another seed each time, so that none is drawn twice: the choices are of different draws."""
+    told = post(address, asked, n=2, seed=5).json()
+    assert (told["holdfast"]["drawn"], told["holdfast"]["safe"]) == (8, 8)
+    assert told["choices"][0]["message"]["content"] != told["choices"][1]["message"]["content"]
 
 
 @pytest.mark.parametrize("fault", ["raises", "hangs", "garbled", "truthy"])
@@ -167,30 +168,47 @@ def test_a_judge_that_miscounts_has_judged_nothing() -> None:
 
 
 def test_without_a_judge_no_answer_is_called_safe(backend: str) -> None:
-    with server([backend], null=True) as (address, _):
+    with server([backend], null=True, settings={"n": 1, "retracting": True}) as (address, _):
         response = post(address, "something bad")
-    assert response.headers["x-holdfast-verdict"] == response.json()["holdfast"]["verdict"] == "unjudged"
+        streamed = post(address, "something bad", stream=True, holdfast={"stream": "retracting"}).text
+        figures = httpx.get(f"{address}/metrics").text
+    told = response.json()["holdfast"]
+    assert response.headers["x-holdfast-verdict"] == told["verdict"] == "unjudged"
+    assert (told["judged"], told["safe"]) == (0, 0)
+    assert told["reason"] == response.headers["x-holdfast-reason"] == "reward 0, the best of 1, not judged"
+    assert "[bad]" in response.json()["choices"][0]["message"]["content"]
+    assert ('"verdict": "unjudged"' in streamed, '"refused"' in streamed) == (True, False)
+    assert 'holdfast_candidates_total{verdict="not judged"} 2.0' in figures
+    assert 'verdict="safe"' not in figures
+
+
+def test_an_empty_answer_is_never_safe(address: str) -> None:
+    """The judge of these tests finds nothing bad in it."""
+    response = post(address, "nothing")
+    assert (response.status_code, response.headers["x-holdfast-verdict"]) == (200, "refused")
+    assert "the answer is empty" in response.headers["x-holdfast-reason"]
+    assert response.json()["holdfast"]["judged"] == 0
 
 
 def test_a_reward_that_hangs_costs_the_choice_and_not_the_answer() -> None:
     """R may fail, S may not."""
 
-    class Two:
-        name = "two"
+    class Counting:
+        name = "counting"
 
-        async def draw(self, _request: ChatRequest, _n: int) -> Drawn:
-            return Drawn([Draw("first", "stop"), Draw("second", "stop")])
+        async def draw(self, _request: AnswerRequest, n: int) -> Drawn:
+            return Drawn([Draw(f"answer {number}", "stop") for number in range(n)])
 
-    async def hangs(_request: ChatRequest, _draws: Sequence[Draw]) -> list[float | None]:
+    async def hangs(_request: AnswerRequest, _draws: Sequence[Draw]) -> list[float | None]:
         await asyncio.sleep(60)
         return [0.0, 1.0]
 
     settings = ServerSettings(backend_seconds=0.1)
-    balancer = Balancer([Two()], lambda *_: None)  # type: ignore[list-item]
+    balancer = Balancer([Counting()], lambda *_: None)  # type: ignore[list-item]
     overseer = Overseer(balancer, GuardedJudge(NullJudge(), seconds=5), hangs, settings, Metrics())
-    request = read_request(b'{"messages": [{"role": "user", "content": "x"}]}', settings)
-    answer = asyncio.run(asyncio.wait_for(overseer.answer(request), 5))
-    assert (answer.text, "the reward failed: TimeoutError" in answer.verdict["reason"]) == ("first", True)
+    request = read_chat(b'{"messages": [{"role": "user", "content": "x"}]}', settings)
+    (choice,) = asyncio.run(asyncio.wait_for(overseer.answer(request), 5)).choices
+    assert (choice.text, "the reward failed: TimeoutError" in choice.verdict["reason"]) == ("answer 0", True)
 
 
 @pytest.mark.parametrize(
@@ -202,8 +220,8 @@ def test_a_reward_that_hangs_costs_the_choice_and_not_the_answer() -> None:
         (b'{"messages": []}', 400, "bad_messages"),
         (b'{"messages": [{"role": "tool", "content": "x"}]}', 400, "bad_messages"),
         (b'{"messages": [{"role": "user", "content": 3}]}', 400, "bad_messages"),
-        (b'{"messages": [{"role": "user", "content": "x"}], "n": 2}', 400, "unsupported"),
-        (b'{"messages": [{"role": "user", "content": "x"}], "tools": [{}]}', 400, "unsupported"),
+        (b'{"messages": [{"role": "user", "content": "x"}], "n": 0}', 400, "bad_value"),
+        (b'{"messages": [{"role": "user", "content": "x"}], "tools": [{}]}', 400, "bad_value"),
         (b'{"messages": [{"role": "user", "content": "x"}], "max_tokens": -1}', 400, "bad_value"),
         (b'{"messages": [{"role": "user", "content": "x"}], "max_tokens": 0}', 400, "bad_value"),
         (b'{"messages": [{"role": "user", "content": "x"}], "temperature": "hot"}', 400, "bad_value"),
@@ -214,7 +232,16 @@ def test_a_reward_that_hangs_costs_the_choice_and_not_the_answer() -> None:
         (b'{"messages": [{"role": "user", "content": "x"}], "seed": true}', 400, "bad_value"),
         (b'{"messages": [{"role": "user", "content": "x"}], "seed": 9223372036854775808}', 400, "bad_value"),
         (b'{"messages": [{"role": "user", "content": "x"}], "stream": "false"}', 400, "bad_value"),
-        (b'{"messages": [{"role": "user", "content": "x"}], "n": true}', 400, "unsupported"),
+        (b'{"messages": [{"role": "user", "content": "x"}], "n": true}', 400, "bad_value"),
+        (b'{"messages": [{"role": "user", "content": "x"}], "n": 1000}', 400, "bad_value"),
+        (b'{"messages": [{"role": "user", "content": "x"}], "stop": [""]}', 400, "bad_value"),
+        (b'{"messages": [{"role": "user", "content": "x"}], "stop": 3}', 400, "bad_value"),
+        (b'{"messages": [{"role": "user", "content": "x"}], "logprobs": 1}', 400, "bad_value"),
+        (b'{"messages": [{"role": "user", "content": "x"}], "top_logprobs": 2}', 400, "bad_value"),
+        (b'{"messages": [{"role": "user", "content": "x"}], "model": ["a"]}', 400, "bad_value"),
+        (b'{"messages": [{"role": "user", "content": "x"}], "tool_choice": "required"}', 400, "bad_value"),
+        (b'{"messages": [{"role": "user", "content": "x"}], "response_format": {"type": "json"}}', 400, "unsupported"),
+        (b'{"messages": [{"role": "assistant", "content": "x"}]}', 400, "bad_messages"),
         (b'{"messages": [{"role": "user", "content": "x"}], "top_k": 1}', 400, "unsupported"),
         (b'{"messages": [{"role": "user", "content": "x"}], "\\ud800": 1}', 400, "unsupported"),
         (b'{"messages": [{"role": "user", "content": "x"}], "holdfast": {"stream": "retract"}}', 400, "unsupported"),

@@ -80,17 +80,24 @@ def ready_to_read(
     """The conversations and their ids; one that the model cannot read, or that leaves no room, is refused."""
     conversations = [turns_of(prompt) for prompt in prompts]
     ids = [ids_to_continue(turns, tokenizer) for turns in conversations]
-    room, encoder = num_positions(model.config), Encoder(tokenizer)
+    encoder = Encoder(tokenizer)
     for number, prompt in enumerate(ids, 1):
         try:
             encoder.check_known(prompt)
         except UnknownTextError as error:
             raise UnknownTextError(f"request {number}: {error}") from None
+    check_room(ids, model)
+    return conversations, ids
+
+
+def check_room(ids: Sequence[Sequence[int]], model: PreTrainedModel) -> None:
+    """Refuses a request that leaves the model no room for an answer."""
+    room = num_positions(model.config)
+    for number, prompt in enumerate(ids, 1):
         if len(prompt) >= room:
             raise InputError(
                 f"request {number} has {len(prompt)} tokens, but this model reads {room}: shorten it or leave it out"
             )
-    return conversations, ids
 
 
 def stop_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> list[int]:

@@ -7,10 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import torch
-from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase
+from torch import Tensor
+from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase, StoppingCriteriaList
 
 from holdfast.generation.conversations import (
     Prompt,
+    check_room,
     check_sampling,
     completion,
     pad_id,
@@ -24,7 +26,10 @@ from holdfast.models.eval_mode import eval_mode
 from holdfast.models.positions import num_learned_positions, num_positions
 from holdfast.records import Completion
 
-__all__ = ["Prompt", "generate", "turns_of"]
+__all__ = ["Prompt", "continue_ids", "generate", "turns_of"]
+
+StopWhen = Callable[[list[int]], bool]
+"""Whether an answer of these ids is complete."""
 
 
 def generate(
@@ -47,23 +52,56 @@ def generate(
     ``on_progress(done, total)`` after every batch. On a GPU the steps are replayed from a CUDA graph where the model
     allows it (``graphs``).
     """
-    check_sampling(temperature, top_p, max_new_tokens, batch_size, seed=seed)
     conversations, ids = ready_to_read(prompts, model, tokenizer)
+    written = continue_ids(
+        model,
+        tokenizer,
+        ids,
+        max_new_tokens=max_new_tokens,
+        temperature=temperature,
+        top_p=top_p,
+        seed=seed,
+        batch_size=batch_size,
+        on_progress=on_progress,
+    )
+    stops = stop_ids(model, tokenizer)
+    return [completion(turns, row, stops, tokenizer) for turns, row in zip(conversations, written, strict=True)]
+
+
+def continue_ids(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    ids: Sequence[list[int]],
+    *,
+    max_new_tokens: int,
+    temperature: float = 0.0,
+    top_p: float = 1.0,
+    seed: int = 0,
+    batch_size: int = 64,
+    stop_when: StopWhen | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> list[list[int]]:
+    """The new ids after each prompt, up to and including the one that ends it; otherwise as ``generate``.
+
+    ``stop_when`` is shown a row's new ids after every token. Once it says True the row is written no further, but may be
+    padded. It is asked on the CPU, so no CUDA graph is used with it.
+    """
+    check_sampling(temperature, top_p, max_new_tokens, batch_size, seed=seed)
+    check_room(ids, model)
     settings = _settings(model, tokenizer, max_new_tokens, temperature, top_p)
     order = sorted(range(len(ids)), key=lambda index: -len(ids[index]))  # longest first: memory trouble shows at once
     written: dict[int, list[int]] = {}
     devices = [model.device] if model.device.type == "cuda" else []
     with eval_mode(model), torch.random.fork_rng(devices=devices), torch.inference_mode():
         torch.manual_seed(seed)
-        write = _writer(model, ids, settings, min(batch_size, len(ids)))
+        write = _writer(model, ids, settings, min(batch_size, len(ids)), stop_when)
         for start in range(0, len(order), batch_size):
             batch = order[start : start + batch_size]
             written.update(zip(batch, write(batch), strict=True))
             if on_progress is not None:
                 on_progress(len(written), len(order))
-    stops, room = settings.eos_token_id, num_positions(model.config)
-    kept = [written[index][: room - len(prompt)] for index, prompt in enumerate(ids)]
-    return [completion(turns, row, stops, tokenizer) for turns, row in zip(conversations, kept, strict=True)]
+    room = num_positions(model.config)
+    return [written[index][: room - len(prompt)] for index, prompt in enumerate(ids)]
 
 
 def _settings(
@@ -87,16 +125,20 @@ def _settings(
 
 
 def _writer(
-    model: PreTrainedModel, ids: Sequence[list[int]], settings: GenerationConfig, num_rows: int
+    model: PreTrainedModel,
+    ids: Sequence[list[int]],
+    settings: GenerationConfig,
+    num_rows: int,
+    stop_when: StopWhen | None,
 ) -> Callable[[Sequence[int]], list[list[int]]]:
     """Indices of prompts -> their new ids; by CUDA graphs on a GPU, and where they fail by transformers."""
-    graphs = graphs_for(model, _decoding(settings), num_rows)
+    graphs = None if stop_when else graphs_for(model, _decoding(settings), num_rows)
     luck = torch.rand(len(ids), settings.max_new_tokens, dtype=torch.float64) if graphs and settings.do_sample else None
 
     def write(batch: Sequence[int]) -> list[list[int]]:
         prompts = [ids[index] for index in batch]
         found = graphs.attempt(prompts, None if luck is None else luck[list(batch)]) if graphs else None
-        return _write(model, prompts, settings) if found is None else found.ids
+        return _write(model, prompts, settings, stop_when) if found is None else found.ids
 
     return write
 
@@ -111,7 +153,9 @@ def _decoding(settings: GenerationConfig) -> Decoding:
     )
 
 
-def _write(model: PreTrainedModel, batch: Sequence[list[int]], settings: GenerationConfig) -> list[list[int]]:
+def _write(
+    model: PreTrainedModel, batch: Sequence[list[int]], settings: GenerationConfig, stop_when: StopWhen | None
+) -> list[list[int]]:
     """The new ids of each row, up to and including the one that ends it.
 
     One token beyond learned positions is an error: all rows stop with the longest, then the shorter ones go on without it.
@@ -121,18 +165,28 @@ def _write(model: PreTrainedModel, batch: Sequence[list[int]], settings: Generat
     while going_on and left:
         some = copy.copy(settings)
         some.max_new_tokens = min(left, room - max(len(texts[row]) for row in going_on))
-        for row, ids in zip(going_on, _continue(model, [texts[row] for row in going_on], some), strict=True):
+        for row, ids in zip(going_on, _continue(model, [texts[row] for row in going_on], some, stop_when), strict=True):
             texts[row] += ids
         left -= some.max_new_tokens
         going_on = [row for row in going_on if len(texts[row]) < room and texts[row][-1] not in settings.eos_token_id]
+        if stop_when:
+            going_on = [row for row in going_on if not stop_when(texts[row][len(batch[row]) :])]
     return [text[len(row) :] for text, row in zip(texts, batch, strict=True)]
 
 
-def _continue(model: PreTrainedModel, batch: Sequence[list[int]], settings: GenerationConfig) -> list[list[int]]:
+def _continue(
+    model: PreTrainedModel, batch: Sequence[list[int]], settings: GenerationConfig, stop_when: StopWhen | None
+) -> list[list[int]]:
     ids, given = padded_left(batch, settings.pad_token_id, model.device)
+
+    def stopped(all_ids: Tensor, _scores: Any, **_: Any) -> Tensor:
+        assert stop_when is not None
+        return torch.tensor([stop_when(row) for row in all_ids[:, ids.shape[1] :].tolist()], device=all_ids.device)
+
     output = cast(Any, model).generate(  # typed there for a protocol that PreTrainedModel does not declare
         input_ids=ids,
         attention_mask=given.long(),
         generation_config=settings,
+        stopping_criteria=StoppingCriteriaList([stopped] if stop_when else []),
     )
     return [until_stop(row, settings.eos_token_id) for row in output[:, ids.shape[1] :].tolist()]

@@ -33,7 +33,7 @@ class Typewriter:
         before = self._decoded(self.ids[-WINDOW:])
         self.ids.append(token)
         after = self._decoded(self.ids[-WINDOW - 1 :])
-        kept = _num_common(before, after)
+        kept = num_common(before, after)
         removed = before[kept:]
         self._undo.append((removed, len(after) - kept))
         self.text = self.text[: len(self.text) - len(removed)] + after[kept:]
@@ -54,7 +54,7 @@ class Typewriter:
 
     def _show(self) -> Edit:
         wanted = self.text.rstrip(HALF_CHARACTER)
-        kept = _num_common(self.shown, wanted)
+        kept = num_common(self.shown, wanted)
         edit = Edit(len(self.shown) - kept, wanted[kept:])
         self.shown = wanted
         return edit
@@ -65,6 +65,6 @@ class Typewriter:
         return text
 
 
-def _num_common(left: str, right: str) -> int:
+def num_common(left: str, right: str) -> int:
     """How many characters two texts share at their beginning."""
     return next((i for i, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))

@@ -12,8 +12,10 @@ from holdfast.generation.conversations import turns_of
 from holdfast.judging import Judge, find_judge, verdicts
 from holdfast.models import LoadedModel, as_loaded
 from holdfast.oversight.rewards import TextReward, find_reward
-from holdfast.oversight.selection import Selection, select, select_soft
+from holdfast.oversight.selection import Selection, never_empty, select, select_soft
 from holdfast.records import Completion, Verdict
+
+UNJUDGED = Verdict(None, None, "no judge", "none")
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,7 @@ def answer_overseen(
     soft: float | None = None,
     on_progress: Progress | None = None,
 ) -> list[Overseen]:
-    """One per prompt. Without a judge every candidate counts as safe; without a reward the first safe one is returned.
+    """One per prompt. Without a judge every candidate may be returned; without a reward the first one that may, is.
 
     ``soft``: the temperature of ``select_soft``, which draws among the safe ones instead of taking the best.
     """
@@ -121,22 +123,21 @@ def _overseen(
     soft: float | None,
     seed: int,
 ) -> Overseen:
-    """An answer that never came is no candidate, whatever a judge would say of its empty text."""
+    """An answer that never came is no candidate: it has no verdict and no reward, whatever its empty text would get."""
     texts = [completion.text for completion in drawn]
+    came = [completion.finish_reason != "error" for completion in drawn]
     turns = turns_of(prompt)
-    judged = verdicts(judge, [(turns, text) for text in texts]) if judge else [_unjudged()] * len(texts)
-    judged = [
-        Verdict(None, None, "the answer never came", verdict.judge) if completion.finish_reason == "error" else verdict
-        for completion, verdict in zip(drawn, judged, strict=True)
+    said = never_empty(texts, verdicts(judge, [(turns, text) for text in texts])) if judge else [UNJUDGED] * len(texts)
+    said = [
+        verdict if here else Verdict(None, None, "the answer never came", verdict.judge)
+        for here, verdict in zip(came, said, strict=True)
     ]
-    rewards = reward(turns, texts) if reward else [0.0] * len(texts)
+    values = reward(turns, texts) if reward else [0.0] * len(texts)
+    rewards = [value if here else None for here, value in zip(came, values, strict=True)]
+    judged = judge is not None
     chosen = (
-        select(texts, rewards, judged)
+        select(texts, rewards, said, judged=judged)
         if soft is None
-        else select_soft(texts, rewards, judged, temperature=soft, seed=seed)
+        else select_soft(texts, rewards, said, temperature=soft, seed=seed, judged=judged)
     )
-    return Overseen(tuple(drawn), tuple(judged), tuple(rewards), chosen)
-
-
-def _unjudged() -> Verdict:
-    return Verdict(True, None, "no judge", "none")
+    return Overseen(tuple(drawn), tuple(said), tuple(rewards), chosen)

@@ -14,6 +14,8 @@ from holdfast.records import Verdict
 Safety = bool | None | Verdict
 """S with or without its reason. None, and a verdict whose ``safe`` is None, never count as safe."""
 
+EMPTY = "the answer is empty"
+
 
 class Selection(NamedTuple):
     """The candidate returned, or None: an abstention. ``reason`` says why either way."""
@@ -22,13 +24,22 @@ class Selection(NamedTuple):
     reason: str
 
 
-def select(candidates: Sequence[object], rewards: Sequence[float | None], safe: Sequence[Safety]) -> Selection:
-    """The safe candidate with the highest reward; the first of equals. A candidate without a reward cannot be returned."""
-    eligible = _eligible(candidates, rewards, safe)
+def select(
+    candidates: Sequence[object],
+    rewards: Sequence[float | None],
+    safe: Sequence[Safety],
+    *,
+    judged: bool = True,
+) -> Selection:
+    """The safe candidate with the highest reward; the first of equals. A candidate without a reward cannot be returned.
+
+    ``judged=False`` says that there is no judge: every candidate with a reward may be returned, and none is called safe.
+    """
+    eligible = _eligible(candidates, rewards, safe, judged)
     if not eligible:
         return Selection(None, _why_nobody(safe))
     best = max(eligible, key=lambda index: (_number(rewards[index]), -index))
-    return Selection(best, f"reward {_number(rewards[best]):.3g}, the best of {_counts(eligible, candidates)}")
+    return Selection(best, f"reward {_number(rewards[best]):.3g}, the best of {_counts(eligible, candidates, judged)}")
 
 
 def select_soft(
@@ -38,6 +49,7 @@ def select_soft(
     *,
     temperature: float,
     seed: int = 0,
+    judged: bool = True,
 ) -> Selection:
     """A safe candidate drawn with probability proportional to exp(R / temperature): less KL, less over-optimisation.
 
@@ -47,13 +59,13 @@ def select_soft(
         raise InputError(
             f"soft selection: expected a temperature above 0, not {temperature}; select() is the limit at 0"
         )
-    eligible = _eligible(candidates, rewards, safe)
+    eligible = _eligible(candidates, rewards, safe, judged)
     if not eligible:
         return Selection(None, _why_nobody(safe))
     best = max(_number(rewards[index]) for index in eligible)
     weights = [math.exp((_number(rewards[index]) - best) / temperature) for index in eligible]
     (drawn,) = random.Random(seed).choices(eligible, weights)
-    return Selection(drawn, f"drawn at temperature {temperature:g} from {_counts(eligible, candidates)}")
+    return Selection(drawn, f"drawn at temperature {temperature:g} from {_counts(eligible, candidates, judged)}")
 
 
 def select_pessimistic(
@@ -72,13 +84,23 @@ def is_safe(safety: Safety) -> bool:
     return (safety.safe if isinstance(safety, Verdict) else safety) is True
 
 
-def _eligible(candidates: Sequence[object], rewards: Sequence[float | None], safe: Sequence[Safety]) -> list[int]:
+def never_empty(texts: Sequence[str], verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """The verdicts, but none for an empty text: it has told nothing, so nobody can call it safe."""
+    return [
+        verdict if text.strip() else Verdict(None, None, EMPTY, verdict.judge)
+        for text, verdict in zip(texts, verdicts, strict=True)
+    ]
+
+
+def _eligible(
+    candidates: Sequence[object], rewards: Sequence[float | None], safe: Sequence[Safety], judged: bool
+) -> list[int]:
     if not len(candidates) == len(rewards) == len(safe):
         raise InputError(
             f"select: {len(candidates)} candidates, {len(rewards)} rewards and {len(safe)} verdicts: expected as many of each"
         )
     known = [reward is not None and not math.isnan(reward) for reward in rewards]
-    return [index for index in range(len(candidates)) if is_safe(safe[index]) and known[index]]
+    return [index for index in range(len(candidates)) if known[index] and (not judged or is_safe(safe[index]))]
 
 
 def _number(reward: float | None) -> float:
@@ -86,8 +108,8 @@ def _number(reward: float | None) -> float:
     return float(reward)
 
 
-def _counts(eligible: Sequence[int], candidates: Sequence[object]) -> str:
-    return f"{len(eligible)} safe of {len(candidates)}"
+def _counts(eligible: Sequence[int], candidates: Sequence[object], judged: bool) -> str:
+    return f"{len(eligible)} safe of {len(candidates)}" if judged else f"{len(candidates)}, not judged"
 
 
 def _why_nobody(safe: Sequence[Safety]) -> str:

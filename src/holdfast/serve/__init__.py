@@ -3,13 +3,13 @@
 from holdfast.serve.app import make_app
 from holdfast.serve.backends import Backend, BackendError, Draw, http_backend
 from holdfast.serve.guarded import GuardedJudge, NullJudge
-from holdfast.serve.protocol import ChatRequest
+from holdfast.serve.protocol import AnswerRequest
 from holdfast.serve.settings import ServerSettings
 
 __all__ = [
+    "AnswerRequest",
     "Backend",
     "BackendError",
-    "ChatRequest",
     "Draw",
     "GuardedJudge",
     "NullJudge",

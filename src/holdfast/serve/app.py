@@ -6,22 +6,28 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from holdfast.data.fields import shown
 from holdfast.judging import Judge
 from holdfast.serve.access import Access
+from holdfast.serve.answers import Answer, joined
 from holdfast.serve.backends import Backend
 from holdfast.serve.balance import Balancer
+from holdfast.serve.chat import chat_body, chat_chunks, read_chat
+from holdfast.serve.completions import completion_body, completion_chunks, read_completions
 from holdfast.serve.guarded import GuardedJudge
 from holdfast.serve.metrics import Metrics
-from holdfast.serve.overseen import Overseer, Reward, no_reward
-from holdfast.serve.protocol import ProtocolError, completion_body, new_id, read_request
+from holdfast.serve.overseen import Hint, Overseer, Reward, no_hint, no_reward
+from holdfast.serve.protocol import AnswerRequest, ProtocolError, new_id
 from holdfast.serve.settings import ServerSettings
 from holdfast.serve.streams import WARNING, judged_stream, retracting_stream
 
@@ -30,19 +36,34 @@ MODEL = "holdfast"
 T = TypeVar("T")
 
 
+@dataclass(frozen=True)
+class Dialect:
+    """How one path of the protocol reads and writes. All of them share one pipeline."""
+
+    prefix: str  # of its ids
+    read: Callable[[bytes, ServerSettings], list[AnswerRequest]]
+    body: Callable[[str, str, Answer], dict[str, Any]]
+    chunks: Callable[[str, str, Answer], Iterator[dict[str, Any]]]
+
+
+CHAT = Dialect("chatcmpl", lambda data, settings: [read_chat(data, settings)], chat_body, chat_chunks)
+COMPLETIONS = Dialect("cmpl", read_completions, completion_body, completion_chunks)
+
+
 def make_app(
     backends: Sequence[Backend],
     judge: Judge,
     settings: ServerSettings,
     *,
     reward: Reward = no_reward,
-    model: str = MODEL,
+    hint: Hint = no_hint,
+    models: Sequence[str] = (MODEL,),
 ) -> Starlette:
-    """The whole server as an ASGI application."""
+    """The whole server as an ASGI application. ``models``: the names by which clients may call it, the first of them its own."""
     metrics = Metrics()
-    balancer = Balancer(backends, lambda name, why: _backend_failed(metrics, name, why))
+    balancer = Balancer(backends, lambda name, why: _backend_failed(metrics, name, why), _too_few)
     guarded = GuardedJudge(judge, seconds=settings.judge_seconds, on_fault=lambda why: _judge_failed(metrics, why))
-    server = _Server(Overseer(balancer, guarded, reward, settings, metrics), Access(settings), model)
+    server = _Server(Overseer(balancer, guarded, reward, settings, metrics, hint), Access(settings), models)
 
     @contextlib.asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
@@ -53,37 +74,47 @@ def make_app(
     return Starlette(
         routes=[
             Route("/v1/chat/completions", server.chat, methods=["POST"]),
-            Route("/v1/models", server.models),
+            Route("/v1/completions", server.completions, methods=["POST"]),
+            Route("/v1/models", server.list_models),
+            Route("/v1/models/{name:path}", server.model),
             Route("/healthz", server.health),
             Route("/metrics", server.figures),
         ],
+        exception_handlers={HTTPException: _http_error, ProtocolError: _protocol_error},
         lifespan=lifespan,
     )
 
 
 class _Server:
-    def __init__(self, overseer: Overseer, access: Access, model: str) -> None:
-        self._overseer, self._access, self._model = overseer, access, model
+    def __init__(self, overseer: Overseer, access: Access, models: Sequence[str]) -> None:
+        self._overseer, self._access, self._models = overseer, access, models
         self._settings, self._metrics = overseer.settings, overseer.metrics
         self._num_in_flight = 0
 
     async def chat(self, request: Request) -> Response:
+        """/v1/chat/completions."""
+        return await self._respond(request, CHAT)
+
+    async def completions(self, request: Request) -> Response:
+        """/v1/completions."""
+        return await self._respond(request, COMPLETIONS)
+
+    async def _respond(self, request: Request, dialect: Dialect) -> Response:
         """Whatever happens inside, the outside sees a judged answer, a refusal or an error."""
-        request_id, begun = new_id(), time.perf_counter()
+        request_id, begun = new_id(dialect.prefix), time.perf_counter()
         outcome = "error"
         self._in_flight(+1)
         try:
-            response, outcome = await self._chat(request, request_id)
+            response, outcome = await self._answer(request, request_id, dialect)
         except ProtocolError as error:
             outcome = error.code
-            response = JSONResponse(error.body(), error.status, {"X-Holdfast-Verdict": "error"})
+            response = _error_response(error)
         except ClientDisconnect:
             outcome = "client gone"
             response = Response(status_code=499)
         except Exception:
             log.exception("%s failed", request_id)
-            failure = ProtocolError(500, "internal error", "internal_error", "api_error")
-            response = JSONResponse(failure.body(), 500, {"X-Holdfast-Verdict": "error"})
+            response = _error_response(ProtocolError(500, "internal error", "internal_error", "api_error"))
         finally:
             self._in_flight(-1)
             seconds = time.perf_counter() - begun
@@ -92,29 +123,47 @@ class _Server:
             log.info("%s %s in %.3f s", request_id, outcome, seconds)
         return response
 
-    async def _chat(self, request: Request, request_id: str) -> tuple[Response, str]:
+    async def _answer(self, request: Request, request_id: str, dialect: Dialect) -> tuple[Response, str]:
         self._access.admit(request)
         if self._num_in_flight > self._settings.max_concurrent:
             raise ProtocolError(503, "too many requests at once; try again later", "overloaded", "api_error")
-        asked = read_request(await self._access.body(request), self._settings)
+        asked = dialect.read(await self._access.body(request), self._settings)
+        first = asked[0]
+        model = self._model(first.model or self._models[0])
         if self._settings.log_prompts:
-            log.info("%s prompt: %s", request_id, asked.messages())
-        if asked.retracting:
-            pieces = await self._in_time(request, self._overseer.stream(asked))
-            stream = self._counted(retracting_stream(request_id, self._model, asked, pieces, self._overseer))
-            headers = {"X-Holdfast-Verdict": "unjudged", "X-Holdfast-Warning": WARNING}
+            log.info("%s prompt: %s", request_id, [one.messages or one.prompt for one in asked])
+        headers = self._clamp_told(request_id, first)
+        if first.retracting and self._overseer.hinted(first) is None:
+            pieces = await self._in_time(request, self._overseer.stream(first))
+            stream = self._counted(retracting_stream(request_id, model, first, pieces, self._overseer))
+            headers |= {"X-Holdfast-Verdict": "unjudged", "X-Holdfast-Warning": WARNING}
             return StreamingResponse(stream, media_type="text/event-stream", headers=headers), "retracting stream"
-        answer = await self._in_time(request, self._overseer.answer(asked))
-        headers = {
-            "X-Holdfast-Verdict": answer.verdict["verdict"],
-            "X-Holdfast-Reason": _header(answer.verdict["reason"]),
-        }
+        answer = await self._in_time(request, self._answer_all(asked))
+        verdict = answer.verdict
+        headers |= {"X-Holdfast-Verdict": verdict["verdict"], "X-Holdfast-Reason": _header(verdict["reason"])}
         outcome = "answered" if answer.returned else "refused"
-        if asked.stream:
-            stream = judged_stream(request_id, self._model, asked, answer)
+        if first.stream:
+            chunks = dialect.chunks(request_id, model, answer)
+            stream = judged_stream(chunks, answer.usage if first.include_usage else None)
             return StreamingResponse(stream, media_type="text/event-stream", headers=headers), outcome
-        body = completion_body(request_id, self._model, answer.text, answer.finish_reason, answer.usage, answer.verdict)
-        return JSONResponse(body, headers=headers), outcome
+        return JSONResponse(dialect.body(request_id, model, answer), headers=headers), outcome
+
+    async def _answer_all(self, asked: Sequence[AnswerRequest]) -> Answer:
+        """Several prompts at once; where one of them fails the others are given up."""
+        tasks = [asyncio.create_task(self._overseer.answer(one)) for one in asked]
+        try:
+            return joined(await asyncio.gather(*tasks))
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    def _clamp_told(self, request_id: str, asked: AnswerRequest) -> dict[str, str]:
+        """Fewer tokens than were asked for: the client is told, and so is the log."""
+        if not asked.is_clamped:
+            return {}
+        told = f"max_tokens {asked.wanted_tokens} -> {asked.options['max_tokens']}"
+        log.info("%s clamped: %s", request_id, told)
+        return {"X-Holdfast-Clamped": told}
 
     async def _counted(self, stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         """A stream that is still being written is in flight."""
@@ -147,14 +196,23 @@ class _Server:
                 task.cancel()
             await asyncio.gather(work, gone, return_exceptions=True)
 
-    async def models(self, request: Request) -> Response:
-        """One model: what is behind it is nobody's business."""
-        try:
-            self._access.admit(request)
-        except ProtocolError as error:
-            return JSONResponse(error.body(), error.status)
-        entry = {"id": self._model, "object": "model", "created": 0, "owned_by": "holdfast"}
-        return JSONResponse({"object": "list", "data": [entry]})
+    async def list_models(self, request: Request) -> Response:
+        """The names by which it may be called: what is behind them is nobody's business."""
+        self._access.admit(request)
+        return JSONResponse({"object": "list", "data": [_entry(name) for name in self._models]})
+
+    async def model(self, request: Request) -> Response:
+        """One of them."""
+        self._access.admit(request)
+        return JSONResponse(_entry(self._model(request.path_params["name"])))
+
+    def _model(self, name: str) -> str:
+        if name not in self._models:
+            known = ", ".join(f"'{known}'" for known in self._models)
+            raise ProtocolError(
+                404, f"the model '{shown(name)}' does not exist; this server has {known}", "model_not_found"
+            )
+        return name
 
     async def health(self, request: Request) -> Response:
         """That the process answers; whether its backends do, the metrics tell."""
@@ -169,6 +227,32 @@ class _Server:
 async def _disconnected(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
+
+
+def _entry(name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": 0, "owned_by": "holdfast"}
+
+
+def _error_response(error: ProtocolError, headers: Mapping[str, str] | None = None) -> Response:
+    return JSONResponse(error.body(), error.status, {"X-Holdfast-Verdict": "error", **(headers or {})})
+
+
+async def _protocol_error(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, ProtocolError)
+    return _error_response(error)
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    """What starlette itself refuses, such as a path that does not exist, in the protocol's shape too."""
+    assert isinstance(error, HTTPException)
+    asked = f"{request.method} {shown(request.url.path)}"
+    known = {404: (f"{asked}: no such path", "not_found"), 405: (f"{asked}: wrong method", "method_not_allowed")}
+    message, code = known.get(error.status_code, (error.detail, "bad_request"))
+    return _error_response(ProtocolError(error.status_code, message, code), error.headers)
+
+
+def _too_few(drawn: int, wanted: int) -> None:
+    log.info("%d of %d candidates came: asked again for the others", drawn, wanted)
 
 
 def _backend_failed(metrics: Metrics, name: str, why: str) -> None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import httpx
 
-from holdfast.serve.protocol import ChatRequest
+from holdfast.serve.logprobs import Tokens, from_chat, from_completion, mean_logp
+from holdfast.serve.protocol import AnswerRequest
+from holdfast.serve.tool_calls import read_tool_calls, spelled
 
 FINISHED = ("stop", "length")
 REQUEST_AT_FAULT = (400, 413, 422)  # such as a conversation that is too long for the model
+NO_SUCH_PATH = (404, 405, 501)
 
 
 class BackendError(Exception):
@@ -31,6 +33,13 @@ class Draw:
     text: str
     finish_reason: str
     mean_logp: float | None = None  # where the backend tells it
+    tokens: Tokens | None = None  # where the backend tells them
+    tool_calls: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def shown(self) -> str:
+        """What a judge reads: the text and the tool calls."""
+        return spelled(self.text, self.tool_calls)
 
 
 class Drawn(NamedTuple):
@@ -66,12 +75,16 @@ class Backend(Protocol):
         """For logs and metrics."""
         ...
 
-    async def draw(self, request: ChatRequest, n: int) -> Drawn:
+    async def draw(self, request: AnswerRequest, n: int) -> Drawn:
         """At most n candidates, perhaps fewer; BackendError where there are none."""
         ...
 
-    def stream(self, request: ChatRequest) -> AsyncIterator[Piece]:
+    def stream(self, request: AnswerRequest) -> AsyncIterator[Piece]:
         """One candidate piece by piece, for retracting streams."""
+        ...
+
+    def spell(self, ids: Sequence[int]) -> str | None:
+        """The text of a prompt that was given as tokens; None where the backend alone knows it."""
         ...
 
     async def close(self) -> None:
@@ -81,7 +94,7 @@ class Backend(Protocol):
 
 @dataclass
 class HttpBackend:
-    """vLLM, llama.cpp, a provider: anything that serves /chat/completions under ``url``."""
+    """vLLM, llama.cpp, a provider: anything that serves /chat/completions, and perhaps /completions, under ``url``."""
 
     url: str
     model: str
@@ -94,28 +107,33 @@ class HttpBackend:
         """Its address."""
         return self.url
 
-    async def draw(self, request: ChatRequest, n: int) -> Drawn:
+    async def draw(self, request: AnswerRequest, n: int) -> Drawn:
         """One call for all n; choices that are missing or broken are left out."""
+        body, headers = self._body(request, n=n), self._headers()
         try:
-            response = await self.client.post(self._address, json=self._body(request, n=n), headers=self._headers())
+            response = await self.client.post(self._address(request), json=body, headers=headers)
             content = response.json() if response.status_code == 200 else None
         except (httpx.HTTPError, ValueError, RecursionError) as error:
             raise BackendError(type(error).__name__) from error
         if content is None:
-            raise _refusal(response.status_code)
+            raise _refusal(response.status_code, request)
         choices = content.get("choices") if isinstance(content, dict) else None
-        draws = [draw for choice in (choices if isinstance(choices, list) else []) if (draw := _read_choice(choice))]
+        read = _read_choice if request.prompt is None else _read_text_choice
+        found = [read(choice, bool(request.tools)) for choice in (choices if isinstance(choices, list) else [])]
+        draws = [draw for draw in found if draw is not None]
         if not draws:
             raise BackendError("no usable choice")
         return Drawn(draws[:n], *_tokens(content.get("usage")))
 
-    async def stream(self, request: ChatRequest) -> AsyncIterator[Piece]:
+    async def stream(self, request: AnswerRequest) -> AsyncIterator[Piece]:
         """The deltas' text, and how it ends. A stream that breaks off before [DONE] raises."""
         body = self._body(request, n=1, stream=True)
         try:
-            async with self.client.stream("POST", self._address, json=body, headers=self._headers()) as response:
+            async with self.client.stream(
+                "POST", self._address(request), json=body, headers=self._headers()
+            ) as response:
                 if response.status_code != 200:
-                    raise _refusal(response.status_code)
+                    raise _refusal(response.status_code, request)
                 async for data in _events(response):
                     if data == "[DONE]":
                         return
@@ -125,20 +143,30 @@ class HttpBackend:
             raise BackendError(type(error).__name__) from error
         raise BackendError("the stream broke off")
 
+    def spell(self, ids: Sequence[int]) -> str | None:
+        """Its tokenizer is not here."""
+        return None
+
     async def close(self) -> None:
         """Its connections."""
         await self.client.aclose()
 
-    @property
-    def _address(self) -> str:
-        return f"{self.url.rstrip('/')}/chat/completions"
+    def _address(self, request: AnswerRequest) -> str:
+        return f"{self.url.rstrip('/')}/{'chat/completions' if request.prompt is None else 'completions'}"
 
     def _headers(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.key}"} if self.key else {}
 
-    def _body(self, request: ChatRequest, **more: Any) -> dict[str, Any]:
-        body = {"model": self.model, "messages": request.messages(), **request.options, **more}
-        return {**body, "logprobs": True} if self.logprobs else body
+    def _body(self, request: AnswerRequest, **more: Any) -> dict[str, Any]:
+        body = {"model": self.model, **request.options, **more}
+        wants_logps = self.logprobs or request.logprobs is not None
+        if request.prompt is not None:
+            prompt = request.prompt if isinstance(request.prompt, str) else list(request.prompt)
+            logprobs = {"logprobs": request.logprobs or 0} if wants_logps else {}
+            return {**body, "prompt": prompt, **logprobs, **({"echo": True} if request.echo else {})}
+        logprobs = {"logprobs": True} if wants_logps else {}
+        top = {"top_logprobs": request.logprobs} if request.logprobs else {}
+        return {**body, "messages": list(request.messages), **request.tools, **logprobs, **top}
 
 
 def http_backend(url: str, model: str, *, key: str | None, seconds: float, logprobs: bool = False) -> HttpBackend:
@@ -147,7 +175,9 @@ def http_backend(url: str, model: str, *, key: str | None, seconds: float, logpr
     return HttpBackend(url, model, httpx.AsyncClient(timeout=seconds, limits=limits), key, logprobs)
 
 
-def _refusal(status: int) -> BackendError:
+def _refusal(status: int, request: AnswerRequest) -> BackendError:
+    if request.prompt is not None and status in NO_SUCH_PATH:
+        return RequestRefusedError("it has no /completions")
     return (RequestRefusedError if status in REQUEST_AT_FAULT else BackendError)(f"HTTP {status}")
 
 
@@ -161,18 +191,29 @@ async def _events(response: httpx.Response) -> AsyncIterator[str]:
                 yield line[5:].decode().strip()
 
 
-def _read_choice(choice: Any) -> Draw | None:
-    """A choice with text and a known end, or nothing. An answer that the backend itself broke off is not whole."""
+def _read_choice(choice: Any, has_tools: bool) -> Draw | None:
+    """A choice with text or tool calls and a known end, or nothing. What the backend itself broke off is not whole."""
     if not isinstance(choice, dict) or not isinstance(choice.get("message"), dict):
         return None
     text, finish = choice["message"].get("content"), choice.get("finish_reason")
-    if not isinstance(text, str) or finish not in FINISHED:
+    calls = read_tool_calls(choice["message"].get("tool_calls") or [])
+    if calls is None or (calls and not has_tools):
         return None
-    told = choice.get("logprobs")
-    told = told if isinstance(told, dict) else {}
-    logps = [token.get("logprob") for token in told.get("content") or [] if isinstance(token, dict)]
-    known = [float(logp) for logp in logps if isinstance(logp, int | float) and math.isfinite(logp)]
-    return Draw(_whole(text), finish, math.fsum(known) / len(known) if known and len(known) == len(logps) else None)
+    if calls and text is None:
+        text = ""
+    if not isinstance(text, str) or finish not in (*FINISHED, *(("tool_calls",) if calls else ())):
+        return None
+    tokens = from_chat(choice.get("logprobs"))
+    return Draw(_whole(text), finish, mean_logp(tokens), tokens, calls)
+
+
+def _read_text_choice(choice: Any, _has_tools: bool) -> Draw | None:
+    """The same of /completions."""
+    text = choice.get("text") if isinstance(choice, dict) else None
+    if not isinstance(text, str) or choice.get("finish_reason") not in FINISHED:
+        return None
+    tokens = from_completion(choice.get("logprobs"))
+    return Draw(_whole(text), choice["finish_reason"], mean_logp(tokens), tokens)
 
 
 def _whole(text: str) -> str:

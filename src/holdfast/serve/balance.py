@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 
 from holdfast.serve.backends import Backend, BackendError, Drawn, Piece, RequestRefusedError
-from holdfast.serve.protocol import ChatRequest
+from holdfast.serve.protocol import AnswerRequest
 
 REST_SECONDS = 2.0
 MAX_TRIES = 2
@@ -16,8 +17,14 @@ MAX_TRIES = 2
 class Balancer:
     """Not thread-safe: it lives in the server's event loop."""
 
-    def __init__(self, backends: Sequence[Backend], on_error: Callable[[str, str], None]) -> None:
+    def __init__(
+        self,
+        backends: Sequence[Backend],
+        on_error: Callable[[str, str], None],
+        on_short: Callable[[int, int], None] = lambda _drawn, _wanted: None,
+    ) -> None:
         self.backends = list(backends)
+        self._on_short = on_short
         self._busy: Counter[int] = Counter()
         self._rests_until = [0.0] * len(self.backends)
         self._on_error = on_error
@@ -27,7 +34,26 @@ class Balancer:
         """All of them."""
         return ", ".join(backend.name for backend in self.backends)
 
-    async def draw(self, request: ChatRequest, n: int) -> Drawn:
+    async def draw(self, request: AnswerRequest, n: int) -> Drawn:
+        """n candidates. Backends that give fewer are asked again for one at a time, until a round brings nothing more."""
+        drawn = await self._try(request, n)
+        while (missing := n - len(drawn.draws)) > 0:
+            self._on_short(len(drawn.draws), n)
+            again = [request.drawn_again(len(drawn.draws) + number) for number in range(missing)]
+            results = await asyncio.gather(*(self._try(one, 1) for one in again), return_exceptions=True)
+            if wrong := [
+                result
+                for result in results
+                if isinstance(result, BaseException) and not isinstance(result, BackendError)
+            ]:
+                raise wrong[0]
+            more = [result for result in results if isinstance(result, Drawn)]
+            if not more:
+                break
+            drawn = _sum([drawn, *more])
+        return drawn
+
+    async def _try(self, request: AnswerRequest, n: int) -> Drawn:
         """At most two tries, on different backends where there are several."""
         tried: set[int] = set()
         for _ in range(MAX_TRIES):
@@ -45,7 +71,7 @@ class Balancer:
                 self._busy[place] -= 1
         raise last
 
-    async def stream(self, request: ChatRequest) -> AsyncIterator[Piece]:
+    async def stream(self, request: AnswerRequest) -> AsyncIterator[Piece]:
         """One try: what has been shown cannot be drawn again."""
         place = self._choose(set())
         self._busy[place] += 1
@@ -59,6 +85,10 @@ class Balancer:
             raise
         finally:
             self._busy[place] -= 1
+
+    def spell(self, ids: Sequence[int]) -> str | None:
+        """By the first backend that can."""
+        return next((text for backend in self.backends if (text := backend.spell(ids)) is not None), None)
 
     async def close(self) -> None:
         """All of them."""
@@ -76,3 +106,11 @@ class Balancer:
     def _failed(self, place: int, error: BackendError) -> None:
         self._rests_until[place] = time.monotonic() + REST_SECONDS
         self._on_error(self.backends[place].name, str(error))
+
+
+def _sum(parts: Sequence[Drawn]) -> Drawn:
+    return Drawn(
+        [draw for part in parts for draw in part.draws],
+        sum(part.prompt_tokens for part in parts),
+        sum(part.completion_tokens for part in parts),
+    )

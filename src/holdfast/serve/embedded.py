@@ -6,19 +6,25 @@ import asyncio
 import contextlib
 import itertools
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from holdfast.config import InputError
-from holdfast.generation import Delete, Insert, UndoDecoding, generate, stream_with_undo
+from holdfast.generation import Delete, Insert, UndoDecoding, stream_with_undo
+from holdfast.generation.conversations import completion, ids_to_continue, stop_ids
+from holdfast.generation.sample import continue_ids
 from holdfast.models import LoadedModel
+from holdfast.models.positions import num_positions
+from holdfast.records import Completion, context
 from holdfast.serve.backends import BackendError, Deletion, Draw, Drawn, Ended, Piece
-from holdfast.serve.protocol import ChatRequest, ProtocolError
-from holdfast.tokens import find_undo_id, prompt_ids
+from holdfast.serve.logprobs import Tokens
+from holdfast.serve.protocol import AnswerRequest, ProtocolError
+from holdfast.serve.scoring import score
+from holdfast.tokens import apply_undo, find_undo_id
 
-NOT_HERE = ("stop", "presence_penalty", "frequency_penalty")
+NOT_HERE = ("presence_penalty", "frequency_penalty")
 ONE_AT_A_TIME = threading.Lock()  # torch draws from one generator per process: two models at once would mix their seeds
 
 
@@ -40,7 +46,7 @@ class EmbeddedBackend:
         """As it was loaded."""
         return self.loaded.name
 
-    async def draw(self, request: ChatRequest, n: int) -> Drawn:
+    async def draw(self, request: AnswerRequest, n: int) -> Drawn:
         """All n in one batch; a seed in the request makes them repeatable."""
         _refuse_what_is_not_here(request)
         gone = threading.Event()
@@ -73,24 +79,77 @@ class EmbeddedBackend:
         finally:
             hook.remove()
 
-    def _draw(self, request: ChatRequest, n: int) -> Drawn:
-        completions = generate(
+    def _draw(self, request: AnswerRequest, n: int) -> Drawn:
+        prompt = self._prompt_ids(request)
+        draws = [self._finished(request, prompt, row) for row in self._write(request, prompt, n)]
+        if self.mean_logps and not request.echo:
+            logps = self.mean_logps(request.turns, [draw.text for draw, _ in draws])
+            draws = [(replace(draw, mean_logp=logp), num) for (draw, num), logp in zip(draws, logps, strict=True)]
+        return Drawn([draw for draw, _ in draws], len(prompt), sum(num for _, num in draws))
+
+    def _prompt_ids(self, request: AnswerRequest) -> list[int]:
+        if request.prompt is None:
+            return ids_to_continue(request.turns, self.loaded.tokenizer)
+        if isinstance(request.prompt, str):
+            return ids_to_continue((context("text", request.prompt),), self.loaded.tokenizer)
+        return list(request.prompt)
+
+    def _write(self, request: AnswerRequest, prompt: list[int], n: int) -> list[list[int]]:
+        """The new ids of n candidates; none are asked for where only the prompt is to be scored."""
+        if not request.options["max_tokens"]:
+            if len(prompt) > (room := num_positions(self.loaded.model.config)):
+                raise InputError(f"the prompt has {len(prompt)} tokens, but this model reads {room}")
+            return [[]] * n
+        stops = request.options.get("stop", [])
+        return continue_ids(
             self.loaded.model,
             self.loaded.tokenizer,
-            [request.turns] * n,
+            [prompt] * n,
             max_new_tokens=request.options["max_tokens"],
             temperature=float(request.options["temperature"]),
             top_p=float(request.options.get("top_p", 1.0)),
             seed=self._seed(request),
             batch_size=n,
+            stop_when=(lambda ids: _stop_in(self._text(ids), stops) is not None) if stops else None,
         )
-        texts = [completion.text for completion in completions]
-        logps = self.mean_logps(request.turns, texts) if self.mean_logps else [None] * n
-        draws = [Draw(c.text, c.finish_reason, logp) for c, logp in zip(completions, logps, strict=True)]
-        prompt_tokens = len(prompt_ids(request.turns, self.loaded.tokenizer))
-        return Drawn(draws, prompt_tokens, sum(len(completion.token_ids) for completion in completions))
 
-    async def stream(self, request: ChatRequest) -> AsyncIterator[Piece]:
+    def _finished(self, request: AnswerRequest, prompt: list[int], row: list[int]) -> tuple[Draw, int]:
+        """The candidate, and how many tokens were written for it."""
+        tokenizer = self.loaded.tokenizer
+        written = completion(request.turns, row, stop_ids(self.loaded.model, tokenizer), tokenizer)
+        written = self._cut(written, request.options.get("stop", []))
+        num = len(written.token_ids)
+        if request.logprobs is None and not request.echo:
+            return Draw(written.text, written.finish_reason), num
+        ids = [*prompt, *written.token_ids]
+        start = 0 if request.echo else len(prompt)
+        tokens = score(self.loaded, ids, start=start, num_top=request.logprobs or 0, text_from=start)
+        if request.echo:
+            new = "".join(token.text for token in tokens[len(prompt) :])
+            return Draw(request.turns[-1].visible + new, written.finish_reason, tokens=tokens), num
+        return Draw(written.text, written.finish_reason, tokens=self._left(tokens, written.token_ids)), num
+
+    def _left(self, tokens: Tokens, ids: Sequence[int]) -> Tokens:
+        """The tokens that no undo has taken back."""
+        undo = find_undo_id(self.loaded.tokenizer)
+        places = [-1 if token == undo else place for place, token in enumerate(ids)]
+        return tuple(tokens[place] for place in apply_undo(places, -1))
+
+    def _text(self, ids: list[int]) -> str:
+        undo = find_undo_id(self.loaded.tokenizer)
+        visible = ids if undo is None else apply_undo(ids, undo)
+        return str(self.loaded.tokenizer.decode(visible, skip_special_tokens=True))
+
+    def _cut(self, written: Completion, stops: list[str]) -> Completion:
+        """Before the first stop text, with the tokens up to the one that completed it."""
+        end = _stop_in(written.text, stops)
+        if end is None:
+            return written
+        ids = written.token_ids
+        num = next(num for num in range(1, len(ids) + 1) if _stop_in(self._text(list(ids[:num])), stops) is not None)
+        return replace(written, text=written.text[:end], token_ids=ids[:num], finish_reason="stop")
+
+    async def stream(self, request: AnswerRequest) -> AsyncIterator[Piece]:
         """Word by word; a model that knows <UNDO> takes back before the reader's eyes."""
         _refuse_what_is_not_here(request)
         loop = asyncio.get_running_loop()
@@ -119,7 +178,7 @@ class EmbeddedBackend:
         finally:
             gone.set()
 
-    def _pieces(self, request: ChatRequest) -> Iterator[Piece]:
+    def _pieces(self, request: AnswerRequest) -> Iterator[Piece]:
         tokenizer = self.loaded.tokenizer
         if find_undo_id(tokenizer) is None:
             (draw,) = self._draw(request, 1).draws
@@ -132,16 +191,32 @@ class EmbeddedBackend:
             top_p=float(request.options.get("top_p", 1.0)),
             seed=self._seed(request),
         )
+        shown, stops = "", request.options.get("stop", [])
         for change in stream_with_undo(self.loaded.model, tokenizer, [request.turns], how):
             if isinstance(change, Insert):
+                end = _stop_in(shown + change.text, stops)
+                if end is not None:  # it may have begun in what was shown before
+                    yield change.text[: end - len(shown)] if end >= len(shown) else Deletion(len(shown) - end)
+                    yield Ended("stop")
+                    return
+                shown += change.text
                 yield change.text
             elif isinstance(change, Delete):
+                shown = shown[: len(shown) - change.num_chars]
                 yield Deletion(change.num_chars)
             else:
                 yield Ended(change.completion.finish_reason)
 
-    def _seed(self, request: ChatRequest) -> int:
+    def _seed(self, request: AnswerRequest) -> int:
         return int(request.options.get("seed", next(self._seeds)))
+
+    def spell(self, ids: Sequence[int]) -> str | None:
+        """Special tokens included: the judge reads all that the model reads."""
+        if not all(0 <= token < len(self.loaded.tokenizer) for token in ids):
+            raise ProtocolError(
+                400, f"'prompt': this model has tokens 0 to {len(self.loaded.tokenizer) - 1}", "bad_value"
+            )
+        return str(self.loaded.tokenizer.decode(list(ids), skip_special_tokens=False))
 
     async def close(self) -> None:
         """After what it has accepted."""
@@ -153,8 +228,17 @@ def _wrong(error: InputError) -> ProtocolError:
     return ProtocolError(400, str(error), "bad_value")
 
 
-def _refuse_what_is_not_here(request: ChatRequest) -> None:
-    """It would have to be ignored."""
-    for name in NOT_HERE:
-        if request.options.get(name):
-            raise ProtocolError(400, f"'{name}' is not supported by a model in this process", "unsupported")
+def _refuse_what_is_not_here(request: AnswerRequest) -> None:
+    """It would have to be ignored. Tools that must not be called change nothing."""
+    names = [name for name in NOT_HERE if request.options.get(name)]
+    if request.tools and request.tools.get("tool_choice") != "none":
+        names.append("tools")
+    if any(message["role"] == "tool" or "tool_calls" in message for message in request.messages):
+        names.append("tool_calls")
+    if names:
+        raise ProtocolError(400, f"'{names[0]}' is not supported by a model in this process", "unsupported")
+
+
+def _stop_in(text: str, stops: Sequence[str]) -> int | None:
+    """Where the first of the stop texts begins."""
+    return min((text.index(stop) for stop in stops if stop in text), default=None)

@@ -12,17 +12,18 @@ from holdfast.config import InputError
 from holdfast.judging import Judge
 from holdfast.judging.batch import verdicts
 from holdfast.judging.judge import Request
+from holdfast.oversight.selection import never_empty
 from holdfast.records import Verdict
 
 
 class NullJudge:
-    """Calls everything safe. Only ever by name, and every response says so."""
+    """Judges nothing, so nothing is called safe; what the model says is returned. Only ever by name."""
 
     name = "none"
 
     def __call__(self, prompt: Request, response: str) -> Verdict:
-        """Safe, unseen."""
-        return Verdict(True, 1.0, "not judged: the server runs without a judge", self.name)
+        """None, unseen."""
+        return Verdict(None, None, "not judged: the server runs without a judge", self.name)
 
     def refuses(self, prompt: Request, response: str) -> bool:
         """It does not look."""
@@ -36,15 +37,16 @@ class GuardedJudge:
         self, judge: Judge, *, seconds: float, num_threads: int = 32, on_fault: Callable[[str], None] = lambda _: None
     ) -> None:
         self.name = judge.name
-        self.pass_word = "unjudged" if isinstance(judge, NullJudge) else "safe"  # what clients are told of an answer
+        self.judges = not isinstance(judge, NullJudge)
+        self.pass_word = "safe" if self.judges else "unjudged"  # what clients are told of an answer
         self._judge = judge
         self._seconds = seconds
         self._threads = ThreadPoolExecutor(num_threads, "judge")
         self._on_fault = on_fault
 
     async def __call__(self, prompt: Request, texts: Sequence[str]) -> list[Verdict]:
-        """One verdict per text, in order, whatever the judge does."""
-        if isinstance(self._judge, NullJudge):
+        """One verdict per text, in order, whatever the judge does. An empty text is never safe."""
+        if not self.judges:
             return [self._judge(prompt, text) for text in texts]
         begun = time.monotonic()
         work = asyncio.get_running_loop().run_in_executor(self._threads, self._all, prompt, list(texts))
@@ -56,7 +58,11 @@ class GuardedJudge:
             return [self._nothing(f"the judge took more than {self._seconds:g} s") for _ in texts]
         if len(found) != len(texts):
             return [self._nothing("the judge gave another number of verdicts") for _ in texts]
-        return [self._checked(verdict) for verdict in found]
+        return never_empty(texts, [self._checked(verdict) for verdict in found])
+
+    def passes(self, verdict: Verdict) -> bool:
+        """Whether an answer with this verdict may be returned: without a judge every one may."""
+        return verdict.safe is True or not self.judges
 
     def _all(self, prompt: Request, texts: list[str]) -> tuple[list[object], float]:
         """All at once; where that fails one by one, so that one bad text does not cost the others their verdict.

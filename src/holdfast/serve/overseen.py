@@ -5,35 +5,33 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from holdfast.oversight.selection import select
-from holdfast.records import Verdict
-from holdfast.serve.backends import BackendError, Draw, Drawn, Ended, Piece, RequestRefusedError
+from holdfast.oversight.selection import Selection, select
+from holdfast.records import Verdict, context
+from holdfast.serve.answers import Answer, Choice
+from holdfast.serve.backends import BackendError, Draw, Ended, Piece, RequestRefusedError
 from holdfast.serve.balance import Balancer
 from holdfast.serve.guarded import GuardedJudge
+from holdfast.serve.logprobs import spelling, unnamed
 from holdfast.serve.metrics import Metrics
-from holdfast.serve.protocol import ChatRequest, ProtocolError
+from holdfast.serve.protocol import AnswerRequest, ProtocolError
 from holdfast.serve.settings import ServerSettings
 
-Reward = Callable[[ChatRequest, Sequence[Draw]], Awaitable[Sequence[float | None]]]
+Reward = Callable[[AnswerRequest, Sequence[Draw]], Awaitable[Sequence[float | None]]]
+Hint = Callable[[AnswerRequest], str | None]
+"""A fixed text in place of an answer; None: the model is asked."""
 
 
-async def no_reward(_request: ChatRequest, draws: Sequence[Draw]) -> Sequence[float | None]:
+async def no_reward(_request: AnswerRequest, draws: Sequence[Draw]) -> Sequence[float | None]:
     """All alike: the first safe candidate is returned."""
     return [0.0] * len(draws)
 
 
-@dataclass(frozen=True)
-class Answer:
-    """What the client gets, and what the layer has to say about it."""
-
-    text: str
-    finish_reason: str
-    returned: bool  # False: a refusal of this layer
-    verdict: dict[str, Any]
-    usage: dict[str, int]
+def no_hint(_request: AnswerRequest) -> str | None:
+    """Every request is for the model."""
+    return None
 
 
 @dataclass(frozen=True)
@@ -45,55 +43,110 @@ class Overseer:
     reward: Reward
     settings: ServerSettings
     metrics: Metrics
+    hint: Hint = no_hint
 
-    async def answer(self, request: ChatRequest) -> Answer:
-        """Raises ProtocolError: 400 where the model's server refused the request, 502 where nothing was drawn, 503 where
-        nothing could be judged."""
+    async def answer(self, request: AnswerRequest) -> Answer:
+        """As many choices as were asked for, each the best safe one of ``n`` candidates of its own.
+
+        Raises ProtocolError: 400 where the model's server refused the request, 502 where nothing was drawn, 503 where
+        nothing could be judged.
+        """
+        request = self._spelled(request)
+        if request.echo:
+            return await self._echo(request)
+        if (answer := self.hinted(request)) is not None:
+            return answer
         with _no_answer_told():
-            drawn = await self.backends.draw(request, self.settings.n)
-        verdicts = await self.judge(request.turns, [draw.text for draw in drawn.draws])
+            drawn = await self.backends.draw(request, self.settings.n * request.num_answers)
+        draws = drawn.draws
+        verdicts = await self.judge(request.turns, [draw.shown for draw in draws])
         self.metrics.count(verdicts)
-        if all(verdict.safe is None for verdict in verdicts):
+        unjudged = all(verdict.safe is None for verdict in verdicts) and any(draw.shown.strip() for draw in draws)
+        if self.judge.judges and unjudged:
             raise ProtocolError(
                 503, "no candidate could be judged, so none is returned", "judge_unavailable", "api_error"
             )
-        return await self._choose(request, drawn, verdicts)
+        groups = [slice(first, None, request.num_answers) for first in range(request.num_answers)]
+        choices = [await self._choose(request, draws[group], verdicts[group]) for group in groups]
+        return Answer(tuple(choices), drawn.prompt_tokens, drawn.completion_tokens)
 
-    async def stream(self, request: ChatRequest) -> AsyncIterator[Piece]:
+    def hinted(self, request: AnswerRequest) -> Answer | None:
+        """The fixed text for a prompt that the model cannot read. Nothing is generated, so nothing is judged."""
+        text = self.hint(request)
+        if text is None:
+            return None
+        told = self._told("refused", "the prompt is not in this model's language", [], [])
+        return Answer((Choice(text, "content_filter", False, told),) * request.num_answers)
+
+    async def stream(self, request: AnswerRequest) -> AsyncIterator[Piece]:
         """The pieces of one candidate, from when the first is there: without one it is the same errors as for ``answer``."""
         pieces = self.backends.stream(request)
         with _no_answer_told():
             first = await anext(pieces, Ended("stop"))
         return _begun(first, pieces)
 
-    async def _choose(self, request: ChatRequest, drawn: Drawn, verdicts: Sequence[Verdict]) -> Answer:
-        draws = drawn.draws
+    async def _choose(self, request: AnswerRequest, draws: Sequence[Draw], verdicts: Sequence[Verdict]) -> Choice:
+        chosen = await self._select(request, draws, verdicts)
+        if chosen.index is None:
+            told = self._told("refused", chosen.reason, draws, verdicts)
+            return Choice(self.settings.refusal, "content_filter", False, told)
+        told = self._told(self.judge.pass_word, chosen.reason, draws, verdicts)
+        return self._returned(request, draws[chosen.index], {**told, "judgement": verdicts[chosen.index].reason})
+
+    async def _select(self, request: AnswerRequest, draws: Sequence[Draw], verdicts: Sequence[Verdict]) -> Selection:
+        """Without rewards the first safe one is as good as any: R may fail, S may not."""
+        judged = self.judge.judges
         try:
             rewards = list(await asyncio.wait_for(self.reward(request, draws), self.settings.backend_seconds))
-            chosen = select(draws, rewards, verdicts)
-        except Exception as error:  # without rewards the first safe one is as good as any: R may fail, S may not
-            chosen = select(draws, [0.0] * len(draws), verdicts)
-            chosen = chosen._replace(reason=f"{chosen.reason}; the reward failed: {type(error).__name__}")
-        told = {
-            "verdict": "refused" if chosen.index is None else self.judge.pass_word,
-            "reason": chosen.reason,
+            return select(draws, rewards, verdicts, judged=judged)
+        except Exception as error:
+            chosen = select(draws, [0.0] * len(draws), verdicts, judged=judged)
+            return chosen._replace(reason=f"{chosen.reason}; the reward failed: {type(error).__name__}")
+
+    def _returned(self, request: AnswerRequest, draw: Draw, told: dict[str, Any]) -> Choice:
+        """Log-probabilities show no more words than were judged."""
+        tokens = None if request.logprobs is None else draw.tokens
+        if tokens is not None and not request.echo:
+            tokens = spelling(tokens, draw.text)
+        if tokens is not None and self.judge.judges:
+            tokens = unnamed(tokens)
+        return Choice(draw.text, draw.finish_reason, True, told, tokens, draw.tool_calls)
+
+    def _told(self, verdict: str, reason: str, draws: Sequence[Draw], verdicts: Sequence[Verdict]) -> dict[str, Any]:
+        return {
+            "verdict": verdict,
+            "reason": reason,
             "judge": self.judge.name,
             "n": self.settings.n,
             "drawn": len(draws),
             "judged": sum(verdict.safe is not None for verdict in verdicts),
             "safe": sum(verdict.safe is True for verdict in verdicts),
         }
-        total = drawn.prompt_tokens + drawn.completion_tokens
-        usage = {
-            "prompt_tokens": drawn.prompt_tokens,
-            "completion_tokens": drawn.completion_tokens,
-            "total_tokens": total,
-        }
-        if chosen.index is None:
-            return Answer(self.settings.refusal, "content_filter", False, told, usage)
-        draw = draws[chosen.index]
-        told["judgement"] = verdicts[chosen.index].reason
-        return Answer(draw.text, draw.finish_reason, True, told, usage)
+
+    def _spelled(self, request: AnswerRequest) -> AnswerRequest:
+        """With the text of a prompt that came as tokens, where anybody here knows it: a judge reads text."""
+        if request.prompt is None or isinstance(request.prompt, str):
+            return request
+        text = self.backends.spell(request.prompt)
+        if text is None and self.judge.judges:
+            message = "the judge reads text, and the tokens of this model are not known here: send the prompt as text"
+            raise ProtocolError(400, message, "unsupported")
+        return replace(request, turns=(context("user", text or ""),))
+
+    async def _echo(self, request: AnswerRequest) -> Answer:
+        """The prompt itself, for its log-probabilities. Nothing of it is an answer, so there is nothing to judge."""
+        if self.judge.judges and request.options["max_tokens"]:
+            message = "'echo' on a server with a judge needs 'max_tokens': 0: it returns what nobody has judged"
+            raise ProtocolError(400, message, "unsupported")
+        with _no_answer_told():
+            drawn = await self.backends.draw(request, request.num_answers)
+        if self.judge.judges and any(draw.text != request.turns[-1].visible for draw in drawn.draws):
+            raise ProtocolError(
+                502, "the model's server wrote more than the prompt", "backend_unavailable", "api_error"
+            )
+        told = self._told("unjudged", "echo: the prompt and its log-probabilities", drawn.draws, [])
+        choices = [self._returned(request, draw, told) for draw in drawn.draws]
+        return Answer(tuple(choices), drawn.prompt_tokens, drawn.completion_tokens)
 
 
 async def _begun(first: Piece, rest: AsyncIterator[Piece]) -> AsyncIterator[Piece]:
@@ -108,7 +161,7 @@ def _no_answer_told() -> Iterator[None]:
     try:
         yield
     except RequestRefusedError as error:
-        message = f"the model's server refused the request ({error}): is it too long for the model?"
+        message = f"the model's server refused the request ({error}): is it too long, or is an option not known there?"
         raise ProtocolError(400, message, "refused_by_backend") from None
     except BackendError:
         raise ProtocolError(502, "the model did not answer", "backend_unavailable", "api_error") from None

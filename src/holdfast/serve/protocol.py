@@ -1,37 +1,34 @@
-"""The OpenAI chat protocol: a request checked, an answer or an error built. Nothing here knows of judges."""
+"""What all paths of the OpenAI protocol share: a request checked, an error built. Nothing here knows of judges."""
 
 from __future__ import annotations
 
 import json
 import time
 import uuid
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from holdfast.data.fields import shown
-from holdfast.records import Turn, context
+from holdfast.records import Turn
 from holdfast.serve.settings import ServerSettings
 
-SPEAKERS: dict[str, Literal["system", "user", "assistant"]] = {
-    "system": "system",
-    "developer": "system",
-    "user": "user",
-    "assistant": "assistant",
-}
 PASSED_ON = ("temperature", "top_p", "stop", "seed", "presence_penalty", "frequency_penalty")
 RANGES = {"temperature": (0, 2), "top_p": (0, 1), "presence_penalty": (-2, 2), "frequency_penalty": (-2, 2)}
-UNDERSTOOD = (
-    *PASSED_ON,
-    "messages",
-    "model",
-    "n",
-    "max_tokens",
-    "max_completion_tokens",
-    "stream",
-    "stream_options",
-    "holdfast",
-)
+UNDERSTOOD = (*PASSED_ON, "model", "n", "max_tokens", "stream", "stream_options", "logprobs")
 WITHOUT_EFFECT = ("user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key")
+NO_OPS: dict[str, tuple[object, ...]] = {
+    "response_format": ({"type": "text"},),
+    "modalities": (["text"],),
+    "function_call": ("none", "auto"),
+    "repetition_penalty": (1,),
+    "length_penalty": (1,),
+    "top_k": (-1,),
+    "skip_special_tokens": (True,),
+}
+"""Values that ask for what happens anyway. Values that are empty, false, zero or null are such for every field."""
+MAX_STOPS = 16
+MAX_TOP = 20
 
 
 class ProtocolError(Exception):
@@ -47,23 +44,38 @@ class ProtocolError(Exception):
 
 
 @dataclass(frozen=True)
-class ChatRequest:
-    """What is asked, checked."""
+class AnswerRequest:
+    """What is asked of the model, checked: the answer to a chat, or how a text goes on."""
 
-    turns: tuple[Turn, ...]
+    turns: tuple[Turn, ...]  # what the judge reads
     options: dict[str, Any]  # sampling settings, as the backend gets them
-    stream: bool
-    retracting: bool
-    include_usage: bool
-    model: str
+    wanted_tokens: int  # max_tokens before the server's limit
+    num_answers: int = 1
+    logprobs: int | None = None  # log-probabilities, and of so many alternatives; None: not asked for
+    stream: bool = False
+    retracting: bool = False
+    include_usage: bool = False
+    model: str = ""
+    messages: tuple[dict[str, Any], ...] = ()  # a chat, as the backend gets it
+    tools: dict[str, Any] = field(default_factory=dict)  # tools, tool_choice, ... as the backend gets them
+    prompt: str | tuple[int, ...] | None = None  # a text or its tokens; None for a chat
+    echo: bool = False  # the prompt is part of what is returned
 
-    def messages(self) -> list[dict[str, str]]:
-        """For the backend."""
-        return [{"role": turn.speaker, "content": turn.visible} for turn in self.turns]
+    @property
+    def is_clamped(self) -> bool:
+        """Whether fewer tokens are written than were asked for."""
+        return self.wanted_tokens > int(self.options["max_tokens"])
+
+    def drawn_again(self, number: int) -> AnswerRequest:
+        """The same with another seed: the same seed would draw the same candidate."""
+        if "seed" not in self.options:
+            return self
+        seed = (self.options["seed"] + number + 2**63) % 2**64 - 2**63
+        return replace(self, options={**self.options, "seed": seed})
 
 
-def read_request(data: bytes, settings: ServerSettings) -> ChatRequest:
-    """Raises ProtocolError 400 for anything that is not understood: nothing is silently dropped that changes the answer."""
+def read_object(data: bytes, understood: Collection[str]) -> dict[str, Any]:
+    """Raises ProtocolError 400 for fields that are not understood: nothing is dropped that would change the answer."""
     try:
         body = json.loads(data)
     except (ValueError, RecursionError):
@@ -71,44 +83,77 @@ def read_request(data: bytes, settings: ServerSettings) -> ChatRequest:
     if not isinstance(body, dict):
         raise ProtocolError(400, "the body is not a JSON object", "bad_json")
     for name, value in body.items():
-        if value and name not in (*UNDERSTOOD, *WITHOUT_EFFECT):
+        if value and name not in (*understood, *WITHOUT_EFFECT) and value not in NO_OPS.get(name, ()):
             raise ProtocolError(400, f"'{shown(name)}' is not supported here", "unsupported")
-    if body.get("n") not in (None, 1) or body.get("n") is True:
-        raise ProtocolError(400, "'n' is chosen by the server: one answer is returned", "unsupported")
-    limits = [body[name] for name in ("max_completion_tokens", "max_tokens") if body.get(name) is not None]
-    limit = limits[0] if limits else settings.max_tokens
-    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
-        raise ProtocolError(400, "'max_tokens' must be a whole number above 0", "bad_value")
-    stream = body.get("stream") or False
-    if not isinstance(stream, bool):
-        raise ProtocolError(400, "'stream' must be true or false", "bad_value")
+    return body
+
+
+def read_wishes(body: dict[str, Any], settings: ServerSettings, wanted_tokens: Any, least: int = 1) -> dict[str, Any]:
+    """The fields of `AnswerRequest` that every path has."""
+    if not isinstance(wanted_tokens, int) or isinstance(wanted_tokens, bool) or wanted_tokens < least:
+        raise ProtocolError(400, f"'max_tokens' must be a whole number, at least {least}", "bad_value")
     options = {name: body[name] for name in PASSED_ON if body.get(name) is not None}
     _check_sampling(options)
-    retracting = _wish(body, "holdfast", "stream", "retracting")
-    include_usage = _wish(body, "stream_options", "include_usage", True)
-    if retracting and not (settings.retracting and stream):
-        raise ProtocolError(
-            400, "retracting streams are not enabled on this server, or 'stream' is not set", "unsupported"
-        )
-    if retracting and include_usage:
-        raise ProtocolError(400, "'include_usage' is not supported in a retracting stream", "unsupported")
-    return ChatRequest(
-        turns=_turns(body.get("messages")),
-        options={"temperature": settings.temperature, **options, "max_tokens": min(limit, settings.max_tokens)},
-        stream=stream,
-        retracting=retracting,
-        include_usage=include_usage,
-        model=str(body.get("model", "")),
-    )
+    if stops := read_stops(options.pop("stop", None)):
+        options["stop"] = stops
+    model = body.get("model") or ""
+    if not isinstance(model, str):
+        raise ProtocolError(400, "'model' must be a name", "bad_value")
+    limit = min(wanted_tokens, settings.max_tokens)
+    return {
+        "options": {"temperature": settings.temperature, **options, "max_tokens": limit},
+        "wanted_tokens": wanted_tokens,
+        "num_answers": read_count(body, "n", 1, (1, settings.max_answers)),
+        "stream": read_flag(body, "stream"),
+        "include_usage": read_wish(body, "stream_options", "include_usage", True),
+        "model": model,
+    }
 
 
-def _wish(body: dict[str, Any], name: str, key: str, value: object) -> bool:
+def read_flag(body: dict[str, Any], name: str) -> bool:
+    """True or false; nothing else stands for either."""
+    value = body.get(name) or False
+    if not isinstance(value, bool):
+        raise ProtocolError(400, f"'{name}' must be true or false", "bad_value")
+    return value
+
+
+def read_count(body: dict[str, Any], name: str, default: int, between: tuple[int, int]) -> int:
+    """A whole number between two limits."""
+    value = default if body.get(name) is None else body[name]
+    low, high = between
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        raise ProtocolError(400, f"'{name}' must be a whole number from {low} to {high}", "bad_value")
+    return value
+
+
+def read_wish(body: dict[str, Any], name: str, key: str, value: object) -> bool:
     """Whether the object ``name`` asks for the one thing that is understood in it."""
     wish = body.get(name) or {}
-    said = {each: what for each, what in wish.items() if what} if isinstance(wish, dict) else wish
-    if said not in ({}, {key: value}):
+    asked = {field: wanted for field, wanted in wish.items() if wanted} if isinstance(wish, dict) else wish
+    if asked not in ({}, {key: value}):
         raise ProtocolError(400, f"'{name}' can only hold '{key}': {json.dumps(value)}", "unsupported")
-    return bool(said)
+    return bool(asked)
+
+
+def read_stops(stop: Any) -> list[str]:
+    """One text or several, at which an answer ends."""
+    stops = [stop] if isinstance(stop, str) and stop else (stop or [])
+    if (
+        not isinstance(stops, list)
+        or len(stops) > MAX_STOPS
+        or not all(isinstance(text, str) and text for text in stops)
+    ):
+        raise ProtocolError(400, f"'stop' must be a text or at most {MAX_STOPS} texts, none of them empty", "bad_value")
+    for text in stops:
+        check_text(text, "'stop'")
+    return stops
+
+
+def check_text(text: str, where: str, code: str = "bad_value") -> None:
+    """JSON can carry half a character, which nothing can be sent with."""
+    if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise ProtocolError(400, f"{where}: the text holds half a character (a surrogate)", code)
 
 
 def _check_sampling(options: dict[str, Any]) -> None:
@@ -122,63 +167,9 @@ def _check_sampling(options: dict[str, Any]) -> None:
         raise ProtocolError(400, "'seed' must be a whole number of 64 bits", "bad_value")
 
 
-def _turns(messages: Any) -> tuple[Turn, ...]:
-    if not isinstance(messages, list) or not messages:
-        raise ProtocolError(400, "'messages' must be a list of at least one message", "bad_messages")
-    turns = []
-    for place, message in enumerate(messages):
-        speaker = SPEAKERS.get(str(message.get("role"))) if isinstance(message, dict) else None
-        if speaker is None:
-            raise ProtocolError(
-                400, f"messages[{place}]: the role must be one of {', '.join(SPEAKERS)}", "bad_messages"
-            )
-        for name, value in message.items():
-            if value and name not in ("role", "content"):
-                raise ProtocolError(400, f"messages[{place}]: '{shown(name)}' is not supported here", "unsupported")
-        turns.append(context(speaker, _text(message.get("content"), place)))
-    if turns[-1].speaker != "user":
-        raise ProtocolError(400, "the last message must be the user's", "bad_messages")
-    return tuple(turns)
-
-
-def _text(content: Any, place: int) -> str:
-    if isinstance(content, list) and content and all(_is_text(part) for part in content):
-        content = "\n".join(part["text"] for part in content)
-    if not isinstance(content, str):
-        raise ProtocolError(400, f"messages[{place}]: the content must be text", "bad_messages")
-    if not content.isascii() and any("\ud800" <= letter <= "\udfff" for letter in content):
-        raise ProtocolError(400, f"messages[{place}]: the content holds half a character (a surrogate)", "bad_messages")
-    return content
-
-
-def _is_text(part: Any) -> bool:
-    return isinstance(part, dict) and part.get("type") == "text" and isinstance(part.get("text"), str)
-
-
-def completion_body(
-    request_id: str, model: str, text: str, finish_reason: str, usage: dict[str, int], verdict: dict[str, Any]
-) -> dict[str, Any]:
-    """A chat completion with one choice; ``holdfast`` is ours, other clients pass over it."""
-    message = {"role": "assistant", "content": text, "refusal": None}
-    choice = {"index": 0, "message": message, "finish_reason": finish_reason, "logprobs": None}
-    return {
-        "id": request_id,
-        "object": "chat.completion",
-        "created": int(time.time()),
-        "model": model,
-        "choices": [choice],
-        "usage": usage,
-        "holdfast": verdict,
-    }
-
-
-def chunk_body(
-    request_id: str, model: str, delta: dict[str, Any], finish_reason: str | None = None, **extra: Any
-) -> dict[str, Any]:
-    """One piece of a stream."""
-    choice = {"index": 0, "delta": delta, "finish_reason": finish_reason, "logprobs": None}
-    body = {"id": request_id, "object": "chat.completion.chunk", "created": int(time.time()), "model": model}
-    return {**body, "choices": [choice], **extra}
+def head(request_id: str, kind: str, model: str) -> dict[str, Any]:
+    """What every body and every piece of a stream begins with."""
+    return {"id": request_id, "object": kind, "created": int(time.time()), "model": model}
 
 
 def event(data: dict[str, Any] | str) -> bytes:
@@ -186,6 +177,6 @@ def event(data: dict[str, Any] | str) -> bytes:
     return f"data: {data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)}\n\n".encode()
 
 
-def new_id() -> str:
+def new_id(prefix: str) -> str:
     """Of one request; it also stands in the log."""
-    return f"chatcmpl-{uuid.uuid4().hex}"
+    return f"{prefix}-{uuid.uuid4().hex}"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from holdfast.serve.backends import Draw
 from holdfast.serve.overseen import Reward, no_reward
-from holdfast.serve.protocol import ChatRequest
+from holdfast.serve.protocol import AnswerRequest
 
 LIKELIHOOD = "likelihood"
 
@@ -24,13 +24,13 @@ def make_reward(name: str) -> Reward:
     text_reward = find_reward(name)
     assert text_reward is not None
 
-    async def reward(request: ChatRequest, draws: Sequence[Draw]) -> Sequence[float | None]:
-        return await asyncio.to_thread(text_reward, request.turns, [draw.text for draw in draws])
+    async def reward(request: AnswerRequest, draws: Sequence[Draw]) -> Sequence[float | None]:
+        return await asyncio.to_thread(text_reward, request.turns, [draw.shown for draw in draws])
 
     return reward
 
 
-async def _likelihood(_request: ChatRequest, draws: Sequence[Draw]) -> Sequence[float | None]:
+async def _likelihood(_request: AnswerRequest, draws: Sequence[Draw]) -> Sequence[float | None]:
     if all(draw.mean_logp is None for draw in draws):
         raise ValueError("the backend tells no log-probabilities")
     return [None if draw.mean_logp is None else math.exp(draw.mean_logp) for draw in draws]

@@ -15,12 +15,15 @@ from holdfast.config import InputError
 from holdfast.generation import is_endpoint
 from holdfast.generation.endpoint import check_address
 from holdfast.judging import Judge
-from holdfast.serve.app import log, make_app
+from holdfast.serve.app import MODEL, log, make_app
 from holdfast.serve.backends import Backend, http_backend
+from holdfast.serve.guarded import NullJudge
+from holdfast.serve.overseen import Hint, no_hint
 from holdfast.serve.rewarding import LIKELIHOOD, make_reward
 from holdfast.serve.settings import ServerSettings
 
 BACKLOG = 2048
+DEFAULT_MODEL = "default"  # the name that backends are asked for where none was given
 
 
 def serve(
@@ -39,13 +42,15 @@ def serve(
         raise InputError(f"serve: {host} can be reached by others, so API keys are needed (HOLDFAST_API_KEYS)")
     listening = _listen(host, port)
     backends = [make_backend(name, model, settings, backend_key, reward) for name in names]
-    app = make_app(backends, judge, settings, reward=make_reward(reward))
+    called = [MODEL, *([model] if model not in (MODEL, DEFAULT_MODEL) else [])]
+    app = make_app(backends, judge, settings, reward=make_reward(reward), hint=make_hint(names, judge), models=called)
     with _or_told(host, port):  # two that start together could both bind: only one listens
         listening.listen(BACKLOG)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)  # it would log one line per draw
     address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/v1"
-    log.info("%s, best of %d judged by %s: %s", ", ".join(names), settings.n, judge.name, address)
+    judging = "not judged" if isinstance(judge, NullJudge) else f"judged by {judge.name}"
+    log.info("%s, best of %d %s: %s", ", ".join(names), settings.n, judging, address)
     # A retracting stream may take as long to its first piece, to its last and to its verdict. Past that nobody reads.
     longest = math.ceil(settings.body_seconds + 3 * settings.request_seconds)
     config = uvicorn.Config(
@@ -73,6 +78,15 @@ def _or_told(host: str, port: int) -> Iterator[None]:
         yield
     except OSError as error:
         raise InputError(f"serve: cannot listen on {host}, port {port}: {error.strerror}") from None
+
+
+def make_hint(names: Sequence[str], judge: Judge) -> Hint:
+    """The embedded models read few words; all others answer for themselves."""
+    if not all(name.startswith("tiny:") for name in names):
+        return no_hint
+    from holdfast.serve.tiny_hint import tiny_hint
+
+    return tiny_hint(judge)
 
 
 def make_backend(name: str, model: str, settings: ServerSettings, key: str | None, reward: str) -> Backend:

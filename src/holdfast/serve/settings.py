@@ -19,6 +19,7 @@ class ServerSettings:
     body_seconds: float = 20.0  # for the client to send what it asks
     request_seconds: float = 120.0  # for everything together
     max_body_bytes: int = 1 << 20
+    max_answers: int = 64  # of one request: its prompts times its n
     max_concurrent: int = 1024
     keys: tuple[str, ...] = field(default=(), repr=False)  # none: no key is asked for
     requests_per_minute: float = 0.0  # per key or, without keys, per address; 0 is no limit

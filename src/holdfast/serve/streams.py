@@ -3,37 +3,35 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
 from holdfast.serve.backends import BackendError, Deletion, Ended, Piece
-from holdfast.serve.overseen import Answer, Overseer
-from holdfast.serve.protocol import ChatRequest, chunk_body, event
+from holdfast.serve.chat import chat_chunk
+from holdfast.serve.overseen import Overseer
+from holdfast.serve.protocol import AnswerRequest, event
 
-PIECE = 48  # characters
 WARNING = "text in this stream is shown before it is judged and may be taken back"
 
 
-async def judged_stream(request_id: str, model: str, request: ChatRequest, answer: Answer) -> AsyncIterator[bytes]:
+async def judged_stream(chunks: Iterable[dict[str, Any]], usage: dict[str, int] | None) -> AsyncIterator[bytes]:
     """The whole answer was judged before the first byte is sent."""
-    yield event(chunk_body(request_id, model, {"role": "assistant", "content": ""}, holdfast=answer.verdict))
-    for start in range(0, len(answer.text), PIECE):
-        yield event(chunk_body(request_id, model, {"content": answer.text[start : start + PIECE]}))
-    yield event(chunk_body(request_id, model, {}, answer.finish_reason))
-    if request.include_usage:
-        yield event({**chunk_body(request_id, model, {}), "choices": [], "usage": answer.usage})
+    for chunk in chunks:
+        yield event(chunk)
+    if usage is not None:
+        yield event({**chunk, "choices": [], "usage": usage})
     yield event("[DONE]")
 
 
 async def retracting_stream(
-    request_id: str, model: str, request: ChatRequest, pieces: AsyncIterator[Piece], overseer: Overseer
+    request_id: str, model: str, request: AnswerRequest, pieces: AsyncIterator[Piece], overseer: Overseer
 ) -> AsyncIterator[bytes]:
     """Outside the fail-closed promise, and every piece says so. Undo events tell how many characters vanish."""
     mark = {"judged": False, "warning": WARNING}
     shown, ending = "", "stop"
 
     def piece(delta: dict[str, Any], finish_reason: str | None = None, **more: Any) -> bytes:
-        return event(chunk_body(request_id, model, delta, finish_reason, holdfast={**mark, **more}))
+        return event(chat_chunk(request_id, model, delta, finish_reason, holdfast={**mark, **more}))
 
     yield piece({"role": "assistant", "content": ""})
     broken, deadline = False, time.monotonic() + overseer.settings.request_seconds
@@ -53,7 +51,7 @@ async def retracting_stream(
         broken = True
     (verdict,) = await overseer.judge(request.turns, [shown])
     overseer.metrics.count([verdict])
-    if verdict.safe is True and not broken:
+    if overseer.judge.passes(verdict) and not broken:
         yield piece({}, ending, verdict=overseer.judge.pass_word, reason=verdict.reason, judge=verdict.judge)
     else:
         yield piece({}, event="undo", num_chars=len(shown))

@@ -1,0 +1,34 @@
+"""Tool calls of a model: checked, and spelled as text, which is what a judge reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+
+def read_tool_calls(value: Any) -> tuple[dict[str, Any], ...] | None:
+    """The calls with the fields that the protocol knows; None where one of them is not well-formed."""
+    if not isinstance(value, list):
+        return None
+    calls = [_read_call(call) for call in value]
+    return None if None in calls else tuple(call for call in calls if call)
+
+
+def _read_call(call: Any) -> dict[str, Any] | None:
+    function = call.get("function") if isinstance(call, dict) and call.get("type", "function") == "function" else None
+    if not isinstance(function, dict):
+        return None
+    name, arguments, call_id = function.get("name"), function.get("arguments"), call.get("id")
+    if not all(isinstance(text, str) for text in (name, arguments, call_id)) or not name:
+        return None
+    return {"id": call_id, "type": "function", "function": {"name": _whole(name), "arguments": _whole(arguments)}}
+
+
+def _whole(text: str) -> str:
+    return text.encode(errors="replace").decode()
+
+
+def spelled(text: str, calls: Sequence[dict[str, Any]]) -> str:
+    """The text, and every call on a line of its own as ``name(arguments)``."""
+    lines = [f"{call['function']['name']}({call['function']['arguments']})" for call in calls]
+    return "\n".join([*([text] if text or not lines else []), *lines])
