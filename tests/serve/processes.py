@@ -4,12 +4,13 @@ import contextlib
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
+
+from waiting import wait_for
 
 HERE = Path(__file__).parent
 
@@ -21,11 +22,7 @@ def running(script: str, *arguments: str) -> Iterator[tuple[str, subprocess.Pope
     try:
         assert process.stdout is not None
         address = f"http://127.0.0.1:{int(process.stdout.readline())}"
-        for _ in range(200):
-            with contextlib.suppress(httpx.HTTPError):
-                httpx.get(address + "/healthz")
-                break
-            time.sleep(0.05)
+        wait_for(lambda: _answers(address))
         yield address, process
     finally:
         process.terminate()
@@ -33,6 +30,14 @@ def running(script: str, *arguments: str) -> Iterator[tuple[str, subprocess.Pope
             process.wait(10)
         except subprocess.TimeoutExpired:
             process.kill()
+
+
+def _answers(address: str) -> bool:
+    try:
+        httpx.get(address + "/healthz")
+    except httpx.HTTPError:
+        return False
+    return True
 
 
 @contextlib.contextmanager

@@ -18,8 +18,6 @@ from holdfast.records import Verdict
 from holdfast.serve import NullJudge, ServerSettings, http_backend, make_app
 from holdfast.serve.rewarding import make_reward
 
-HANGS = 1.5
-
 
 def fault(text: str, percent: int) -> str | None:
     """Which fault the judge has on this text, if any."""
@@ -30,8 +28,8 @@ def fault(text: str, percent: int) -> str | None:
 class TagJudge:
     name = "tags"
 
-    def __init__(self, percent: int) -> None:
-        self.percent = percent
+    def __init__(self, percent: int, hangs: float) -> None:
+        self.percent, self.hangs = percent, hangs
 
     def __call__(self, prompt: Any, response: str) -> Any:
         asked = prompt[-1].visible
@@ -39,7 +37,7 @@ class TagJudge:
         if wrong == "raises":
             raise RuntimeError("judge down")
         if wrong == "hangs":
-            time.sleep(HANGS)
+            time.sleep(self.hangs)
         if wrong == "garbled":
             return {"safe": True}
         if wrong == "truthy":
@@ -58,7 +56,7 @@ def main(options: dict[str, Any]) -> None:
         )
         for url in options["backends"]
     ]
-    judge = NullJudge() if options.get("null") else TagJudge(options.get("judge_faults", 0))
+    judge = NullJudge() if options.get("null") else TagJudge(options.get("judge_faults", 0), settings.judge_seconds + 1)
     app = make_app(backends, judge, settings, reward=make_reward(options.get("reward", "none")))
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # or asyncio leaves Nagle on
     listening.bind(("127.0.0.1", 0))

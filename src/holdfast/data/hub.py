@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from holdfast.config import InputError
+from holdfast.config.extras import need_extra
 from holdfast.data.rows import Row, file_kind
 
 _PREFIX = "hf:"
@@ -27,11 +28,9 @@ def is_hub_name(source: str) -> bool:
 def hub_rows(source: str) -> Iterator[Row]:
     """The rows of a hub dataset, ``train`` unless another split is named. A row's line is its number, from 1."""
     missing = "" if source.startswith(_PREFIX) else "no such file; "
-    try:
-        import datasets
-    except ImportError:
-        needs = f"{missing}hub datasets need the `datasets` package: pip install 'holdfast[data]'"
-        raise InputError(f"{source}: {needs}") from None
+    need_extra("data", f"{source}: {missing}a hub dataset", "datasets")
+    import datasets
+
     name, _, split = source.removeprefix(_PREFIX).partition(":")
     try:
         rows = datasets.load_dataset(name, split=split or "train")

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.config import InputError
+from holdfast.config.extras import need_extra
 from holdfast.data.fields import describe, shown
 from holdfast.data.problems import Problem
 from holdfast.data.strict_json import NotJSON, Parsed, StrictDecoder, skip_space
@@ -173,10 +174,9 @@ def _header_problems(source: str, line: int | None, names: list[str]) -> Rows:
 
 
 def _parquet(file: io.BufferedIOBase, source: str) -> Rows:
-    try:
-        import pyarrow.parquet
-    except ImportError:
-        raise InputError(f"{source}: parquet files need pyarrow: pip install 'holdfast[data]'") from None
+    need_extra("data", f"{source}: a parquet file", "pyarrow")
+    import pyarrow.parquet
+
     number = 0
     try:
         # The index is at the end of the file: a gzip stream would have to be unpacked again for every look at it.

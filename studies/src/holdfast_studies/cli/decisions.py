@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from holdfast.cli import check_target, json_option, progress_bar, write_json
-from holdfast.config import InputError
+from holdfast.config import InputError, need_extra
 
 
 def decisions(
@@ -23,6 +23,7 @@ def decisions(
     json: json_option = None,
 ) -> None:
     """Train what is missing, measure, and show the table. The same command again goes on where it stopped."""
+    need_extra("rl", "diagnose decisions")
     from holdfast_studies.decisions.config import DecisionStudyConfig
     from holdfast_studies.decisions.decision_study import Job, run_study
     from holdfast_studies.decisions.decision_table import compare, page, study_cells

@@ -16,7 +16,7 @@ from holdfast_studies.real.figures import SCORED, digits, judge_agreement, judge
 from holdfast_studies.real.goals import goals
 
 from holdfast import atomic_text
-from holdfast.attacks import REAL_ATTACKS, REAL_DEFENCES, read_cell
+from holdfast.attacks import REAL_ATTACKS, REAL_DEFENCES, ran_alone, read_cell
 from holdfast.config import InputError, mistakes_end_it
 from holdfast.records import Cell, Rate
 
@@ -47,6 +47,7 @@ def page(cells: Sequence[Cell], command: str, alignment: Path | None = None, mod
         ),
         *_table([cell for cell in done if "vetted" in cell.outcomes], "vetted", "Rows of the task that vetting held"),
         *_judges(done),
+        *([f"{again}.\n"] if (again := ran_alone(cells)) else []),
         *_failed(cells),
     ]
     return "\n".join(parts) + "\n"
