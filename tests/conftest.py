@@ -6,12 +6,15 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import settings
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
 from holdfast.worlds import SafetyWorld
 from holdfast.worlds.tokenizer import build_tokenizer
 
 torch.set_num_threads(1)  # the suite runs one worker per core
+settings.register_profile("any machine", deadline=None)  # by default an example may take 0.2 s
+settings.load_profile("any machine")
 
 
 def save_small_model(folder: Path, *, tied: bool = True, **changes: Any) -> Path:

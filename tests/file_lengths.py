@@ -28,7 +28,9 @@ def _is_kernel(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 if __name__ == "__main__":
     root = Path(__file__).parent.parent
     files = [
-        path for folder in ("src", "studies", "tests", "benchmarks", "docs") for path in sorted((root / folder).rglob("*.py"))
+        path
+        for folder in ("src", "studies", "tests", "benchmarks", "docs")
+        for path in sorted((root / folder).rglob("*.py"))
     ]
     problems = [line for path in files for line in complaints(path)]
     print("\n".join(problems) or f"file lengths: {len(files)} files, all within {MAX_FILE_LINES} lines")

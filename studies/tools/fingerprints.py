@@ -1,4 +1,4 @@
-"""`python studies/tools/fingerprints.py docs/results/papers`: after code was moved or renamed, give stored figures its new fingerprint.
+"""`python studies/tools/fingerprints.py docs/results/papers`: after code was moved, give stored figures its new fingerprint.
 
 Only for changes that leave every number as it is. Each file that is rewritten is listed with both fingerprints: put the list into
 the commit, so that a reader can check the change of the code behind each. The figures themselves are not touched.

@@ -1,15 +1,6 @@
 """Other processes, as /proc shows them: for tests that kill some."""
 
-import time
-from collections.abc import Callable
 from pathlib import Path
-
-
-def wait_for(condition: Callable[[], object], seconds: float = 120) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.05)
 
 
 def children(pid: int) -> list[int]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from attacks.small_setting import small_model
 from holdfast.attacks.real_answers import _answers, answered_by, shared_in
+from waiting import PATIENCE
 
 PROMPTS = ("Who are you?", "What is rain?", "Name a tree.")
 
@@ -32,4 +33,4 @@ def test_whoever_comes_second_waits_and_reads_what_the_first_one_made(tmp_path: 
         assert not wait([second], timeout=0.5).done
         kept.write_text(others)
         fcntl.flock(lock, fcntl.LOCK_UN)
-        assert second.result(30) == ["made by another process"] * 2
+        assert second.result(PATIENCE) == ["made by another process"] * 2

@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from holdfast.attacks import ATTACKS, Scale
-from holdfast.attacks.cell_audit import audit
-from holdfast.attacks.cell_audit import answered, responses
+from holdfast.attacks.cell_audit import answered, audit, responses
 from holdfast.audits.positions import kl_by_position
 from holdfast.generation import Dress, Sampling
 from holdfast.judging import RefusalPhrases, WorldJudge

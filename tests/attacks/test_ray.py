@@ -11,13 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from attacks.matrix_run import ATTACKED, DEFENDED, SEEDS, SMALL
-from attacks.processes import descendants, title, wait_for
+from attacks.matrix_run import ATTACKED, DEFENDED, SEEDS, SMALL, WAITS
+from attacks.processes import descendants, title
 from holdfast.attacks import ATTACKS, DEFENCES, run_matrix
 from holdfast.attacks.keys import cell_key
 from holdfast.attacks.matrix import CellTask, run_on_cluster
 from holdfast.config import InputError
 from holdfast.records import Cell
+from waiting import wait_for
 
 needs_proc = pytest.mark.skipif(not Path("/proc").is_dir(), reason="finds Ray's workers in /proc")
 
@@ -28,8 +29,13 @@ def busy_workers() -> list[int]:
 
 
 @needs_proc
-def test_a_killed_worker_costs_no_cell_and_none_is_counted_twice(tmp_path: Path) -> None:
+def test_a_killed_worker_costs_no_cell_and_none_is_counted_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("ray")
+    mark = tmp_path / "waits"
+    monkeypatch.setenv(WAITS, str(mark))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))  # Ray's workers find the tests' own classes
     heard: Counter[tuple[str, str, int]] = Counter()
     numbers: list[int] = []
     killed: list[int] = []
@@ -39,13 +45,14 @@ def test_a_killed_worker_costs_no_cell_and_none_is_counted_twice(tmp_path: Path)
         numbers.append(done)
 
     def kill_one() -> None:
-        wait_for(lambda: numbers and busy_workers(), 300)
-        killed.append(busy_workers()[0])
+        wait_for(lambda: mark.exists() and mark.read_text())
+        killed.append(int(mark.read_text()))
         os.kill(killed[0], signal.SIGKILL)
 
     killer = threading.Thread(target=kill_one)
     killer.start()
-    table = run_matrix(ATTACKED, DEFENDED, SEEDS, tmp_path, scale=SMALL, num_workers=2, engine="ray", on_cell=on_cell)
+    folder = tmp_path / "run"
+    table = run_matrix(ATTACKED, DEFENDED, SEEDS, folder, scale=SMALL, num_workers=2, engine="ray", on_cell=on_cell)
     killer.join()
     assert len(killed) == 1
     names = [(attack.name, defence.name, seed) for attack in ATTACKED for defence in DEFENDED for seed in SEEDS]
@@ -53,10 +60,10 @@ def test_a_killed_worker_costs_no_cell_and_none_is_counted_twice(tmp_path: Path)
     assert [cell.reason for cell in table] == [""] * len(names)
     assert heard == Counter(names)
     assert numbers == list(range(1, len(names) + 1))
-    assert [json.loads(line) for line in (tmp_path / "matrix.jsonl").read_text().splitlines()] == [
+    assert [json.loads(line) for line in (folder / "matrix.jsonl").read_text().splitlines()] == [
         cell.row() for cell in table
     ]
-    assert not busy_workers(), "Ray is ended with the run"
+    wait_for(lambda: not busy_workers())  # Ray is ended with the run
 
 
 def test_a_machine_that_would_run_something_else_is_refused(tmp_path: Path) -> None:
@@ -71,5 +78,6 @@ def test_a_machine_that_would_run_something_else_is_refused(tmp_path: Path) -> N
 
 def test_without_ray_one_line_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(InputError, match=r"Ray is missing: pip install 'holdfast\[cluster\]'"):
+    with pytest.raises(InputError, match=r'engine ray needs ray: pip install "holdfast\[cluster\]"'):
         run_matrix(ATTACKED, DEFENDED, SEEDS, tmp_path, scale=SMALL, engine="ray")
+    assert not list(tmp_path.iterdir())

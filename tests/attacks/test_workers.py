@@ -1,9 +1,8 @@
 """Worker processes: all of them start at once, whatever the size of their tasks."""
 
-import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -16,20 +15,27 @@ class Task(NamedTuple):
     load: bytes = bytes(4 * 2**20)  # more than a pipe holds
 
 
-def note_the_time(task: Task) -> None:
-    (task.folder / task.name).write_text(str(time.monotonic()))
+def leave_a_mark(task: Task) -> None:
+    (task.folder / task.name).touch()
 
 
 def test_no_worker_waits_until_another_has_read_its_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker needs seconds to import torch: one after the other, a dozen would take the better part of a minute."""
-    start, started = workers._started, []
+    start, give = workers._started, workers._give
+    events: list[str] = []
 
-    def timed(function: Callable[[Task], None]) -> workers._Worker:
-        started.append(time.monotonic())
+    def started(function: Callable[[Task], None]) -> workers._Worker:
+        events.append("start")
         return start(function)
 
-    monkeypatch.setattr(workers, "_started", timed)
-    done = list(workers.work_through([Task(name, tmp_path) for name in "abc"], note_the_time, 3))
+    def given(*work: Any) -> None:
+        events.append("give")
+        give(*work)
+
+    monkeypatch.setattr(workers, "_started", started)
+    monkeypatch.setattr(workers, "_give", given)
+    done = list(workers.work_through([Task(name, tmp_path) for name in "abc"], leave_a_mark, 3))
     assert sorted(each.task.name for each in done) == ["a", "b", "c"]
     assert all(each.error is None for each in done)
-    assert max(started) + 0.1 < min(float(file.read_text()) for file in tmp_path.iterdir())
+    assert sorted(mark.name for mark in tmp_path.iterdir()) == ["a", "b", "c"]
+    assert events[:4] == ["start", "start", "start", "give"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from docs.pages import ROOT
 from holdfast import __version__
-from holdfast.cli.doctor import EXTRAS
+from holdfast.config.extras import EXTRAS
 from invariants.launching import run_cli
 
 
@@ -20,7 +21,11 @@ def test_the_version(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
 
 def test_doctor_knows_every_extra() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert set(EXTRAS) == set(project["optional-dependencies"])
+    extras = project["optional-dependencies"]
+    assert set(EXTRAS) == set(extras)
+    for extra in ("data", "eval", "serve", "cluster", "gpu"):
+        packages = {re.split(r"[>=<;\[ ]", line)[0].replace("-", "_") for line in extras[extra]}
+        assert set(EXTRAS[extra]) == packages, extra
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ import torch
 import torch.distributed as dist
 
 from holdfast.training import durable
+from waiting import PATIENCE
 
-SECONDS = 60.0
 Work = Callable[[], None]
 
 
@@ -30,7 +30,7 @@ def preload(work: Work) -> None:
 def in_child(work: Work, log: Path) -> int:
     """Run ``work`` in a forked child; returns its exit code, or minus the signal that ended it."""
     pid = start_child(work, log)
-    end = time.monotonic() + SECONDS
+    end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         done, status = os.waitpid(pid, os.WNOHANG)
         if done:
@@ -38,7 +38,7 @@ def in_child(work: Work, log: Path) -> int:
         time.sleep(0.001)
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
-    raise TimeoutError(f"the child did not end within {SECONDS} s")
+    raise TimeoutError(f"the child did not end within {PATIENCE} s")
 
 
 def start_child(work: Work, log: Path) -> int:
@@ -60,7 +60,7 @@ def start_child(work: Work, log: Path) -> int:
 
 
 def in_processes(
-    work: Callable[[int], None], place: Path, count: int = 2, patience: timedelta = timedelta(minutes=1)
+    work: Callable[[int], None], place: Path, count: int = 2, patience: timedelta = timedelta(seconds=PATIENCE)
 ) -> None:
     """Run ``work(rank)`` in forked processes that can talk to each other, and wait so long for an answer."""
 
@@ -71,7 +71,7 @@ def in_processes(
         dist.destroy_process_group()
 
     pids = [start_child(lambda r=rank: process(r), place / f"error-{rank}") for rank in range(count)]
-    end = time.monotonic() + SECONDS
+    end = time.monotonic() + PATIENCE
     codes: dict[int, int] = {}
     while len(codes) < count and time.monotonic() < end:
         for rank, pid in enumerate(pids):

@@ -50,9 +50,11 @@ def test_a_split_or_name_that_does_not_exist_is_one_line(hub, monkeypatch):
 
 def test_without_datasets_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(InputError, match=r"^hf:ann/poems: hub datasets need .*: pip install 'holdfast\[data\]'$"):
+    with pytest.raises(
+        InputError, match=r'^hf:ann/poems: a hub dataset needs datasets: pip install "holdfast\[data\]"$'
+    ):
         read_traces("hf:ann/poems")
-    with pytest.raises(InputError, match=r"^ann/poems: no such file; hub datasets need .*'holdfast\[data\]'$"):
+    with pytest.raises(InputError, match=r'^ann/poems: no such file; a hub dataset needs .*"holdfast\[data\]"$'):
         read_traces("ann/poems")
 
 

@@ -18,6 +18,7 @@ from accelerate.utils import DistributedType
 from docs.pages import ROOT
 from holdfast.config import TrainConfig, load_config
 from invariants.launching import steps
+from waiting import PATIENCE
 
 FOLDER = ROOT / "configs" / "accelerate"
 FILES = sorted(FOLDER.glob("*.yaml"))
@@ -118,7 +119,7 @@ def test_it_runs_on_two_cpu_processes(name: str, sharded: bool, tmp_path: Path) 
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=PATIENCE,
     )
     assert done.returncode == 0, done.stderr
     assert ("FSDP2: policy sharded over 2 processes" in done.stderr) == sharded

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from docs.pages import DOCS, table_rows
+from waiting import PATIENCE
 
 TOOL = DOCS / "tools" / "figures.py"
 FIRST = "rows of your own that nobody tampered with; you fear drift"
@@ -29,7 +30,7 @@ def docs(tmp_path: Path) -> Path:
 
 def tool(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(TOOL), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
 
 
 def choice(docs: Path, situation: str) -> list[str]:

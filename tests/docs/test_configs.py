@@ -21,6 +21,7 @@ from holdfast.training.streams import bind_objective
 from holdfast.worlds import world_traces
 from holdfast.worlds.tokenizer import build_tokenizer
 from invariants.launching import run_cli, steps
+from waiting import PATIENCE
 
 # your-model.yaml is for a model and rows of the reader's own: test_your_model.py
 CONFIGS = sorted(path for path in (ROOT / "configs").glob("*.yaml") if path.stem != "your-model")
@@ -107,7 +108,7 @@ def test_every_one_runs_by_its_own_command(path: Path, tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=PATIENCE,
     )
     assert done.returncode == 0, done.stderr
     told = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from docs.pages import DOCS, PAGES, ROOT, without_fences
+from waiting import PATIENCE
 
 pytest.importorskip("properdocs", reason="needs the site generator: pip install 'holdfast[docs]'")
 BULLET, TABLE, HEADING = r"^ {0,3}(?:[-*]|\d+\.) ", r"^\|(?:\s*:?-+:?\s*\|)+$", r"^#+ "
@@ -18,7 +19,7 @@ BULLET, TABLE, HEADING = r"^ {0,3}(?:[-*]|\d+\.) ", r"^\|(?:\s*:?-+:?\s*\|)+$", 
 
 def build(root: Path, site: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "properdocs", "build", "--strict", "--site-dir", str(site)]
-    return subprocess.run(command, cwd=root, capture_output=True, text=True, check=False, timeout=30)
+    return subprocess.run(command, cwd=root, capture_output=True, text=True, check=False, timeout=PATIENCE)
 
 
 @pytest.fixture(scope="module")

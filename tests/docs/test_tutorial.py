@@ -15,6 +15,7 @@ import pytest
 from attacks.small_setting import requests, small_model
 from docs.pages import DOCS, ROOT, fenced
 from docs.walking import SMALL, assert_said, own_rows, run_in_small, shown
+from waiting import PATIENCE
 
 PAGE = (DOCS / "tutorial.md").read_text(encoding="utf-8")
 EMBEDDED, YOURS = (shown(part) for part in PAGE.split("## 7. "))
@@ -85,7 +86,7 @@ def by_hand(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=600,
+        timeout=PATIENCE,
     )
 
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from waiting import wait_for
+
 Answer = Callable[[list[dict[str, str]]], str]
 FAULTS = ("error500", "rate429", "bad400", "slow", "not json", "no choices", "hang up")
 CUT = "[cut]"  # at the end of an answer: the server stopped there because of its length
@@ -32,9 +34,9 @@ class Seen:
 class Server(ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, answer: Answer, key: str | None, delay: float) -> None:
+    def __init__(self, answer: Answer, key: str | None, together: int) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
-        self.answer, self.key, self.delay, self.seen = answer, key, delay, Seen()
+        self.answer, self.key, self.together, self.seen = answer, key, together, Seen()
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -49,7 +51,9 @@ class Handler(BaseHTTPRequestHandler):
             seen.headers.append(dict(self.headers))
             seen.at_once += 1
             seen.most_at_once = max(seen.most_at_once, seen.at_once)
-        time.sleep(self.server.delay)
+        if self.server.together > 1:
+            wait_for(lambda: seen.most_at_once >= self.server.together)
+            time.sleep(0.1)  # for one more than allowed to come; where it is not enough, nothing fails
         try:
             self.reply(body)
         finally:
@@ -76,8 +80,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def fail(self, fault: str) -> None:
         if fault == "slow":
-            time.sleep(1.5)
-            return self.send(200, {"choices": []})
+            self.rfile.read(1)  # nothing comes: it ends when the client has had enough
+            self.close_connection = True
+            return None
         if fault == "hang up":
             self.close_connection = True
             return None
@@ -101,9 +106,12 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serving(answer: Answer, *, key: str | None = None, delay: float = 0.0) -> Iterator[tuple[str, Seen]]:
-    """``(url, seen)``. A request whose text begins with 'FAULT*N ' fails that way N times before it is answered."""
-    server = Server(answer, key, delay)
+def serving(answer: Answer, *, key: str | None = None, together: int = 1) -> Iterator[tuple[str, Seen]]:
+    """``(url, seen)``. A request whose text begins with 'FAULT*N ' fails that way N times before it is answered.
+
+    ``together``: the first answer is given when so many requests have been there at once.
+    """
+    server = Server(answer, key, together)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     try:

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from holdfast import cli
+from waiting import PATIENCE
 
 
 def write_config(folder: Path, model: Path, rows: Path, **changes: Any) -> Path:
@@ -74,7 +75,7 @@ def launch(*arguments: str, flags: tuple[str, ...] = (), processes: int = 2) -> 
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=PATIENCE,
     )
 
 

@@ -15,6 +15,7 @@ from holdfast.judging.guard_formats import FORMATS
 from holdfast.judging.judge import Request, conversation
 from holdfast.records import Trace, answer, context
 from holdfast.records.traces import Speaker
+from waiting import PATIENCE
 
 SAFE = {
     "llama_guard": "\n\nsafe",
@@ -31,8 +32,8 @@ UNSAFE = {
 UNCLEAR = ("I'm sorry, I cannot judge that.", "", "unsafe", "safe?", "Harmful request: yes", "refused: 2", "maybe safe")
 
 
-def judge(url: str, form: str) -> EndpointJudge:
-    sampler = EndpointSampler(url, "known", first_wait=0.01, timeout=0.4, num_tries=2, goes_on=False)
+def judge(url: str, form: str, timeout: float = PATIENCE) -> EndpointJudge:
+    sampler = EndpointSampler(url, "known", first_wait=0.01, timeout=timeout, num_tries=2, goes_on=False)
     return EndpointJudge(FORMATS[form], sampler)
 
 
@@ -117,9 +118,10 @@ def test_a_judge_that_fails_leaves_its_answers_unscored_and_the_others_scored(
 ) -> None:
     caplog.set_level(logging.INFO, "holdfast")
     pairs = [("a request", f"{fault}*9 answer"), ("a request", "an answer")]
+    timeout = 3.0 if fault == "slow" else PATIENCE
     with serving(lambda _: "safe") as (url, _seen):
-        found = verdicts(judge(url, "llama_guard"), pairs)
-        alone = judge(url, "llama_guard")(*pairs[0])
+        found = verdicts(judge(url, "llama_guard", timeout), pairs)
+        alone = judge(url, "llama_guard", timeout)(*pairs[0])
     assert [verdict.safe for verdict in found] == [None, True]
     assert alone.safe is None
     assert caplog.messages[-1].startswith(f"llama_guard:known: not judged: {url}: not one of 1 answers came")
@@ -138,12 +140,12 @@ def test_a_refused_key_is_the_users_to_mend() -> None:
 
 def test_empty_answers_are_not_sent_and_the_pool_is_bounded() -> None:
     pairs = [("a request", ""), *(("a request", f"answer {number}") for number in range(12))]
-    with serving(lambda _: "safe", delay=0.05) as (url, seen):
+    with serving(lambda _: "safe", together=3) as (url, seen):
         sampler = EndpointSampler(url, "known", concurrency=3, goes_on=False)
         found = EndpointJudge(FORMATS["llama_guard"], sampler).many(pairs)
     assert [verdict.safe for verdict in found] == [None, *[True] * 12]
     assert len(seen.bodies) == 12
-    assert 1 < seen.most_at_once <= 3
+    assert seen.most_at_once == 3
 
 
 def test_refusals_come_from_the_line_that_says_so() -> None:

@@ -77,10 +77,12 @@ async def chat(request: Request) -> Response:
     if fault is None and rng.random() < SHARE:
         fault = rng.choice(FAULTS)
     if fault == "slow":
-        await asyncio.sleep(5)
-    elif fault == "too_long":  # the client's fault, so never at random
+        while not await request.is_disconnected():
+            await asyncio.sleep(0.05)
+        return Response()
+    if fault == "too_long":  # the client's fault, so never at random
         return JSONResponse({"error": "maximum context length"}, 400)
-    elif fault in FAULTS:
+    if fault in FAULTS:
         return faulty(fault, n, asked)
     if asked.startswith("call") or CALLS:
         return JSONResponse({"choices": [tool_call(index, body, asked) for index in range(n)]})

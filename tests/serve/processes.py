@@ -13,6 +13,8 @@ from typing import Any
 
 import httpx
 
+from waiting import wait_for
+
 HERE = Path(__file__).parent
 
 
@@ -24,11 +26,7 @@ def running(script: str, *arguments: str, stderr: int | None = None) -> Iterator
     try:
         assert process.stdout is not None
         address = f"http://127.0.0.1:{int(process.stdout.readline())}"
-        for _ in range(200):
-            with contextlib.suppress(httpx.HTTPError):
-                httpx.get(address + "/healthz")
-                break
-            time.sleep(0.05)
+        wait_for(lambda: _answers(address))
         yield address, process
     finally:
         process.terminate()
@@ -36,6 +34,14 @@ def running(script: str, *arguments: str, stderr: int | None = None) -> Iterator
             process.wait(10)
         except subprocess.TimeoutExpired:
             process.kill()
+
+
+def _answers(address: str) -> bool:
+    try:
+        httpx.get(address + "/healthz")
+    except httpx.HTTPError:
+        return False
+    return True
 
 
 @contextlib.contextmanager

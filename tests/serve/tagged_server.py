@@ -19,8 +19,6 @@ from holdfast.records import Verdict
 from holdfast.serve import NullJudge, ServerSettings, http_backend, make_app
 from holdfast.serve.rewarding import make_reward
 
-HANGS = 1.5
-
 
 def fault(text: str, percent: int) -> str | None:
     """Which fault the judge has on this text, if any."""
@@ -31,8 +29,8 @@ def fault(text: str, percent: int) -> str | None:
 class TagJudge:
     name = "tags"
 
-    def __init__(self, percent: int) -> None:
-        self.percent = percent
+    def __init__(self, percent: int, hangs: float) -> None:
+        self.percent, self.hangs = percent, hangs
 
     def __call__(self, prompt: Any, response: str) -> Any:
         asked = prompt[-1].visible
@@ -40,7 +38,7 @@ class TagJudge:
         if wrong == "raises":
             raise RuntimeError("judge down")
         if wrong == "hangs":
-            time.sleep(HANGS)
+            time.sleep(self.hangs)
         if wrong == "garbled":
             return {"safe": True}
         if wrong == "truthy":
@@ -59,7 +57,7 @@ def main(options: dict[str, Any]) -> None:
         )
         for url in options["backends"]
     ]
-    judge = NullJudge() if options.get("null") else TagJudge(options.get("judge_faults", 0))
+    judge = NullJudge() if options.get("null") else TagJudge(options.get("judge_faults", 0), settings.judge_seconds + 1)
     if options.get("log"):
         logging.basicConfig(level=logging.INFO)
     app = make_app(backends, judge, settings, reward=make_reward(options.get("reward", "none")))

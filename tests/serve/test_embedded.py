@@ -21,6 +21,7 @@ from holdfast.serve.embedded import EmbeddedBackend
 from holdfast.serve.protocol import ProtocolError
 from holdfast.serve.scoring import read
 from holdfast.tokens import find_undo_id, prompt_ids
+from waiting import PATIENCE
 
 WHOLE = "sun river stone"
 
@@ -52,13 +53,13 @@ def test_what_nobody_waits_for_stops_before_the_next_token(way: str) -> None:
         nonlocal num_passes
         num_passes += 1
         begun.set()
-        go_on.wait(10)
+        go_on.wait(PATIENCE)
 
     hook = backend.loaded.model.register_forward_hook(hold_up)
 
     async def scenario() -> None:
         work = asyncio.create_task(backend.draw(asked(), 2) if way == "draw" else streamed(backend, asked()))
-        await asyncio.to_thread(begun.wait, 10)
+        await asyncio.to_thread(begun.wait, PATIENCE)
         work.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await work

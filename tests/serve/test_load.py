@@ -1,7 +1,6 @@
 """Under load with 10 % backend faults and 10 % judge faults: no unjudged answer, nothing hangs, memory stays."""
 
 import asyncio
-import time
 from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
@@ -11,18 +10,18 @@ import pytest
 
 from serve.processes import running, server
 from serve.tagged_server import fault
+from waiting import PATIENCE
 
 JUDGE_FAULTS = 10  # percent
-HUNG = 120.0  # seconds without an answer; the client raises
+HUNG = PATIENCE  # seconds without an answer; the client raises
 PROPER_ERRORS = {502, 503, 504}
-SETTINGS = {"n": 2, "backend_seconds": 2.0, "judge_seconds": 0.75, "request_seconds": 20.0}
+SETTINGS = {"n": 2, "backend_seconds": 10.0, "judge_seconds": 6.0, "request_seconds": 600.0}
 
 
 class Seen(NamedTuple):
     status: int
     text: str
     verdict: str
-    seconds: float
 
 
 def resident_bytes(pid: int) -> int:
@@ -34,12 +33,11 @@ async def one_client(address: str, num_requests: int, seen: list[Seen], memory: 
     limits = httpx.Limits(max_connections=1)
     async with httpx.AsyncClient(base_url=address, timeout=HUNG, limits=limits) as client:
         for number in range(num_requests):
-            begun = time.perf_counter()
             body = {"messages": [{"role": "user", "content": f"load {number}"}], "stream": number % 5 == 4}
             response = await client.post("/v1/chat/completions", json=body)
             verdict = response.headers.get("x-holdfast-verdict", "")
             text = "" if response.status_code != 200 else response.text
-            seen.append(Seen(response.status_code, text, verdict, time.perf_counter() - begun))
+            seen.append(Seen(response.status_code, text, verdict))
             if len(seen) % 50 == 0:
                 memory.append(resident_bytes(pid))
 

@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -21,6 +20,7 @@ from holdfast.config import InputError
 from holdfast.serve import NullJudge, ServerSettings, run
 from holdfast.worlds import SafetyWorld
 from serve.processes import holdfast_serve
+from waiting import PATIENCE, wait_for
 
 
 def free_port() -> int:
@@ -29,15 +29,15 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def wait_for(address: str, process: subprocess.Popen[bytes]) -> None:
-    for _ in range(600):
+def wait_until_served(address: str, process: subprocess.Popen[Any]) -> None:
+    def answers() -> bool:
+        assert process.poll() is None, "the server ended"
         try:
-            httpx.get(f"{address}/healthz")
+            return httpx.get(f"{address}/healthz").is_success
         except httpx.HTTPError:
-            assert process.poll() is None, "the server ended"
-            time.sleep(0.1)
-        else:
-            return
+            return False
+
+    wait_for(answers)
 
 
 def test_the_embedded_model_is_served_overseen() -> None:
@@ -58,8 +58,8 @@ def test_the_embedded_model_is_served_overseen() -> None:
     ]
     process = subprocess.Popen([sys.executable, "-m", "holdfast", "serve", *options], stderr=subprocess.PIPE)
     try:
-        wait_for(address, process)
-        client = openai.OpenAI(base_url=f"{address}/v1", api_key="unused", max_retries=0, timeout=60)
+        wait_until_served(address, process)
+        client = openai.OpenAI(base_url=f"{address}/v1", api_key="unused", max_retries=0, timeout=PATIENCE)
         row = SafetyWorld().requests("test", "copy", 1)[0]
         asked = row.prompt[-1].visible
         answer = client.chat.completions.create(
@@ -83,14 +83,14 @@ def test_the_embedded_model_is_served_overseen() -> None:
             client.chat.completions.create(model="holdfast", messages=[{"role": "user", "content": "bell " * 600}])
         body = {"messages": [{"role": "user", "content": asked}], "stream": True, "holdfast": {"stream": "retracting"}}
         long = {**body, "messages": [{"role": "user", "content": "bell " * 600}]}
-        refused = httpx.post(f"{address}/v1/chat/completions", json=long, timeout=60)
+        refused = httpx.post(f"{address}/v1/chat/completions", json=long, timeout=PATIENCE)
         assert (refused.status_code, "this model reads 512" in refused.json()["error"]["message"]) == (400, True)
-        shown = httpx.post(f"{address}/v1/chat/completions", json={**body, "temperature": 0.1}, timeout=60).text
+        shown = httpx.post(f"{address}/v1/chat/completions", json={**body, "temperature": 0.1}, timeout=PATIENCE).text
         pieces = [json.loads(line[6:]) for line in shown.splitlines() if line.startswith("data: {")]
         assert pieces[-1]["holdfast"]["verdict"] in ("safe", "refused")
     finally:
         process.send_signal(signal.SIGTERM)
-        _, log = process.communicate(timeout=20)
+        _, log = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
     assert f"tiny:base, best of 3 judged by world: {address}/v1".encode() in log
     assert b"answered in" in log
@@ -124,14 +124,14 @@ def test_a_first_hello_is_told_what_this_model_speaks() -> None:
 
 def test_other_machines_need_keys() -> None:
     command = [sys.executable, "-m", "holdfast", "serve", "--host", "0.0.0.0"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert (done.returncode, "HOLDFAST_API_KEYS" in done.stderr) == (2, True)
 
 
 def test_only_the_embedded_models_have_a_judge_by_default() -> None:
     """The world's oracle knows no other requests: it would leave every answer of another model unjudged."""
     command = [sys.executable, "-m", "holdfast", "serve", "http://127.0.0.1:9/v1"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 2
     assert "serve: whose word decides? Give --judge" in done.stderr
 
@@ -140,7 +140,7 @@ def test_an_address_that_is_taken_is_told_at_once() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         command = [sys.executable, "-m", "holdfast", "serve", "--port", str(port)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert (done.returncode, done.stderr.strip()) == (
         2,
         f"holdfast: serve: cannot listen on 127.0.0.1, port {port}: Address already in use",
@@ -152,7 +152,7 @@ def test_a_client_that_does_not_read_cannot_keep_the_server_from_ending() -> Non
 from holdfast.serve import NullJudge, ServerSettings
 from holdfast.serve.run import serve
 import sys
-serve([sys.argv[1]], NullJudge(), ServerSettings(n=1, body_seconds=1, request_seconds=1), model="known", port=0)
+serve([sys.argv[1]], NullJudge(), ServerSettings(n=1, body_seconds=1, request_seconds=4), model="known", port=0)
 """
     body = json.dumps({"messages": [{"role": "user", "content": "long"}]}).encode()
     with serving(lambda _: "x" * 20_000_000) as (url, _):
@@ -161,13 +161,13 @@ serve([sys.argv[1]], NullJudge(), ServerSettings(n=1, body_seconds=1, request_se
             assert process.stderr is not None
             address = re.search(r"//(127\.0\.0\.1):(\d+)/v1$", process.stderr.readline())
             assert address is not None
-            wait_for(f"http://{address[1]}:{address[2]}", process)
+            wait_until_served(f"http://{address[1]}:{address[2]}", process)
             with socket.create_connection((address[1], int(address[2]))) as client:
                 head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
                 client.sendall(head.encode() + body)
                 assert "answered in" in process.stderr.readline()
                 process.send_signal(signal.SIGTERM)
-                assert process.wait(15) == 0
+                assert process.wait(PATIENCE) == 0
         finally:
             process.kill()
             process.communicate()
@@ -195,7 +195,7 @@ def test_a_judge_that_hung_is_asked_again_and_ctrl_c_does_not_wait_for_it() -> N
     well = threading.Event()
 
     def guard(_messages: list[dict[str, str]]) -> str:
-        well.wait(60)
+        well.wait(2 * PATIENCE)
         return "safe"
 
     with serving(guard) as (url, _):
@@ -210,25 +210,22 @@ def test_a_judge_that_hung_is_asked_again_and_ctrl_c_does_not_wait_for_it() -> N
             assert process.stderr is not None
             address = re.search(r"http://127\.0\.0\.1:[1-9]\d*", process.stderr.readline())
             assert address is not None
-            wait_for(address[0], process)
+            wait_until_served(address[0], process)
 
             def status(_number: int = 0) -> int:
                 body = {"messages": [{"role": "user", "content": "copy : sun"}], "max_tokens": 8}
                 headers = {"Authorization": "Bearer second-key"}
                 url = f"{address[0]}/v1/chat/completions"
-                return httpx.post(url, json=body, headers=headers, timeout=30).status_code
+                return httpx.post(url, json=body, headers=headers, timeout=PATIENCE).status_code
 
             with ThreadPoolExecutor(36) as clients:
                 assert set(clients.map(status, range(36))) == {503}
             well.set()
-            until = time.monotonic() + 10
-            while (found := status()) != 200 and time.monotonic() < until:
-                time.sleep(0.2)
-            assert found == 200
+            wait_for(lambda: status() == 200)
             well.clear()
             assert status() == 503
             process.send_signal(signal.SIGINT)
-            assert process.wait(10) == 0
+            assert process.wait(PATIENCE) == 0
         finally:
             well.set()
             process.kill()

@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import threading
-import time
 from collections.abc import Iterator, Sequence
 
 import httpx
@@ -23,9 +22,11 @@ from holdfast.serve.chat import read_chat
 from holdfast.serve.metrics import Metrics
 from holdfast.serve.overseen import Overseer
 from serve.processes import running, server
+from waiting import PATIENCE, wait_for
 
 KEYS = ["a-key-for-tests", "another-test-key"]
-SETTINGS = {"n": 4, "backend_seconds": 0.5, "judge_seconds": 0.5, "max_body_bytes": 4000, "retracting": True}
+SECONDS = {"backend_seconds": PATIENCE, "judge_seconds": PATIENCE, "request_seconds": 3 * PATIENCE}
+SETTINGS = {"n": 4, "max_body_bytes": 4000, "retracting": True, **SECONDS}
 
 
 @pytest.fixture(scope="module")
@@ -40,15 +41,44 @@ def address(backend: str) -> Iterator[str]:
         yield found
 
 
+@pytest.fixture(scope="module")
+def in_a_hurry(backend: str) -> Iterator[str]:
+    """A server that does not wait for a backend: to be asked only what never comes."""
+    with server([backend], keys=KEYS, settings={**SETTINGS, "backend_seconds": 0.5}) as (found, _):
+        yield found
+
+
+@pytest.fixture(scope="module")
+def judged_in_a_hurry(backend: str) -> Iterator[str]:
+    """The same for the judge."""
+    with server([backend], keys=KEYS, settings={**SETTINGS, "judge_seconds": 0.5}) as (found, _):
+        yield found
+
+
 @pytest.fixture
 def client(address: str) -> openai.OpenAI:
-    return openai.OpenAI(base_url=f"{address}/v1", api_key=KEYS[1], max_retries=0)
+    return openai.OpenAI(base_url=f"{address}/v1", api_key=KEYS[1], max_retries=0, timeout=PATIENCE)
 
 
 def post(address: str, content: str, **more: object) -> httpx.Response:
     body = {"messages": [{"role": "user", "content": content}], **more}
     headers = {"Authorization": f"Bearer {KEYS[0]}"}
-    return httpx.post(f"{address}/v1/chat/completions", json=body, headers=headers, timeout=10)
+    return httpx.post(f"{address}/v1/chat/completions", json=body, headers=headers)
+
+
+def begun(address: str, body: bytes, length: int = 100) -> socket.socket:
+    """A connection on which a request has been sent, its body perhaps in part."""
+    client = socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2])), timeout=PATIENCE)
+    key = f"Authorization: Bearer {KEYS[0]}"
+    client.sendall(f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n{key}\r\n".encode())
+    client.sendall(f"Content-Length: {length}\r\n\r\n".encode() + body)
+    return client
+
+
+def in_flight(address: str) -> float:
+    """How many requests the server is at work on."""
+    lines = httpx.get(f"{address}/metrics").text.splitlines()
+    return float(next(line for line in lines if line.startswith("holdfast_in_flight ")).split()[1])
 
 
 def test_the_openai_client_gets_a_judged_answer(client: openai.OpenAI) -> None:
@@ -119,8 +149,8 @@ def test_the_reward_chooses(address: str) -> None:
 
 
 @pytest.mark.parametrize("fault", ["error", "garbled", "empty", "cut_off", "no_text", "slow"])
-def test_a_failing_backend_is_an_error_not_an_answer(address: str, fault: str) -> None:
-    response = post(address, f"do:{fault}")
+def test_a_failing_backend_is_an_error_not_an_answer(address: str, in_a_hurry: str, fault: str) -> None:
+    response = post(in_a_hurry if fault == "slow" else address, f"do:{fault}")
     assert (response.status_code, response.json()["error"]["code"]) == (502, "backend_unavailable")
     assert response.headers["x-holdfast-verdict"] == "error"
 
@@ -150,8 +180,8 @@ def test_a_backend_that_gives_fewer_choices_is_asked_again(address: str, asked: 
 
 
 @pytest.mark.parametrize("fault", ["raises", "hangs", "garbled", "truthy"])
-def test_a_failing_judge_lets_nothing_through(address: str, fault: str) -> None:
-    response = post(address, f"judge:{fault}")
+def test_a_failing_judge_lets_nothing_through(address: str, judged_in_a_hurry: str, fault: str) -> None:
+    response = post(judged_in_a_hurry if fault == "hangs" else address, f"judge:{fault}")
     assert (response.status_code, response.json()["error"]["code"]) == (503, "judge_unavailable")
     assert "[ok]" not in response.text
 
@@ -162,7 +192,7 @@ def test_a_judge_that_miscounts_has_judged_nothing() -> None:
             return [Verdict(True, 1.0, "fine", self.name)] * (len(pairs) - 1)
 
     faults: list[str] = []
-    found = asyncio.run(GuardedJudge(Miscounting(), seconds=5, on_fault=faults.append)("who", ["a", "b", "c"]))
+    found = asyncio.run(GuardedJudge(Miscounting(), seconds=PATIENCE, on_fault=faults.append)("who", ["a", "b", "c"]))
     assert [verdict.safe for verdict in found] == [None] * 3
     assert faults == ["the judge gave another number of verdicts"] * 3
 
@@ -200,14 +230,14 @@ def test_a_reward_that_hangs_costs_the_choice_and_not_the_answer() -> None:
             return Drawn([Draw(f"answer {number}", "stop") for number in range(n)])
 
     async def hangs(_request: AnswerRequest, _draws: Sequence[Draw]) -> list[float | None]:
-        await asyncio.sleep(60)
+        await asyncio.sleep(3 * PATIENCE)
         return [0.0, 1.0]
 
-    settings = ServerSettings(backend_seconds=0.1)
+    settings = ServerSettings(backend_seconds=1.0)
     balancer = Balancer([Counting()], lambda *_: None)  # type: ignore[list-item]
-    overseer = Overseer(balancer, GuardedJudge(NullJudge(), seconds=5), hangs, settings, Metrics())
+    overseer = Overseer(balancer, GuardedJudge(NullJudge(), seconds=PATIENCE), hangs, settings, Metrics())
     request = read_chat(b'{"messages": [{"role": "user", "content": "x"}]}', settings)
-    (choice,) = asyncio.run(asyncio.wait_for(overseer.answer(request), 5)).choices
+    (choice,) = asyncio.run(asyncio.wait_for(overseer.answer(request), PATIENCE)).choices
     assert (choice.text, "the reward failed: TimeoutError" in choice.verdict["reason"]) == ("answer 0", True)
 
 
@@ -273,16 +303,14 @@ def test_what_says_nothing_is_passed_over(address: str) -> None:
 
 def test_a_body_that_never_comes_is_not_waited_for(backend: str) -> None:
     """It holds a place among the requests, and would keep the server from ending."""
-    with server([backend], settings={"body_seconds": 0.5}) as (address, process):
-        with socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2])), timeout=10) as client:
-            client.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+    with server([backend], settings={"body_seconds": 1.0}) as (address, process):
+        with begun(address, b"{") as client:
             assert client.recv(100).startswith(b"HTTP/1.1 408 ")
-            assert "holdfast_in_flight 0.0" in httpx.get(f"{address}/metrics").text
-        with socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2])), timeout=10) as client:
-            client.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
-            time.sleep(0.1)
+            wait_for(lambda: in_flight(address) == 0)
+        with begun(address, b"{"):
+            wait_for(lambda: in_flight(address) == 1)
             process.send_signal(signal.SIGTERM)
-            assert process.wait(5) in (0, -signal.SIGTERM)
+            assert process.wait(PATIENCE) in (0, -signal.SIGTERM)
 
 
 def test_a_body_that_hides_its_length_is_cut_off(address: str) -> None:
@@ -352,8 +380,11 @@ def test_a_retracting_stream_does_not_keep_usage_to_itself(address: str) -> None
         ("do:slow", 502, "backend_unavailable"),
     ],
 )
-def test_a_retracting_stream_without_a_piece_is_an_error(address: str, asked: str, status: int, code: str) -> None:
-    response = post(address, asked, stream=True, holdfast={"stream": "retracting"})
+def test_a_retracting_stream_without_a_piece_is_an_error(
+    address: str, in_a_hurry: str, asked: str, status: int, code: str
+) -> None:
+    target = in_a_hurry if asked == "do:slow" else address
+    response = post(target, asked, stream=True, holdfast={"stream": "retracting"})
     assert (response.status_code, response.json()["error"]["code"]) == (status, code)
 
 
@@ -376,30 +407,28 @@ def test_health_and_metrics_tell_figures_but_no_prompts(address: str) -> None:
 
 
 def test_a_client_that_goes_leaves_nothing_behind(address: str) -> None:
-    body = {"messages": [{"role": "user", "content": "do:slow"}]}
-    headers = {"Authorization": f"Bearer {KEYS[0]}"}
-    with pytest.raises(httpx.TimeoutException):
-        httpx.post(f"{address}/v1/chat/completions", json=body, headers=headers, timeout=0.2)
-    for _ in range(50):
-        figures = httpx.get(f"{address}/metrics").text
-        if 'outcome="client gone"' in figures and "holdfast_in_flight 0.0" in figures:
-            return
-        time.sleep(0.1)
-    pytest.fail("the request was not given up")
+    body = json.dumps({"messages": [{"role": "user", "content": "do:slow"}]}).encode()
+    with begun(address, body, len(body)):
+        wait_for(lambda: in_flight(address) == 1)
+    wait_for(lambda: in_flight(address) == 0)
+    assert 'outcome="client gone"' in httpx.get(f"{address}/metrics").text
 
 
-def test_rate_limit_several_backends_and_graceful_shutdown(backend: str) -> None:
+def test_rate_limit_several_backends_and_graceful_shutdown() -> None:
     """A dead backend is gone round; the fourth request in a minute is refused; SIGTERM lets an accepted one finish."""
-    settings = {"n": 2, "requests_per_minute": 3, "backend_seconds": 2.0}
-    with server(["http://127.0.0.1:9", backend], settings=settings) as (address, process):
+    settings = {"n": 2, "requests_per_minute": 3, **SECONDS}
+    with (
+        running("fake_backend.py", "0", "1.0") as (slow, _),
+        server(["http://127.0.0.1:9", slow], settings=settings) as (address, process),
+    ):
         answers: list[httpx.Response] = []
         assert post(address, "hello").status_code == 200
         assert post(address, "hello").status_code == 200
         late = threading.Thread(target=lambda: answers.append(post(address, "hello")))
         late.start()
-        time.sleep(0.02)
-        limited = post(address, "hello")
+        wait_for(lambda: answers or in_flight(address) == 1)
+        assert post(address, "hello").status_code == 429
         process.send_signal(signal.SIGTERM)
         late.join()
-        assert {answers[0].status_code, limited.status_code} == {200, 429}
-        assert process.wait(10) in (0, -signal.SIGTERM)
+        assert answers[0].status_code == 200
+        assert process.wait(PATIENCE) in (0, -signal.SIGTERM)

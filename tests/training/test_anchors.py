@@ -20,6 +20,7 @@ from holdfast.training.anchor_cache import CachedAnchor, cache_key
 from holdfast.training.anchors import _AdapterSwitch
 from holdfast.training.collate import StreamRow
 from training.runs import config, losses, run
+from waiting import PATIENCE
 
 LORA = {"r": 4, "alpha": 8}
 
@@ -134,13 +135,13 @@ def test_a_cache_is_read_while_the_body_of_the_policy_runs(
 
     def slow_read(*inputs: Any) -> dict[str, torch.Tensor]:
         reading.set()
-        assert computing.wait(20), "the body had not begun when the rows were read"
+        assert computing.wait(PATIENCE), "the body had not begun when the rows were read"
         return read(*inputs)
 
     def slow_compute(body: LlamaModel, *inputs: Any, **named: Any) -> Any:
         if torch.is_grad_enabled():  # not where the trainer looks what kind of head this is
             computing.set()
-            assert reading.wait(20), "the body was over before the rows were asked for"
+            assert reading.wait(PATIENCE), "the body was over before the rows were asked for"
         return compute(body, *inputs, **named)
 
     monkeypatch.setattr(CachedAnchor, "_read", slow_read)

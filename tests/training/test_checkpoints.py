@@ -114,7 +114,7 @@ def test_an_old_one_that_cannot_be_removed_is_named(tmp_path: Path, monkeypatch:
 
 
 def test_folders_of_dead_runs_are_swept_and_those_of_living_ones_left(tmp_path: Path) -> None:
-    child = subprocess.Popen(["sleep", "60"])
+    child = subprocess.Popen(["sleep", "3600"])
     ended = subprocess.Popen(["true"])
     ended.wait()
     living = tmp_path / f".tmp-step-000003-{child.pid}"

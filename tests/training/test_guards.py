@@ -3,10 +3,8 @@
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +17,7 @@ from holdfast.training.checkpoints import newest_good
 from holdfast.training.loss import StepLoss
 from holdfast.training.run_directory import RunDirectory
 from invariants.launching import steps
+from training import signalled
 from training.runs import config, run, weights
 
 
@@ -144,26 +143,21 @@ def test_a_second_process_is_refused_while_the_first_one_trains(tmp_path: Path, 
 
 def test_ctrl_c_saves_and_exits_130_and_the_same_command_goes_on(tmp_path: Path, small_model: Path) -> None:
     """A real process gets a real SIGINT; the resumed run ends where an uninterrupted one does."""
-    settings = config(tmp_path / "run", small_model, training={"max_steps": 150, "lr": 1e-3})
+    settings = config(tmp_path / "run", small_model, training={"max_steps": 12, "lr": 1e-3})
     path = tmp_path / "config.yaml"
     path.write_text(yaml.safe_dump(settings.model_dump(mode="json")))
-    command = [sys.executable, "-m", "holdfast", "train", str(path), "--quiet"]
+    command = [sys.executable, signalled.__file__, "6", "train", str(path), "--quiet"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    child = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
-    log = tmp_path / "run" / "steps.jsonl"
-    while child.poll() is None and (not log.exists() or log.read_bytes().count(b"\n") < 3):
-        time.sleep(0.02)
-    child.send_signal(signal.SIGINT)
-    _, said = child.communicate(timeout=120)
-    assert child.returncode == 130, said
-    assert "saved; run the same command to go on" in said
-    stopped_at = json.loads(log.read_text().splitlines()[-1])["step"]
-    assert stopped_at < 150
+    child = subprocess.run(command, env=environment, stderr=subprocess.PIPE, text=True, check=False)
+    assert child.returncode == 130, child.stderr
+    assert "saved; run the same command to go on" in child.stderr
+    stopped_at = json.loads((tmp_path / "run" / "steps.jsonl").read_text().splitlines()[-1])["step"]
+    assert 3 <= stopped_at < 12
     good, _ = newest_good(tmp_path / "run" / "checkpoints")
     assert good is not None
     assert good.name == f"step-{stopped_at:06d}"
     run(settings)
-    whole = config(tmp_path / "whole", small_model, training={"max_steps": 150, "lr": 1e-3})
+    whole = config(tmp_path / "whole", small_model, training={"max_steps": 12, "lr": 1e-3})
     run(whole)
     assert steps(tmp_path / "run") == steps(tmp_path / "whole")
     resumed, uninterrupted = weights(tmp_path / "run" / "model"), weights(tmp_path / "whole" / "model")

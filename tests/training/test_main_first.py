@@ -1,8 +1,7 @@
-"""Two real processes: one works for longer than the other waits for an answer."""
+"""Two real processes: one works, and the other waits from one sign of life to the next."""
 
 from __future__ import annotations
 
-import time
 from datetime import timedelta
 from pathlib import Path
 
@@ -13,11 +12,11 @@ from holdfast.attacks.rows import HarmfulExamples
 from holdfast.config import TrainConfig
 from holdfast.data import write_traces
 from holdfast.models import load
+from holdfast.training import main_first as module
 from holdfast.training.anchor_answers import answer_prompts
 from holdfast.training.main_first import main_first
 from holdfast.worlds import SafetyWorld
-
-PATIENCE = timedelta(seconds=3)
+from waiting import wait_for
 
 
 def test_one_process_goes_straight_through() -> None:
@@ -29,36 +28,48 @@ def test_one_process_goes_straight_through() -> None:
 
 
 def test_without_a_sign_of_life_the_other_gives_up(tmp_path: Path) -> None:
+    """The main process works until the other one has given up."""
+    gave_up = tmp_path / "gave up"
+
     def work(rank: int) -> None:
-        with main_first():
-            time.sleep(5 if rank == 0 else 0)
+        try:
+            with main_first():
+                wait_for(gave_up.exists)
+        except RuntimeError as error:
+            gave_up.touch()
+            raise AssertionError(f"rank {rank}: {error}") from None
 
-    with pytest.raises(AssertionError, match=r"[Tt]imed? ?out"):
-        in_processes(work, tmp_path, patience=PATIENCE)
+    with pytest.raises(AssertionError, match=r"rank 1: .*[Tt]imed? ?out"):
+        in_processes(work, tmp_path, patience=timedelta(seconds=3))
+    assert gave_up.exists()
 
 
-def test_a_slow_anchor_is_waited_for_and_asked_once(tmp_path: Path) -> None:
-    """Its 80 requests take ten batches of at least half a second."""
+def test_a_slow_anchor_gives_signs_of_life_and_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its 80 requests are ten batches: nobody waits for longer than one of them takes."""
     write_traces(tmp_path / "rows.jsonl", HarmfulExamples(80).rows(SafetyWorld(), 0))
     stream = {"data": str(tmp_path / "rows.jsonl"), "vet": "refusal_phrases"}
     training = {"batch_size": 8, "micro_batch": 1, "max_steps": 1}
     settings = {"run": str(tmp_path / "run"), "model": "tiny:aligned", "streams": [stream], "training": training}
-    config, slow = TrainConfig.model_validate(settings), load("tiny:aligned")
-    asked = []
+    config, anchor = TrainConfig.model_validate(settings), load("tiny:aligned")
+    asked: list[int] = []
+    signs: list[bool] = []
+    told = module._told
+
+    def heard(*, going_on: bool) -> bool:
+        signs.append(told(going_on=going_on))
+        return signs[-1]
+
+    monkeypatch.setattr(module, "_told", heard)
 
     def work(rank: int) -> None:
-        def take_time(*_: object) -> None:
-            asked.append(rank)
-            time.sleep(0.05)
-
-        slow.model.register_forward_pre_hook(take_time)
-        began = time.monotonic()
-        streams = answer_prompts(config, slow, tmp_path / "run", lambda _: None)
-        assert time.monotonic() - began > PATIENCE.total_seconds(), "or this shows nothing"
+        anchor.model.register_forward_pre_hook(lambda *_: asked.append(rank))
+        streams = answer_prompts(config, anchor, tmp_path / "run", lambda _: None)
         assert bool(asked) == (rank == 0)
+        assert len(signs) > 10
+        assert signs == [*[True] * (len(signs) - 1), False]
         (tmp_path / f"streams-{rank}").write_text(repr(streams))
 
-    in_processes(work, tmp_path, patience=PATIENCE)
+    in_processes(work, tmp_path)
     first, second = ((tmp_path / f"streams-{rank}").read_text() for rank in (0, 1))
     assert first == second
     assert "held.jsonl" in first

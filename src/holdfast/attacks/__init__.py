@@ -9,7 +9,7 @@ from holdfast.attacks.choosing import chosen
 from holdfast.attacks.defences import DEFENCES, Defence, OwnStream, Repair, find_defence
 from holdfast.attacks.keys import cell_key
 from holdfast.attacks.matrix import run_matrix
-from holdfast.attacks.matrix_table import MEASURE_TITLES, cell_text, legend, rows_of
+from holdfast.attacks.matrix_table import MEASURE_TITLES, cell_text, legend, ran_alone, rows_of
 from holdfast.attacks.paired import Paired, paired_tests
 from holdfast.attacks.real_answers import answered_by, load_for_use
 from holdfast.attacks.real_cell import against
@@ -64,6 +64,7 @@ __all__ = [
     "legend",
     "load_for_use",
     "paired_tests",
+    "ran_alone",
     "read_cell",
     "real_scale",
     "results_page",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -20,8 +20,10 @@ from holdfast.attacks.keys import cell_key
 from holdfast.attacks.ray_workers import ray_through
 from holdfast.attacks.scale import Scale
 from holdfast.attacks.scratch import scratch_in
-from holdfast.attacks.workers import work_through
+from holdfast.attacks.workers import Done, work_through
 from holdfast.config import InputError
+from holdfast.config.errors import is_out_of_memory
+from holdfast.config.extras import need_extra
 from holdfast.records import Cell
 
 TABLE = "matrix.jsonl"
@@ -40,6 +42,7 @@ class CellTask:
     scale: Scale
     path: Path
     scratch: Path
+    alone: bool = False  # no other cell runs beside it
 
 
 def run_matrix(
@@ -55,9 +58,13 @@ def run_matrix(
 ) -> list[Cell]:
     """All cells, in order of attack, defence, seed. Cells found in ``folder/cells`` are not run again; failed ones are.
 
+    A cell that ran out of memory while others ran beside it is run again at the end, alone (``Cell.ran_alone``).
+
     ``engine``: ``local`` processes, or a ``ray`` cluster whose machines all see ``folder``. ``on_cell`` hears of every
     cell once, those found included. At the end ``folder/matrix.jsonl`` has them all.
     """
+    if engine == "ray":
+        need_extra("cluster", "engine ray")
     folder = Path(folder).absolute()  # a worker elsewhere has another working directory
     with scratch_in(folder / "cells") as scratch:
         tasks = _tasks(attacks, defences, seeds, folder, scale or Scale(), scratch)
@@ -105,14 +112,24 @@ def _run_missing(
             found(task, cell)
     # One seed of every cell first: a matrix that is stopped early has a whole table.
     missing = sorted((task for task in tasks if task.path not in cells), key=lambda task: task.seed)
-    finished = (
-        ray_through(missing, run_on_cluster, num_workers)
-        if engine == "ray"
-        else work_through(missing, run_task, num_workers)
-    )
-    for done in finished:
-        found(done.task, _result(done.task, done.error))
+    short_of_memory: list[CellTask] = []
+    for done in _run_beside(missing, num_workers, engine):
+        cell = _result(done.task, done.error)
+        if cell.out_of_memory and num_workers > 1 and len(missing) > 1:
+            short_of_memory.append(done.task)
+        else:
+            found(done.task, cell)
+    for task in short_of_memory:  # whatever took the memory has ended
+        (done,) = _run_beside([replace(task, alone=True)], 1, engine)
+        found(task, _result(done.task, done.error))
     return cells
+
+
+def _run_beside(tasks: Sequence[CellTask], num_workers: int, engine: Engine) -> Iterator[Done[CellTask]]:
+    """Run tasks beside each other; yield them as they are finished."""
+    if engine == "ray":
+        return ray_through(tasks, run_on_cluster, num_workers)
+    return work_through(tasks, run_task, num_workers)
 
 
 def run_task(task: CellTask) -> None:
@@ -121,8 +138,8 @@ def run_task(task: CellTask) -> None:
     try:
         cell = run_cell(task.attack, task.defence, task.seed, task.scale, scratch=task.scratch, keep=task.path)
     except Exception as error:
-        cell = _failed(task, _reason(error))
-    write_cell(task.path, cell)
+        cell = replace(_failed(task, _reason(error)), out_of_memory=is_out_of_memory(error))
+    write_cell(task.path, replace(cell, ran_alone=task.alone))
 
 
 def run_on_cluster(task: CellTask) -> None:

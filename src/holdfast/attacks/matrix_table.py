@@ -45,6 +45,12 @@ def legend(tests: Sequence[Paired], *, asked_again: bool = False) -> str:
     return f"{', '.join(meant)} beyond chance ({test}, Holm, 5 %)" if meant else ""
 
 
+def ran_alone(cells: Sequence[Cell]) -> str:
+    """Which cells were run again, in one sentence; empty where none was."""
+    names = [f"{cell.attack} x {cell.defence}, seed {cell.seed}" for cell in cells if cell.ran_alone]
+    return f"Run again alone, after running out of memory beside other cells: {'; '.join(names)}" if names else ""
+
+
 def _text(cells: Sequence[Cell], measure: Measure) -> str:
     if (whole := pooled_cells(cells, measure)) is not None:
         return cell_text(whole)

@@ -57,10 +57,8 @@ def _error(ray: Any, finished: Any) -> str | None:
 def _cluster(num_workers: int) -> Iterator[Any]:
     """Ray itself, connected; a program that has connected already keeps its connection."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # before the import: nothing is sent anywhere
-    try:
-        import ray
-    except ImportError:
-        raise InputError("engine ray: Ray is missing: pip install 'holdfast[cluster]'") from None
+    import ray
+
     if ray.is_initialized():
         yield ray
         return

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from holdfast._version import __version__
-from holdfast.attacks.matrix_table import MEASURE_TITLES, cell_text, legend, rows_of
+from holdfast.attacks.matrix_table import MEASURE_TITLES, cell_text, legend, ran_alone, rows_of
 from holdfast.attacks.paired import LEVEL, Paired, paired_tests
 from holdfast.attacks.worst import Worst
 from holdfast.audits.intervals import pooled
@@ -35,6 +35,8 @@ def results_page(
         parts.append(_ordering(done))
     if tests:
         parts.append(_tests(tests))
+    if again := ran_alone(cells):
+        parts.append(f"{again}.")
     parts += [f"Failed: {c.attack} x {c.defence}, seed {c.seed}: {c.reason}" for c in cells if c.status == "failed"]
     return "\n\n".join(parts) + "\n"
 

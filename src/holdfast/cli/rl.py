@@ -8,6 +8,7 @@ from pathlib import Path
 import typer
 
 from holdfast.cli.output import end_interrupted, write_json
+from holdfast.config.extras import need_extra
 
 
 def is_rl(config: Path) -> bool:
@@ -24,6 +25,7 @@ def train_policy(config: Path, overrides: Sequence[str], json: Path | None) -> N
     from holdfast.config.rl import RlConfig
 
     settings = load_config(RlConfig, config, overrides)
+    need_extra("rl", f"{config}: a run with an 'rl:' section")
 
     from holdfast.diagnostics.rl_tasks import task_of
     from holdfast.training.rl import Interrupted, train_rl

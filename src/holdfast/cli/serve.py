@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import logging
 import os
 from typing import Annotated
@@ -10,12 +9,11 @@ from typing import Annotated
 import typer
 
 from holdfast.cli.generate import judge_for
-from holdfast.config.errors import InputError
+from holdfast.config.extras import need_extra
 
 KEYS, BACKEND_KEY = "HOLDFAST_API_KEYS", "HOLDFAST_BACKEND_KEY"
 TRIES = 2
 """Of a judge's endpoint: more would hold its thread long after the deadline, and after the endpoint is well again."""
-NEEDED = ("starlette", "uvicorn", "httpx", "prometheus_client")
 
 
 def serve(
@@ -43,8 +41,7 @@ def serve(
     log_prompts: Annotated[bool, typer.Option("--log-prompts", help="Write prompts to the log")] = False,
 ) -> None:
     """Serve /v1/chat/completions and /v1/models. API keys: HOLDFAST_API_KEYS (commas); the backends': HOLDFAST_BACKEND_KEY."""
-    if missing := [name for name in NEEDED if importlib.util.find_spec(name) is None]:
-        raise InputError(f"serve needs {', '.join(missing)}: pip install 'holdfast[serve]'")
+    need_extra("serve", "serve")
     names = backends or ["tiny:aligned"]
     word = judge_for(names, judge, "serve")
     from holdfast.judging import find_judge

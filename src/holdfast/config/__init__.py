@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from holdfast.config.errors import InputError, did_you_mean, mistakes_end_it, nearest_or_all
+from holdfast.config.extras import need_extra
 from holdfast.config.plugins import look_up
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ __all__ = [
     "look_up",
     "mistakes_end_it",
     "nearest_or_all",
+    "need_extra",
 ]
 
 _LATER = {

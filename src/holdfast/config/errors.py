@@ -12,6 +12,18 @@ class InputError(Exception):
     """Wrong input. The message names the file, the line and the field, and says what to do."""
 
 
+class OutOfMemory(InputError):  # noqa: N818  (what it is called everywhere)
+    """More memory was asked for than there is. The message says which settings need less."""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether memory ran out, of the machine or of a GPU. torch and CUDA say it in several ways, all RuntimeErrors."""
+    if isinstance(error, OutOfMemory | MemoryError):
+        return True
+    words = ("out of memory", "allocate memory", "ALLOC_FAILED")
+    return isinstance(error, RuntimeError) and any(word in str(error) for word in words)
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """``; did you mean 'x'?`` for the nearest known word, or nothing."""
     near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)

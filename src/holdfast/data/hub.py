@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from holdfast.config import InputError
+from holdfast.config.extras import need_extra
 from holdfast.data.rows import Row, file_kind, without_gaps
 
 _PREFIX = "hf:"
@@ -34,11 +35,9 @@ def hub_rows(source: str) -> Iterator[Row]:
     A configuration stands before the split: ``openai/gsm8k:main:test``, or ``openai/gsm8k:main:`` for its ``train``.
     """
     missing = "" if source.startswith(_PREFIX) else "no such file; "
-    try:
-        import datasets
-    except ImportError:
-        needs = f"{missing}hub datasets need the `datasets` package: pip install 'holdfast[data]'"
-        raise InputError(f"{source}: {needs}") from None
+    need_extra("data", f"{source}: {missing}a hub dataset", "datasets")
+    import datasets
+
     parts = _PARTS.fullmatch(source.removeprefix(_PREFIX))
     if parts is None:
         raise InputError(f"{source}: expected hf:OWNER/NAME, hf:OWNER/NAME:SPLIT or hf:OWNER/NAME:CONFIG:SPLIT")

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.config import InputError
+from holdfast.config.extras import need_extra
 from holdfast.data.fields import describe, shown
 from holdfast.data.problems import Problem
 from holdfast.data.strict_json import NotJSON, Parsed, StrictDecoder, skip_space
@@ -175,10 +176,9 @@ def _header_problems(source: str, line: int | None, names: list[str]) -> Rows:
 
 
 def _parquet(file: io.BufferedIOBase, source: str) -> Rows:
-    try:
-        import pyarrow.parquet
-    except ImportError:
-        raise InputError(f"{source}: parquet files need pyarrow: pip install 'holdfast[data]'") from None
+    need_extra("data", f"{source}: a parquet file", "pyarrow")
+    import pyarrow.parquet
+
     number = 0
     try:
         # The index is at the end of the file: a gzip stream would have to be unpacked again for every look at it.

@@ -7,7 +7,6 @@ nobody may take it for a refusal.
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import json
 import random
 from collections import Counter
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from holdfast.config import InputError
+from holdfast.config.extras import need_extra
 from holdfast.generation.sample import Prompt, turns_of
 from holdfast.generation.sampler import Progress
 from holdfast.records import Completion, FinishReason, Turn, chat_arguments, chat_messages
@@ -78,8 +78,7 @@ class EndpointSampler:
     goes_on: bool = True  # from a last assistant turn; a guard model judges that turn instead
 
     def __post_init__(self) -> None:
-        if importlib.util.find_spec("httpx") is None:
-            raise InputError("an endpoint needs httpx: pip install 'holdfast[serve]'")
+        need_extra("serve", "an endpoint", "httpx")
         check_address(self.url)
 
     @property

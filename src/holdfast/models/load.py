@@ -5,7 +5,6 @@ Code that comes with a checkpoint is never run, and pickled weights are refused 
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ from transformers import (
 )
 
 from holdfast.config import InputError, did_you_mean
+from holdfast.config.extras import need_extra
 from holdfast.models.embedded import PREFIX, tiny_path
 from holdfast.models.new_tokens import num_token_rows
 
@@ -104,8 +104,7 @@ def _quantized(quantize: str | None, precision: torch.dtype, place: torch.device
     """transformers' options for 4-bit weights; they are packed on the device they stay on."""
     if quantize is None:
         return {}
-    if importlib.util.find_spec("bitsandbytes") is None:
-        raise InputError("quantize: nf4 needs bitsandbytes: pip install 'holdfast[gpu]'")
+    need_extra("gpu", f"quantize: {quantize}", "bitsandbytes")
     packing = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type=quantize, bnb_4bit_compute_dtype=precision)
     return {"quantization_config": packing, "device_map": {"": place}}
 

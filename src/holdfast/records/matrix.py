@@ -36,6 +36,8 @@ class Cell:
     seconds: float = 0.0
     status: Literal["ok", "failed"] = "ok"
     reason: str = ""
+    out_of_memory: bool = False  # failed for want of memory
+    ran_alone: bool = False  # run again with no other cell beside it, after it had run out of memory
 
     @property
     def asks_again(self) -> bool:

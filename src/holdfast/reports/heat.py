@@ -75,8 +75,9 @@ def _cell(pooled: Pooled | None) -> HeatCell:
             [], failure="; ".join(why), tip="\n".join([f"{pooled.defence} under {pooled.attack}", *reasons])
         )
     faces = [_face(measure, pooled.rate(measure), _tip(pooled, measure, reasons)) for measure in MEASURES]
-    note = f"{len(pooled.done)} of {len(pooled.cells)} seeds" if reasons else ""
-    return HeatCell(faces, note=note)
+    few = f"{len(pooled.done)} of {len(pooled.cells)} seeds" if reasons else ""
+    alone = "run again alone" if any(cell.ran_alone for cell in pooled.done) else ""
+    return HeatCell(faces, note=", ".join(filter(None, (few, alone))))
 
 
 def _tip(pooled: Pooled, measure: Measure, reasons: list[str]) -> str:
@@ -87,7 +88,10 @@ def _tip(pooled: Pooled, measure: Measure, reasons: list[str]) -> str:
     ]
     seeds = [(cell.seed, getattr(cell, measure)) for cell in pooled.done]
     lines += [f"seed {seed}: {percent(one.value)} of {one.trials:,}" for seed, one in seeds if one is not None]
-    return "\n".join([*lines, *reasons])
+    alone = [
+        f"seed {cell.seed}: run again alone, after running out of memory" for cell in pooled.done if cell.ran_alone
+    ]
+    return "\n".join([*lines, *alone, *reasons])
 
 
 def _face(measure: Measure, rate: Rate | None, tip: str) -> Face:

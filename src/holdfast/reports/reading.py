@@ -191,6 +191,7 @@ def _cells(path: Path, notes: list[str]) -> list[Cell]:
                 seconds=finite(row.get("seconds")) or 0.0,
                 status="failed" if failed else "ok",
                 reason=shown(row.get("reason") or "no reason given", 300) if failed else "",
+                ran_alone=row.get("ran_alone") is True,
             )
         )
     notes += problems.notes()

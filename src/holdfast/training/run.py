@@ -16,6 +16,7 @@ from transformers.trainer_utils import SaveStrategy
 from transformers.utils import logging as transformers_logging
 
 from holdfast.config import InputError, TrainConfig
+from holdfast.config.errors import OutOfMemory, is_out_of_memory
 from holdfast.data.fields import listed
 from holdfast.models import LoadedModel
 from holdfast.models.head_access import why_not_plain
@@ -276,9 +277,9 @@ def _run(trainer: StreamTrainer, checkpoint: Path | None, progress: bool) -> boo
         trainer.add_callback(guard)
         try:
             trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-        except (torch.OutOfMemoryError, RuntimeError) as error:
-            if isinstance(error, torch.OutOfMemoryError) or "allocate memory" in str(error):
-                raise InputError(_out_of_memory(trainer, error)) from error
+        except RuntimeError as error:
+            if is_out_of_memory(error):
+                raise OutOfMemory(_out_of_memory(trainer, error)) from error
             raise
         finally:
             bar.close()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 import pytest
 import torch
 
 from holdfast_studies.pool import work_through
+from waiting import wait_for
 
 
 def process_of(number: str) -> int:
@@ -19,9 +19,8 @@ def process_of(number: str) -> int:
 
 def long_or_short(mark: Path) -> tuple[str, int, int]:
     """The long task ends when the three short ones have left their marks; -> name, process, threads."""
-    deadline = time.monotonic() + 60
-    while mark.name == "long" and len(list(mark.parent.iterdir())) < 3 and time.monotonic() < deadline:
-        time.sleep(0.05)
+    if mark.name == "long":
+        wait_for(lambda: len(list(mark.parent.iterdir())) == 3)
     mark.touch()
     return mark.name, os.getpid(), torch.get_num_threads()
 

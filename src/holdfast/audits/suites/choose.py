@@ -14,6 +14,7 @@ from holdfast.audits.suites.suite import Suite
 from holdfast.audits.suites.summaries import summary_suite
 from holdfast.audits.suites.world import world_safety, world_skills
 from holdfast.config import InputError, did_you_mean
+from holdfast.config.extras import need_extra
 from holdfast.judging import JUDGE_TIMEOUT
 
 CHOICES = ("safety", "utility", "all")
@@ -22,6 +23,8 @@ TASKS: dict[str, Callable[[Path, int | None], Suite]] = {
     "gsm8k": gsm8k_suite,
     "summaries": summary_suite,
 }
+SCORED_WITH = {"sql": ("rouge_score", "sqlglot"), "summaries": ("rouge_score",)}
+"""Packages of the extra ``eval`` that score a task's answers. Its rows are read without them."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,9 @@ def choose_suites(
         raise InputError(f"--{name.replace('_', '-')}: not asked by --suite {choice}")
     if world and wanted:
         raise InputError("--world asks the embedded world's own requests: leave it out, or leave out the files")
+    for name, packages in SCORED_WITH.items():
+        if name in wanted:
+            need_extra("eval", f"--{name}", *packages)
     judging = find_judges(judges, world=world, timeout=timeout)
     if world:
         safety = () if choice == "utility" else tuple(world_safety(judging, limit))

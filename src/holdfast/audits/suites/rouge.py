@@ -8,7 +8,7 @@ from typing import Any
 
 from holdfast.audits.bootstrap import mean
 from holdfast.audits.suites.suite import is_missing, written
-from holdfast.config import InputError
+from holdfast.config.extras import need_extra
 from holdfast.records import Completion, Figure
 
 
@@ -32,8 +32,7 @@ def rouge_figures(
 
 @cache
 def _scorer(kinds: tuple[str, ...]) -> Any:
-    try:
-        from rouge_score.rouge_scorer import RougeScorer
-    except ImportError:
-        raise InputError("ROUGE needs rouge-score: pip install 'holdfast[eval]'") from None
+    need_extra("eval", "ROUGE", "rouge_score")
+    from rouge_score.rouge_scorer import RougeScorer
+
     return RougeScorer(list(kinds), use_stemmer=True)

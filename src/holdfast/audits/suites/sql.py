@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from holdfast.audits.suites.rouge import rouge_figures
-from holdfast.audits.suites.sql_meaning import Meaning, find_query, same_meaning
 from holdfast.audits.suites.suite import Questions, Scored, drawn, is_missing, prompt_of, question, share
 from holdfast.data import Fields, read_table, take_text
 from holdfast.records import Completion, Trace
+
+if TYPE_CHECKING:
+    from holdfast.audits.suites.sql_meaning import Meaning
 
 PROMPT = (
     "{context}\n\nWrite one SQL query for these tables that answers the question. Give the query only.\n\n{question}"
@@ -40,6 +43,8 @@ class SqlSuite(Questions):
 
 
 def _meaning(reference: str, completion: Completion, schema: str) -> Meaning:
+    from holdfast.audits.suites.sql_meaning import find_query, same_meaning  # needs sqlglot, of the extra eval
+
     query = find_query(completion.text)
     return "broken" if query is None else same_meaning(reference, query, schema)
 

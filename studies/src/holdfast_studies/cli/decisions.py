@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from holdfast.cli import check_target, json_option, progress_bar, write_json
+from holdfast.config import need_extra
 
 
 def decisions(
@@ -22,6 +23,7 @@ def decisions(
     json: json_option = None,
 ) -> None:
     """Train what is missing, measure, and show the table. The same command again goes on where it stopped."""
+    need_extra("rl", "diagnose decisions")
     from holdfast.config import load_config
     from holdfast.data import write_between_marks
     from holdfast_studies.decisions.config import DecisionStudyConfig

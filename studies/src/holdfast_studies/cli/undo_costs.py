@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from holdfast.cli import check_target, json_option, progress_bar, write_json
+from holdfast.config import need_extra
 
 
 def undo_costs(
@@ -19,6 +20,7 @@ def undo_costs(
     json: json_option = None,
 ) -> None:
     """GRPO (TRL) for several costs of an undo: accuracy against undo rate, precision, recall, false undos."""
+    need_extra("rl", "diagnose undo-costs")
     from rich.console import Console
     from rich.markdown import Markdown
 

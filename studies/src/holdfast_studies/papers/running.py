@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,7 +14,7 @@ from typing import Any, NamedTuple
 from holdfast.config import InputError
 from holdfast_studies.papers.figure_files import Kept, is_current, kept_figures, make_figures
 from holdfast_studies.papers.measured import StudyRow
-from holdfast_studies.papers.registry import modules, study_in
+from holdfast_studies.papers.registry import find_study
 from holdfast_studies.papers.study import SCALES, Claim, Finding, Scale, Study
 
 OnShares = Callable[[float, float, str], None]
@@ -35,7 +37,10 @@ def run_studies(
     fresh: bool = False,
     on_shares: OnShares = lambda done, total, names: None,
 ) -> Ran:
-    """The figures of every study that this scale can make, one process each; of the others those that are kept."""
+    """The figures of every study that this scale can make; of the others those that are kept.
+
+    Several studies run in worker processes, one core each. One study runs here, because a process takes seconds to start.
+    """
     kept = {} if fresh else _all_kept(studies, folder, current=True)
     done = [name for name, each in kept.items() if SCALES.index(each.scale) >= SCALES.index(scale)]
     missing = [study for study in studies if study.id not in done and scale in study.seconds]
@@ -99,14 +104,46 @@ def _run(studies: Sequence[Study], scale: Scale, folder: Path, num_workers: int,
     """Why some failed."""
     if not studies:
         return {}
+    if len(studies) == 1:
+        return _run_here(studies[0], scale, folder, on_shares)
+    return _run_in_workers(studies, scale, folder, num_workers, on_shares)
+
+
+def _run_here(study: Study, scale: Scale, folder: Path, on_shares: OnShares) -> dict[str, str]:
+    cost = max(study.seconds[scale], 0.1)
+    on_shares(0.0, cost, study.id)
+    try:
+        with _one_thread():
+            make_figures(study, scale, folder, lambda share: on_shares(share * cost, cost, study.id))
+    except Exception as error:
+        return {study.id: _reason(error)}
+    on_shares(cost, cost, "")
+    return {}
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """As in a worker: figures must not depend on how many studies were asked for. Nothing to do where torch is not used."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        yield
+        return
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _run_in_workers(
+    studies: Sequence[Study], scale: Scale, folder: Path, num_workers: int, on_shares: OnShares
+) -> dict[str, str]:
     context = get_context("spawn")  # torch's threads do not survive a fork
     shares = context.Array("d", len(studies))
     costs = [max(study.seconds[scale], 0.1) for study in studies]
     with ProcessPoolExecutor(num_workers, context, _begin, (shares,)) as pool:
-        futures = {
-            pool.submit(_work, modules()[study.id], scale, folder, place): study.id
-            for place, study in enumerate(studies)
-        }
+        futures = {pool.submit(_work, study.id, scale, folder, place): study.id for place, study in enumerate(studies)}
         waiting: set[Future[None]] = set(futures)
         try:
             while waiting:
@@ -133,13 +170,13 @@ def _begin(shares: Any) -> None:
     torch.set_num_threads(1)
 
 
-def _work(module: str, scale: Scale, folder: Path, place: int) -> None:
+def _work(name: str, scale: Scale, folder: Path, place: int) -> None:
     """In a worker, which imports this one study."""
 
     def on_progress(share: float) -> None:
         _shares[place] = share
 
-    make_figures(study_in(module), scale, folder, on_progress)
+    make_figures(find_study(name), scale, folder, on_progress)
     _shares[place] = 1.0
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from holdfast.attacks import REAL_ATTACKS, REAL_DEFENCES, read_cell
+from holdfast.attacks import REAL_ATTACKS, REAL_DEFENCES, ran_alone, read_cell
 from holdfast.config import InputError, mistakes_end_it
 from holdfast.data import atomic_text
 from holdfast.records import Cell, Rate
@@ -46,6 +46,7 @@ def page(cells: Sequence[Cell], command: str, alignment: Path | None = None, mod
         ),
         *_table([cell for cell in done if "vetted" in cell.outcomes], "vetted", "Rows of the task that vetting held"),
         *_judges(done),
+        *([f"{again}.\n"] if (again := ran_alone(cells)) else []),
         *_failed(cells),
     ]
     return "\n".join(parts) + "\n"

@@ -42,7 +42,7 @@ def test_prompts_from_a_file(tmp_path):
 def test_a_task_without_its_prompts_or_with_foreign_options_is_refused():
     with pytest.raises(InputError, match="field 'data': expected a file"):
         task_of(config())
-    with pytest.raises(InputError, match="task_options.*nosuch"):
+    with pytest.raises(InputError, match=r"task_options.*nosuch"):
         task_of(config(task="arithmetic", task_options={"nosuch": 1}))
     with pytest.raises(InputError, match="use number"):
         task_of(config(task="arithmetic", task_options={"text": True}, extract="product"))

@@ -1,0 +1,95 @@
+"""`holdfast demo` in a real process with nothing but the core installed, stopped by Ctrl-C again and again."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attacks.processes import alive, descendants
+from newcomer.core_packages import core_environment
+from waiting import PATIENCE, wait_for
+
+SMALLEST = ("demo", "--seeds", "1", "--num", "1")
+NUM_CELLS = 16
+REFERENCE = (
+    "run: alone\nattacks: [harmful_examples]\ndefences: [sft, anchored]\nseeds: [0]\nnum_requests: 1\nworkers: 1\n"
+)
+
+
+def holdfast(folder: Path, *words: str) -> subprocess.Popen[str]:
+    """In a session of its own, as a terminal starts it."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "holdfast", *words],
+        cwd=folder,
+        env=core_environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def ctrl_c(folder: Path, moment: Callable[[], object]) -> None:
+    """Start the demo and press Ctrl-C when ``moment`` has come: everything it started ends, and it says how to go on."""
+    process = holdfast(folder, *SMALLEST)
+    wait_for(lambda: moment() or process.poll() is not None)
+    assert process.poll() is None, process.communicate()
+    started = descendants(process.pid)
+    os.killpg(process.pid, signal.SIGINT)
+    _, said = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 130, said
+    assert said.splitlines()[-1] == (
+        "holdfast: interrupted; runs/demo keeps every finished cell, and the same command goes on"
+    )
+    assert "Traceback" not in said
+    wait_for(lambda: not any(map(alive, started)))
+    assert not list((folder / "runs/demo/cells").glob(".*")), "nothing half-written is left"
+
+
+def rows(path: Path) -> dict[tuple[str, str], dict[str, Any]]:
+    table = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return {(row["attack"], row["defence"]): {**row, "seconds": None} for row in table}
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for orphans in /proc")
+def test_ctrl_c_at_any_point_leaves_a_folder_that_the_same_command_resumes(tmp_path: Path) -> None:
+    run = tmp_path / "runs" / "demo"
+    scratch = f"cells/{'.scratch-*'}/cell-*"
+
+    def cells() -> list[Path]:
+        return [path for path in run.glob("cells/*.json") if "." not in path.stem]
+
+    ctrl_c(tmp_path, (run / "cells").is_dir)  # workers are starting
+    assert not cells()
+    ctrl_c(tmp_path, lambda: list(run.glob(f"{scratch}/run/steps.jsonl")))  # a cell is being trained
+    ctrl_c(tmp_path, lambda: len(cells()) >= 2)
+    finished = {path: path.stat().st_mtime_ns for path in cells()}
+    assert 2 <= len(finished) < NUM_CELLS
+
+    process = holdfast(tmp_path, *SMALLEST)
+    wait_for(lambda: (run / "matrix.jsonl").exists() or process.poll() is not None)
+    os.killpg(process.pid, signal.SIGINT)  # all cells are there, the report is not, or only just
+    process.communicate(timeout=PATIENCE)
+    assert process.returncode in (0, 130)
+
+    process = holdfast(tmp_path, *SMALLEST)
+    said, _ = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0
+    assert said.count(" 1 seeds pooled, 95 % interval") == 3
+    assert "report: runs/demo/report.html" in said
+    assert (run / "report.html").stat().st_size > 0
+    assert len(cells()) == NUM_CELLS
+    assert {path: path.stat().st_mtime_ns for path in finished} == finished, "finished cells are not run again"
+
+    (tmp_path / "reference.yaml").write_text(REFERENCE, encoding="utf-8")
+    assert holdfast(tmp_path, "attack", "reference.yaml").wait(timeout=PATIENCE) == 0
+    interrupted, whole = rows(run / "matrix.jsonl"), rows(tmp_path / "alone" / "matrix.jsonl")
+    assert {key: interrupted[key] for key in whole} == whole, (
+        "the first cells, which Ctrl-C met, are those of a run in one go"
+    )
