@@ -19,7 +19,7 @@ from holdfast.diagnostics.losses_by_token import Objective, Tokens
 from holdfast.heads import Reference, stats_from_logits
 from holdfast.models.eval_mode import eval_mode
 from holdfast.records import Role
-from holdfast.tokens import TokenRow, pad
+from holdfast.tokens import TokenRow, answer_positions, pad
 from holdfast.training.anchors import model_inputs
 from holdfast.training.collate import target_table
 
@@ -122,7 +122,8 @@ def _forward(model: Any, rows: Sequence[AttributionRow], anchor: Any, old: Any, 
             reference = Reference(logits=anchor(**inputs).logits.flatten(0, 1)[table["index"]])
     stats = stats_from_logits(logits, table["ids"], reference)
     row = table["index"] // width
-    places = list(zip(row.tolist(), table["position"].tolist(), strict=True))
+    in_answer = answer_positions(batch.roles).flatten()[table["index"].cpu() + 1]
+    places = list(zip(row.tolist(), in_answer.tolist(), strict=True))
     advantage = {
         kind: torch.tensor([rows[r].advantage[kind][p] for r, p in places], dtype=stats.logp.dtype, device=model.device)
         for kind in rows[0].advantage

@@ -14,7 +14,7 @@ from holdfast.heads import TokenStats
 
 @dataclass(frozen=True, slots=True)
 class BetaSchedule:
-    """How hard each token of an assistant turn is held: beta_t by position, 0 = the turn's first token."""
+    """How hard each token of an assistant turn is held: beta_t by position, 0 = the turn's first token with text."""
 
     first: float = 0.5
     early: float = 2.0  # tokens 2 to ``num_early``

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, overload
 
@@ -26,6 +26,7 @@ class TokenRow:
     positions: list[int]  # position ids of the model
     context: Context = "soft"
     source: int = 0  # which of the traces given it came from
+    blanks: tuple[int, ...] = ()  # indices of tokens that carry no text, before the first one of an answer that does
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -34,6 +35,16 @@ class TokenRow:
     def num_targets(self) -> int:
         """How many tokens are trained."""
         return len(self.roles) - self.roles.count(Role.PROMPT)
+
+    def until(self, stop: int) -> TokenRow:
+        """The first ``stop`` tokens."""
+        return replace(
+            self,
+            ids=self.ids[:stop],
+            roles=self.roles[:stop],
+            positions=self.positions[:stop],
+            blanks=tuple(index for index in self.blanks if index < stop),
+        )
 
     @property
     def needs_mask(self) -> bool:
@@ -54,11 +65,12 @@ class TokenBatch:
     positions: Tensor
     attention: Tensor | None
     rows: Tensor  # index, within this batch, of the row a token belongs to
+    blanks: Tensor  # [B, T] bool: see TokenRow
 
     def to(self, device: torch.device | str) -> TokenBatch:
         """The same batch elsewhere."""
         attention = None if self.attention is None else self.attention.to(device)
-        moved = {name: getattr(self, name).to(device) for name in ("ids", "roles", "positions", "rows")}
+        moved = {name: getattr(self, name).to(device) for name in ("ids", "roles", "positions", "rows", "blanks")}
         return replace(self, **moved, attention=attention)
 
     def model_inputs(self) -> dict[str, Any]:
@@ -88,6 +100,7 @@ def pad(rows: Sequence[TokenRow], pad_id: int, *, float_mask: bool = False) -> T
         positions=lines([row.positions for row in rows], 0),
         attention=attention,
         rows=index,
+        blanks=lines([_is_blank(row) for row in rows], 0).bool(),
     )
 
 
@@ -107,24 +120,40 @@ def pack(rows: Sequence[TokenRow], *, float_mask: bool = False) -> TokenBatch:
         positions=_line([position for row in rows for position in row.positions]),
         attention=attention,
         rows=index,
+        blanks=_line([blank for row in rows for blank in _is_blank(row)]).bool(),
     )
 
 
 @overload
-def answer_positions(roles: Sequence[int]) -> list[int]: ...
+def answer_positions(roles: Sequence[int], blanks: Collection[int] = ()) -> list[int]: ...
 @overload
-def answer_positions(roles: Tensor) -> Tensor: ...
-def answer_positions(roles: Sequence[int] | Tensor) -> list[int] | Tensor:
-    """Index of each token in its answer: 0 for the first, restarting with every run of trained tokens; -1 for prompts.
+def answer_positions(roles: Tensor, blanks: Tensor | None = None) -> Tensor: ...
+def answer_positions(
+    roles: Sequence[int] | Tensor, blanks: Collection[int] | Tensor | None = None
+) -> list[int] | Tensor:
+    """Index of each token in its answer, restarting with every run of trained tokens; -1 for prompts.
 
+    0 is the first token that carries text. ``blanks`` are those before it that do not, such as the lone space that
+    Llama-2's tokenizer writes before a digit: they are 0 as well, so that a schedule by position begins with the text.
     Packed rows need nothing special: every row starts with a prompt token.
     """
     if not isinstance(roles, Tensor):
-        positions: list[int] = answer_positions(torch.tensor(roles, dtype=torch.long)).tolist()
+        found = torch.zeros(len(roles), dtype=torch.bool)
+        found[list(blanks if blanks is not None else ())] = True
+        positions: list[int] = answer_positions(torch.tensor(roles, dtype=torch.long), found).tolist()
         return positions
     index = torch.arange(roles.shape[-1], device=roles.device).expand_as(roles)
-    last_prompt = torch.where(roles == Role.PROMPT, index, -1).cummax(-1).values
-    return index - last_prompt - 1
+    is_prompt = roles == Role.PROMPT
+    is_before = is_prompt if blanks is None else is_prompt | torch.as_tensor(blanks)
+    position = index - torch.where(is_before, index, -1).cummax(-1).values - 1
+    return position if blanks is None else torch.where(is_prompt, position, position.clamp(min=0))
+
+
+def _is_blank(row: TokenRow) -> list[int]:
+    blank = [0] * len(row)
+    for index in row.blanks:
+        blank[index] = 1
+    return blank
 
 
 def _line(values: list[int]) -> Tensor:

@@ -34,6 +34,7 @@ class Encoder:
         self.unknown_id = _unknown_id(tokenizer)
         self._remembered = lru_cache(4096)(self._encode)
         self.endings: dict[str, Ending] = {}  # by tail: see ``endings``
+        self._blank: dict[int, bool] = {}
 
     @cached_property
     def _concatenates(self) -> bool:
@@ -45,6 +46,12 @@ class Encoder:
         text = self.tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
         assert isinstance(text, str)
         return text
+
+    def is_blank(self, token: int) -> bool:
+        """Whether a token is space alone: no letter, digit or sign, and no special token."""
+        if token not in self._blank:
+            self._blank[token] = token not in self.special_ids and not self.decode([token]).strip()
+        return self._blank[token]
 
     def whole(self, text: str) -> list[int]:
         """Ids of a text that starts here, as at inference. Nothing is added: chat templates write their own BOS."""

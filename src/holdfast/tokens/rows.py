@@ -139,7 +139,7 @@ def truncate(row: TokenRow, max_length: int) -> TokenRow | None:
     """The first ``max_length`` tokens, or None if no response is left in them."""
     if len(row) <= max_length:
         return row
-    kept = replace(row, ids=row.ids[:max_length], roles=row.roles[:max_length], positions=row.positions[:max_length])
+    kept = row.until(max_length)
     return kept if kept.num_targets else None
 
 
@@ -182,7 +182,17 @@ def _row(trace: Trace, encoder: Encoder, context: Context) -> TokenRow:
         raise InputError("everything would be trained: the chat template writes nothing before the answer")
     encoder.check_known(ids)
     positions = stack_context(roles).positions if context == "hard" else list(range(len(ids)))
-    return TokenRow(ids, roles, positions, context)
+    return TokenRow(ids, roles, positions, context, blanks=_blanks(ids, roles, encoder))
+
+
+def _blanks(ids: Sequence[int], roles: Sequence[int], encoder: Encoder) -> tuple[int, ...]:
+    """Tokens at the beginning of an answer that carry no text."""
+    blanks, at_start = [], False
+    for index, (token, role) in enumerate(zip(ids, roles, strict=True)):
+        at_start = role == Role.PROMPT or (at_start and encoder.is_blank(token))
+        if at_start and role != Role.PROMPT:
+            blanks.append(index)
+    return tuple(blanks)
 
 
 def _document(trace: Trace, encoder: Encoder) -> list[Span]:

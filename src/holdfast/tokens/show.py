@@ -75,7 +75,7 @@ def render_terminal(row: TokenRow, tokenizer: PreTrainedTokenizerBase) -> Group:
 def render_html(row: TokenRow, tokenizer: PreTrainedTokenizerBase) -> str:
     """One self-contained page: no script, nothing loaded. Hover over a token for its id, role and positions."""
     spans = []
-    facts = zip(row.ids, row.roles, row.positions, answer_positions(row.roles), strict=True)
+    facts = zip(row.ids, row.roles, row.positions, answer_positions(row.roles, row.blanks), strict=True)
     for index, (text, (token, number, position, place)) in enumerate(
         zip(token_texts(row.ids, tokenizer), facts, strict=True)
     ):

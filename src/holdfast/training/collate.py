@@ -86,7 +86,7 @@ def target_table(batch: TokenBatch, stream_of_row: Sequence[int]) -> dict[str, T
         "index": flat - 1,
         "ids": batch.ids.flatten()[flat],
         "role": batch.roles.flatten()[flat],
-        "position": answer_positions(batch.roles).flatten()[flat],
+        "position": answer_positions(batch.roles, batch.blanks).flatten()[flat],
         "stream": streams,
     }
 

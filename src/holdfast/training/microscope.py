@@ -181,7 +181,7 @@ def _cut(row: TokenRow) -> TokenRow:
     if len(targets) <= MAX_TOKENS:
         return row
     stop = targets[MAX_TOKENS]
-    return replace(row, ids=row.ids[:stop], roles=row.roles[:stop], positions=row.positions[:stop])
+    return row.until(stop)
 
 
 @torch.no_grad()
