@@ -4,6 +4,7 @@ import errno
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -114,6 +115,41 @@ def test_tokens_divides_and_cuts_as_training_does(
     assert said.count("of them trained") == 2
     assert run_cli(*common, "--max-length", "26", monkeypatch=monkeypatch) == 0
     assert "at max_length 26" in capsys.readouterr().out
+
+
+def test_a_stop_token_by_rule_is_said_and_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As GLM-4's template: nothing ends an answer there. `validate` says it with a model, `tokens` shows the token."""
+    tokenizer = fresh("chatml")
+    tokenizer.chat_template = tokenizer.chat_template.replace("<|im_end|>\n", "")
+    tokenizer.save_pretrained(tmp_path / "model")
+    rows, folder = tmp_path / "rows.jsonl", ("--model", str(tmp_path / "model"))
+    rows.write_text('{"prompt": "Hello there!", "completion": "Fine."}\n')
+    rule = "the chat template writes no end-of-turn token: '<|im_end|>' (the tokenizer's EOS) is trained as one"
+    assert run_cli("validate", str(rows), *folder, monkeypatch=monkeypatch) == 0
+    assert f"{folder[1]}: 1 conversations -> 1 rows; {rule}\n1 rows good\n" in capsys.readouterr().out
+    assert run_cli("tokens", str(rows), *folder, monkeypatch=monkeypatch) == 0
+    said = capsys.readouterr().out
+    assert rule in said.replace("\n", " ")
+    assert "Fine.<|im_end|>" in said
+    assert run_cli("tokens", str(rows), *folder, "--train-on-prompt", monkeypatch=monkeypatch) == 0
+    prompted = capsys.readouterr().out
+    assert int(re.search(r"(\d+) of them trained", prompted)[1]) > int(re.search(r"(\d+) of them trained", said)[1])
+
+
+def test_rows_that_a_template_refuses_are_named_by_validate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fresh("chatml").save_pretrained(tmp_path / "model")
+    rows, folder = tmp_path / "rows.jsonl", ("--model", str(tmp_path / "model"))
+    good = '{"prompt": "Hello there!", "completion": "Fine."'
+    rows.write_text(f'{good}}}\n{good}, "tools": [{{"name": "add"}}]}}\n')
+    assert run_cli("validate", str(rows), monkeypatch=monkeypatch) == 0
+    assert run_cli("validate", str(rows), *folder, monkeypatch=monkeypatch) == 2
+    assert f"{rows}:2: field 'tools': this chat template does not write tools" in capsys.readouterr().err
+    assert run_cli("validate", str(rows), *folder, "--skip-bad", "1", monkeypatch=monkeypatch) == 0
+    assert "1 rows good, 1 bad rows skipped" in capsys.readouterr().out
 
 
 def test_a_terminal_that_cannot_show_a_sign_gets_its_number(

@@ -94,16 +94,18 @@ def make_tokenizer(name: str) -> PreTrainedTokenizerFast:
 
 def fresh(name: str, *, undo: bool = True) -> PreTrainedTokenizerFast:
     made = {
-        "chatml": lambda: _wrap(_byte_level(["<|endoftext|>", "<|im_start|>", "<|im_end|>"]), CHATML, eos="<|im_end|>"),
-        "reasoning": lambda: _wrap(
-            _byte_level(["<|endoftext|>", "<|im_start|>", "<|im_end|>"]), REASONING, eos="<|im_end|>"
+        "chatml": lambda: wrapped(
+            byte_level(["<|endoftext|>", "<|im_start|>", "<|im_end|>"]), CHATML, eos="<|im_end|>"
+        ),
+        "reasoning": lambda: wrapped(
+            byte_level(["<|endoftext|>", "<|im_start|>", "<|im_end|>"]), REASONING, eos="<|im_end|>"
         ),
         "llama3": _llama3,
-        "gemma": lambda: _wrap(
+        "gemma": lambda: wrapped(
             _sentencepiece(["<start_of_turn>", "<end_of_turn>"], None), GEMMA, bos="<s>", eos="</s>"
         ),
-        "mistral": lambda: _wrap(_sentencepiece([], "first"), MISTRAL, bos="<s>", eos="</s>"),
-        "mistral-always": lambda: _wrap(
+        "mistral": lambda: wrapped(_sentencepiece([], "first"), MISTRAL, bos="<s>", eos="</s>"),
+        "mistral-always": lambda: wrapped(
             _sentencepiece(["[INST]", "[/INST]"], "always"), MISTRAL, bos="<s>", eos="</s>"
         ),
         "phi3": _phi3,
@@ -114,12 +116,12 @@ def fresh(name: str, *, undo: bool = True) -> PreTrainedTokenizerFast:
     return made
 
 
-def _wrap(tokenizer: Tokenizer, template: str, **special: str) -> PreTrainedTokenizerFast:
+def wrapped(tokenizer: Tokenizer, template: str, **special: str) -> PreTrainedTokenizerFast:
     named = {f"{name}_token": token for name, token in special.items()}
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, chat_template=template, **named)
 
 
-def _byte_level(special: list[str], split: str | None = None) -> Tokenizer:
+def byte_level(special: list[str], split: str | None = None) -> Tokenizer:
     tokenizer = Tokenizer(models.BPE())
     level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=split is None)
     splitting = [] if split is None else [pre_tokenizers.Split(Regex(split), "isolated")]
@@ -137,16 +139,16 @@ def _byte_level(special: list[str], split: str | None = None) -> Tokenizer:
 
 def _llama3() -> PreTrainedTokenizerFast:
     special = ["<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"]
-    tokenizer = _byte_level(special, LLAMA3_SPLIT)
+    tokenizer = byte_level(special, LLAMA3_SPLIT)
     tokenizer.post_processor = _bos_adder(tokenizer, "<|begin_of_text|>")  # the template writes one as well
-    return _wrap(tokenizer, LLAMA3, bos="<|begin_of_text|>", eos="<|eot_id|>")
+    return wrapped(tokenizer, LLAMA3, bos="<|begin_of_text|>", eos="<|eot_id|>")
 
 
 def _phi3() -> PreTrainedTokenizerFast:
-    tokenizer = _byte_level(["<|endoftext|>"])
+    tokenizer = byte_level(["<|endoftext|>"])
     names = ["<|user|>", "<|system|>", "<|assistant|>", "<|end|>"]
     tokenizer.add_special_tokens([AddedToken(name, rstrip=True, normalized=False) for name in names])
-    return _wrap(tokenizer, PHI3, eos="<|endoftext|>")
+    return wrapped(tokenizer, PHI3, eos="<|endoftext|>")
 
 
 def _sentencepiece(special: list[str], prepend: str | None) -> Tokenizer:
@@ -182,7 +184,7 @@ def _words() -> PreTrainedTokenizerFast:
         "{% if m['role'] == 'assistant' %} <end>{% endif %}\n"
         "{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"
     )
-    made = _wrap(tokenizer, template, unk="<unk>", eos="<end>")
+    made = wrapped(tokenizer, template, unk="<unk>", eos="<end>")
     made.add_tokens(["<user>", "<assistant>"], special_tokens=True)
     return made
 

@@ -32,6 +32,10 @@ ROWS = "world:safety/tune/guide"
         ({"streams": [{"data": ROWS, "objective": "first_k_masked", "options": {"k": "abc"}}]}, "{'k': 'abc'}"),
         ({"streams": [{"data": ROWS, "objective": "pa", "options": {"kl": "foo"}}]}, "kl: unknown 'foo'; known: grad"),
         ({"streams": [{"data": ROWS, "objective": "pa", "options": {"soften": -1}}]}, "expected a temperature above 0"),
+        (
+            {"streams": [{"data": ROWS, "objective": "csft", "train_on_prompt": True}]},
+            "field 'streams.0.train_on_prompt': csft counts from the start of an answer",
+        ),
         ({"training": {"scheduler": "linaer"}}, "field 'training.scheduler': unknown 'linaer'; did you mean 'linear'"),
         ({"training": {"scheduler": "cosine_with_min_lr"}}, "'cosine_with_min_lr' wants settings of its own"),
         ({"training": {"optimizer": "foo"}}, "field 'training.optimizer': unknown 'foo'; known: "),

@@ -13,23 +13,31 @@ from holdfast.cli.output import check_target, json_option, write_json
 from holdfast.config.errors import InputError
 
 if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
     from holdfast.data import Dataset
+    from holdfast.tokens import TruncationReport
 
 
 def validate(
     file: Annotated[
-        str, typer.Argument(help="A .jsonl, .json, .csv or .parquet file (.gz too), a hub dataset, or world:...")
+        str,
+        typer.Argument(
+            help="A .jsonl, .json, .csv or .parquet file (.gz too), a folder or glob of them, a folder of `save_to_disk`, "
+            "a hub dataset, or world:..."
+        ),
     ],
+    model: Annotated[
+        str | None, typer.Option(help="Try every row in this model's chat template too: a folder or a hub id")
+    ] = None,
     skip_bad: Annotated[int, typer.Option(min=0, help="Allow up to this many bad rows; they are counted")] = 0,
-    model: Annotated[str | None, typer.Option(help="Check too that this model's tokenizer can read every row")] = None,
     json: json_option = None,
 ) -> None:
     """Read a dataset, say its format aloud, and report every bad row with file, line and field."""
     dataset = _read(file, skip_bad)
-    if model is not None:
-        print(_tokenized(dataset, model, skip_bad), file=sys.stderr)
     for problem in dataset.problems:
         print(f"skipped {problem}", file=sys.stderr)
+    report = None if model is None else _tokenized(dataset, model, skip_bad - dataset.num_skipped)
     summary = {
         "source": dataset.source,
         "format": dataset.format,
@@ -37,9 +45,14 @@ def validate(
         "skipped": dataset.num_skipped,
         "fingerprint": dataset.fingerprint,
     }
+    if report is not None:
+        summary |= {"skipped": dataset.num_skipped + len(report.problems), "token_rows": report.num_rows}
     if not write_json(json, summary):
-        skipped = f", {dataset.num_skipped} bad rows skipped" if dataset.num_skipped else ""
-        print(f"{dataset.sentence}\n{len(dataset.traces)} rows good{skipped}")
+        print(dataset.sentence)
+        if report is not None:
+            print(f"{model}: {report.sentence}")
+        skipped = f", {summary['skipped']} bad rows skipped" if summary["skipped"] else ""
+        print(f"{len(dataset.traces) - (len(report.problems) if report else 0)} rows good{skipped}")
 
 
 def tokens(
@@ -53,6 +66,9 @@ def tokens(
         int | None, typer.Option(min=2, help="Cut as training.max_length does; left out: whole")
     ] = None,
     undo: Annotated[bool, typer.Option(help="Add <UNDO> to the tokenizer if it lacks it")] = True,
+    train_on_prompt: Annotated[
+        bool, typer.Option(help="As a stream with train_on_prompt: the prompt is trained")
+    ] = False,
 ) -> None:
     """Show a row as the model will see it, each token coloured by its role; one that training divides, part by part."""
     if context not in ("soft", "hard"):
@@ -61,21 +77,19 @@ def tokens(
     if not 0 <= row < len(dataset.traces):
         raise InputError(f"--row {row}: {file} has rows 0 to {len(dataset.traces) - 1}")
 
-    from holdfast.models import load_tokenizer
-    from holdfast.tokens import UNDO_TOKEN, render_html, render_terminal, tokenize_all
+    from holdfast.tokens import render_html, render_terminal, tokenize_all
 
-    tokenizer = load_tokenizer(model)
-    if undo and UNDO_TOKEN not in tokenizer.get_vocab():
-        tokenizer.add_tokens([UNDO_TOKEN], special_tokens=True)
+    tokenizer = _tokenizer(model, undo)
     rows, report = tokenize_all(
         [dataset.traces[row]],
         tokenizer,
         max_length=max_length,
         context=context,  # type: ignore[arg-type]
+        train_on_prompt=train_on_prompt,
         where=[dataset.where(row)],
     )
     print(dataset.sentence)
-    if len(rows) > 1 or report.num_cut or report.left_out:
+    if len(rows) > 1 or report.num_cut or report.left_out or report.stops:
         print(report.sentence)
     if html is None:
         for token_row in rows:
@@ -85,17 +99,21 @@ def tokens(
         print(f"wrote {html}")
 
 
-def _tokenized(dataset: Dataset, model: str, skip_bad: int) -> str:
-    """What training would make of the rows, in a sentence; raises where it could not."""
+def _tokenizer(model: str, undo: bool = True) -> PreTrainedTokenizerBase:
     from holdfast.models import load_tokenizer
-    from holdfast.tokens import UNDO_TOKEN, tokenize_all
+    from holdfast.tokens import UNDO_TOKEN
 
     tokenizer = load_tokenizer(model)
-    if UNDO_TOKEN not in tokenizer.get_vocab():
+    if undo and UNDO_TOKEN not in tokenizer.get_vocab():
         tokenizer.add_tokens([UNDO_TOKEN], special_tokens=True)
-    where = [f"{dataset.source}:{line}" for line in dataset.lines]
-    skip_bad -= dataset.num_skipped
-    return tokenize_all(dataset.traces, tokenizer, where=where, skip_bad=skip_bad)[1].sentence
+    return tokenizer
+
+
+def _tokenized(dataset: Dataset, model: str, skip_bad: int) -> TruncationReport:
+    from holdfast.tokens import tokenize_all
+
+    where = [dataset.where(trace) for trace in range(len(dataset.traces))]
+    return tokenize_all(dataset.traces, _tokenizer(model), where=where, skip_bad=skip_bad)[1]
 
 
 def _read(source: str, skip_bad: int = 0) -> Dataset:

@@ -63,6 +63,7 @@ class StreamSettings(Settings):
     share: float = Field(default=1.0, gt=0)
     limit: int | None = Field(default=None, gt=0)
     skip_bad: int = Field(default=0, ge=0)
+    train_on_prompt: bool = False  # prompts are targets too, as in pretraining
     vet: str | None = None  # a judge: where the anchor refuses by its word, the model is held to it
     name: str | None = None
 

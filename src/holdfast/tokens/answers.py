@@ -108,9 +108,12 @@ def _beyond(before: str, full: str, turn: Turn) -> str:
     if opened and full.startswith(before[: opened.start()]):
         return _closing_the_block(full[opened.start() :], turn)
     at = next((i for i, (a, b) in enumerate(zip(before, full, strict=False)) if a != b), len(full))
+    hint = "use a template that writes answers after its generation prompt"
+    if _thoughts(turn) or CLOSE in turn.visible:
+        hint = 'the prompt leaves no room for thoughts: give the row chat_template_kwargs {"enable_thinking": true}'
     raise InputError(
         f"the chat template does not continue its own prompt: where that has {before[at : at + 30]!r}, the "
-        f"answered one has {full[at : at + 30]!r}; use a template that writes answers after its generation prompt"
+        f"answered one has {full[at : at + 30]!r}; {hint}"
     )
 
 

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 from holdfast.config import InputError
 from holdfast.records import Role, Trace, Turn
-from holdfast.tokens.answers import OneAnswerPerRowError, render_answer, turns_left_out
+from holdfast.tokens.answers import OneAnswerPerRowError, turns_left_out
 from holdfast.tokens.batch import Context, TokenRow
+from holdfast.tokens.conversation import conversation, prompt_too
 from holdfast.tokens.encoding import Encoder, UnknownTextError
-from holdfast.tokens.endings import ending, given_endings
-from holdfast.tokens.segments import Span, as_rendered, closing_role, encode_segments
+from holdfast.tokens.endings import given_endings
+from holdfast.tokens.segments import Span, closing_role, encode_segments
 from holdfast.tokens.template import render
 from holdfast.tokens.undo import stack_context
 from holdfast.tokens.vocabulary import UNDO_TOKEN
@@ -64,9 +65,13 @@ def tokenize(
     max_length: int | None = None,
     undo_token: str = UNDO_TOKEN,
     context: Context = "soft",
+    train_on_prompt: bool = False,
 ) -> TokenRow:
-    """One trace as one row. Its ids are those at inference: the prompt's, then those the model would have to write."""
-    row = _row(trace, Encoder(tokenizer, undo_token), context)
+    """One trace as one row. Its ids are those at inference: the prompt's, then those the model would have to write.
+
+    With ``train_on_prompt`` every token but the first is a target, and those of the prompt count as response.
+    """
+    row = _row(trace, Encoder(tokenizer, undo_token), context, train_on_prompt)
     kept = row if max_length is None else truncate(row, max_length)
     if kept is None:
         raise InputError(f"nothing of the response is left within max_length {max_length}: the prompt alone fills it")
@@ -80,6 +85,7 @@ def tokenize_all(
     max_length: int | None = None,
     undo_token: str = UNDO_TOKEN,
     context: Context = "soft",
+    train_on_prompt: bool = False,
     where: Sequence[str] | None = None,
     skip_bad: int = 0,
 ) -> tuple[list[TokenRow], TruncationReport]:
@@ -88,7 +94,8 @@ def tokenize_all(
     Up to ``skip_bad`` bad ones are left out; more are an error.
 
     Where the template rewrites earlier turns (reasoning models drop old thoughts), or writes no end-of-turn token, a
-    conversation becomes one row per answer.
+    conversation becomes one row per answer. With ``train_on_prompt`` it stays one row, as the template writes the finished
+    conversation: prompts that stood in several rows would be trained as often.
     """
     encoder = Encoder(tokenizer, undo_token)
     places = where or [f"row {source}" for source in range(len(traces))]
@@ -100,7 +107,7 @@ def tokenize_all(
     num_cut = 0
     for source, trace in enumerate(traces):
         try:
-            whole, reason = _rows(trace, encoder, context)
+            whole, reason = _rows(trace, encoder, context, train_on_prompt)
         except InputError as error:
             errors.append((places[source], error))
             continue
@@ -148,10 +155,12 @@ def prompt_ids(turns: Sequence[Turn], tokenizer: PreTrainedTokenizerBase, *, und
     return Encoder(tokenizer, undo_token).whole(render(turns, tokenizer, open_answer=True))
 
 
-def _rows(trace: Trace, encoder: Encoder, context: Context) -> tuple[list[TokenRow], str]:
+def _rows(
+    trace: Trace, encoder: Encoder, context: Context, train_on_prompt: bool = False
+) -> tuple[list[TokenRow], str]:
     """The rows of a trace and, where they are several, why."""
     try:
-        return [_row(trace, encoder, context)], ""
+        return [_row(trace, encoder, context, train_on_prompt)], ""
     except OneAnswerPerRowError as error:
         return [_row(part, encoder, context) for part in _per_answer(trace)], error.reason
 
@@ -169,11 +178,13 @@ def _per_answer(trace: Trace) -> Iterator[Trace]:
             yield Trace((*(earlier.as_context() for earlier in trace.turns[:index]), turn))
 
 
-def _row(trace: Trace, encoder: Encoder, context: Context) -> TokenRow:
+def _row(trace: Trace, encoder: Encoder, context: Context, train_on_prompt: bool = False) -> TokenRow:
     if any(turn.speaker == "text" for turn in trace.turns):
         spans = _document(trace, encoder)
+    elif train_on_prompt:
+        spans = prompt_too(trace.turns, encoder)
     else:
-        spans = list(_conversation(trace.turns, encoder))
+        spans = list(conversation(trace.turns, encoder))
     ids = [token for _, tokens in spans for token in tokens]
     roles = [int(role) for role, tokens in spans for _ in tokens]
     if not any(roles):
@@ -213,26 +224,3 @@ def _document(trace: Trace, encoder: Encoder) -> list[Span]:
         role, tokens = spans[first]
         spans[first : first + 1] = [(Role.PROMPT, tokens[:1]), (role, tokens[1:])]
     return spans
-
-
-def _conversation(turns: Sequence[Turn], encoder: Encoder) -> Iterator[Span]:
-    """Prompt, answer, prompt, answer, ...: context between the trained turns is what the template writes there."""
-    written = stop = rest = ""
-    trained = [index for index, turn in enumerate(turns) if turn.is_target]
-    for index in trained:
-        turn = turns[index]
-        if turn.speaker != "assistant":
-            raise InputError(f"only assistant turns can be trained; turn {index + 1} is a '{turn.speaker}' turn")
-        answer = render_answer(turns[: index + 1], encoder.tokenizer)
-        if not answer.before.startswith(written):
-            raise OneAnswerPerRowError("the chat template rewrites earlier turns")
-        between = answer.before[len(written) :]
-        yield Role.PROMPT, encoder.after(stop, between) if written else encoder.whole(between)
-        yield from encode_segments(as_rendered(turn.segments, answer), encoder)
-        end = ending(answer.tail, turns[: index + 1], encoder)
-        if end.rule and index != trained[-1]:
-            raise OneAnswerPerRowError("the chat template writes no end-of-turn token")
-        yield closing_role(turn.segments), end.ids
-        written = answer.before + answer.lead + answer.content + end.text
-        stop, rest = end.stop, "" if end.rule else answer.tail[len(end.text) :]
-    yield Role.PROMPT, encoder.after(stop, rest)

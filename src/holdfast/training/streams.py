@@ -52,10 +52,11 @@ def read_stream(settings: StreamSettings, number: int, tokenizer: Any, training:
         tokenizer,
         max_length=training.max_length,
         context=training.context,
+        train_on_prompt=settings.train_on_prompt,
         where=where,
         skip_bad=settings.skip_bad - dataset.num_skipped,
     )
-    say(f"{loss.name}: {report.sentence}")
+    say(f"{loss.name}: {report.sentence}{'; prompts are trained too' if settings.train_on_prompt else ''}")
     return Stream(settings, dataset, tuple(rows), loss)
 
 
@@ -86,6 +87,11 @@ def bind_objective(settings: StreamSettings, number: int) -> StreamLoss:
                 f"field '{field}.options.{option}': {settings.objective} has no such option"
                 f"{did_you_mean(option, free) or '; it takes: ' + (', '.join(free) or 'none')}"
             )
+    if settings.train_on_prompt and "position" in takes:
+        raise InputError(
+            f"field '{field}.train_on_prompt': {settings.objective} counts from the start of an answer, and with the prompt "
+            "trained there is none; use another objective"
+        )
     anchored = objectives.needs_anchor(settings.objective)
     loss = _bound(function, takes, options)
     _try_on_two_tokens(loss, settings, objectives.stats_read(settings.objective, options), field)

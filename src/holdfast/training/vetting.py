@@ -121,6 +121,11 @@ def vetted_streams(stream: StreamSettings, number: int, folder: Path, least_shar
     plain = {"vet": None, "limit": None, "skip_bad": 0}
     learned = {"data": str(folder / LEARNED), "share": stream.share - share, "weight": stream.weight * (1 - part)}
     held = {"data": str(folder / HELD), "share": share, "weight": stream.weight * part}
-    held |= {"objective": "distill", "options": {}, "name": f"{stream.name or f'{number}:{stream.objective}'}-held"}
+    held |= {
+        "objective": "distill",
+        "options": {},
+        "train_on_prompt": False,
+        "name": f"{stream.name or f'{number}:{stream.objective}'}-held",
+    }
     made = [(sizes[LEARNED], learned), (sizes[HELD], held)]
     return [stream.model_copy(update={**plain, **changes}) for size, changes in made if size]
