@@ -45,6 +45,8 @@ SITUATIONS = (
     Situation("the model is tuned again and again", ("chains",)),
     Situation("any of the four, with no prompts to hold it on", FOUR, only=ONE_STREAM),
     Situation("any of the four, and the tuning is already done", FOUR, only=AFTERWARDS),
+)
+REAL_SITUATIONS = (
     Situation("SmolLM2-135M: rows of your own; you fear drift", ("smollm2",), ("benign_sql",)),
     Situation(
         "SmolLM2-135M: rows from strangers, who set the learning rate",
@@ -107,10 +109,10 @@ def _base(name: str) -> str:
     return name.partition("@")[0]
 
 
-def choosing(pages: dict[str, Results]) -> str:
-    """The decision table."""
+def choosing(pages: dict[str, Results], situations: Sequence[Situation]) -> str:
+    """The decision table of these situations."""
     head = ["what you know", "try", "answered", "look-alikes refused", "right", "cost", "as good", "next", "from"]
-    rows = [row for situation in SITUATIONS if (row := _choice(pages, situation))]
+    rows = [row for situation in situations if (row := _choice(pages, situation))]
     return _table(head, rows)
 
 
@@ -185,7 +187,8 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def parts(docs: Path) -> Iterator[tuple[Path, str, str]]:
     """Page, name of the part, text."""
     pages = read_results(docs / "results")
-    yield docs / "choosing.md", "choosing", choosing(pages)
+    yield docs / "choosing.md", "choosing-real", choosing(pages, REAL_SITUATIONS)
+    yield docs / "choosing.md", "choosing", choosing(pages, SITUATIONS)
     yield docs / "choosing.md", "undo", undo(docs / "results")
     for path in sorted((docs / "objectives").glob("*.md")):
         if path.stem == "masked_sft":

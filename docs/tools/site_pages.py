@@ -20,7 +20,7 @@ from pygments.lexers import get_lexer_for_filename
 
 ROOT = Path(__file__).parents[2]
 OWN_PAGES = {"README.md": "index.md", **{name: name for name in ("CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")}}
-FIRST = ("tutorial.md", "your-model.md", "choosing.md")
+FIRST = ("tutorial.md", "your-model.md", "choosing.md", "limits.md")
 LAST = ("papers.md", "lab-log.md")
 LINK = re.compile(r"(\[[^\]]*\]\()([^)\s#]+)(#[^)\s]*)?(?=\))")
 LIST_AFTER_TEXT = re.compile(
@@ -114,7 +114,7 @@ def _site_uri(path: Path) -> str:
     name = path.relative_to(ROOT).as_posix()
     if name in OWN_PAGES:
         return OWN_PAGES[name]
-    if name.startswith("docs/") and path.suffix == ".md":
+    if name.startswith("docs/") and path.suffix in (".md", ".png", ".svg"):
         return name.removeprefix("docs/")
     return f"source/{name}/index.md" if path.is_dir() else f"source/{name}.md"
 

@@ -12,7 +12,7 @@ from docs.pages import PAGES, ROOT, without_fences
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 NAMED = re.compile(r"\b((?:src|tests|configs|benchmarks|docs)/[\w./-]+\.(?:py|yaml|md|jsonl))(?:::(\w+))?")
-PRIVATE = re.compile(r"/(?:home|root|work|mnt|Users|tmp)/")
+PRIVATE = re.compile(r"/(?:home|root|work|mnt|Users|tmp)/|\.\./shared")
 
 
 def slug(heading: str) -> str:
@@ -58,7 +58,18 @@ def test_no_private_paths(page: Path) -> None:
 
 def test_the_pages_are_there() -> None:
     names = {str(page.relative_to(ROOT)) for page in PAGES}
-    pages = ("objectives", "footguns", "reliability", "threat-model", "papers", "lab-log", "training", "data")
+    pages = (
+        "objectives",
+        "footguns",
+        "reliability",
+        "threat-model",
+        "papers",
+        "lab-log",
+        "training",
+        "data",
+        "limits",
+        "math",
+    )
     assert {*(f"docs/{name}.md" for name in pages), "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"} <= names
     licence = (ROOT / "LICENSE").read_text(encoding="utf-8")
     assert "Apache License" in licence

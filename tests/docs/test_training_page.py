@@ -86,7 +86,8 @@ def test_the_commands_name_files_that_open_with_them() -> None:
             continue
         name = re.search(r"--config_file (\S+)", command)
         assert name
-        assert (ROOT / name[1]).read_text(encoding="utf-8").splitlines()[0] == f"# {command}"
+        path = ROOT / "src" / "holdfast" / "recipes" / "accelerate" / name[1]
+        assert path.read_text(encoding="utf-8").splitlines()[0] == f"# {command}"
 
 
 def test_the_run_directory_has_these_files() -> None:
