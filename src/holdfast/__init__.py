@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from holdfast.models import LoadedModel, load
     from holdfast.oversight import Overseen, best_of
     from holdfast.reports import write_report as report
+    from holdfast.training import Stream, TrainResult, held
+    from holdfast.training import train_streams as train
 
 _HOMES = {
     "Attributed": "diagnostics",
@@ -38,6 +40,10 @@ _HOMES = {
     "generate": "generation:generate_answers",
     "load": "models",
     "report": "reports:write_report",
+    "Stream": "training",
+    "TrainResult": "training",
+    "held": "training",
+    "train": "training:train_streams",
 }
 """Public name -> the package it lives in, with its name there where that differs."""
 
@@ -46,13 +52,17 @@ __all__ = [
     "Calibration",
     "LoadedModel",
     "Overseen",
+    "Stream",
+    "TrainResult",
     "__version__",
     "attribute",
     "best_of",
     "calibrate",
     "generate",
+    "held",
     "load",
     "report",
+    "train",
 ]
 
 

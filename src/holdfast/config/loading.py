@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin
 
@@ -24,13 +24,23 @@ def load_config(kind: type[SettingsType], path: str | Path, overrides: Sequence[
     tree, lines = _read_yaml(path)
     for override in overrides:
         _apply_override(tree, override)
+    overridden = {override.partition("=")[0] for override in overrides}
+    return validated(kind, tree, path, lines, overridden)
+
+
+def validated(
+    kind: type[SettingsType],
+    tree: Mapping[str, Any],
+    where: str | Path,
+    lines: Mapping[FieldPath, int] | None = None,
+    overridden: Collection[str] = (),
+) -> SettingsType:
+    """The settings, or an ``InputError`` that names every wrong field. ``where`` they were given, with the line of each field."""
     try:
         return kind.model_validate(tree)
     except ValidationError as error:
-        overridden = {override.partition("=")[0] for override in overrides}
-        raise InputError(
-            "\n".join(_explain(kind, detail, path, lines, overridden) for detail in error.errors())
-        ) from None
+        faults = [_explain(kind, detail, where, lines or {}, overridden) for detail in error.errors()]
+        raise InputError("\n".join(faults)) from None
 
 
 def dump_config(config: Settings) -> str:
@@ -123,7 +133,11 @@ def _index(items: list[Any], part: str, override: str) -> int:
 
 
 def _explain(
-    kind: type[Settings], detail: ErrorDetails, path: Path, lines: dict[FieldPath, int], overridden: set[str]
+    kind: type[Settings],
+    detail: ErrorDetails,
+    path: str | Path,
+    lines: Mapping[FieldPath, int],
+    overridden: Collection[str],
 ) -> str:
     at = tuple(part for part in detail["loc"] if not _is_union_tag(part))
     field = ".".join(map(str, at)) or "(top)"

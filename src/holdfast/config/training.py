@@ -11,6 +11,7 @@ from holdfast.config.base import Settings
 
 Precision = Literal["fp32", "bf16", "fp16"]
 TokenInit = Literal["mean", "description", "related", "mixed"]
+MEMORY = "memory:"
 
 
 def _is_rate(value: Any) -> Any:
@@ -57,6 +58,9 @@ class StreamSettings(Settings):
     """One dataset with its own objective, weight and share of every step."""
 
     data: str
+    rows: Any = Field(
+        default=None, exclude=True, repr=False
+    )  # a Dataset in memory, from Python only; ``data`` names it
     objective: str = "sft"
     options: dict[str, Any] = Field(default_factory=dict)
     weight: float = Field(default=1.0, gt=0)
@@ -66,6 +70,14 @@ class StreamSettings(Settings):
     train_on_prompt: bool = False  # prompts are targets too, as in pretraining
     vet: str | None = None  # a judge: where the anchor refuses by its word, the model is held to it
     name: str | None = None
+
+    @model_validator(mode="after")
+    def _rows_in_memory(self) -> StreamSettings:
+        if self.rows is not None and not hasattr(self.rows, "traces"):
+            raise ValueError("rows: are given in Python (hf.Stream); here data: names a file or a dataset")
+        if self.rows is None and self.data.startswith(MEMORY):
+            raise ValueError(f"these rows were given in Python: run the same script again ({self.data})")
+        return self
 
 
 class LoraSettings(Settings):

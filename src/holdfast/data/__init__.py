@@ -6,7 +6,7 @@ from holdfast.data.fields import BadField, Fields, take_text
 from holdfast.data.near_twins import twin_groups, without_twins
 from holdfast.data.problems import DataError, Problem
 from holdfast.data.prompt_parts import learned_part, package_prompts, validation_part
-from holdfast.data.reading import Dataset, fingerprint, read_traces
+from holdfast.data.reading import Dataset, fingerprint, read_rows, read_traces
 from holdfast.data.rows import file_rows
 from holdfast.data.tables import read_table
 from holdfast.data.writing import atomic_text, write_between_marks, write_traces
@@ -25,6 +25,7 @@ __all__ = [
     "learned_part",
     "package_prompts",
     "read_audit",
+    "read_rows",
     "read_table",
     "read_traces",
     "take_text",

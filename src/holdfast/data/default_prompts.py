@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Literal, cast
 
 from holdfast.config import InputError, did_you_mean
+from holdfast.data.fields import BadField, Fields, take_text
+from holdfast.data.tables import read_table
 
 PREFIX = "prompts:"
 KINDS = ("safety", "keep")
@@ -39,10 +41,33 @@ def prompts_by_category(kind: Kind) -> dict[str, tuple[str, ...]]:
     return found
 
 
+COLUMNS = ("prompt", "instruction", "request", "goal", "question")
+"""Where the text of a request stands in the files that people have; the first one found is taken."""
+
+
+def read_prompts(path: Path) -> tuple[str, ...]:
+    """Prompts of your own: the lines of a ``.txt``, or a column (see COLUMNS) of any other file that is read."""
+    if path.suffix == ".txt":
+        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+        prompts = [line for line in lines if line and not line.startswith("# ")]
+    else:
+        prompts = read_table(path, _prompt)
+    if not prompts:
+        raise InputError(f"{path}: no prompt in it")
+    return tuple(prompts)
+
+
+def _prompt(fields: Fields) -> str:
+    column = next((name for name in COLUMNS if fields.get(name) is not None), None)
+    if column is None:
+        raise BadField(COLUMNS[0], f"it, or one of {', '.join(COLUMNS[1:])}", ", ".join(fields) or "nothing")
+    return take_text(fields, column, filled=True)
+
+
 def find_kind(name: str) -> Kind:
     """From ``prompts:safety``; a clear line for anything else."""
     kind = name.removeprefix(PREFIX)
     if kind in KINDS:
         return cast(Kind, kind)
-    known = "the prompts that come with the package are prompts:safety and prompts:keep"
+    known = "no such file; the prompts that come with the package are prompts:safety and prompts:keep"
     raise InputError(f"'{name}': {known}{did_you_mean(kind, KINDS)}")

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from holdfast.data.columns import HONOURED
 from holdfast.data.fields import BadField
+from holdfast.data.folders import Shards, find_shards, is_glob, saved_folder, saved_rows, shard_rows
 from holdfast.data.formats import Format, detect, unused_columns
 from holdfast.data.hub import hub_rows, is_hub_name
 from holdfast.data.problems import DataError, Problem
-from holdfast.data.rows import Row, Rows, file_rows
-from holdfast.records.columns import HONOURED
-from holdfast.records.folders import Shards, find_shards, is_glob, saved_folder, saved_rows, shard_rows
+from holdfast.data.rows import Row, Rows, file_rows, without_gaps
 from holdfast.records.traces import Trace, Turn
 
 _CANONICAL = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
@@ -53,10 +53,29 @@ def read_traces(source: str | Path, *, skip_bad: int = 0, limit: int | None = No
 
     Raises ``DataError`` with all problems when there are more, when the file mixes formats, or when no row is left.
     """
+    rows, shards = _open(source)
+    return _dataset(str(source), _collect(rows, shards, limit), skip_bad)
+
+
+def read_rows(rows: Iterable[Mapping[str, object]], *, skip_bad: int = 0, limit: int | None = None) -> Dataset:
+    """The same for rows in memory: dicts as a line of a file has them. An iterator is drained.
+
+    The source is named by count and contents (``memory: 47 rows, sha256 ...``), which is what a run's config keeps.
+    """
+    given = _dataset("memory", _collect(_memory_rows(rows), None, limit), skip_bad)
+    return replace(given, source=f"memory: {len(given.traces)} rows, sha256 {given.fingerprint[:16]}")
+
+
+def _memory_rows(rows: Iterable[Mapping[str, object]]) -> Iterator[Row | Problem]:
+    for number, fields in enumerate(rows, 1):
+        if isinstance(fields, Mapping):
+            yield Row(number, without_gaps(dict(fields)))
+        else:
+            yield Problem("memory", number, None, f"expected a dict, got {type(fields).__name__}")
+
+
+def _dataset(name: str, raw: _Raw, skip_bad: int) -> Dataset:
     assert skip_bad >= 0
-    assert limit is None or limit > 0
-    name = str(source)
-    raw = _collect(source, limit)
     if not raw.rows:
         raise DataError([*raw.problems, *_no_rows(raw, name)])
     form = detect(raw.rows, name)
@@ -107,9 +126,9 @@ def _open(source: str | Path) -> tuple[Rows, Shards | None]:
     return file_rows(Path(name)), None
 
 
-def _collect(source: str | Path, limit: int | None) -> _Raw:
-    raw = _Raw()
-    rows, raw.shards = _open(source)
+def _collect(rows: Rows, shards: Shards | None, limit: int | None) -> _Raw:
+    assert limit is None or limit > 0
+    raw = _Raw(shards=shards)
     for item in rows:
         if isinstance(item, Row) and item.fields is None:
             raw.num_blank += 1

@@ -17,7 +17,7 @@ from rich.progress import Progress
 from holdfast.config import InputError, TrainConfig
 from holdfast.config.training import StreamSettings
 from holdfast.data import Dataset, write_traces
-from holdfast.data.default_prompts import PREFIX, find_kind
+from holdfast.data.default_prompts import PREFIX
 from holdfast.generation import generate
 from holdfast.models import LoadedModel
 from holdfast.records import Trace, answer, context
@@ -49,7 +49,8 @@ def answer_prompts(
                 first, *rest = _vetted(stream, number, config, loaded, run, say, progress, alive)
                 held += rest
             elif stream.data.startswith(PREFIX):
-                first = stream.model_copy(update={"data": str(_answered(stream, config, loaded, run, say, alive))})
+                answered = str(_answered(stream, config, loaded, run, say, alive))
+                first = stream.model_copy(update={"data": answered, "rows": None})
             else:
                 first = stream
             streams.append(first)
@@ -64,20 +65,25 @@ def forget_answers(run: Path) -> None:
 def _answered(
     stream: StreamSettings, config: TrainConfig, loaded: LoadedModel, run: Path, say: Say, alive: Alive
 ) -> Path:
-    kind = find_kind(stream.data)
-    path = run / FOLDER / f"{kind}-{_key(_anchor_name(config), stream.limit)}.jsonl"
+    path = run / FOLDER / f"held-{_key(stream.data, _anchor_name(config), stream.limit)}.jsonl"
     if not path.exists():
         say(f"{stream.data}: answered by the anchor, {_anchor_name(config)}")
         anchor = _anchor(config, loaded)
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            rows = _rows(anchor, held_prompts(kind, anchor.tokenizer)[: stream.limit], alive)
+            rows = _rows(anchor, _prompts(stream, anchor)[: stream.limit], alive)
         except InputError as error:
             raise InputError(f"{stream.data}: {error}") from None
         if not rows:
             raise InputError(f"{stream.data}: the anchor {anchor.name} answered none of these prompts with a word")
         write_traces(path, rows)
     return path
+
+
+def _prompts(stream: StreamSettings, anchor: LoadedModel) -> tuple[str, ...]:
+    if stream.rows is not None:
+        return tuple(trace.turns[-1].visible for trace in stream.rows.traces)
+    return held_prompts(stream.data, anchor.tokenizer)
 
 
 def _vetted(

@@ -15,7 +15,7 @@ from holdfast.training.anchors import AdapterOffAnchor, Anchor, ModelAnchor
 from holdfast.training.collate import Collator, StreamRow
 from holdfast.training.loading import load_model
 from holdfast.training.main_first import main_first
-from holdfast.training.streams import Stream
+from holdfast.training.streams import ReadStream
 
 Say = Callable[[str], None]
 
@@ -23,7 +23,7 @@ Say = Callable[[str], None]
 def choose_anchor(
     config: TrainConfig,
     loaded: LoadedModel,
-    streams: Sequence[Stream],
+    streams: Sequence[ReadStream],
     rows: Sequence[StreamRow],
     collator: Collator,
     say: Say,

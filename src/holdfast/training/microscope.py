@@ -27,7 +27,7 @@ from holdfast.training.anchor_cache import CachedAnchor
 from holdfast.training.anchors import ModelAnchor, model_inputs
 from holdfast.training.collate import Collator, StreamRow
 from holdfast.training.run_directory import RunDirectory
-from holdfast.training.streams import Stream
+from holdfast.training.streams import ReadStream
 from holdfast.training.trainer import StreamTrainer
 
 MAX_ANSWERS = 6  # shown token by token
@@ -49,7 +49,7 @@ class Slide:
 class Microscope:
     """Made before training, used after it. Every process of a run takes part; a sharded model needs them all."""
 
-    def __init__(self, streams: Sequence[Stream], tokenizer: Any, collator: Collator, device: torch.device) -> None:
+    def __init__(self, streams: Sequence[ReadStream], tokenizer: Any, collator: Collator, device: torch.device) -> None:
         self.streams, self.tokenizer, self.device = streams, tokenizer, device
         self.collator = replace(collator, needs_anchor=(False,) * len(streams), packing=False)
         self.slides: list[Slide] = []
@@ -153,7 +153,7 @@ def chosen_rows(rows: Sequence[StreamRow], num_streams: int) -> list[StreamRow]:
     return [replace(row, row=_cut(row.row)) for row in turns]
 
 
-def prepare_microscope(config: TrainConfig, trainer: StreamTrainer, streams: Sequence[Stream]) -> Microscope | None:
+def prepare_microscope(config: TrainConfig, trainer: StreamTrainer, streams: Sequence[ReadStream]) -> Microscope | None:
     """Before training: look with the anchor. None where the anchor is another model of which only a cache is at hand."""
     anchor, start = trainer.step_loss.anchor, trainer.model
     if isinstance(anchor, CachedAnchor) and config.anchor.model not in (None, config.model.name):

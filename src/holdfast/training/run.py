@@ -39,7 +39,7 @@ from holdfast.training.plan import StepPlan
 from holdfast.training.progress import ProgressBar, SaveOnInterrupt
 from holdfast.training.run_directory import RunDirectory
 from holdfast.training.step_log import StepLog
-from holdfast.training.streams import Stream, check_names, read_stream
+from holdfast.training.streams import ReadStream, check_names, read_stream
 from holdfast.training.trainer import StreamTrainer
 from holdfast.training.vetting import about
 
@@ -53,6 +53,15 @@ class TrainResult:
     model: Path
     num_steps: int
     interrupted: bool
+
+    @property
+    def run(self) -> Path:
+        """The run's folder, for ``hf.report``."""
+        return self.model.parent
+
+    def __repr__(self) -> str:
+        state = "interrupted, the same call goes on" if self.interrupted else "finished"
+        return f"TrainResult({str(self.model)!r}, {self.num_steps} steps, {state})"
 
 
 def train(
@@ -114,7 +123,7 @@ def train(
     return TrainResult(run.model, trainer.state.global_step, interrupted)
 
 
-def _streams(config: TrainConfig, loaded: LoadedModel, run: RunDirectory, say: Say, progress: bool) -> list[Stream]:
+def _streams(config: TrainConfig, loaded: LoadedModel, run: RunDirectory, say: Say, progress: bool) -> list[ReadStream]:
     """The rows, those that the model answers itself too; refused if the model could not learn from them as asked."""
     streams = [
         read_stream(settings, number, loaded.tokenizer, config.training, say)
@@ -130,7 +139,7 @@ def _say_nothing(_: str) -> None:
     """Only one process of several speaks."""
 
 
-def describe_data(streams: Sequence[Stream]) -> list[dict[str, Any]]:
+def describe_data(streams: Sequence[ReadStream]) -> list[dict[str, Any]]:
     """What was trained on, for data.json and the model card."""
     return [
         {
@@ -146,7 +155,7 @@ def describe_data(streams: Sequence[Stream]) -> list[dict[str, Any]]:
     ]
 
 
-def _origin(stream: Stream) -> dict[str, Any]:
+def _origin(stream: ReadStream) -> dict[str, Any]:
     """Of vetted rows: the file that they were read from. Their own is deleted with the run's end."""
     found = about(stream.settings.data)
     return {} if found is None else {"source": found["source"], "vetted from": found["fingerprint"]}
@@ -157,7 +166,7 @@ def _trainer(
     run: RunDirectory,
     loaded: LoadedModel,
     new_ids: list[int],
-    streams: Sequence[Stream],
+    streams: Sequence[ReadStream],
     say: Say,
     progress: bool,
 ) -> StreamTrainer:
@@ -187,13 +196,13 @@ def _trainer(
     )
 
 
-def number_rows(streams: Sequence[Stream]) -> list[StreamRow]:
+def number_rows(streams: Sequence[ReadStream]) -> list[StreamRow]:
     """All rows of all streams in one list, as the plan counts them."""
     placed = [(number, place, row) for number, stream in enumerate(streams) for place, row in enumerate(stream.rows)]
     return [StreamRow(row, stream, place, number) for number, (stream, place, row) in enumerate(placed)]
 
 
-def make_collator(config: TrainConfig, loaded: LoadedModel, streams: Sequence[Stream]) -> Collator:
+def make_collator(config: TrainConfig, loaded: LoadedModel, streams: Sequence[ReadStream]) -> Collator:
     """Padding uses any id at all: no target and no attention lies on it."""
     pad_id = loaded.tokenizer.pad_token_id
     return Collator(
@@ -204,7 +213,7 @@ def make_collator(config: TrainConfig, loaded: LoadedModel, streams: Sequence[St
     )
 
 
-def make_plan(config: TrainConfig, streams: Sequence[Stream]) -> StepPlan:
+def make_plan(config: TrainConfig, streams: Sequence[ReadStream]) -> StepPlan:
     """The rows of every step of the run."""
     settings = config.training
     return StepPlan.make(
@@ -217,7 +226,7 @@ def make_plan(config: TrainConfig, streams: Sequence[Stream]) -> StepPlan:
     )
 
 
-def _refuse_lost_masks(config: TrainConfig, loaded: LoadedModel, streams: Sequence[Stream]) -> None:
+def _refuse_lost_masks(config: TrainConfig, loaded: LoadedModel, streams: Sequence[ReadStream]) -> None:
     """Hard context is a mask of our own: flash attention takes none, and it would replace a model's sliding window."""
     if not any(row.needs_mask for stream in streams for row in stream.rows):
         return
@@ -232,7 +241,7 @@ def _refuse_lost_masks(config: TrainConfig, loaded: LoadedModel, streams: Sequen
         )
 
 
-def _check_positions(loaded: LoadedModel, streams: Sequence[Stream], say: Say) -> None:
+def _check_positions(loaded: LoadedModel, streams: Sequence[ReadStream], say: Say) -> None:
     """Learned positions end in an error; rotary ones go on, into what the model never saw."""
     known = num_positions(loaded.model.config)
     needed = max(1 + max(row.positions) for stream in streams for row in stream.rows)

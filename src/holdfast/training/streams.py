@@ -26,7 +26,7 @@ GIVEN = ("role", "position")  # what the trainer hands to an objective that asks
 
 
 @dataclass(frozen=True)
-class Stream:
+class ReadStream:
     """A stream ready to train: its data, the rows made of it, and its loss."""
 
     settings: StreamSettings
@@ -39,7 +39,9 @@ class Stream:
         return self.dataset.where(self.rows[row].source)
 
 
-def read_stream(settings: StreamSettings, number: int, tokenizer: Any, training: TrainingSettings, say: Say) -> Stream:
+def read_stream(
+    settings: StreamSettings, number: int, tokenizer: Any, training: TrainingSettings, say: Say
+) -> ReadStream:
     """Read the stream's data, tokenise it with roles, bind its objective. Everything odd is said."""
     loss = bind_objective(settings, number)
     dataset = read_data(settings)
@@ -57,11 +59,14 @@ def read_stream(settings: StreamSettings, number: int, tokenizer: Any, training:
         skip_bad=settings.skip_bad - dataset.num_skipped,
     )
     say(f"{loss.name}: {report.sentence}{'; prompts are trained too' if settings.train_on_prompt else ''}")
-    return Stream(settings, dataset, tuple(rows), loss)
+    return ReadStream(settings, dataset, tuple(rows), loss)
 
 
 def read_data(settings: StreamSettings) -> Dataset:
-    """``world:safety/...`` is made by an embedded world; anything else is a file or a hub dataset."""
+    """Rows in memory; ``world:safety/...``, made by an embedded world; anything else is a file or a hub dataset."""
+    if settings.rows is not None:
+        dataset: Dataset = settings.rows
+        return dataset
     if settings.data.startswith("world:"):
         return world_traces(settings.data, limit=settings.limit)
     return read_traces(settings.data, skip_bad=settings.skip_bad, limit=settings.limit)
@@ -171,7 +176,7 @@ def _try_on_two_tokens(loss: TokenLoss, settings: StreamSettings, reads: Sequenc
         raise InputError(f"field '{field}.options.soften': expected a temperature above 0, got {soften!r}")
 
 
-def check_names(streams: Sequence[Stream]) -> None:
+def check_names(streams: Sequence[ReadStream]) -> None:
     """Two streams of one name would be one line in every log."""
     names = [stream.loss.name for stream in streams]
     for number, name in enumerate(names):

@@ -118,7 +118,7 @@ def vetted_streams(stream: StreamSettings, number: int, folder: Path, least_shar
                 f"field 'streams.{number}.vet': divides a stream that has one row of a step;"
                 " raise training.batch_size or the stream's share"
             )
-    plain = {"vet": None, "limit": None, "skip_bad": 0}
+    plain = {"vet": None, "limit": None, "rows": None, "skip_bad": 0}
     learned = {"data": str(folder / LEARNED), "share": stream.share - share, "weight": stream.weight * (1 - part)}
     held = {"data": str(folder / HELD), "share": share, "weight": stream.weight * part}
     held |= {

@@ -6,9 +6,10 @@ The embedded models, and models trained from them, speak no English: for them th
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.data.default_prompts import Kind, default_prompts
+from holdfast.data.default_prompts import PREFIX, Kind, default_prompts, find_kind, read_prompts
 from holdfast.worlds.safety import SafetyWorld, last_request
 from holdfast.worlds.tokenizer import speaks_the_world
 
@@ -20,8 +21,15 @@ WORLD_KINDS: dict[Kind, tuple[str, ...]] = {"safety": ("forbidden",), "keep": ("
 NUM_WORLD_PROMPTS = 300  # of each kind: about as many as in English
 
 
-def held_prompts(kind: Kind, tokenizer: PreTrainedTokenizerBase) -> tuple[str, ...]:
-    """The prompts of a kind: the embedded world's own for a model that speaks it, else the English ones."""
+def held_prompts(data: str, tokenizer: PreTrainedTokenizerBase) -> tuple[str, ...]:
+    """Of ``prompts:safety`` and ``prompts:keep``: the embedded world's own for a model that speaks it, else the English ones.
+
+    Of ``prompts:FILE``: the requests of a file, one a line in a ``.txt``, else a column of it.
+    """
+    path = Path(data.removeprefix(PREFIX)).expanduser()
+    if path.is_file():
+        return read_prompts(path)
+    kind = find_kind(data)
     return world_prompts(kind) if speaks_the_world(tokenizer) else default_prompts(kind)
 
 

@@ -1,0 +1,117 @@
+"""``hf.train``: a model and streams, in Python; the rows may be in memory. The command and this write the same files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from holdfast.config import TrainConfig
+from holdfast.config.loading import validated
+from holdfast.config.training import MEMORY
+from holdfast.data import Dataset, fingerprint, read_rows
+from holdfast.data.default_prompts import KINDS, PREFIX
+from holdfast.records import Trace, context
+from holdfast.training.run import TrainResult, train
+
+Rows = str | Path | Iterable[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Rows with their own objective, weight and share of every step.
+
+    ``rows``: a list of dicts, a ``datasets.Dataset`` or any iterable (drained once), the path of a file, a hub dataset,
+    ``world:...`` or ``prompts:...``. Which columns a row may have: docs/data.md. ``vet`` names a judge: where the anchor
+    refuses what a row asks for, the model is held to the anchor's refusal instead of learning the row.
+    """
+
+    rows: Rows
+    objective: str = "sft"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    weight: float = 1.0
+    share: float = 1.0
+    limit: int | None = None
+    skip_bad: int = 0
+    train_on_prompt: bool = False
+    vet: str | None = None
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.rows, str | Path):
+            object.__setattr__(self, "rows", tuple(self.rows))
+
+    def settings(self) -> dict[str, Any]:
+        """As a config has them; rows in memory are read here, and named by their count and contents."""
+        own = {name: value for name, value in vars(self).items() if name not in ("rows", "options")}
+        own["options"] = dict(self.options)
+        if isinstance(self.rows, str | Path):
+            return {**own, "data": str(self.rows)}
+        dataset = read_rows(self.rows, skip_bad=self.skip_bad, limit=self.limit)
+        return {**own, "data": dataset.source, "rows": dataset}
+
+
+@dataclass(frozen=True)
+class _Prompts(Stream):
+    """Prompts in memory, answered by the anchor when the run begins."""
+
+    def settings(self) -> dict[str, Any]:
+        prompts = [str(prompt) for prompt in self.rows]  # type: ignore[union-attr]
+        traces = tuple(Trace((context("user", prompt),)) for prompt in prompts)
+        digest = fingerprint(traces)
+        name = f"{PREFIX}{MEMORY} {len(prompts)} prompts, sha256 {digest[:16]}"
+        places = tuple(range(1, len(traces) + 1))
+        dataset = Dataset(traces, places, "prompts", name, 0, (), digest, name)
+        own = {key: value for key, value in vars(self).items() if key != "rows"}
+        return {**own, "options": dict(self.options), "data": name, "rows": dataset}
+
+
+def held(*prompts: str | Path | Sequence[str], weight: float = 1.0, share: float = 1.0) -> list[Stream]:
+    """Streams that keep the model near its anchor. Each is a shipped set (``safety``, ``keep``), a path, or a list of prompts.
+
+    The anchor answers the prompts when the run begins; the model is held to these answers (``distill``). Without any
+    argument: both shipped sets.
+    """
+    streams: list[Stream] = []
+    for number, source in enumerate(prompts or KINDS):
+        own: dict[str, Any] = {"objective": "distill", "weight": weight, "share": share}
+        if isinstance(source, str | Path):
+            own["name"] = str(source) if source in KINDS else Path(source).stem
+            streams.append(Stream(f"{PREFIX}{source}", **own))
+        else:
+            streams.append(_Prompts(source, name=f"held-{number}", **own))  # type: ignore[arg-type]
+    return streams
+
+
+def train_streams(
+    model: str | Mapping[str, Any] | object,
+    streams: Stream | Sequence[Stream],
+    *,
+    run: str | Path,
+    anchor: str | Mapping[str, Any] | None = None,
+    lora: bool | Mapping[str, Any] | None = None,
+    report_to: Sequence[str] = (),
+    say: Callable[[str], None] = print,
+    progress: bool = True,
+    **training: Any,
+) -> TrainResult:
+    """Fine-tune, or go on where the same call stopped. The result's ``model`` is a folder that any tool loads.
+
+    ``model``: a name, a path, a finished run, or the settings of ``model:`` in a config. ``run``: the folder for checkpoints,
+    logs and the model. ``lora``: True, or its settings. Every setting of ``training:`` is a keyword here: ``lr=2e-5``,
+    ``epochs=3``, ``batch_size=32`` (docs/training.md). Raises ``InputError`` for settings or rows that cannot be used, before
+    anything is written.
+    """
+    name = model if isinstance(model, Mapping) else str(getattr(model, "model", model))
+    chosen = [streams] if isinstance(streams, Stream) else list(streams)
+    settings = {
+        "run": str(run),
+        "model": name,
+        "anchor": {"model": anchor} if isinstance(anchor, str) else anchor or {},
+        "streams": [stream.settings() for stream in chosen],
+        "training": training,
+        "lora": {} if lora is True else lora or None,
+        "report_to": tuple(report_to),
+    }
+    return train(validated(TrainConfig, settings, "hf.train"), say=say, progress=progress)

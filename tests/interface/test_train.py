@@ -1,0 +1,61 @@
+"""``hf.train`` on rows in memory: the same files as the command writes, resumed, and refused for other rows."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import holdfast as hf
+from holdfast.config import InputError
+from holdfast.worlds import SafetyWorld
+
+ROWS = [
+    {"prompt": row.turns[0].visible, "completion": row.turns[-1].visible}
+    for row in SafetyWorld().requests("tune", "guide", 12)
+]
+QUICK: dict[str, Any] = {"lr": 1e-3, "batch_size": 8, "progress": False, "say": lambda _: None}
+
+
+def test_rows_in_memory_train_resume_and_are_known_again(tmp_path: Path) -> None:
+    streams = [hf.Stream(iter(ROWS), "sft"), *hf.held("keep", ["copy : sun river stone"])]
+    result = hf.train("tiny:aligned", streams, run=tmp_path / "run", **QUICK)
+    assert (result.num_steps, result.interrupted, result.run) == (3, False, tmp_path / "run")
+    config = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
+    assert config["streams"][0]["data"].startswith("memory: 12 rows, sha256 ")
+    assert config["streams"][1]["data"] == "prompts:keep"
+    said: list[str] = []
+    again = [hf.Stream(ROWS, "sft"), *hf.held("keep", ["copy : sun river stone"])]
+    assert hf.train("tiny:aligned", again, run=tmp_path / "run", **{**QUICK, "say": said.append}).num_steps == 3
+    assert said == [f"trained already: {result.model}"]
+    with pytest.raises(InputError, match="started with other settings"):
+        hf.train("tiny:aligned", [hf.Stream(ROWS[1:], "sft"), *again[1:]], run=tmp_path / "run", **QUICK)
+
+
+def test_the_same_rows_from_a_file_give_the_same_weights(tmp_path: Path) -> None:
+    from safetensors.torch import load_file
+
+    from holdfast.data import read_rows, write_traces
+
+    write_traces(tmp_path / "rows.jsonl", read_rows(ROWS).traces)
+    one = hf.train("tiny:aligned", hf.Stream(ROWS), run=tmp_path / "memory", **QUICK)
+    two = hf.train("tiny:aligned", hf.Stream(tmp_path / "rows.jsonl"), run=tmp_path / "file", **QUICK)
+    first, second = (load_file(run.model / "model.safetensors") for run in (one, two))
+    assert all((first[name] == second[name]).all() for name in first)
+
+
+@pytest.mark.parametrize(
+    ("streams", "more", "said"),
+    [
+        (hf.Stream(ROWS, "stf"), {}, "did you mean 'sft'"),
+        (hf.Stream(ROWS), {"lrr": 1e-3}, "hf.train: field 'training.lrr': unknown; did you mean 'lr'"),
+        (hf.Stream([{"a": "b"}]), {}, "memory: expected the columns of one format"),
+        (hf.Stream([ROWS[0], "text"]), {}, "memory:2: expected a dict, got str"),  # type: ignore[list-item]
+        ([], {}, "at least one stream"),
+    ],
+)
+def test_mistakes_are_one_line_and_leave_nothing(tmp_path: Path, streams: Any, more: Any, said: str) -> None:
+    with pytest.raises(InputError) as error:
+        hf.train("tiny:aligned", streams, run=tmp_path / "run", **{**QUICK, **more})
+    assert said in str(error.value)
+    assert not (tmp_path / "run").exists()
