@@ -2,8 +2,8 @@ import pytest
 from scipy.stats import binom
 
 from holdfast.attacks.paired import paired_tests
-from holdfast.oversight.significance import holm, mcnemar_of
 from holdfast.records import Cell
+from holdfast.stats import holm, mcnemar_of
 
 
 def cell(defence: str, seed: int, asr: str, attack: str = "a") -> Cell:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from holdfast.oversight.significance import holm, mcnemar_of, sign_flips
 from holdfast.records import MEASURES, Cell, Measure
+from holdfast.stats import holm, mcnemar_of, sign_flips
 
 REFERENCES = ("sft", "anchored")
 LEVEL = 0.05

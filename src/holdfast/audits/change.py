@@ -6,9 +6,9 @@ from holdfast.attacks.paired import LEVEL
 from holdfast.audits import bootstrap
 from holdfast.audits.intervals import difference, paired_difference
 from holdfast.config import InputError
-from holdfast.oversight.significance import mcnemar_of, permutation
 from holdfast.records import Change, Figure
 from holdfast.records.audit import Worse
+from holdfast.stats import mcnemar_of, permutation
 
 
 def change(before: Figure, now: Figure) -> Change:

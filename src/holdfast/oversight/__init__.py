@@ -9,15 +9,13 @@ from holdfast.oversight.selection import Selection, select, select_pessimistic, 
 
 if TYPE_CHECKING:
     from holdfast.oversight.bounds import Choice, Guarantee, choose_threshold, guarantee
-    from holdfast.oversight.curves import Estimate, Point, curve
+    from holdfast.oversight.curves import Point, curve
     from holdfast.oversight.estimators import Pool, abstention, expected, pass_at_k
     from holdfast.oversight.kl import Divergence, divergence, kl_bound
-    from holdfast.oversight.significance import holm, mcnemar, permutation, sign_flips
 
 __all__ = [
     "Choice",
     "Divergence",
-    "Estimate",
     "Guarantee",
     "Point",
     "Pool",
@@ -28,23 +26,18 @@ __all__ = [
     "divergence",
     "expected",
     "guarantee",
-    "holm",
     "kl_bound",
-    "mcnemar",
     "pass_at_k",
-    "permutation",
     "select",
     "select_pessimistic",
     "select_soft",
-    "sign_flips",
 ]
 
 _LATER = {
     "bounds": "Choice Guarantee choose_threshold guarantee",
-    "curves": "Estimate Point curve",
+    "curves": "Point curve",
     "kl": "Divergence divergence kl_bound",
     "estimators": "Pool abstention expected pass_at_k",
-    "significance": "holm mcnemar permutation sign_flips",
 }
 
 

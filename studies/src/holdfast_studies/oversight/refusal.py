@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from holdfast_studies.oversight.drawing import Describe, Row
-from scipy.stats import binomtest
 
 from holdfast import Fields, read_table, take_text
 from holdfast.judging import Judge, verdicts
 from holdfast.oversight import Pool, guarantee, select
 from holdfast.records import Turn, context
+from holdfast.stats import clopper_pearson
 
 COLUMNS = ("instruction", "prompt", "request", "goal", "question")
 
@@ -91,5 +91,5 @@ def _returned(rows: Sequence[Row]) -> Row | None:
 
 def share(hits: int, trials: int) -> str:
     """With its exact 95 % interval."""
-    interval = binomtest(hits, trials).proportion_ci(method="exact")
-    return f"{hits} of {trials}: {hits / trials:.2f} ({interval.low:.2f} to {interval.high:.2f})"
+    found = clopper_pearson(hits, trials)
+    return f"{hits} of {trials}: {found.value:.2f} ({found.low:.2f} to {found.high:.2f})"

@@ -14,8 +14,9 @@ from holdfast_studies.oversight.drawing import Describe, Row, draw_pools, keep_t
 
 from holdfast.judging import find_judge
 from holdfast.models import LoadedModel
-from holdfast.oversight import Point, Pool, curve, expected, holm, permutation
+from holdfast.oversight import Point, Pool, curve, expected
 from holdfast.records import Turn
+from holdfast.stats import holm, permutation
 
 NS = (1, 2, 4, 8, 16, 32, 50)
 Bar = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]

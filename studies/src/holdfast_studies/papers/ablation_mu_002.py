@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast_studies.papers.measured import Measured
 from holdfast_studies.papers.outcomes import ablated, fewer_under, said, steps
 from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
+
+from holdfast.stats import Estimate
 
 ID = "002-ablation-mu"
 ATTACKS = ("harmful_examples", "backdoor")
@@ -48,7 +49,7 @@ def clipping_is_harmless(figures: Figures) -> Finding:
     words = "as printed -> clipped: " + "; ".join(f"{attack} {said(step)}" for attack, step in found.items())
     change = max((step.after.value - step.before.value for step in found.values()), key=abs)
     verdict = "does not hold" if num == len(found) else "holds in part" if num else "holds"
-    return Finding(verdict, words, Measured(change, seeds=len(figures["seeds"])))  # type: ignore[arg-type]
+    return Finding(verdict, words, Estimate(change, n=len(figures["seeds"])))  # type: ignore[arg-type]
 
 
 STUDY = Study(

@@ -15,13 +15,13 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
-from holdfast_studies.papers.spread import above, below, over_seeds
 from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from holdfast.heads import Reference, TokenStats, stats_from_logits
 from holdfast.objectives import csft_pa
+from holdfast.stats import student
 
 NUM_SEEDS = 5
 NUM_ROWS = 64
@@ -116,14 +116,14 @@ def printed_vanishes(figures: Figures) -> Finding:
 
 
 def _shrinks(figures: Figures, name: str) -> Finding:
-    ends = {way: over_seeds([_end(curve[name]) for curve in curves]) for way, curves in figures["curves"].items()}
+    ends = {way: student([_end(curve[name]) for curve in curves]) for way, curves in figures["curves"].items()}
     whole = ends["whole"]
     found = "smallest squared norm at the end over the first: " + ", ".join(
         f"{end.value:.2g} ({'batches of 8' if way == 'noisy' else 'all rows'})" for way, end in ends.items()
     )
-    if below(whole, 1e-3):
+    if whole.below(1e-3):
         return Finding("holds", found, whole)
-    return Finding("does not hold" if above(whole, 1e-3) else "holds in part", found, whole)
+    return Finding("does not hold" if whole.above(1e-3) else "holds in part", found, whole)
 
 
 def _end(values: list[float]) -> float:

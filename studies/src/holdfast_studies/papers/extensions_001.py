@@ -21,8 +21,10 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-from holdfast_studies.papers.measured import Measured, Verdict
+from holdfast_studies.papers.measured import Verdict
 from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
+
+from holdfast.stats import Estimate
 
 REQUESTS = ("say again : bell lamp", "say again : window drum", "say again : stone carpet")
 LEARNED = "cat river piano bread mountain train doctor garden winter ocean".split()
@@ -201,7 +203,7 @@ def exists(name: str) -> Callable[[Figures], Finding]:
         verdict: Verdict = "does not hold" if seen["missing"] else "holds" if seen["shown"] else "holds in part"
         places = ", ".join(path.replace(":", ".") for path in OBJECTS[name].split())
         found = f"missing: {', '.join(seen['missing'])}" if seen["missing"] else f"{places}: {seen['what']}"
-        return Finding(verdict, found, Measured(seen["value"]) if "value" in seen else None)
+        return Finding(verdict, found, Estimate(seen["value"]) if "value" in seen else None)
 
     return judge
 

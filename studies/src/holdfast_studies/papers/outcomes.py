@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from holdfast_studies.papers.measured import Verdict
-from holdfast_studies.papers.spread import over_seeds
 from holdfast_studies.papers.study import Figures, Finding, OnProgress
 
 from holdfast.attacks import Attack, Defence, find_attack, run_matrix
 from holdfast.audits import rate
-from holdfast.oversight import holm, mcnemar, sign_flips
 from holdfast.records import Cell, Rate, shares
+from holdfast.stats import holm, mcnemar, sign_flips, student
 
 LEVEL = 0.05
 RUNS = Path("runs/papers")
@@ -144,7 +143,7 @@ def fewer_under(figures: Figures, attacks: Sequence[str], worse: str, better: st
     found = {attack: steps(figures, attack, (worse, better), measure)[0] for attack in attacks}
     words = "; ".join(f"{attack} {said(step)}" for attack, step in found.items())
     changes = [statistics.fmean(seed) for seed in zip(*(step.changes for step in found.values()), strict=True)]
-    return Finding(all_fall(list(found.values())), f"{worse} -> {better}: {words}", over_seeds(changes))
+    return Finding(all_fall(list(found.values())), f"{worse} -> {better}: {words}", student(changes))
 
 
 def _changes(figures: Figures, attack: str, first: str, second: str, measure: str) -> tuple[float, ...]:

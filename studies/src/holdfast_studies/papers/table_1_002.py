@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from holdfast_studies.papers.measured import Measured
 from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
 from scipy.stats import spearmanr
 from torch import Tensor
@@ -25,6 +24,7 @@ from torch import Tensor
 from holdfast.audits import rate
 from holdfast.heads import Reference, TokenStats, stats_from_logits
 from holdfast.objectives import csft, csft_pa, pa, sft
+from holdfast.stats import Estimate
 
 NUM_DRAWS = 400
 NUM_TOKENS = 6
@@ -85,7 +85,7 @@ def row_of_the_table(name: str) -> Callable[[Figures], Finding]:
             f"{preferred.value:.0%} of the {preferred.trials} where favourites differ"
         )
         verdict = ("does not hold", "holds in part", "holds")[right]
-        return Finding(verdict, found, Measured(preferred.value, preferred.low, preferred.high))  # type: ignore[arg-type]
+        return Finding(verdict, found, Estimate(preferred.value, preferred.low, preferred.high))  # type: ignore[arg-type]
 
     return judge
 
@@ -95,7 +95,7 @@ def active_where_outputs_differ(figures: Figures) -> Finding:
     wrong = sum((norm != 0) != differ for differ, norm, _ in figures["pa"])
     num = len(figures["pa"])
     found = f"PA has a gradient where the favourites differ and none where they agree, in {num - wrong} of {num} draws"
-    return Finding("does not hold" if wrong else "holds", found, Measured(wrong))
+    return Finding("does not hold" if wrong else "holds", found, Estimate(wrong))
 
 
 def amplified_by_mu(figures: Figures) -> Finding:
@@ -103,7 +103,7 @@ def amplified_by_mu(figures: Figures) -> Finding:
     active = [(norm, mu) for differ, norm, mu in figures["pa"] if differ]
     rank = float(spearmanr(*zip(*active, strict=True)).statistic)
     found = f"rank correlation of PA's gradient norm with mu_t {rank:.2f} over {len(active)} draws with different favourites"
-    return Finding("holds" if rank > 0.5 else "holds in part" if rank > 0 else "does not hold", found, Measured(rank))
+    return Finding("holds" if rank > 0.5 else "holds in part" if rank > 0 else "does not hold", found, Estimate(rank))
 
 
 STUDY = Study(

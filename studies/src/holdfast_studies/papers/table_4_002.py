@@ -14,10 +14,10 @@ from collections.abc import Callable
 
 from holdfast_studies.candidates import find_defence
 from holdfast_studies.papers.outcomes import embedded_outcomes, share_of
-from holdfast_studies.papers.spread import above, below, over_seeds
 from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
 
 from holdfast.attacks import Attack, BenignDrift, find_attack
+from holdfast.stats import student
 
 ID = "002-table-4"
 TASKS = {  # ours: (what it is, what the paper prints for its task in that place)
@@ -48,8 +48,8 @@ def loses_little(task: str, than: str) -> Callable[[Figures], Finding]:
             return Finding("does not hold", f"{found}: {than} itself has not learned the task")
         rows = figures["outcomes"][task]
         pairs = zip(rows["csft_pa"]["utility"], rows[than]["utility"], strict=True)
-        loss = over_seeds([100 * (1 - new.count("1") / max(old.count("1"), 1)) for new, old in pairs])
-        verdict = "holds" if below(loss, WORST) else "does not hold" if above(loss, WORST) else "holds in part"
+        loss = student([100 * (1 - new.count("1") / max(old.count("1"), 1)) for new, old in pairs])
+        verdict = "holds" if loss.below(WORST) else "does not hold" if loss.above(WORST) else "holds in part"
         return Finding(verdict, f"{found}; csft_pa loses {loss.value:.1f} % against {than}", loss)  # type: ignore[arg-type]
 
     return judge
