@@ -40,7 +40,7 @@ def test_the_ends() -> None:
 
 
 def test_one_label_throughout_is_unknown_not_perfect() -> None:
-    assert cohen_kappa([True] * 5, [True] * 5) == Unknown("undefined: both gave one label throughout", 5)
+    assert cohen_kappa([True] * 5, [True] * 5) == Unknown("undefined: both gave one verdict throughout", 5)
 
 
 def test_judges_who_never_differ_may_still_differ_on_the_next_answer() -> None:

@@ -9,7 +9,6 @@ from holdfast.attacks.defences import DEFENCES, Defence, OwnStream, Repair
 from holdfast.attacks.keys import cell_key
 from holdfast.attacks.matrix import run_matrix
 from holdfast.attacks.scale import Scale
-from holdfast.audits.intervals import pooled, rate, rate_of
 
 __all__ = [
     "DEFENCES",
@@ -21,9 +20,6 @@ __all__ = [
     "audit",
     "cell_key",
     "find_defence",
-    "pooled",
-    "rate",
-    "rate_of",
     "read_cell",
     "run_cell",
     "run_matrix",

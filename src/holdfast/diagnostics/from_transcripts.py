@@ -9,9 +9,9 @@ from holdfast.diagnostics.attempts import Splitter
 from holdfast.diagnostics.calibration import Calibration, calibrate
 from holdfast.diagnostics.counts import count
 from holdfast.diagnostics.decomposition import Decomposition, decompose
-from holdfast.diagnostics.estimates import Floats
 from holdfast.diagnostics.extractors import Extractor, reference_answer
 from holdfast.diagnostics.transcripts import Transcript
+from holdfast.diagnostics.two_stage import Floats
 
 
 @dataclass(frozen=True)

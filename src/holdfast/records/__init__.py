@@ -6,7 +6,7 @@ from holdfast.data.reading import Dataset, fingerprint, read_traces
 from holdfast.data.tables import read_table
 from holdfast.data.writing import atomic_text, write_traces
 from holdfast.records.audit import Agreement, AuditResult, Bar, Better, Change, Figure, read_audit, write_audit
-from holdfast.records.matrix import MEASURES, Cell, Measure, Rate
+from holdfast.records.matrix import MEASURES, Cell, Measure, Outcomes, pooled_cells
 from holdfast.records.results import Completion, FinishReason, Verdict
 from holdfast.records.roles import Role
 from holdfast.records.traces import Segment, Trace, Turn, answer, context, visible_text
@@ -27,8 +27,8 @@ __all__ = [
     "Figure",
     "FinishReason",
     "Measure",
+    "Outcomes",
     "Problem",
-    "Rate",
     "Role",
     "Segment",
     "Trace",
@@ -38,6 +38,7 @@ __all__ = [
     "atomic_text",
     "context",
     "fingerprint",
+    "pooled_cells",
     "read_audit",
     "read_table",
     "read_traces",

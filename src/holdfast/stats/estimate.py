@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,25 @@ class Estimate:
         """Whether there is an interval and ``value`` lies in it."""
         return self.has_interval and self.low <= value <= self.high
 
+    def to_json(self, *, value: str = "value", n: str = "n") -> dict[str, Any]:
+        """Its parts, flat, for a file; an infinite end is null. ``value`` and ``n`` may be kept under other names."""
+        low, high = finite_or_none(self.low), finite_or_none(self.high)
+        parts = {value: self.value, "low": low, "high": high, n: self.n, "method": self.method}
+        return parts if self.hits is None else {**parts, "hits": self.hits}
+
+    @staticmethod
+    def from_json(kept: Mapping[str, Any], *, value: str = "value", n: str = "n") -> Estimate:
+        """The inverse of ``to_json``. What else ``kept`` holds is left alone; older files kept no method."""
+        low, high = kept["low"], kept["high"]
+        return Estimate(
+            kept[value],
+            -math.inf if low is None else low,
+            math.inf if high is None else high,
+            kept.get(n, 1),
+            kept.get("method", ""),
+            kept.get("hits"),
+        )
+
     def __format__(self, spec: str) -> str:
         if not self.has_interval:
             return format(self.value, spec)
@@ -66,6 +86,10 @@ class Unknown:
     low: ClassVar[None] = None
     high: ClassVar[None] = None
     hits: ClassVar[None] = None
+
+    def to_json(self, *, value: str = "value", n: str = "n") -> dict[str, Any]:
+        """For a file: as an estimate's, without numbers, and the reason."""
+        return {value: None, "low": None, "high": None, n: self.n, "why": self.why}
 
     def __format__(self, spec: str) -> str:
         return self.why

@@ -20,7 +20,7 @@ def cohen_kappa(
 
     ``groups``: which request each answer is to, where several answers are to one request. What is drawn anew is an answer,
     or a request with all answers to it. Where the two never differ no draw does: then the
-    interval comes from Wilson's for the agreement. Unknown where both gave one label throughout.
+    interval comes from Wilson's for the agreement. Unknown where both gave one and the same label throughout.
     """
     if not len(first) == len(second) > 0:
         raise InputError(f"kappa: {len(first)} and {len(second)} labels; expected as many of each, at least one")
@@ -29,7 +29,7 @@ def cohen_kappa(
     table, n = tables.sum(0), len(first)
     value = float(_kappa(table))
     if np.isnan(value):
-        return Unknown("undefined: both gave one label throughout", n)
+        return Unknown("undefined: both gave one verdict throughout", n)
     if value == 1:
         num, expected = n if groups is None else len(tables), float(_expected(table))
         least = (wilson(num, num).low - expected) / (1 - expected)

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from holdfast.attacks import DEFENCES, Defence, OwnStream, Repair
-from holdfast.audits import pooled
 from holdfast.config import InputError, did_you_mean
 from holdfast.records import Cell, Measure
+from holdfast.stats import pooled
 
 
 def _objective(name: str, **options: Any) -> Defence:

@@ -21,10 +21,9 @@ from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, S
 from scipy.stats import spearmanr
 from torch import Tensor
 
-from holdfast.audits import rate
 from holdfast.heads import Reference, TokenStats, stats_from_logits
 from holdfast.objectives import csft, csft_pa, pa, sft
-from holdfast.stats import Estimate
+from holdfast.stats import Estimate, share
 
 NUM_DRAWS = 400
 NUM_TOKENS = 6
@@ -78,11 +77,11 @@ def row_of_the_table(name: str) -> Callable[[Figures], Finding]:
     """Both marks of one method."""
 
     def judge(figures: Figures) -> Finding:
-        nearer, preferred = (rate(digit == "1" for digit in figures[key][name]) for key in ("nearer", "preferred"))
-        right = sum((share.value >= BAR) == mark for share, mark in zip((nearer, preferred), MARKS[name], strict=True))
+        nearer, preferred = (share(digit == "1" for digit in figures[key][name]) for key in ("nearer", "preferred"))
+        right = sum((rate.value >= BAR) == mark for rate, mark in zip((nearer, preferred), MARKS[name], strict=True))
         found = (
-            f"beyond SFT it lowers KL to the anchor in {nearer.value:.0%} of {nearer.trials} draws and raises delta in "
-            f"{preferred.value:.0%} of the {preferred.trials} where favourites differ"
+            f"beyond SFT it lowers KL to the anchor in {nearer.value:.0%} of {nearer.n} draws and raises delta in "
+            f"{preferred.value:.0%} of the {preferred.n} where favourites differ"
         )
         verdict = ("does not hold", "holds in part", "holds")[right]
         return Finding(verdict, found, Estimate(preferred.value, preferred.low, preferred.high))  # type: ignore[arg-type]
