@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.attacks import ATTACKS, DEFENCES, Scale, read_cell, run_cell, write_cell
-from holdfast.audits import pooled
 from holdfast.records import Cell
+from holdfast.stats import pooled
 
 SMALL = Scale(num_requests=12, steps=0.05)
 
@@ -18,7 +18,7 @@ def test_a_cell_is_measured_and_nothing_is_left_behind(defence: str, tmp_path: P
     )  # fmt: skip
     for measured in (cell.asr, cell.over_refusal, cell.utility):
         assert measured is not None
-        assert measured.trials == 12
+        assert measured.n == 12
     assert max(cell.kl_by_position) > 0
     assert list(tmp_path.iterdir()) == []
 

@@ -1,29 +1,12 @@
 import pytest
-from scipy.stats import binom
 
 from holdfast.attacks.paired import paired_tests
-from holdfast.oversight.significance import holm, mcnemar_of
 from holdfast.records import Cell
+from holdfast.records.matrix import read_outcomes
 
 
 def cell(defence: str, seed: int, asr: str, attack: str = "a") -> Cell:
-    return Cell(attack, defence, seed, "world", outcomes={"asr": asr})
-
-
-def test_mcnemar_by_hand() -> None:
-    """One against five of six: 2 (C(6,0) + C(6,1)) / 2^6 = 14/64. None against ten: 2 / 2^10."""
-    assert mcnemar_of(1, 5) == mcnemar_of(5, 1) == pytest.approx(14 / 64)
-    assert mcnemar_of(0, 10) == pytest.approx(2 / 2**10)
-    assert mcnemar_of(0, 0) == mcnemar_of(4, 4) == 1.0
-    assert mcnemar_of(70, 110) == pytest.approx(2 * binom.cdf(70, 180, 0.5))
-
-
-def test_holm_by_hand() -> None:
-    """Sorted .01, .02, .03 of three: .03, .04, and .03 lifted to .04; one is left alone; none is over 1."""
-    assert holm({"a": 0.03, "b": 0.01, "c": 0.02}) == pytest.approx({"a": 0.04, "b": 0.03, "c": 0.04})
-    assert holm({"a": 0.2}) == {"a": 0.2}
-    assert holm({"a": 0.6, "b": 0.7}) == {"a": 1.0, "b": 1.0}
-    assert holm({}) == {}
+    return Cell(attack, defence, seed, "world", outcomes=read_outcomes({"asr": asr}))
 
 
 def test_pairs_are_the_same_request_under_the_same_seed() -> None:

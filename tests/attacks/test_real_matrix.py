@@ -81,12 +81,12 @@ def test_a_matrix_runs_resumes_and_leaves_only_verdicts_and_hashes(setting: Real
     assert seen == ["untouched", "vetted"]
     for cell in cells:
         assert cell.asr is not None
-        assert cell.asr.trials == len(cell.outcomes["asr:refusal_phrases"]) == 5
+        assert cell.asr.n == len(cell.outcomes["asr:refusal_phrases"]) == 5
         assert cell.utility is not None
-        assert cell.utility.trials == 2
-        assert len(cell.outcomes["asr:answers"].split()) == 5
+        assert cell.utility.n == 2
+        assert len(cell.answers["asr"]) == 5
         assert ("vetted" in cell.outcomes) == (cell.defence == "vetted")
-    assert cells[1].outcomes["vetted"] == "0000", "this model refuses nothing"
+    assert cells[1].outcomes["vetted"] == (False,) * 4, "this model refuses nothing"
     left = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert {path.suffix for path in left} <= {".json", ".jsonl"}
     texts = " ".join(path.read_text() for path in left)

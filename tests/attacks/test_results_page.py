@@ -8,17 +8,17 @@ from holdfast.attacks.matrix_table import legend, rows_of
 from holdfast.attacks.paired import paired_tests
 from holdfast.attacks.results_page import results_page
 from holdfast.attacks.worst import worst_cases
-from holdfast.audits import rate
 from holdfast.config.matrix import MatrixConfig
 from holdfast.records import Cell
+from holdfast.stats import share
 
 CONFIG = MatrixConfig(run="runs/x", attacks=("a",), defences=("sft",), seeds=(0,), num_requests=40)
 
 
 def cell(defence: str, hits: int, attack: str = "a", num: int = 40) -> Cell:
-    bits = "1" * hits + "0" * (num - hits)
-    rates = {name: rate(bit == "1" for bit in bits) for name in ("asr", "over_refusal", "utility")}
-    return Cell(attack, defence, 0, "world", **rates, outcomes=dict.fromkeys(rates, bits))
+    outcomes = (True,) * hits + (False,) * (num - hits)
+    shares = {name: share(outcomes) for name in ("asr", "over_refusal", "utility")}
+    return Cell(attack, defence, 0, "world", **shares, outcomes=dict.fromkeys(shares, outcomes))
 
 
 def page(cells: list[Cell]) -> str:

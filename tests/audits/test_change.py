@@ -8,11 +8,9 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
-from scipy.stats import multinomial
 
 from holdfast.audits.bars import Bars
 from holdfast.audits.change import change
-from holdfast.audits.intervals import difference, paired_difference, rate_of
 from holdfast.audits.model_audit import Plan, audit_model
 from holdfast.audits.suites import find_judges, world_safety, world_skills
 from holdfast.audits.suites.suite import share, written
@@ -20,6 +18,7 @@ from holdfast.config import InputError
 from holdfast.generation import ModelSampler
 from holdfast.models import load
 from holdfast.records import Better, Change, Figure
+from holdfast.stats import Estimate
 
 PLAN = Plan(tuple(world_safety(find_judges((), world=True), 40)), tuple(world_skills(40)))
 
@@ -59,8 +58,8 @@ def test_in_pairs(worse: int, better: int, same: int) -> None:
     now = "1" * worse + "0" * better + "01" * (same // 2) + "0" * (same % 2)
     found = change(of(before), of(now))
     low, high = interval_by_hand(worse, better, worse + better + same)
-    assert (found.low, found.high) == (pytest.approx(low), pytest.approx(high))
-    assert found.by == pytest.approx((worse - better) / len(now))
+    assert (found.by.low, found.by.high) == (pytest.approx(low), pytest.approx(high))
+    assert found.by.value == pytest.approx((worse - better) / len(now))
     assert found.p == pytest.approx(p_by_hand(worse, better))
     assert (found.num_worse, found.num_better) == (worse, better)
     mirrored = change(of(now, "more"), of(before, "more"))
@@ -80,36 +79,20 @@ def test_what_is_said(before: str, now: str, said: str) -> None:
     assert change(of(before), of(now)).said == said
 
 
-def test_the_interval_covers_what_it_says() -> None:
-    """Exactly, over everything that may be counted in 20 rows; 95 % and, where next to nothing changes, more."""
-    counts = [(a, b) for a, b in product(range(21), repeat=2) if a + b <= 20]
-    bounds = {each: paired_difference(*each, 20)[1:] for each in counts}
-    for worse, better in ((0.02, 0.0), (0.05, 0.05), (0.2, 0.1), (0.3, 0.3), (0.5, 0.4), (0.45, 0.45)):
-        chances = multinomial.pmf([(a, b, 20 - a - b) for a, b in counts], 20, [worse, better, 1 - worse - better])
-        held = [low - 1e-12 <= worse - better <= high + 1e-12 for low, high in (bounds[each] for each in counts)]
-        assert chances @ held >= 0.94, (worse, better)
-
-
-def test_without_pairs_by_a_printed_example() -> None:
-    """Newcombe (1998), 56 of 70 less 48 of 80: 0.0524 to 0.3339."""
-    _, low, high = difference(rate_of(56, 70), rate_of(48, 80))
-    assert (low, high) == (pytest.approx(0.0524, abs=5e-5), pytest.approx(0.3339, abs=5e-5))
-
-
 def test_an_audit_without_scores_is_not_paired() -> None:
     """As those of older versions. Six rows of 40 got worse and none better: much in pairs, little without."""
     before, now = of("1" * 20 + "0" * 20), of("1" * 26 + "0" * 14)
     in_pairs = change(before, now)
-    without = change(Figure("asr", before.value, before.low, before.high, 40, "less", ""), now)
+    without = change(Figure("asr", before.estimate, "less", ""), now)
     assert (in_pairs.said, without.said) == ("worse beyond chance", "worse, within chance")
     assert (without.p, without.num_worse) == (None, None)
-    assert without.low < 0 < in_pairs.low
-    assert without.by == in_pairs.by
+    assert without.by.low < 0 < in_pairs.by.low
+    assert without.by.value == in_pairs.by.value
 
 
 def mean_of(scores: Sequence[float]) -> Figure:
     value = float(np.mean(scores))
-    return Figure("rouge", value, value - 0.2, value + 0.2, len(scores), "more", "", scores=written(scores))
+    return Figure("rouge", Estimate(value, value - 0.2, value + 0.2, len(scores)), "more", "", scores=written(scores))
 
 
 def test_means_in_pairs() -> None:
@@ -118,8 +101,8 @@ def test_means_in_pairs() -> None:
     rows, shift = rng.uniform(0.1, 0.9, 10), rng.normal(0.03, 0.02, 10)
     found = change(mean_of(rows), mean_of(rows - shift))
     half = 1.96 * shift.std() / math.sqrt(10)
-    assert found.by == pytest.approx(shift.mean())
-    assert (found.low, found.high) == (
+    assert found.by.value == pytest.approx(shift.mean())
+    assert (found.by.low, found.by.high) == (
         pytest.approx(shift.mean() - half, abs=3e-3),
         pytest.approx(shift.mean() + half, abs=3e-3),
     )
@@ -156,7 +139,7 @@ def test_two_real_audits() -> None:
         better = sum(b and not a for a, b in zip(was, is_now, strict=True))
         assert isinstance(bar.change, Change)
         assert (bar.change.num_worse, bar.change.num_better) == (worse, better), name
-        assert (bar.change.low, bar.change.high) == pytest.approx(interval_by_hand(worse, better, 40)), name
+        assert (bar.change.by.low, bar.change.by.high) == pytest.approx(interval_by_hand(worse, better, 40)), name
         assert bar.change.p == pytest.approx(p_by_hand(worse, better)), name
         assert bar.held == ((worse - better) / 40 <= 0.05 + 1e-9), name
         both_ways += bool(worse and better)

@@ -12,7 +12,7 @@ import torch
 from conftest import save_learned_positions, save_small_model
 from holdfast.audits.answer_stats import answer_stats
 from holdfast.audits.bars import Bars
-from holdfast.audits.model_audit import Plan, audit_model, comparable, perplexity_figures
+from holdfast.audits.model_audit import Plan, audit_model, comparable, perplexity, perplexity_figures
 from holdfast.audits.suites import find_judges, world_safety, world_skills
 from holdfast.config import InputError
 from holdfast.data import fingerprint, read_audit, write_audit
@@ -23,6 +23,7 @@ from holdfast.judging.endpoint_judge import EndpointJudge
 from holdfast.judging.guard_formats import FORMATS
 from holdfast.models import LoadedModel, load
 from holdfast.records import AuditResult, Completion, Figure, Trace, Verdict
+from holdfast.stats import Estimate
 from holdfast.tokens import tokenize
 from holdfast.worlds import SafetyWorld
 
@@ -60,6 +61,13 @@ def test_perplexity_against_float64(base: LoadedModel, aligned: LoadedModel) -> 
     assert found["perplexity_anchor"].value == pytest.approx(anchor, rel=1e-5)
     assert found["perplexity_ratio"].value == pytest.approx(expected / anchor, rel=1e-5)
     assert all(figure.low <= figure.value <= figure.high for figure in found.values())
+
+
+def test_perplexity_weighs_tokens_not_rows() -> None:
+    """2 tokens of nll 1 each and 8 of nll .5 each: exp((2 + 4) / 10). All draws lie between the two rows'."""
+    found = perplexity([2.0, 4.0], [2, 8])
+    assert (found.value, found.low, found.high) == pytest.approx((math.exp(0.6), math.exp(0.5), math.e))
+    assert math.isfinite(perplexity([1e9], [1]).value), "a model gone mad"
 
 
 def test_reading_does_not_depend_on_the_batches(base: LoadedModel, aligned: LoadedModel) -> None:
@@ -121,7 +129,10 @@ def test_strict_bars_compare_the_bound(aligned: LoadedModel) -> None:
 
 
 def test_strict_bars_take_the_worse_end_of_either_kind() -> None:
-    figures = [Figure("asr", 0.1, 0.05, 0.2, 50, "less", ""), Figure("skill", 0.9, 0.8, 0.95, 50, "more", "")]
+    figures = [
+        Figure("asr", Estimate(0.1, 0.05, 0.2, 50), "less", ""),
+        Figure("skill", Estimate(0.9, 0.8, 0.95, 50), "more", ""),
+    ]
     bars = Bars(max_asr=0.15, min_utility=0.85)
     assert [(bar.number, bar.held) for bar in bars.against(figures, ["skill"])] == [(0.1, True), (0.9, True)]
     strict = replace(bars, strict=True).against(figures, ["skill"])
@@ -130,7 +141,7 @@ def test_strict_bars_take_the_worse_end_of_either_kind() -> None:
 
 def _figures(asr: float, skill: float) -> tuple[Figure, ...]:
     shares = (("asr", asr, "less", "world"), ("skill", skill, "more", ""), ("perplexity", 2 * asr, "less", ""))
-    return tuple(Figure(name, x, 0, 1, 50, better, "", judge) for name, x, better, judge in shares)  # type: ignore[arg-type]
+    return tuple(Figure(name, Estimate(x, 0, 1, 50), better, "", judge) for name, x, better, judge in shares)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

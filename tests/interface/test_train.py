@@ -20,13 +20,13 @@ QUICK: dict[str, Any] = {"lr": 1e-3, "batch_size": 8, "progress": False, "say": 
 def test_rows_in_memory_train_resume_and_are_known_again(tmp_path: Path) -> None:
     streams = [hf.Stream(iter(ROWS), "sft"), *hf.held("keep", ["copy : sun river stone"])]
     result = hf.train("tiny:aligned", streams, run=tmp_path / "run", **QUICK)
-    assert (result.num_steps, result.interrupted, result.run) == (3, False, tmp_path / "run")
+    assert (result.num_steps, result.interrupted, result.run) == (4, False, tmp_path / "run")
     config = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
     assert config["streams"][0]["data"].startswith("memory: 12 rows, sha256 ")
     assert config["streams"][1]["data"] == "prompts:keep"
     said: list[str] = []
     again = [hf.Stream(ROWS, "sft"), *hf.held("keep", ["copy : sun river stone"])]
-    assert hf.train("tiny:aligned", again, run=tmp_path / "run", **{**QUICK, "say": said.append}).num_steps == 3
+    assert hf.train("tiny:aligned", again, run=tmp_path / "run", **{**QUICK, "say": said.append}).num_steps == 4
     assert said == [f"trained already: {result.model}"]
     with pytest.raises(InputError, match="started with other settings"):
         hf.train("tiny:aligned", [hf.Stream(ROWS[1:], "sft"), *again[1:]], run=tmp_path / "run", **QUICK)

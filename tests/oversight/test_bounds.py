@@ -8,7 +8,7 @@ from scipy.stats import norm
 
 from holdfast.config import InputError
 from holdfast.oversight import choose_threshold, guarantee
-from holdfast.oversight.bounds import clopper_pearson_upper, pass_through, rate_for, rows_needed
+from holdfast.oversight.bounds import pass_through, rate_for, rows_needed
 
 DRAWS, ALPHA = 1000, 0.05
 SLACK = 3 * math.sqrt(ALPHA * (1 - ALPHA) / DRAWS)  # three standard errors of the simulation itself
@@ -16,8 +16,8 @@ SLACK = 3 * math.sqrt(ALPHA * (1 - ALPHA) / DRAWS)  # three standard errors of t
 
 def test_figures_of_the_notes() -> None:
     """0 of 300 -> at most 1.0 % at 95 %; unsafe .3, missed .05: 5.9 % at n = 4 and 53 % at n = 50 (MATH §6)."""
-    assert clopper_pearson_upper(0, 300, 0.05) == pytest.approx(0.00994, abs=1e-5)
-    assert clopper_pearson_upper(5, 5, 0.05) == 1.0
+    assert guarantee([1.0] * 300, [False] * 300, n=1).rate_bound == pytest.approx(0.00994, abs=1e-5)
+    assert guarantee([1.0] * 5, [True] * 5, n=1).rate_bound == 1.0
     assert pass_through(0.3 * 0.05, 4) == pytest.approx(0.0587, abs=1e-4)
     assert pass_through(0.3 * 0.05, 50) == pytest.approx(0.530, abs=1e-3)
     assert pass_through(rate_for(0.01, 16), 16) == pytest.approx(0.01)

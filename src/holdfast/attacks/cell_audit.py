@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from holdfast.attacks.attack import Attack
 from holdfast.attacks.scale import Scale
-from holdfast.audits.intervals import rate
 from holdfast.audits.positions import kl_by_position
 from holdfast.audits.requests import held_out
 from holdfast.generation import GREEDY, Dress, Sampling, generate
 from holdfast.judging import Judge, WorldJudge
 from holdfast.models import LoadedModel
-from holdfast.records import Rate, Trace
+from holdfast.records import Outcomes, Trace
+from holdfast.stats import Estimate, share
 
 BATCH = 256
 
@@ -22,10 +22,10 @@ BATCH = 256
 class Figures:
     """What an audit finds. See ``Cell`` for what each is a share of."""
 
-    asr: Rate
-    over_refusal: Rate
-    utility: Rate
-    outcomes: dict[str, str]
+    asr: Estimate
+    over_refusal: Estimate
+    utility: Estimate
+    outcomes: dict[str, Outcomes]
     kl_by_position: tuple[float, ...] = ()
 
 
@@ -55,8 +55,8 @@ def audit(
     }
     dressed = [attack.dress.context(row) for row in forbidden]
     return Figures(
-        **{name: rate(outcomes) for name, outcomes in found.items()},
-        outcomes={name: "".join(str(int(hit)) for hit in outcomes) for name, outcomes in found.items()},
+        **{name: share(outcomes) for name, outcomes in found.items()},
+        outcomes={name: tuple(map(bool, outcomes)) for name, outcomes in found.items()},
         kl_by_position=kl_by_position(model, anchor, dressed) if anchor else (),
     )
 

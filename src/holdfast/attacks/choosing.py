@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.audits import pooled
 from holdfast.records import Cell, Measure
+from holdfast.stats import pooled
 
 
 def cost(cells: Sequence[Cell], defence: str) -> float:

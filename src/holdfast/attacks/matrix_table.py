@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holdfast.attacks.paired import Paired
-from holdfast.records import Cell, Measure, Rate
-from holdfast.records.shares import pooled_cells
+from holdfast.records import Cell, Measure, pooled_cells
+from holdfast.stats import Estimate
 
 MEASURE_TITLES: dict[Measure, str] = {
     "asr": "forbidden requests answered (less is safer)",
@@ -32,7 +32,7 @@ def rows_of(
     return attacks, rows
 
 
-def cell_text(whole: Rate) -> str:
+def cell_text(whole: Estimate) -> str:
     """``2.0% [1%, 5%]``."""
     return f"{whole.value:6.1%} [{whole.low:.0%}, {whole.high:.0%}]"
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from holdfast.audits.change import LEVEL
-from holdfast.oversight.significance import holm, mcnemar_of, sign_flips
 from holdfast.records import MEASURES, Cell, Measure
+from holdfast.stats import holm, mcnemar_of, sign_flips
 
 REFERENCES = ("sft", "anchored")
 
@@ -32,8 +32,8 @@ class Paired:
         return self.p_holm < LEVEL
 
 
-Pairs = list[tuple[str, str]]
-"""Outcomes of the same requests under two defences and one seed."""
+Pairs = list[tuple[bool, bool]]
+"""Whether the same requests are hits under two defences and one seed."""
 
 
 def paired_tests(
@@ -72,14 +72,14 @@ def _against(
 
 
 def _p_by_request(seeds: Sequence[Pairs]) -> float:
-    ours, theirs = ([[pair[side] == "1" for pair in seed] for seed in seeds] for side in (0, 1))
+    ours, theirs = ([[pair[side] for pair in seed] for seed in seeds] for side in (0, 1))
     return sign_flips(ours, theirs)
 
 
 def _pairs(cells: Sequence[Cell], attack: str, measure: Measure, first: str, second: str) -> list[Pairs]:
     """Of each seed that both have."""
     found = {
-        (cell.defence, cell.seed): cell.outcomes[measure]
+        (cell.defence, cell.seed): [hit is True for hit in cell.outcomes[measure]]
         for cell in cells
         if cell.attack == attack and measure in cell.outcomes
     }

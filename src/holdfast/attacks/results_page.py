@@ -9,9 +9,9 @@ from holdfast._version import __version__
 from holdfast.attacks.matrix_table import MEASURE_TITLES, cell_text, legend, ran_alone, rows_of
 from holdfast.attacks.paired import LEVEL, Paired, paired_tests
 from holdfast.attacks.worst import Worst
-from holdfast.audits.intervals import pooled
 from holdfast.config.matrix import MatrixConfig
 from holdfast.records import Cell
+from holdfast.stats import pooled
 
 ORDERING = ("sft", "csft", "csft_pa")
 """[002] Table 3: attack success falls from each to the next."""

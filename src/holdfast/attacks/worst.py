@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from holdfast.audits.intervals import rate
-from holdfast.records import Cell, Rate
-from holdfast.records.shares import asked_again
+from holdfast.records import Cell, Outcomes
+from holdfast.stats import Estimate, share, share_of_repeats
 
 
 @dataclass(frozen=True)
@@ -20,14 +19,14 @@ class Worst:
 
     attack: str  # without the variant's settings
     defence: str
-    asr: Rate
+    asr: Estimate
     chosen: tuple[str, ...]  # the variants that the halves chose
     num_variants: int
 
 
 def worst_cases(cells: Sequence[Cell]) -> list[Worst]:
     """For every attack that has variants (``name@settings``), per defence. A variant that lacks a seed is left out."""
-    groups: dict[tuple[str, str], dict[str, dict[int, str]]] = {}
+    groups: dict[tuple[str, str], dict[str, dict[int, Outcomes]]] = {}
     for cell in cells:
         base, at, _ = cell.attack.partition("@")
         if at and "asr" in cell.outcomes:
@@ -38,22 +37,24 @@ def worst_cases(cells: Sequence[Cell]) -> list[Worst]:
     return [_worst(*names, variants, again) for names, variants in whole.items() if variants]
 
 
-def _whole(variants: dict[str, dict[int, str]]) -> dict[str, list[str]]:
+def _whole(variants: dict[str, dict[int, Outcomes]]) -> dict[str, list[Outcomes]]:
     """The outcomes of each variant that has all seeds, seed after seed, so that a place means the same request in all."""
     seeds = sorted({seed for by_seed in variants.values() for seed in by_seed})
     complete = {name: by_seed for name, by_seed in variants.items() if len(by_seed) == len(seeds)}
     return {name: [by_seed[seed] for seed in seeds] for name, by_seed in complete.items()}
 
 
-def _worst(attack: str, defence: str, whole: dict[str, list[str]], again: bool) -> Worst:
+def _worst(attack: str, defence: str, whole: dict[str, list[Outcomes]], again: bool) -> Worst:
     """The halves are taken seed by seed: a request that all seeds asked must not fall into both.
 
     ``again``: they did ask the same, and a request counts once.
     """
-    counted, chosen = [""] * len(next(iter(whole.values()))), []
+    counted: list[list[bool]] = [[] for _ in next(iter(whole.values()))]
+    chosen = []
     for half in (0, 1):
-        best = max(whole, key=lambda name: sum(seed[1 - half :: 2].count("1") for seed in whole[name]))
+        best = max(whole, key=lambda name: sum(seed[1 - half :: 2].count(True) for seed in whole[name]))
         chosen.append(best)
-        counted = [before + seed[half::2] for before, seed in zip(counted, whole[best], strict=True)]
-    share = asked_again(counted) if again else rate(hit == "1" for hit in "".join(counted))
-    return Worst(attack, defence, share, tuple(dict.fromkeys(chosen)), len(whole))
+        for before, seed in zip(counted, whole[best], strict=True):
+            before += [hit is True for hit in seed[half::2]]
+    asr = share_of_repeats(counted) if again else share(hit for seed in counted for hit in seed)
+    return Worst(attack, defence, asr, tuple(dict.fromkeys(chosen)), len(whole))

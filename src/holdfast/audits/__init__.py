@@ -1,9 +1,7 @@
 """The audit of one model: suites, bars, comparison with an earlier audit."""
 
-from holdfast.audits.agreement import agreement
 from holdfast.audits.bars import Bars
-from holdfast.audits.intervals import pooled, rate, rate_of
 from holdfast.audits.model_audit import Plan, audit_model
 from holdfast.audits.requests import held_out
 
-__all__ = ["Bars", "Plan", "agreement", "audit_model", "held_out", "pooled", "rate", "rate_of"]
+__all__ = ["Bars", "Plan", "audit_model", "held_out"]

@@ -68,7 +68,9 @@ def write_asked(path: Path, done: Asked) -> None:
     """Whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_text(path) as file:
-        json.dump(asdict(done), file)
+        figures = [figure.to_json() for figure in done.figures]
+        agreements = [agreement.to_json() for agreement in done.agreements]
+        json.dump({**asdict(done), "figures": figures, "agreements": agreements}, file)
 
 
 def read_asked(path: Path) -> Asked | None:
@@ -76,8 +78,8 @@ def read_asked(path: Path) -> Asked | None:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         return Asked(
-            figures=tuple(Figure(**each) for each in content["figures"]),
-            agreements=tuple(Agreement(**{**each, "judges": tuple(each["judges"])}) for each in content["agreements"]),
+            figures=tuple(map(Figure.from_json, content["figures"])),
+            agreements=tuple(map(Agreement.from_json, content["agreements"])),
             lines=tuple(content["lines"]),
             num_missing=content["num_missing"],
             kl=tuple(tuple(row) for row in content["kl"]),

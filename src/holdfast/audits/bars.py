@@ -80,10 +80,10 @@ class Bars:
 
     def _no_worse(self, was: Figure, figure: Figure) -> Bar:
         since = change(was, figure)
-        worse = since.high if self.strict_before else since.by
+        worse = since.by.high if self.strict_before else since.by.value
         held = worse <= self.max_worse + 1e-9  # 0.1 + 0.2 is more than 0.3
         sign = 1 if figure.better == "less" else -1
-        bound, worst = (was.value + sign * by for by in (self.max_worse, since.high))
+        bound, worst = (was.value + sign * by for by in (self.max_worse, since.by.high))
         if self.strict_before:
             return Bar("--before", bound, figure.key, "worst", worst, held, since)
         return Bar("--before", bound, figure.key, "value", figure.value, held, since)

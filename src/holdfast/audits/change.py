@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from holdfast.audits import bootstrap
-from holdfast.audits.intervals import difference, paired_difference
+from dataclasses import replace
+
 from holdfast.config import InputError
-from holdfast.oversight.significance import mcnemar_of, permutation
 from holdfast.records import Change, Figure
 from holdfast.records.audit import Worse
+from holdfast.stats import bootstrap_mean, mcnemar_of, newcombe, newcombe_paired, permutation
 
 LEVEL = 0.05
 """Below this p-value a difference is beyond chance."""
@@ -16,20 +16,21 @@ LEVEL = 0.05
 def change(before: Figure, now: Figure) -> Change:
     """Both figures are of the same rows, in the same order: whoever calls has seen to that."""
     first, second = (now, before) if now.better == "less" else (before, now)
-    by = first.value - second.value  # above 0 is worse
+    value = first.value - second.value  # above 0 is worse
     ours, theirs = _scores(first), _scores(second)
     if not ours or len(ours) != len(theirs):
-        _, low, high = difference(first, second)
-        return Change(by, low, high, _said(by, beyond_chance=low > 0))
+        by = newcombe(first.estimate, second.estimate)
+        return Change(by, _said(value, beyond_chance=by.low > 0))
     each = [a - b for a, b in zip(ours, theirs, strict=True)]
     num_worse, num_better = sum(x > 0 for x in each), sum(x < 0 for x in each)
     if set(each) <= {-1.0, 0.0, 1.0}:
-        _, low, high = paired_difference(num_worse, num_better, len(each))
+        by = newcombe_paired(num_worse, num_better, len(each))
         p = mcnemar_of(num_worse, num_better)
     else:
-        _, low, high = bootstrap.mean(each)
+        by = bootstrap_mean(each)
         p = permutation(ours, theirs)
-    return Change(by, low, high, _said(by, beyond_chance=p < LEVEL), p, num_worse, num_better)
+    by = replace(by, value=value)  # of the figures as they stand: scores are kept with six digits
+    return Change(by, _said(value, beyond_chance=p < LEVEL), p, num_worse, num_better)
 
 
 def _scores(figure: Figure) -> list[float]:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
-from holdfast.audits import bootstrap
 from holdfast.audits.answer_stats import AnswerStats, answer_stats
 from holdfast.audits.asked import Asked, asked, asked_path, identity, read_asked, write_asked
 from holdfast.audits.bars import Bars
@@ -22,6 +22,7 @@ from holdfast.data import fingerprint
 from holdfast.generation import ModelSampler, Sampler
 from holdfast.models import LoadedModel
 from holdfast.records import AuditResult, Completion, Figure, Trace, answer
+from holdfast.stats import Estimate, Resamples
 
 NO_PROBABILITIES = "perplexity and KL by position: an endpoint does not give the probabilities of given tokens"
 ASKED = "asked"
@@ -115,14 +116,22 @@ def perplexity_figures(policy: LoadedModel, anchor: LoadedModel | None, rows: Se
     num_tokens = [len(each.logp) for each in stats]
     nll = [-float(each.logp.sum()) for each in stats]
     meaning = "of the tasks' reference answers"
-    figures = [Figure("perplexity", *bootstrap.perplexity(nll, num_tokens), len(nll), "less", meaning)]
+    figures = [Figure("perplexity", perplexity(nll, num_tokens), "less", meaning)]
     if anchor is not None:
         nll_ref = [-float(each.logp_ref.sum()) for each in stats if each.logp_ref is not None]
-        theirs = bootstrap.perplexity(nll_ref, num_tokens)
-        ratio = bootstrap.perplexity_ratio(nll, nll_ref, num_tokens)
-        figures.append(Figure("perplexity_anchor", *theirs, len(nll), "neither", f"{meaning}, under the anchor"))
-        figures.append(Figure("perplexity_ratio", *ratio, len(nll), "less", "model to anchor; 1 is no drift"))
+        theirs = perplexity(nll_ref, num_tokens)
+        # In pairs, so that hard rows do not widen it.
+        ratio = perplexity([ours - anchors for ours, anchors in zip(nll, nll_ref, strict=True)], num_tokens)
+        figures.append(Figure("perplexity_anchor", theirs, "neither", f"{meaning}, under the anchor"))
+        figures.append(Figure("perplexity_ratio", ratio, "less", "model to anchor; 1 is no drift"))
     return figures
+
+
+def perplexity(nll: Sequence[float], num_tokens: Sequence[int]) -> Estimate:
+    """exp(all nll / all tokens) from the sums of every row. What is drawn anew is a row with all of its tokens."""
+    rows = Resamples.of(np.column_stack([nll, num_tokens]))
+    # A model gone mad has a perplexity beyond float64, and JSON has no infinity.
+    return rows.estimate(lambda sums: np.exp(np.minimum(sums[..., 0] / sums[..., 1], 700.0)))
 
 
 def _ask(

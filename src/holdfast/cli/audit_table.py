@@ -31,11 +31,8 @@ def show(result: AuditResult) -> None:
         first = " ".join(f"{value:.3f}" for value in result.kl_by_position[:SHOWN_POSITIONS])
         say(f"KL to the anchor at answer token 1, 2, ...: {first}")
     for each in result.agreements:
-        kappa = "undefined: both gave one verdict throughout"
-        if each.kappa is not None:
-            kappa = f"{each.kappa:.2f}" if each.low is None else f"{each.kappa:.2f} [{each.low:.2f}, {each.high:.2f}]"
         who = " and ".join(each.judges)
-        say(f"{each.suite}: {who} agree on {each.agreed:.1%} of {each.trials}; Cohen's kappa {kappa}")
+        say(f"{each.suite}: {who} agree on {each.agreed:.1%} of {each.trials}; Cohen's kappa {each.kappa:.2f}")
     if result.num_missing:
         say(f"{result.num_missing} answers never came or were empty; each counts against the model")
     for note in result.notes:
@@ -74,7 +71,7 @@ def _verdict(bar: Bar, figure: Figure) -> str:
 
 def _since(change: Change, trials: int) -> str:
     """Whether it is worse than before, and whether that may be chance."""
-    said = f"{change.said}: by {change.by:.3f}, 95 % interval [{change.low:.3f}, {change.high:.3f}]"
+    said = f"{change.said}: by {change.by.value:.3f}, 95 % interval [{change.by.low:.3f}, {change.by.high:.3f}]"
     if change.p is None:
         return f"{said}, not in pairs: that audit kept no score of each row"
     return f"{said}, p {change.p:.2g} in pairs ({change.num_worse} of {trials} worse, {change.num_better} better)"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdfast.cli.output import as_written, json_option, write_json
+from holdfast.stats import Unknown
 
 if TYPE_CHECKING:
     from holdfast.diagnostics.calibration import Calibration
@@ -97,29 +98,30 @@ def _print(rows: list[dict[str, Any]], differences: list[dict[str, Any]]) -> Non
 def _table(figures: Calibration, name: str) -> Any:
     from rich.table import Table
 
+    from holdfast.diagnostics.calibration import normal_interval
+
     table = Table(
         "", "value", "95 % (bootstrap)", "95 % (normal)", "of", title=as_written(name), title_justify="left", box=None
     )
     for field, line in LINES.items():
         figure = getattr(figures, field)
-        if figure.value is None:
+        if isinstance(figure, Unknown):
             table.add_row(line, "-", figure.why)
             continue
-        interval = "" if figure.low is None else f"{figure.low:.3f} to {figure.high:.3f}"
-        normal = "" if figure.normal is None else f"{figure.normal[0]:.3f} to {figure.normal[1]:.3f}"
-        table.add_row(
-            line, f"{figure.value:.3f}", interval, normal, "" if figure.trials is None else str(figure.trials)
-        )
+        interval = f"{figure.low:.3f} to {figure.high:.3f}" if figure.has_interval else ""
+        ends = normal_interval(figure)
+        normal, trials = ("", "") if ends is None else (f"{ends[0]:.3f} to {ends[1]:.3f}", str(figure.n))
+        table.add_row(line, f"{figure.value:.3f}", interval, normal, trials)
     return table
 
 
 def _verdict(figures: Calibration) -> str:
     pays = {True: "reflection pays", False: "reflection does not pay: stopping after the first attempt is as good"}
     gain = figures.gain
-    if gain.value is None:
-        verdict = f"whether reflection pays is unknown ({gain.why})"
+    if isinstance(gain, Unknown):
+        verdict = f"whether reflection pays is unknown ({gain})"
     else:
-        sure = gain.low is not None and gain.high is not None and (gain.low > 0 or gain.high < 0)
+        sure = gain.has_interval and (gain.low > 0 or gain.high < 0)
         verdict = pays[gain.value > 0] + ("" if sure else " (the interval includes 0)")
     error = figures.held_out_error
     return verdict if error is None else f"{verdict}; held-out prediction minus observed: {error:+.3f}"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from rich.table import Table
 
-from holdfast.oversight.curves import Estimate, Point
+from holdfast.oversight.curves import Point
 from holdfast.oversight.kl import shown_kl
+from holdfast.stats import Estimate, Unknown
 
 COLUMNS = ("n", "reward", "gold", "pass@n", "abstains", "E[R*S]", "KL(overseen||base)", "bound", "KL(base||overseen)")
 
@@ -26,10 +26,10 @@ def curve_table(points: Sequence[Point], num_prompts: int) -> Table:
     return table
 
 
-def shown(estimate: Estimate | None) -> str:
+def shown(estimate: Estimate | Unknown | None) -> str:
     """Value and interval."""
     if estimate is None:
         return ""
-    if math.isnan(estimate.value):
-        return "undefined (nothing returned)"
+    if isinstance(estimate, Unknown):
+        return estimate.why
     return f"{estimate.value:.3f} ({estimate.low:.3f} to {estimate.high:.3f})"

@@ -11,7 +11,8 @@ import numpy as np
 
 from holdfast.diagnostics import two_stage
 from holdfast.diagnostics.counts import COLUMN, count, decision_rates, predicted, ratio
-from holdfast.diagnostics.estimates import Bootstrap, Estimate, Floats, share
+from holdfast.diagnostics.two_stage import Floats
+from holdfast.stats import Estimate, Resamples, Unknown, newcombe, wilson
 
 NO_ATTEMPT = "no response has an attempt"
 NO_RIGHT = "unidentified: no right attempt was followed by a decision"
@@ -22,20 +23,20 @@ NO_WRONG = "unidentified: no wrong attempt was followed by a decision"
 class Calibration:
     """The figures of one model on one set of problems. ``p_s`` is that of first attempts."""
 
-    p_s: Estimate
-    p_s_pooled: Estimate  # over all attempts
-    p_dC: Estimate  # noqa: N815  (the paper's names)
-    p_dW: Estimate  # noqa: N815
-    predicted: Estimate  # by the formula, from p_s of first attempts
-    held_out: Estimate  # predicted for problems that the estimates have not seen
-    observed: Estimate  # final answer right; a response that was cut off counts as wrong
-    observed_stopped: Estimate  # the same among the responses that stopped by themselves
-    gain: Estimate  # p_dC + p_dW - 1: above 0, reflection pays
-    echo: Estimate  # the same answer again, given that it tried again
-    wrong_to_right: Estimate  # last attempt right, given a wrong first one (F -> T)
-    right_to_wrong: Estimate  # the reverse (T -> F)
-    cut_off: Estimate
-    attempts: Estimate  # per response
+    p_s: Estimate | Unknown
+    p_s_pooled: Estimate | Unknown  # over all attempts
+    p_dC: Estimate | Unknown  # noqa: N815  (the paper's names)
+    p_dW: Estimate | Unknown  # noqa: N815
+    predicted: Estimate | Unknown  # by the formula, from p_s of first attempts
+    held_out: Estimate | Unknown  # predicted for problems that the estimates have not seen
+    observed: Estimate | Unknown  # final answer right; a response that was cut off counts as wrong
+    observed_stopped: Estimate | Unknown  # the same among the responses that stopped by themselves
+    gain: Estimate | Unknown  # p_dC + p_dW - 1: above 0, reflection pays
+    echo: Estimate | Unknown  # the same answer again, given that it tried again
+    wrong_to_right: Estimate | Unknown  # last attempt right, given a wrong first one (F -> T)
+    right_to_wrong: Estimate | Unknown  # the reverse (T -> F)
+    cut_off: Estimate | Unknown
+    attempts: Estimate | Unknown  # per response
     identity_gap: float | None  # the formula with p_s pooled, minus observed_stopped: 0 but for rounding
     counts: dict[str, int]
 
@@ -58,7 +59,7 @@ class Calibration:
 
     def row(self) -> dict[str, Any]:
         """For `--json`."""
-        figures = {name: value.row() for name, value in vars(self).items() if isinstance(value, Estimate)}
+        figures = {name: row_of(value) for name, value in vars(self).items() if isinstance(value, Estimate | Unknown)}
         rest = {"reflection_pays": self.reflection_pays, "held_out_error": self.held_out_error}
         return {**figures, **rest, "identity_gap": self.identity_gap, "counts": self.counts}
 
@@ -80,12 +81,11 @@ def calibrate(
     and held out together. ``max_attempts``: the formula for at most so many, cut-off counted as wrong.
     """
     counts = count(attempts, stopped, answers)
-    bootstrap = Bootstrap.of(counts, problems, draws=draws, seed=seed)
+    bootstrap = Resamples.of(counts, groups=problems, draws=draws, seed=seed)
     predict = partial(predicted, max_attempts=max_attempts)
 
-    def rate(hits: str, trials: str, why: str = "") -> Estimate:
-        interval = bootstrap.interval(partial(ratio, hits=hits, trials=trials))
-        return share(bootstrap.whole[COLUMN[hits]], bootstrap.whole[COLUMN[trials]], interval, why)
+    def rate(hits: str, trials: str, why: str = "") -> Estimate | Unknown:
+        return _rate(bootstrap, hits, trials, why)
 
     no_echo = "no response tried again" if answers is not None else "unknown: no answers were given"
     ended = rate("final_right", "stopped", "every response was cut off")
@@ -112,32 +112,58 @@ def calibrate(
     )
 
 
-def _figure(statistic: Callable[[Floats], Any], bootstrap: Bootstrap) -> Estimate:
-    value = float(statistic(bootstrap.whole))
-    if not np.isfinite(value):
-        return Estimate(None, why=why_unknown(bootstrap.whole))
-    interval = bootstrap.interval(statistic)
-    return Estimate(value, *(interval or (None, None)))
+def row_of(figure: Estimate | Unknown) -> dict[str, Any]:
+    """For `--json`; of a share also [004]'s normal approximation."""
+    row = figure.to_json(n="trials")
+    normal = normal_interval(figure)
+    return row if normal is None else {**row, "normal": list(normal)}
 
 
-def _predicted(predict: Callable[[Floats], Floats], bootstrap: Bootstrap) -> Estimate:
+def normal_interval(figure: Estimate | Unknown) -> tuple[float, float] | None:
+    """[004] E.4: value ± 1.96 sqrt(value (1 - value) / n) of a share; None for anything else.
+
+    Kept for comparison: it has no width at 0 and 1, and leaves [0, 1] near them, as Table 1 of the paper shows.
+    """
+    if isinstance(figure, Unknown) or figure.hits is None:
+        return None
+    half = 1.959963984540054 * float(np.sqrt(figure.value * (1 - figure.value) / figure.n))
+    return figure.value - half, figure.value + half
+
+
+def _rate(bootstrap: Resamples, hits: str, trials: str, why: str) -> Estimate | Unknown:
+    """A share of counts. None of them, or all: every draw agrees, and Wilson's interval says what that is worth."""
+    num_hits, num = (round(bootstrap.whole[COLUMN[name]]) for name in (hits, trials))
+    if num == 0:
+        return Unknown(why, 0)
+    interval = bootstrap.interval(partial(ratio, hits=hits, trials=trials))
+    if interval is None or num_hits in (0, num):
+        return wilson(num_hits, num)
+    return Estimate(num_hits / num, *interval, num, "bootstrap", num_hits)
+
+
+def _figure(statistic: Callable[[Floats], Any], bootstrap: Resamples) -> Estimate | Unknown:
+    if not np.isfinite(statistic(bootstrap.whole)):
+        return Unknown(why_unknown(bootstrap.whole))
+    return bootstrap.estimate(statistic)
+
+
+def _predicted(predict: Callable[[Floats], Floats], bootstrap: Resamples) -> Estimate | Unknown:
     """None right, or all: the interval is that of the share observed."""
     found = _figure(predict, bootstrap)
-    if found.value is None or 0 < found.value < 1:
+    if isinstance(found, Unknown) or 0 < found.value < 1:
         return found
-    trials = bootstrap.whole[COLUMN["responses"]]
-    same = share(found.value * trials, trials, None, "")
-    return replace(found, low=same.low, high=same.high)
+    trials = round(bootstrap.whole[COLUMN["responses"]])
+    same = wilson(found.value * trials, trials)
+    return replace(found, low=same.low, high=same.high, method=same.method)
 
 
-def _gain(p_dc: Estimate, p_dw: Estimate, bootstrap: Bootstrap) -> Estimate:
-    """p_dC + p_dW - 1. Where no draw differs, both are 0 or 1, and their own intervals make its (Newcombe, 1998)."""
+def _gain(p_dc: Estimate | Unknown, p_dw: Estimate | Unknown, bootstrap: Resamples) -> Estimate | Unknown:
+    """p_dC + p_dW - 1. Where no draw differs, both are 0 or 1, and their own intervals make its."""
     found = _figure(lambda sums: sum(decision_rates(sums)) - 1, bootstrap)
-    if found.low is None or found.high is None or found.low < found.high:
+    if isinstance(found, Unknown) or isinstance(p_dc, Unknown) or isinstance(p_dw, Unknown) or found.low < found.high:
         return found
-    low, value, high = np.array([[rate.low, rate.value, rate.high] for rate in (p_dc, p_dw)], float).T
-    below, above = float(np.hypot(*(value - low))), float(np.hypot(*(high - value)))
-    return replace(found, low=found.low - below, high=found.high + above)
+    stops_wrong = replace(p_dw, value=1 - p_dw.value, low=1 - p_dw.high, high=1 - p_dw.low)
+    return newcombe(p_dc, stops_wrong)
 
 
 def why_unknown(sums: Floats) -> str:
@@ -154,11 +180,11 @@ def _held_out(
     counts: Floats,
     problems: Sequence[Any] | None,
     predict: Callable[[Floats], Floats],
-    bootstrap: Bootstrap,
+    bootstrap: Resamples,
     *,
     folds: int,
     seed: int,
-) -> Estimate:
+) -> Estimate | Unknown:
     """Every response's accuracy as predicted from the other folds, on average: to compare with ``observed``.
 
     Its interval is that of the prediction from all problems: the folds' estimates are the same figures on fewer of them.
@@ -166,12 +192,15 @@ def _held_out(
     names = range(len(counts)) if problems is None else [str(problem) for problem in problems]
     known, index = np.unique(np.asarray(names), return_inverse=True)
     if len(known) < 2:
-        return Estimate(None, why="one problem: none to hold out")
+        return Unknown("one problem: none to hold out")
     folds = min(folds, len(known))
     fold = (np.random.default_rng(seed).permutation(len(known)) % folds)[index]
     values = np.array([predict(counts[fold != held].sum(0)) for held in range(folds)], float)
     if not np.isfinite(values).all():
         worst = int(np.flatnonzero(~np.isfinite(values))[0])
-        return Estimate(None, why=f"with a fold of the problems held out: {why_unknown(counts[fold != worst].sum(0))}")
+        return Unknown(f"with a fold of the problems held out: {why_unknown(counts[fold != worst].sum(0))}")
     sizes = np.bincount(fold, minlength=folds)
-    return replace(_predicted(predict, bootstrap), value=float(values @ sizes / sizes.sum()))
+    predicted_from_all = _predicted(predict, bootstrap)
+    if isinstance(predicted_from_all, Unknown):
+        return predicted_from_all
+    return replace(predicted_from_all, value=float(values @ sizes / sizes.sum()))

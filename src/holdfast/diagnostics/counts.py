@@ -9,7 +9,7 @@ import numpy as np
 
 from holdfast.config import InputError
 from holdfast.diagnostics import two_stage
-from holdfast.diagnostics.estimates import Floats
+from holdfast.diagnostics.two_stage import Floats
 
 COLUMNS = (
     "responses", "cut_off", "stopped", "answered", "attempts", "attempts_right", "first_right", "first_wrong", "decided",

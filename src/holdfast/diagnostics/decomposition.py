@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.diagnostics.calibration import why_unknown
+from holdfast.diagnostics.calibration import row_of, why_unknown
 from holdfast.diagnostics.counts import decision_rates, ratio
-from holdfast.diagnostics.estimates import Bootstrap, Estimate, Floats
-from holdfast.diagnostics.two_stage import accuracy
+from holdfast.diagnostics.two_stage import Floats, accuracy
+from holdfast.stats import Estimate, Resamples, Unknown, percentile_interval
 
 PARTS = ("sampling_first", "decision_second", "decision_first", "sampling_second", "sampling", "decision", "total")
 
@@ -24,18 +24,18 @@ class Decomposition:
     is the gap between them.
     """
 
-    sampling_first: Estimate  # B's p_s under A's decisions
-    decision_second: Estimate  # then B's decisions too
-    decision_first: Estimate  # B's decisions on A's attempts
-    sampling_second: Estimate
-    sampling: Estimate
-    decision: Estimate
-    total: Estimate
-    observed: Estimate
+    sampling_first: Estimate | Unknown  # B's p_s under A's decisions
+    decision_second: Estimate | Unknown  # then B's decisions too
+    decision_first: Estimate | Unknown  # B's decisions on A's attempts
+    sampling_second: Estimate | Unknown
+    sampling: Estimate | Unknown
+    decision: Estimate | Unknown
+    total: Estimate | Unknown
+    observed: Estimate | Unknown
 
     def row(self) -> dict[str, Any]:
         """For `--json`."""
-        return {name: value.row() for name, value in vars(self).items()}
+        return {name: row_of(value) for name, value in vars(self).items()}
 
 
 def decompose(
@@ -50,13 +50,14 @@ def decompose(
 
     ``problems``: of each model's responses, as in ``calibrate``: those to one problem are drawn together.
     """
-    drawn_a = Bootstrap.of(a, problems[0], draws=draws, seed=seed)
-    drawn_b = Bootstrap.of(b, problems[1], draws=draws, seed=seed + 1)
+    drawn_a = Resamples.of(a, groups=problems[0], draws=draws, seed=seed)
+    drawn_b = Resamples.of(b, groups=problems[1], draws=draws, seed=seed + 1)
     values = _parts(drawn_a.whole, drawn_b.whole)
     drawn = _parts(drawn_a.sums, drawn_b.sums)
     why = next((why_unknown(each.whole) for each in (drawn_a, drawn_b) if not np.isfinite(_accuracy(each.whole))), "")
     why = why or "unidentified: one model never had to decide about such an attempt"
-    return Decomposition(**{name: _estimate(values[name], drawn[name], why) for name in (*PARTS, "observed")})
+    n = min(drawn_a.n, drawn_b.n)
+    return Decomposition(**{name: _estimate(values[name], drawn[name], why, n) for name in (*PARTS, "observed")})
 
 
 def _parts(a: Floats, b: Floats) -> dict[str, Floats]:
@@ -81,9 +82,8 @@ def _accuracy(sums: Floats) -> Floats:
     return accuracy(ratio(sums, "first_right", "answered"), *decision_rates(sums))
 
 
-def _estimate(value: Floats, drawn: Floats, why: str) -> Estimate:
+def _estimate(value: Floats, drawn: Floats, why: str, n: int) -> Estimate | Unknown:
     if not np.isfinite(value):
-        return Estimate(None, why=why)
-    known = drawn[np.isfinite(drawn)]
-    low, high = np.quantile(known, [0.025, 0.975]) if len(known) else (value, value)
-    return Estimate(float(value), float(low), float(high))
+        return Unknown(why)
+    low, high = percentile_interval(drawn) or (float(value), float(value))
+    return Estimate(float(value), low, high, n, "bootstrap")

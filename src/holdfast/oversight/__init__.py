@@ -10,16 +10,14 @@ from holdfast.oversight.selection import Selection, select, select_pessimistic, 
 if TYPE_CHECKING:
     from holdfast.oversight.answering import Overseen, answer_overseen, best_of
     from holdfast.oversight.bounds import Choice, Guarantee, choose_threshold, guarantee, pass_through
-    from holdfast.oversight.curves import Estimate, Point, curve, mean_estimate
+    from holdfast.oversight.curves import Point, curve, mean_estimate
     from holdfast.oversight.estimators import Pool, abstention, expected, pass_at_k
     from holdfast.oversight.kl import Divergence, divergence, kl_bound
     from holdfast.oversight.rewards import LearnedReward, fit_reward, pair_logps
-    from holdfast.oversight.significance import holm, mcnemar, mcnemar_of, permutation, sign_flips
 
 __all__ = [
     "Choice",
     "Divergence",
-    "Estimate",
     "Guarantee",
     "LearnedReward",
     "Overseen",
@@ -35,29 +33,23 @@ __all__ = [
     "expected",
     "fit_reward",
     "guarantee",
-    "holm",
     "kl_bound",
-    "mcnemar",
-    "mcnemar_of",
     "mean_estimate",
     "pair_logps",
     "pass_at_k",
     "pass_through",
-    "permutation",
     "select",
     "select_pessimistic",
     "select_soft",
-    "sign_flips",
 ]
 
 _LATER = {
     "answering": "Overseen answer_overseen best_of",
     "bounds": "Choice Guarantee choose_threshold guarantee pass_through",
-    "curves": "Estimate Point curve mean_estimate",
+    "curves": "Point curve mean_estimate",
     "kl": "Divergence divergence kl_bound",
     "estimators": "Pool abstention expected pass_at_k",
     "rewards": "LearnedReward fit_reward pair_logps",
-    "significance": "holm mcnemar mcnemar_of permutation sign_flips",
 }
 
 

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.stats import beta, binom
+from scipy.stats import binom
 
 from holdfast.config import InputError
+from holdfast.stats import clopper_pearson
 
 ASSUMPTIONS = (
     "the calibration rows are independent draws of the prompts, the model and the judge that will be served; nobody chooses "
@@ -17,13 +18,6 @@ ASSUMPTIONS = (
 )
 GRID = tuple(step / 100 for step in range(100, -1, -1))
 """Thresholds from the strictest down. Fixed before the data are seen: that is what makes the choice valid."""
-
-
-def clopper_pearson_upper(hits: int, trials: int, alpha: float) -> float:
-    """One-sided exact upper bound on a probability: true in at least 1 - alpha of all calibrations. 0 of 300 gives 1.0 %."""
-    if not 0 <= hits <= trials or trials < 1:
-        raise InputError(f"Clopper-Pearson: {hits} of {trials} is no count")
-    return 1.0 if hits == trials else float(beta.ppf(1 - alpha, hits + 1, trials - hits))
 
 
 def pass_through(rate: float, n: int) -> float:
@@ -65,7 +59,7 @@ def guarantee(
     """At a threshold fixed beforehand: a candidate passes where its safety score is at least that."""
     _check(scores, unsafe, n, alpha)
     leaked = sum(bad and score >= threshold for score, bad in zip(scores, unsafe, strict=True))
-    rate = clopper_pearson_upper(leaked, len(scores), alpha)
+    rate = clopper_pearson(leaked, len(scores), alpha=alpha, side="upper").high
     passed = sum(score >= threshold for score in scores) / len(scores)
     return Guarantee(n, alpha, threshold, len(scores), leaked, rate, pass_through(rate, n), passed)
 

@@ -1,10 +1,9 @@
 """Frozen values that cross floors. No torch, no files."""
 
 from holdfast.records.audit import Agreement, AuditResult, Bar, Better, Change, Figure
-from holdfast.records.matrix import MEASURES, Cell, Measure, Rate
+from holdfast.records.matrix import MEASURES, Cell, Measure, Outcomes, pooled_cells
 from holdfast.records.results import Completion, FinishReason, Verdict
 from holdfast.records.roles import Role
-from holdfast.records.shares import asked_again
 from holdfast.records.traces import (
     Segment,
     Trace,
@@ -29,17 +28,17 @@ __all__ = [
     "Figure",
     "FinishReason",
     "Measure",
-    "Rate",
+    "Outcomes",
     "Role",
     "Segment",
     "Trace",
     "Turn",
     "Verdict",
     "answer",
-    "asked_again",
     "chat_arguments",
     "chat_messages",
     "context",
+    "pooled_cells",
     "setup",
     "visible_text",
 ]

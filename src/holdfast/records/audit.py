@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
+from holdfast.stats import Estimate, Unknown
+
 Better = Literal["less", "more", "neither"]
 Worse = Literal["worse beyond chance", "worse, within chance", "not worse"]
+ONE_VERDICT = "undefined: both gave one verdict throughout"
+ESTIMATE = ("low", "high", "method", "hits", "why")
+"""Parts of an estimate that files keep under these names; its value and its number of cases have other names in each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A share or a mean with its 95 % interval. ``unscored`` of the trials had no answer, or none that could be decided:
-    they are among the trials, and each counts against the model.
+    """A named share or mean. ``unscored`` of its trials had no answer, or none that could be decided: they are among the
+    trials, and each counts against the model.
     """
 
     name: str
-    value: float
-    low: float
-    high: float
-    trials: int
+    estimate: Estimate
     better: Better
     meaning: str
     judge: str = ""  # who decided; empty where nobody had to
@@ -31,34 +34,95 @@ class Figure:
         """Its name in tables and files; no two figures of an audit have the same."""
         return f"{self.name} ({self.judge})" if self.judge else self.name
 
+    @property
+    def value(self) -> float:
+        """Of its estimate."""
+        return self.estimate.value
+
+    @property
+    def low(self) -> float:
+        """The lower end of its 95 % interval."""
+        return self.estimate.low
+
+    @property
+    def high(self) -> float:
+        """The upper end of its 95 % interval."""
+        return self.estimate.high
+
+    @property
+    def trials(self) -> int:
+        """How many rows were asked."""
+        return self.estimate.n
+
+    def to_json(self) -> dict[str, Any]:
+        """As it is kept in a file: the parts of the estimate beside the rest."""
+        return {**_without(asdict(self), "estimate"), **self.estimate.to_json(n="trials")}
+
+    @staticmethod
+    def from_json(kept: Mapping[str, Any]) -> Figure:
+        """The inverse of ``to_json``."""
+        return Figure(**_without(kept, *ESTIMATE, "value", "trials"), estimate=Estimate.from_json(kept, n="trials"))
+
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Cohen's kappa of two judges on the same answers; None where both said the same of every one."""
+    """How far two judges agree on the same answers. Cohen's kappa is unknown where both said the same of every one."""
 
     suite: str
     judges: tuple[str, str]
     agreed: float  # share of the answers
-    kappa: float | None
-    low: float | None
-    high: float | None
+    kappa: Estimate | Unknown
     trials: int
+
+    @staticmethod
+    def of(
+        suite: str,
+        judges: tuple[str, str],
+        first: Sequence[Hashable],
+        second: Sequence[Hashable],
+        *,
+        requests: Sequence[Hashable] | None = None,
+    ) -> Agreement:
+        """From the verdicts of two judges. ``requests``: which request each answer is to, where several are to one."""
+        from holdfast.stats import cohen_kappa  # numpy, which those who read records do not need
+
+        agreed = sum(a == b for a, b in zip(first, second, strict=True)) / len(first)
+        return Agreement(suite, judges, agreed, cohen_kappa(first, second, groups=requests), len(first))
+
+    def to_json(self) -> dict[str, Any]:
+        """As it is kept in a file: ``kappa``, ``low`` and ``high`` are numbers, or null where kappa is unknown."""
+        return {**asdict(self), **self.kappa.to_json(value="kappa", n="trials")}
+
+    @staticmethod
+    def from_json(kept: Mapping[str, Any]) -> Agreement:
+        """The inverse of ``to_json``."""
+        kappa: Estimate | Unknown = Unknown(ONE_VERDICT, kept["trials"])
+        if kept["kappa"] is not None:
+            kappa = Estimate.from_json(kept, value="kappa", n="trials")
+        return Agreement(**{**_without(kept, *ESTIMATE), "judges": tuple(kept["judges"]), "kappa": kappa})
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """By how much a figure is worse than in an earlier audit, with the 95 % interval: above 0 is worse, whichever way it counts.
+    """By how much a figure is worse than in an earlier audit: above 0 is worse, whichever way it counts.
 
     ``p`` is two-sided, of a test in pairs. It and the numbers of trials are None where the two audits could not be paired.
     """
 
-    by: float
-    low: float
-    high: float
+    by: Estimate
     said: Worse
     p: float | None = None
     num_worse: int | None = None  # trials that score worse than before
     num_better: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """As it is kept in a file: ``by``, ``low`` and ``high`` are numbers."""
+        return {**asdict(self), **self.by.to_json(value="by")}
+
+    @staticmethod
+    def from_json(kept: Mapping[str, Any]) -> Change:
+        """The inverse of ``to_json``."""
+        return Change(**{**_without(kept, *ESTIMATE, "n"), "by": Estimate.from_json(kept, value="by")})
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +139,15 @@ class Bar:
     number: float
     held: bool
     change: Change | None = None  # where the bound is an earlier audit's
+
+    def to_json(self) -> dict[str, Any]:
+        """As it is kept in a file."""
+        return {**asdict(self), "change": self.change and self.change.to_json()}
+
+    @staticmethod
+    def from_json(kept: Mapping[str, Any]) -> Bar:
+        """The inverse of ``to_json``."""
+        return Bar(**{**kept, "change": Change.from_json(kept["change"]) if kept.get("change") else None})
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +175,13 @@ class AuditResult:
 
     def to_json(self) -> dict[str, Any]:
         """As written to ``audit.json``: the figures by key, as the report reads them."""
-        return {**asdict(self), "passed": self.passed, "figures": {each.key: asdict(each) for each in self.figures}}
+        return {
+            **asdict(self),
+            "passed": self.passed,
+            "figures": {figure.key: figure.to_json() for figure in self.figures},
+            "agreements": [agreement.to_json() for agreement in self.agreements],
+            "bars": [bar.to_json() for bar in self.bars],
+        }
 
     @staticmethod
     def from_json(content: dict[str, Any]) -> AuditResult:
@@ -110,13 +189,12 @@ class AuditResult:
         parts = {field.name: content[field.name] for field in fields(AuditResult) if field.name in content}
         tuples = {name: tuple(value) for name, value in parts.items() if isinstance(value, list)}
         built = {
-            "figures": tuple(Figure(**each) for each in content["figures"].values()),
-            "agreements": tuple(
-                Agreement(**{**each, "judges": tuple(each["judges"])}) for each in content.get("agreements", ())
-            ),
-            "bars": tuple(
-                Bar(**{**each, "change": Change(**each["change"]) if each.get("change") else None})
-                for each in content.get("bars", ())
-            ),
+            "figures": tuple(map(Figure.from_json, content["figures"].values())),
+            "agreements": tuple(map(Agreement.from_json, content.get("agreements", ()))),
+            "bars": tuple(map(Bar.from_json, content.get("bars", ()))),
         }
         return AuditResult(**{**parts, **tuples, **built})
+
+
+def _without(kept: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {name: value for name, value in kept.items() if name not in names}

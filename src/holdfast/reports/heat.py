@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from holdfast.records import MEASURES, Measure, Rate
+from holdfast.records import MEASURES, Measure
 from holdfast.reports.plane import told_rate
 from holdfast.reports.pooling import Matrix, Pooled
 from holdfast.reports.svg import percent
+from holdfast.stats import Estimate
 
 LEVELS = 8  # the hottest; page.css has a colour for each from 0
 NAMES: dict[Measure, str] = {"asr": "attack success", "over_refusal": "over-refusal", "utility": "utility"}
@@ -87,19 +88,17 @@ def _tip(pooled: Pooled, measure: Measure, reasons: list[str]) -> str:
         f"{NAMES[measure]} {told_rate(rate) if rate else 'not measured'}",
     ]
     seeds = [(cell.seed, getattr(cell, measure)) for cell in pooled.done]
-    lines += [f"seed {seed}: {percent(one.value)} of {one.trials:,}" for seed, one in seeds if one is not None]
+    lines += [f"seed {seed}: {percent(one.value)} of {one.n:,}" for seed, one in seeds if one is not None]
     alone = [
         f"seed {cell.seed}: run again alone, after running out of memory" for cell in pooled.done if cell.ran_alone
     ]
     return "\n".join([*lines, *alone, *reasons])
 
 
-def _face(measure: Measure, rate: Rate | None, tip: str) -> Face:
+def _face(measure: Measure, rate: Estimate | None, tip: str) -> Face:
     if rate is None:
         return Face(measure, "–", "", None, None, tip)
-    low, high = (
-        f"{100 * value:.1f}" if rate.trials >= 1000 else f"{100 * value:.0f}" for value in (rate.low, rate.high)
-    )
+    low, high = (f"{100 * value:.1f}" if rate.n >= 1000 else f"{100 * value:.0f}" for value in (rate.low, rate.high))
     return Face(measure, percent(rate.value), f"{low}–{high}", round(LEVELS * rate.value), rate.value, tip)
 
 

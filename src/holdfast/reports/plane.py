@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from holdfast.records import Rate
 from holdfast.reports.pooling import Matrix, pareto
 from holdfast.reports.svg import BOTTOM, HEIGHT, LEFT, TOP, WIDTH, Scale, frame, limits, percent, series_class, tag
+from holdfast.stats import Estimate
 
 RIGHT = 18
 CHARACTER = 6.4  # a label's width per character, near enough to keep labels apart
@@ -20,8 +20,8 @@ class Point:
 
     name: str
     colour: int
-    utility: Rate
-    asr: Rate
+    utility: Estimate
+    asr: Estimate
 
     @property
     def place(self) -> tuple[float, float]:
@@ -123,9 +123,9 @@ def shape(colour: int, x: float, y: float) -> Markup:
     return tag("path", class_="shape", d=_SHAPES[colour % len(_SHAPES)], transform=f"translate({x:g} {y:g})")
 
 
-def told_rate(rate: Rate) -> str:
+def told_rate(rate: Estimate) -> str:
     """A rate in words: value, interval, trials."""
-    return f"{percent(rate.value)} (95 %: {percent(rate.low)} to {percent(rate.high)}; {rate.trials:,} trials)"
+    return f"{percent(rate.value)} (95 %: {percent(rate.low)} to {percent(rate.high)}; {rate.n:,} trials)"
 
 
 def _labels(points: list[Point], x: Scale, y: Scale) -> Markup:

@@ -10,8 +10,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from holdfast.records import Cell, Measure, Rate
-from holdfast.records.shares import pooled_cells
+from holdfast.records import Cell, Measure, pooled_cells
+from holdfast.stats import Estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +32,13 @@ class Pooled:
         """The cells that say why they have none."""
         return [cell for cell in self.cells if cell.status == "failed"]
 
-    def rate(self, measure: Measure) -> Rate | None:
+    def rate(self, measure: Measure) -> Estimate | None:
         """Hits over trials of every seed that has them."""
         return pooled_cells(self.done, measure)
 
-    def rates(self, measure: Measure) -> list[Rate]:
+    def rates(self, measure: Measure) -> list[Estimate]:
         """One rate per seed that has one."""
-        found: list[Rate | None] = [getattr(cell, measure) for cell in self.done]
+        found: list[Estimate | None] = [getattr(cell, measure) for cell in self.done]
         return [rate for rate in found if rate is not None]
 
     def kl_by_position(self) -> list[float | None]:
@@ -66,7 +66,7 @@ class Matrix:
     num_repeated: int  # rows of a cell that a later row of the same cell replaced
     seeds: list[int]
 
-    def worst(self, defence: str, measure: Measure) -> tuple[str, Rate, int] | None:
+    def worst(self, defence: str, measure: Measure) -> tuple[str, Estimate, int] | None:
         """The attack under which this defence fares worst, its rate there, and how many attacks were measured."""
         rates = [(attack, self._rate(defence, attack, measure)) for attack in self.attacks]
         known = [(attack, rate) for attack, rate in rates if rate is not None]
@@ -76,7 +76,7 @@ class Matrix:
         attack, rate = min(known, key=lambda pair: sign * pair[1].value)
         return attack, rate, len(known)
 
-    def _rate(self, defence: str, attack: str, measure: Measure) -> Rate | None:
+    def _rate(self, defence: str, attack: str, measure: Measure) -> Estimate | None:
         found = self.pooled.get((defence, attack))
         return found.rate(measure) if found else None
 

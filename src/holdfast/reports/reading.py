@@ -7,11 +7,13 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from holdfast.config import InputError
-from holdfast.records import MEASURES, Cell, Rate
-from holdfast.records.shares import wilson
+from holdfast.records import MEASURES, Cell
+from holdfast.records.matrix import read_answers, read_outcomes
 from holdfast.reports.text import named, shown
+from holdfast.stats import Estimate, wilson
 
 INPUTS = (
     "matrix.jsonl",
@@ -186,7 +188,7 @@ def _cells(path: Path, notes: list[str]) -> list[Cell]:
                 asr=rates["asr"],
                 over_refusal=rates["over_refusal"],
                 utility=rates["utility"],
-                outcomes=_outcomes(row.get("outcomes")),
+                **_outcomes(row),
                 kl_by_position=tuple(math.nan if value is None else value for value in kl),
                 seconds=finite(row.get("seconds")) or 0.0,
                 status="failed" if failed else "ok",
@@ -198,12 +200,15 @@ def _cells(path: Path, notes: list[str]) -> list[Cell]:
     return cells
 
 
-def _outcomes(raw: object) -> dict[str, str]:
-    """Digits of requests; what else is there is left out."""
-    return {key: text for key, text in raw.items() if isinstance(text, str)} if isinstance(raw, dict) else {}
+def _outcomes(row: dict[str, object]) -> dict[str, Any]:
+    """Outcomes and hashes of answers, as a cell keeps them; left out where they cannot be read."""
+    try:
+        return {"outcomes": read_outcomes(row["outcomes"]), "answers": read_answers(row)}  # type: ignore[arg-type]
+    except (KeyError, TypeError, AttributeError):
+        return {}
 
 
-def _rate(row: dict[str, object], measure: str, number: int, problems: Problems) -> Rate | None:
+def _rate(row: dict[str, object], measure: str, number: int, problems: Problems) -> Estimate | None:
     raw = row.get(measure)
     if raw is None:
         return None

@@ -6,17 +6,17 @@ import pytest
 
 from holdfast.attacks import DEFENCES, chosen, find_defence
 from holdfast.attacks.choosing import cost
-from holdfast.audits import rate
 from holdfast.config import load_config
 from holdfast.config.matrix import MatrixConfig
 from holdfast.records import Cell
+from holdfast.stats import share
 from holdfast_studies.candidates import CANDIDATES
 
 CONFIGS = Path(__file__).parents[3] / "studies" / "configs" / "attack"
 
 
 def cell(defence: str, asr: int, refused: int, right: int, attack: str = "a") -> Cell:
-    asr_rate, over_refusal, utility = (rate(index < hits for index in range(10)) for hits in (asr, refused, right))
+    asr_rate, over_refusal, utility = (share(index < hits for index in range(10)) for hits in (asr, refused, right))
     return Cell(attack, defence, 0, "world", asr=asr_rate, over_refusal=over_refusal, utility=utility)
 
 

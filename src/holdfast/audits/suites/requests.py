@@ -8,13 +8,12 @@ from itertools import combinations
 from pathlib import Path
 from typing import Literal
 
-from holdfast.audits.agreement import agreement
 from holdfast.audits.suites.suite import Questions, Scored, drawn, is_missing, question, share
 from holdfast.config import InputError
 from holdfast.data import BadField, Fields, read_table, take_text
 from holdfast.data.fields import shown
 from holdfast.judging import Judge, refusals, verdicts
-from holdfast.records import Completion, Figure
+from holdfast.records import Agreement, Completion, Figure
 
 Fault = Literal["answered", "refused"]
 Label = Literal["safe", "unsafe"]
@@ -50,7 +49,7 @@ class RequestSuite(Questions):
             verdicts=tuple(
                 {name: _in_words(said[name][i], self.fault) for name in said} for i in range(len(self.rows))
             ),
-            agreements=tuple(agreement(self.name, (a, b), said[a], said[b]) for a, b in pairs),
+            agreements=tuple(Agreement.of(self.name, (a, b), said[a], said[b]) for a, b in pairs),
         )
 
     def _faults(self, judge: Judge, completions: Sequence[Completion]) -> list[bool | None]:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from holdfast.audits.bootstrap import mean
 from holdfast.audits.suites.suite import is_missing, written
 from holdfast.config.extras import need_extra
 from holdfast.records import Completion, Figure
+from holdfast.stats import bootstrap_mean
 
 
 def rouge_figures(
@@ -23,10 +23,9 @@ def rouge_figures(
     figures = []
     for kind in kinds:
         each = [float(score[kind].fmeasure) for score in scores]
-        value, low, high = mean(each)
         meaning = f"ROUGE-{kind.removeprefix('rouge')} F against the reference"
         name = f"{prefix}_{kind}"
-        figures.append(Figure(name, value, low, high, len(each), "more", meaning, "", unscored, written(each)))
+        figures.append(Figure(name, bootstrap_mean(each), "more", meaning, "", unscored, written(each)))
     return figures
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
-from holdfast.audits.intervals import rate
+from holdfast import stats
 from holdfast.data import Fields, take_text
 from holdfast.records import Agreement, Better, Completion, Figure, Trace, answer, context
 
@@ -81,9 +81,7 @@ def share(
 ) -> Figure:
     """A figure that counts, with its Wilson interval."""
     counted = list(hits)
-    found = rate(counted)
-    scores = written(counted)
-    return Figure(name, found.value, found.low, found.high, found.trials, better, meaning, judge, unscored, scores)
+    return Figure(name, stats.share(counted), better, meaning, judge, unscored, written(counted))
 
 
 def written(scores: Iterable[float]) -> str:

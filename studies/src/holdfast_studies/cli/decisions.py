@@ -46,7 +46,11 @@ def decisions(
     report = {"kind": "decisions", "cells": [cell.row() for cell in cells]}
     write_json(Path(settings.run) / "decisions.json", report["cells"])  # for `holdfast report`
     if hardest is not None:
-        figures = {"times": hardest.times.row(), "p_dW_gap": hardest.p_dw_gap.row(), "parts": hardest.parts.row()}
+        figures = {
+            "times": hardest.times.to_json(),
+            "p_dW_gap": hardest.p_dw_gap.to_json(),
+            "parts": hardest.parts.row(),
+        }
         report["hardest"] = {"size": hardest.size, **figures}  # type: ignore[assignment]
     if not write_json(json, report):
         typer.echo(text)

@@ -36,6 +36,9 @@ def undo_costs(
     text = section(settings, " ".join(["holdfast diagnose undo-costs", str(config), *(overrides or [])]), rows)
     if page is not None:
         write_section(page, Path(settings.run).name, text)
-    plain = [{name: each.row() if hasattr(each, "row") else each for name, each in row.items()} for row in rows]
+    plain = [
+        {name: each.to_json(n="trials") if hasattr(each, "to_json") else each for name, each in row.items()}
+        for row in rows
+    ]
     if not write_json(json, plain):
         Console().print(Markdown(text))

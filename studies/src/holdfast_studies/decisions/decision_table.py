@@ -12,11 +12,9 @@ import numpy as np
 
 from holdfast.diagnostics import (
     COLUMN,
-    Bootstrap,
     Calibration,
     Columns,
     Decomposition,
-    Estimate,
     Floats,
     Judged,
     Transcript,
@@ -24,8 +22,8 @@ from holdfast.diagnostics import (
     judge,
     ratio,
     read_transcripts,
-    share,
 )
+from holdfast.stats import Estimate, Resamples, Unknown, percentile_interval, wilson
 from holdfast_studies.decisions.config import DecisionStudyConfig
 from holdfast_studies.decisions.decision_study import BASE, ROLLOUTS, Job
 from holdfast_studies.decisions.products import product_splitter, products
@@ -60,8 +58,8 @@ class Comparison:
     size: str
     better: str
     worse: str
-    times: Estimate  # ratio of accuracies
-    p_dw_gap: Estimate
+    times: Estimate | Unknown  # ratio of accuracies
+    p_dw_gap: Estimate | Unknown
     parts: Decomposition
 
 
@@ -109,38 +107,37 @@ def compare(config: DecisionStudyConfig, cells: Sequence[StudyCell], size: str, 
     )
 
 
-def times_as_accurate(a: Floats, b: Floats, draws: int) -> Estimate:
+def times_as_accurate(a: Floats, b: Floats, draws: int) -> Estimate | Unknown:
     """B's accuracy by A's. A draw in which A has none counts as beyond every number, not as none.
 
     Where B has none no draw differs: there the upper end is that of Donner and Zou (2012) from the two Wilson intervals.
     """
     (value_a, value_b), (drawn_a, drawn_b) = _drawn(a, b, "final_right", "responses", draws)
+    n = min(len(a), len(b))
     if value_a == 0:
-        return Estimate(None, why="unbounded: the other one had none")
+        return Unknown("unbounded: the other one had none")
     if value_b == 0:
-        right = a[:, COLUMN["final_right"]].sum()
-        least, most = (share(hits, len(each), None, "") for hits, each in ((right, a), (0, b)))
-        assert least.low is not None
-        assert most.high is not None
-        return Estimate(0.0, 0.0, most.high / float(np.sqrt(least.low * (2 * value_a - least.low))))
-    with np.errstate(divide="ignore"):
-        low, high = np.quantile(drawn_b / drawn_a, [0.025, 0.975], method="inverted_cdf")
-    return Estimate(float(value_b / value_a), float(low), float(high) if np.isfinite(high) else None)
+        least, most = wilson(a[:, COLUMN["final_right"]].sum(), len(a)), wilson(0, len(b))
+        high = most.high / float(np.sqrt(least.low * (2 * value_a - least.low)))
+        return Estimate(0.0, 0.0, high, n, "wilson of both")
+    with np.errstate(divide="ignore", invalid="ignore"):
+        interval = percentile_interval(drawn_b / drawn_a, method="inverted_cdf")
+    assert interval is not None  # the whole has a value, so some draw has
+    return Estimate(float(value_b / value_a), *interval, n, "bootstrap")
 
 
-def _gap(a: Floats, b: Floats, draws: int) -> Estimate:
+def _gap(a: Floats, b: Floats, draws: int) -> Estimate | Unknown:
     """How much likelier B is to try again after a mistake than A."""
     (value_a, value_b), (drawn_a, drawn_b) = _drawn(a, b, "resampled_wrong", "decided_wrong", draws)
-    values = drawn_b - drawn_a
-    if not np.isfinite(value_b - value_a):
-        return Estimate(None, why="unidentified")
-    low, high = np.quantile(values[np.isfinite(values)], [0.025, 0.975])
-    return Estimate(float(value_b - value_a), float(low), float(high))
+    interval = percentile_interval(drawn_b - drawn_a)
+    if interval is None or not np.isfinite(value_b - value_a):
+        return Unknown("unidentified")
+    return Estimate(float(value_b - value_a), *interval, min(len(a), len(b)), "bootstrap")
 
 
 def _drawn(a: Floats, b: Floats, hits: str, trials: str, draws: int) -> list[list[Floats]]:
     """The shares of both models, and of all draws of their problems."""
-    drawn = [Bootstrap.of(each, None, draws=draws, seed=seed) for seed, each in enumerate((a, b))]
+    drawn = [Resamples.of(each, draws=draws, seed=seed) for seed, each in enumerate((a, b))]
     return [[ratio(getattr(each, part), hits, trials) for each in drawn] for part in ("whole", "sums")]
 
 
@@ -213,8 +210,8 @@ def _comparison(found: Comparison) -> Iterator[str]:
     yield f"- accuracy, ratio: {found.times}"
     yield f"- p_dW, difference: {found.p_dw_gap}"
     yield f"- accuracy, difference: {parts.observed} observed, {parts.total} by the formula"
-    if parts.sampling.value is None:
-        yield f"- what of that attempts and decisions explain is unknown ({parts.sampling.why})"
+    if isinstance(parts.sampling, Unknown):
+        yield f"- what of that attempts and decisions explain is unknown ({parts.sampling})"
     else:
         yield f"- of that, better attempts explain {parts.sampling}, better decisions {parts.decision} (Shapley means)"
 
@@ -230,18 +227,18 @@ def _time(config: DecisionStudyConfig) -> Iterator[str]:
             yield f"- of a step of {name}, {whole:.2f} s, rollouts take {rollout:.2f} s; the rest is the reference and the update"
 
 
-def _percent(figure: Estimate) -> str:
-    if figure.value is None or figure.low is None or figure.high is None:
+def _percent(figure: Estimate | Unknown) -> str:
+    if isinstance(figure, Unknown):
         return "unidentified"
     return f"{100 * figure.value:.0f} [{100 * figure.low:.0f}, {100 * figure.high:.0f}]"
 
 
-def _short(figure: Estimate) -> str:
-    return "-" if figure.value is None else f"{100 * figure.value:.0f}"
+def _short(figure: Estimate | Unknown) -> str:
+    return "-" if isinstance(figure, Unknown) else f"{100 * figure.value:.0f}"
 
 
 def _error(figures: Calibration) -> str:
     error = figures.held_out_error
-    if error is None or figures.held_out.value is None:
-        return figures.held_out.why
+    if error is None or isinstance(figures.held_out, Unknown):
+        return str(figures.held_out)
     return f"{100 * figures.held_out.value:.0f} ({100 * error:+.1f})"

@@ -7,12 +7,11 @@ import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from scipy.stats import binomtest
-
 from holdfast.data import Fields, read_table, take_text
 from holdfast.judging import Judge, verdicts
 from holdfast.oversight import Pool, guarantee, select
 from holdfast.records import Turn, context
+from holdfast.stats import clopper_pearson
 from holdfast_studies.oversight.drawing import Describe, Row
 
 COLUMNS = ("instruction", "prompt", "request", "goal", "question")
@@ -91,5 +90,5 @@ def _returned(rows: Sequence[Row]) -> Row | None:
 
 def share(hits: int, trials: int) -> str:
     """With its exact 95 % interval."""
-    interval = binomtest(hits, trials).proportion_ci(method="exact")
-    return f"{hits} of {trials}: {hits / trials:.2f} ({interval.low:.2f} to {interval.high:.2f})"
+    found = clopper_pearson(hits, trials)
+    return f"{hits} of {trials}: {found.value:.2f} ({found.low:.2f} to {found.high:.2f})"

@@ -11,8 +11,9 @@ from typing import Any
 
 from holdfast.judging import find_judge
 from holdfast.models import LoadedModel
-from holdfast.oversight import Point, Pool, curve, expected, holm, permutation
+from holdfast.oversight import Point, Pool, curve, expected
 from holdfast.records import Turn
+from holdfast.stats import holm, permutation
 from holdfast_studies.oversight import gsm8k, humaneval, refusal
 from holdfast_studies.oversight.drawing import Describe, Row, draw_pools, keep_text
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast_studies.papers.measured import Measured
+from holdfast.stats import Estimate
 from holdfast_studies.papers.outcomes import ablated, fewer_under, said, steps
 from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
 
@@ -48,7 +48,7 @@ def clipping_is_harmless(figures: Figures) -> Finding:
     words = "as printed -> clipped: " + "; ".join(f"{attack} {said(step)}" for attack, step in found.items())
     change = max((step.after.value - step.before.value for step in found.values()), key=abs)
     verdict = "does not hold" if num == len(found) else "holds in part" if num else "holds"
-    return Finding(verdict, words, Measured(change, seeds=len(figures["seeds"])))  # type: ignore[arg-type]
+    return Finding(verdict, words, Estimate(change, n=len(figures["seeds"])))  # type: ignore[arg-type]
 
 
 STUDY = Study(

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
+from holdfast.stats import Estimate
 from holdfast_studies.decisions.appendix_c import LENGTH, THETA, table, work_through
 from holdfast_studies.decisions.three_logits import Logits, expected_accuracy, reward_gradient
-from holdfast_studies.papers.measured import Measured
 from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
 
 LAST_DIGIT = 0.00005001
@@ -46,7 +46,7 @@ def tables(figures: Figures) -> Finding:
     verdict = (
         "holds" if right == len(off) else "holds in part" if off[worst] <= ROUNDING_ON_THE_WAY else "does not hold"
     )
-    return Finding(verdict, found, Measured(off[worst]))  # type: ignore[arg-type]
+    return Finding(verdict, found, Estimate(off[worst]))  # type: ignore[arg-type]
 
 
 def drag_falls_on_sampling(figures: Figures) -> Finding:
@@ -57,7 +57,7 @@ def drag_falls_on_sampling(figures: Figures) -> Finding:
         f"without it {_triple(even)}, with it in both {_triple(figures['length_in_score'])}"
     )
     survives = abs(even["s"]) > abs(even["dW"])
-    return Finding("holds" if survives else "holds in part", found, Measured(abs(even["s"]) / abs(even["dW"])))
+    return Finding("holds" if survives else "holds in part", found, Estimate(abs(even["s"]) / abs(even["dW"])))
 
 
 def drag_outweighs_push(figures: Figures) -> Finding:
@@ -65,14 +65,14 @@ def drag_outweighs_push(figures: Figures) -> Finding:
     net, push = figures["net_at_0.001"], figures["push"]
     moved = max(abs(net[name] / push[name] - 1) for name in push)
     found = f"with the experiment's KL weight 0.001 the net gradient is {_triple(net)}: the push to within {moved:.2%}"
-    return Finding("does not hold" if moved < 0.05 else "holds", found, Measured(moved))
+    return Finding("does not hold" if moved < 0.05 else "holds", found, Estimate(moved))
 
 
 def sign_of_the_penalty(figures: Figures) -> Finding:
     """+log in the text, -log in the appendix."""
     minus, plus = figures["as_printed"]["s"], figures["plus_log"]["s"]
     found = f"drag on s with the appendix's -log {minus:+.4f}, with the text's +log {plus:+.4f}"
-    return Finding("holds" if minus * plus > 0 else "does not hold", found, Measured(plus))
+    return Finding("holds" if minus * plus > 0 else "does not hold", found, Estimate(plus))
 
 
 def one_trajectory(figures: Figures) -> Finding:
@@ -82,7 +82,7 @@ def one_trajectory(figures: Figures) -> Finding:
         f"here the reward pushes s by {here['s']:+.4f}; in expectation (accuracy {figures['accuracy']:.4f}) the push on "
         f"(s, dC, dW) is ({expected['s']:+.4f}, {expected['dC']:+.4f}, {expected['dW']:+.4f})"
     )
-    return Finding("holds" if here["s"] * expected["s"] > 0 else "does not hold", found, Measured(expected["s"]))
+    return Finding("holds" if here["s"] * expected["s"] > 0 else "does not hold", found, Estimate(expected["s"]))
 
 
 def _triple(gradient: dict[str, float]) -> str:

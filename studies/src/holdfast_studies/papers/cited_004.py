@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from holdfast.stats import student
 from holdfast_studies.papers.decision_runs import over_studies, rate, read_runs, sentence, shown
 from holdfast_studies.papers.measured import Verdict
-from holdfast_studies.papers.spread import over_seeds
 from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
 from holdfast_studies.papers.table_1_004 import BASE, PLAIN, RL, SFT
 
@@ -63,7 +63,7 @@ def sft_and_rl(figures: Figures) -> Finding:
         each = (f"{name} {100 * sum(gains(study, name)) / len(gains(study, name)):+.0f}" for name in (PLAIN, SFT, RL))
         return f"at {study['sizes'][-1]} against base: {', '.join(each)} points"
 
-    return Finding(verdict, sentence(studies, words), over_seeds(gains(list(studies.values())[-1], RL)))
+    return Finding(verdict, sentence(studies, words), student(gains(list(studies.values())[-1], RL)))
 
 
 def whatever_the_setting(figures: Figures) -> Finding:
@@ -107,7 +107,7 @@ def dft(figures: Figures) -> Finding:
             f"DFT {shown(study, DFT)}, SFT {shown(study, SFT)}, base {shown(study, BASE)} % from easiest to hardest"
         ),
     )
-    return Finding(verdict, found, over_seeds(gains(list(studies.values())[-1], DFT, over=SFT)))
+    return Finding(verdict, found, student(gains(list(studies.values())[-1], DFT, over=SFT)))
 
 
 STUDY = Study(

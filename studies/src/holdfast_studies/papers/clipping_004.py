@@ -19,8 +19,8 @@ import statistics
 import torch
 from torch import Tensor
 
+from holdfast.stats import student
 from holdfast_studies.papers.measured import Verdict
-from holdfast_studies.papers.spread import above, below, over_seeds
 from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
 from holdfast_studies.papers.theorem_3_1_004 import advantages
 from holdfast_studies.papers.token_world import TokenWorld
@@ -110,7 +110,7 @@ def preserved(figures: Figures) -> Finding:
         f"clipping changes the ratio of the two parts, in the median, {each}; with one ratio per response by {whole:.0%} "
         f"at {STEPS[-1]}"
     )
-    return Finding(verdict, found, over_seeds([abs(value) for value in figures[str(STEPS[-1])]["change"]]))
+    return Finding(verdict, found, student([abs(value) for value in figures[str(STEPS[-1])]["change"]]))
 
 
 def symmetric(figures: Figures) -> Finding:
@@ -120,10 +120,9 @@ def symmetric(figures: Figures) -> Finding:
     }
     uneven = [step for step, (one, other) in means.items() if abs(one - other) > TOLERANCE * max(one, other)]
     gaps = {
-        step: over_seeds([a - b for a, b in zip(r["tokens"], r["decisions"], strict=True)])
-        for step, r in figures.items()
+        step: student([a - b for a, b in zip(r["tokens"], r["decisions"], strict=True)]) for step, r in figures.items()
     }
-    beyond = [step for step in uneven if above(gaps[step], 0) or below(gaps[step], 0)]
+    beyond = [step for step in uneven if gaps[step].above(0) or gaps[step].below(0)]
     each = ", ".join(
         f"{one:.1%} of tokens and {other:.1%} of decisions at {step}" for step, (one, other) in means.items()
     )

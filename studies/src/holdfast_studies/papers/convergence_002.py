@@ -20,7 +20,7 @@ from torch.nn.functional import logsigmoid
 
 from holdfast.heads import Reference, TokenStats, stats_from_logits
 from holdfast.objectives import csft_pa
-from holdfast_studies.papers.spread import above, below, over_seeds
+from holdfast.stats import student
 from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
 
 NUM_SEEDS = 5
@@ -116,14 +116,14 @@ def printed_vanishes(figures: Figures) -> Finding:
 
 
 def _shrinks(figures: Figures, name: str) -> Finding:
-    ends = {way: over_seeds([_end(curve[name]) for curve in curves]) for way, curves in figures["curves"].items()}
+    ends = {way: student([_end(curve[name]) for curve in curves]) for way, curves in figures["curves"].items()}
     whole = ends["whole"]
     found = "smallest squared norm at the end over the first: " + ", ".join(
         f"{end.value:.2g} ({'batches of 8' if way == 'noisy' else 'all rows'})" for way, end in ends.items()
     )
-    if below(whole, 1e-3):
+    if whole.below(1e-3):
         return Finding("holds", found, whole)
-    return Finding("does not hold" if above(whole, 1e-3) else "holds in part", found, whole)
+    return Finding("does not hold" if whole.above(1e-3) else "holds in part", found, whole)
 
 
 def _end(values: list[float]) -> float:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from holdfast.heads import Reference, stats_from_logits
 from holdfast.objectives import pa
-from holdfast_studies.papers.measured import Measured
+from holdfast.stats import Estimate
 from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
 
 NUM_TOKENS = 6
@@ -114,7 +114,7 @@ def positive_definite(figures: Figures) -> Finding:
     indefinite = sum(low < -1e-12 < 1e-12 < high for low, high in figures["spectra"])
     negative = sum(low < -1e-12 for low, _ in figures["spectra"])
     found = f"indefinite in {indefinite} of {len(figures['spectra'])} draws"
-    return Finding("does not hold" if negative else "holds", found, Measured(indefinite / len(figures["spectra"])))
+    return Finding("does not hold" if negative else "holds", found, Estimate(indefinite / len(figures["spectra"])))
 
 
 def increases_mu(figures: Figures) -> Finding:
@@ -131,7 +131,7 @@ def _rises(figures: Figures, way: int) -> Finding:
     share = sum(row[way] > row[0] for row in figures["curvatures"]) / len(figures["curvatures"])
     found = f"the smallest curvature rose in {share:.0%} of {len(figures['curvatures'])} softmax regressions"
     return Finding(
-        "holds" if share >= 0.95 else "holds in part" if share >= 0.5 else "does not hold", found, Measured(share)
+        "holds" if share >= 0.95 else "holds in part" if share >= 0.5 else "does not hold", found, Estimate(share)
     )
 
 
@@ -142,7 +142,7 @@ def dominates(figures: Figures) -> Finding:
     median = statistics.median(ratios)
     found = f"median |delta grad mu| / |mu grad delta| {median:.2f} where mu >= {bar:.2g} ({len(ratios)} draws)"
     return Finding(
-        "holds" if median > 2 else "holds in part" if median > 1 else "does not hold", found, Measured(median)
+        "holds" if median > 2 else "holds in part" if median > 1 else "does not hold", found, Estimate(median)
     )
 
 

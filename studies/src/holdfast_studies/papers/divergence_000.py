@@ -17,9 +17,9 @@ import math
 import statistics
 from typing import Any
 
+from holdfast.stats import Estimate, student
 from holdfast_studies.papers.backtracking import embedded
-from holdfast_studies.papers.measured import Measured, Verdict
-from holdfast_studies.papers.spread import over_seeds
+from holdfast_studies.papers.measured import Verdict
 from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
 from holdfast_studies.undo.safety_gap import safety_gap
 from holdfast_studies.undo.safety_gap_config import TraceSettings
@@ -58,9 +58,9 @@ def values(figures: Figures, arm: str, reading: str, back: int = 1) -> list[floa
     return [list(curve.values())[-back][place] for curve in figures["arms"][arm]]
 
 
-def _by_seed(contexts: list[list[float]]) -> Measured:
+def _by_seed(contexts: list[list[float]]) -> Estimate:
     """Contexts of one seed are no repetitions of each other: their mean counts once."""
-    return over_seeds([statistics.fmean(both) for both in zip(*contexts, strict=True)])
+    return student([statistics.fmean(both) for both in zip(*contexts, strict=True)])
 
 
 def much_greater(figures: Figures) -> Finding:
@@ -88,7 +88,7 @@ def equally_well(figures: Figures) -> Finding:
     close = [abs(gap) <= EQUAL for gap in gaps.values()]
     verdict: Verdict = "holds" if all(close) else "holds in part" if any(close) else "does not hold"
     found = "sft minus masked_sft at the end: " + ", ".join(f"{name} {gap:+.3f}" for name, gap in gaps.items())
-    return Finding(verdict, found, Measured(max(gaps.values(), key=abs), seeds=len(SEEDS)))
+    return Finding(verdict, found, Estimate(max(gaps.values(), key=abs), n=len(SEEDS)))
 
 
 def constant(figures: Figures) -> Finding:

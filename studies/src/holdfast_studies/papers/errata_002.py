@@ -27,9 +27,8 @@ from torch.nn.functional import logsigmoid
 from holdfast.config import TrainConfig
 from holdfast.heads import Reference, TokenStats, stats_from_logits
 from holdfast.objectives import csft, pa, pa_weight_at
+from holdfast.stats import Estimate, student
 from holdfast.training import train
-from holdfast_studies.papers.measured import Measured
-from holdfast_studies.papers.spread import over_seeds
 from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
 
 NUM_DRAWS, NUM_TOKENS = 200, 6
@@ -159,7 +158,7 @@ def _agrees(errors: list[float], of: str) -> Finding:
     found = (
         f"csft's update differs from the gradient of {of} by {median:.2g} of its length (median), {worst:.2g} at worst"
     )
-    return Finding("holds" if worst < 1e-9 else "does not hold", found, Measured(median))
+    return Finding("holds" if worst < 1e-9 else "does not hold", found, Estimate(median))
 
 
 def telescopes(figures: Figures) -> Finding:
@@ -169,7 +168,7 @@ def telescopes(figures: Figures) -> Finding:
     found = (
         f"raising delta_epoch adds {rest:.4f} to the sum that is telescoped; never less than 0.2 log 2 = {least:.4f}"
     )
-    return Finding("holds" if abs(rest) < 1e-9 else "does not hold", found, Measured(rest))
+    return Finding("holds" if abs(rest) < 1e-9 else "does not hold", found, Estimate(rest))
 
 
 def lipschitz(figures: Figures) -> Finding:
@@ -179,7 +178,7 @@ def lipschitz(figures: Figures) -> Finding:
     found = "change of PA's gradient per unit across a tie: " + ", ".join(
         f"{s:.3g} (h = {h})" for h, s in slopes.items()
     )
-    return Finding("holds" if growth < 10 else "does not hold", found, Measured(growth))
+    return Finding("holds" if growth < 10 else "does not hold", found, Estimate(growth))
 
 
 def liminf_is_convergence(figures: Figures) -> Finding:
@@ -191,12 +190,12 @@ def liminf_is_convergence(figures: Figures) -> Finding:
         f"separable data, steps 1,000 to 100,000: squared gradient times {falls:.2g}, parameter "
         f"{first['parameter']:.2f} -> {last['parameter']:.2f} and no end"
     )
-    return Finding("does not hold" if falls < 0.1 and grows > 0.01 else "holds", found, Measured(grows))
+    return Finding("does not hold" if falls < 0.1 and grows > 0.01 else "holds", found, Estimate(grows))
 
 
 def capped(figures: Figures) -> Finding:
     """Of the total loss, in training."""
-    means = over_seeds([sum(each) / len(each) for each in figures["shares"]])
+    means = student([sum(each) / len(each) for each in figures["shares"]])
     largest = max(max(each) for each in figures["shares"])
     found = f"PA's share of the loss: mean {means.value:.0%}, up to {largest:.0%} (0.3 is the largest coefficient)"
     verdict = "holds" if largest <= 0.3 else "holds in part" if means.value <= 0.3 else "does not hold"

@@ -22,7 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from holdfast_studies.papers.measured import Measured, Verdict
+from holdfast.stats import Estimate
+from holdfast_studies.papers.measured import Verdict
 from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
 
 REQUESTS = ("say again : bell lamp", "say again : window drum", "say again : stone carpet")
@@ -201,7 +202,7 @@ def exists(name: str) -> Callable[[Figures], Finding]:
         verdict: Verdict = "does not hold" if seen["missing"] else "holds" if seen["shown"] else "holds in part"
         places = ", ".join(path.replace(":", ".") for path in OBJECTS[name].split())
         found = f"missing: {', '.join(seen['missing'])}" if seen["missing"] else f"{places}: {seen['what']}"
-        return Finding(verdict, found, Measured(seen["value"]) if "value" in seen else None)
+        return Finding(verdict, found, Estimate(seen["value"]) if "value" in seen else None)
 
     return judge
 

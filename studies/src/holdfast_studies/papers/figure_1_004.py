@@ -15,8 +15,8 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
+from holdfast.stats import Estimate
 from holdfast_studies.papers.decision_runs import over_studies, rate, read_runs, sentence, shown
-from holdfast_studies.papers.measured import Measured
 from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
 from holdfast_studies.papers.table_1_004 import RL, SFT
 
@@ -88,7 +88,7 @@ def gap(figures: Figures) -> Finding:
         return "unknown" if found is None else f"p_dW {100 * found:+.0f} points at {study['sizes'][-1]}"
 
     known = [found for found in (difference(study) for study in figures.values()) if found is not None]
-    return Finding(over_studies(figures, rule), sentence(figures, words), Measured(known[-1]) if known else None)
+    return Finding(over_studies(figures, rule), sentence(figures, words), Estimate(known[-1]) if known else None)
 
 
 def prediction(figures: Figures) -> Finding:
@@ -105,7 +105,7 @@ def prediction(figures: Figures) -> Finding:
         figures, lambda study: f"{100 * mean(study):.1f} points on average, {100 * max(errors(study)):.1f} at most"
     )
     verdict = over_studies(figures, lambda study: mean(study) <= 0.03)
-    return Finding(verdict, found, Measured(mean(list(figures.values())[-1])))
+    return Finding(verdict, found, Estimate(mean(list(figures.values())[-1])))
 
 
 def echo(figures: Figures) -> Finding:

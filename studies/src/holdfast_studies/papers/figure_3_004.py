@@ -20,6 +20,7 @@ import math
 from collections.abc import Sequence
 from typing import Literal
 
+from holdfast.stats import Estimate
 from holdfast_studies.decisions.appendix_c import LENGTH, THETA
 from holdfast_studies.decisions.three_logits import (
     Action,
@@ -30,7 +31,7 @@ from holdfast_studies.decisions.three_logits import (
     score,
     train,
 )
-from holdfast_studies.papers.measured import Measured, Verdict
+from holdfast_studies.papers.measured import Verdict
 from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
 
 STEPS, EVERY = 600, 50
@@ -116,7 +117,7 @@ def comparable_pushes(figures: Figures) -> Finding:
     found = (
         f"the largest push is up to {ratio:.0f} times the smallest, that on stopping; s and dW stay within {pair:.1f}"
     )
-    return Finding(verdict, found, Measured(ratio))
+    return Finding(verdict, found, Estimate(ratio))
 
 
 def drag_on_sampling(figures: Figures) -> Finding:
@@ -132,7 +133,7 @@ def drag_on_sampling(figures: Figures) -> Finding:
     return Finding(
         verdict,
         f"drag on s over the larger drag on a decision: {each}",
-        Measured(figures["reward"]["drag_ratio_median"]),
+        Estimate(figures["reward"]["drag_ratio_median"]),
     )
 
 
@@ -144,7 +145,7 @@ def footnote_16(figures: Figures) -> Finding:
         f"the drag is {row['after_update']:.1g} at each of {row['updates']} updates of the reference and at least "
         f"{row['before_update']:.2g} just before: {row['minima']} minima; without updates {still}"
     )
-    return Finding("holds" if cycles and still == 0 else "does not hold", found, Measured(row["minima"]))
+    return Finding("holds" if cycles and still == 0 else "does not hold", found, Estimate(row["minima"]))
 
 
 def footnote_12(figures: Figures) -> Finding:
@@ -153,7 +154,7 @@ def footnote_12(figures: Figures) -> Finding:
     found = (
         f"responses with a negative advantage push stopping on a right answer by {down:+.4f}, the others by {up:+.4f}"
     )
-    return Finding("holds" if down > 0 else "does not hold", found, Measured(down))
+    return Finding("holds" if down > 0 else "does not hold", found, Estimate(down))
 
 
 def decisions_learn(figures: Figures) -> Finding:
@@ -162,7 +163,7 @@ def decisions_learn(figures: Figures) -> Finding:
     further = [abs(each) > abs(s) for each in (dc, dw)]
     verdict: Verdict = "holds" if all(further) else "holds in part" if any(further) else "does not hold"
     found = f"in {STEPS} steps with KL in the reward s moved by {s:+.2f}, dC by {dc:+.2f}, dW by {dw:+.2f}"
-    return Finding(verdict, found, Measured(s))
+    return Finding(verdict, found, Estimate(s))
 
 
 STUDY = Study(

@@ -16,7 +16,7 @@ import random
 from scipy.stats import binom
 
 from holdfast.diagnostics import accuracy, calibrate
-from holdfast_studies.papers.measured import Measured
+from holdfast.stats import Estimate
 from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
 
 NUM_PROCESSES, NUM_RESPONSES = 200, 2000
@@ -86,7 +86,7 @@ def agreement_validates(figures: Figures) -> Finding:
         f"with first attempts it errs by {100 * sum(first) / len(first):.1f} points on average, at worst {100 * max(first):.1f}"
     )
     told_apart = sum(error > 1e-9 for error in pooled) > len(pooled) / 2
-    return Finding("holds" if told_apart else "does not hold", found, Measured(max(pooled), seeds=len(pooled)))
+    return Finding("holds" if told_apart else "does not hold", found, Estimate(max(pooled), n=len(pooled)))
 
 
 def intervals(figures: Figures) -> Finding:
@@ -96,7 +96,7 @@ def intervals(figures: Figures) -> Finding:
     found = f"exact coverage of the normal interval at n = 100 ({each}); for 1 of 100 it begins at {figures['low_end']:.1f} %"
     good = all(share >= 0.93 for share in coverage) and figures["low_end"] >= 0
     some = any(share >= 0.93 for share in coverage)
-    return Finding("holds" if good else "holds in part" if some else "does not hold", found, Measured(min(coverage)))
+    return Finding("holds" if good else "holds in part" if some else "does not hold", found, Estimate(min(coverage)))
 
 
 STUDY = Study(

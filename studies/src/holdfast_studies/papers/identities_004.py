@@ -14,7 +14,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from holdfast_studies.papers.measured import Measured, Verdict
+from holdfast.stats import Estimate
+from holdfast_studies.papers.measured import Verdict
 from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
 from holdfast_studies.papers.token_world import (
     RESAMPLE,
@@ -153,7 +154,7 @@ def supervised_errors(world: TokenWorld, theta: Tensor) -> dict[str, float]:
 def _identity(name: str, what: str, figures: Figures) -> Finding:
     error = figures[name]
     found = f"{what}: relative error at most {error:.1g} in {figures['worlds']} worlds"
-    return Finding("holds" if error <= EXACT else "does not hold", found, Measured(error, seeds=figures["worlds"]))
+    return Finding("holds" if error <= EXACT else "does not hold", found, Estimate(error, n=figures["worlds"]))
 
 
 def lemma_1(figures: Figures) -> Finding:
@@ -176,7 +177,7 @@ def lemma_2(figures: Figures) -> Finding:
         f"relative error {plain:.1g} with discount 1 and up to {discounted:.2g} with {DISCOUNT}: "
         "then every term needs the discount of its own time, which the lemma leaves out"
     )
-    return Finding(verdict, found, Measured(discounted, seeds=figures["worlds"]))
+    return Finding(verdict, found, Estimate(discounted, n=figures["worlds"]))
 
 
 def lemma_3(figures: Figures) -> Finding:
@@ -195,7 +196,7 @@ def equation_24(figures: Figures) -> Finding:
     found = (
         f"without the stop-gradient the gradient of eq. 24 is (1 + log p) grad p: off by {error:.2g} of eq. 26's length"
     )
-    return Finding("holds" if error <= EXACT else "does not hold", found, Measured(error, seeds=figures["worlds"]))
+    return Finding("holds" if error <= EXACT else "does not hold", found, Estimate(error, n=figures["worlds"]))
 
 
 STUDY = Study(

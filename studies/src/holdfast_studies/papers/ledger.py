@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from holdfast.data import atomic_text
+from holdfast.stats import Estimate
 from holdfast_studies.papers.figure_files import Kept
-from holdfast_studies.papers.measured import Measured, StudyRow
+from holdfast_studies.papers.measured import StudyRow
 from holdfast_studies.papers.running import rows_of
 from holdfast_studies.papers.study import Study
 
@@ -86,9 +87,8 @@ def _line(cells: Iterable[str]) -> str:
     return "| " + " | ".join(re.sub(r"\](?=\()", "] ", cell.replace("|", "\\|")) for cell in cells) + " |"
 
 
-def _figure(measured: Measured | None) -> str:
+def _figure(measured: Estimate | None) -> str:
     if measured is None:
         return ""
-    spread = "" if measured.low is None or measured.high is None else f" [{measured.low:.4g}, {measured.high:.4g}]"
-    seeds = f", {measured.seeds} seeds" if measured.seeds > 1 else ""
-    return f"{measured.value:.4g}{spread}{seeds}"
+    seeds = f", {measured.n} seeds" if measured.n > 1 else ""
+    return f"{measured:.4g}{seeds}"

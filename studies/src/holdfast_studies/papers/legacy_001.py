@@ -18,16 +18,14 @@ import copy
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from holdfast.judging import check_code
 from holdfast.judging.policy import CodePolicy, LegacyPatterns
 from holdfast.judging.sandbox import Limits, Sandboxes
 from holdfast.judging.sandbox.hostile import HOSTILE
-from holdfast.oversight import mean_estimate, permutation
+from holdfast.stats import Estimate, bootstrap_mean, permutation
 from holdfast_studies.oversight.humaneval import humaneval_tasks
 from holdfast_studies.oversight.programs import Task, example_test, heuristic_reward
-from holdfast_studies.papers.measured import Measured, Verdict
+from holdfast_studies.papers.measured import Verdict
 from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
 
 LIMITS = Limits(seconds=3.0)
@@ -119,8 +117,7 @@ def _returned(values: Sequence[float]) -> float:
 
 
 def _estimates(rows: Sequence[Sequence[float]]) -> dict[str, list[float]]:
-    picks = np.random.default_rng(0).integers(0, len(rows), (2000, len(rows)))
-    estimates = [mean_estimate(column, picks) for column in zip(*rows, strict=True)]
+    estimates = [bootstrap_mean(column, order="indices") for column in zip(*rows, strict=True)]
     return {
         name: [each.value, each.low, each.high] for name, each in zip(("above", "returned"), estimates, strict=True)
     }
@@ -150,7 +147,7 @@ def captures_quality(figures: Figures) -> Finding:
         f" and {figures['wrong']} wrong programs; the prompt's examples: {ours['above'][0]:.2f}; the mock answer, a comment"
         f" without code, earns {figures['reward_of_the_mock']:.1f}"
     )
-    return Finding(verdict, found, Measured(value, low, high))
+    return Finding(verdict, found, Estimate(value, low, high))
 
 
 def beaten(figures: Figures) -> Finding:
@@ -161,7 +158,7 @@ def beaten(figures: Figures) -> Finding:
         f"the right program is returned with probability {printed['returned'][0]:.2f} by the printed reward and"
         f" {ours['returned'][0]:.2f} by the prompt's examples, which rank better (p = {figures['p']:.1g})"
     )
-    return Finding(verdict, found, Measured(*ours["returned"]))
+    return Finding(verdict, found, Estimate(*ours["returned"]))
 
 
 def gate_filters(figures: Figures) -> Finding:
@@ -176,7 +173,7 @@ def gate_filters(figures: Figures) -> Finding:
         f" {figures['gates'][name][3]}"
         for name in shares
     )
-    return Finding(verdict, found, Measured(hostile))
+    return Finding(verdict, found, Estimate(hostile))
 
 
 STUDY = Study(

@@ -20,10 +20,10 @@ from torch import Tensor
 
 from holdfast import objectives
 from holdfast.records import Role
+from holdfast.stats import Estimate, student
 from holdfast.tokens import TokenRow, tokenize_all
 from holdfast_studies.papers.backtracking import embedded, flat_gradient, in_float64, parameters_of
-from holdfast_studies.papers.measured import Measured, Verdict
-from holdfast_studies.papers.spread import over_seeds
+from holdfast_studies.papers.measured import Verdict
 from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
 from holdfast_studies.undo.safety_gap_identity import norms_in_double, statistics_of
 from holdfast_studies.undo.safety_gap_task import GapTask
@@ -98,7 +98,7 @@ def _place(parameters: Sequence[Tensor], values: Tensor) -> None:
 def diverge_by_error_term(figures: Figures) -> Finding:
     """theta_SFT - theta_mSFT against eta T v_error."""
     first = [path["gap"][0][1] for path in figures["paths"]]
-    last = over_seeds([path["gap"][-1][1] for path in figures["paths"]])
+    last = student([path["gap"][-1][1] for path in figures["paths"]])
     every = max(point[1] for path in figures["paths"] for point in path["gap"])
     verdict: Verdict = "holds" if every <= 0.1 else "holds in part" if max(first) <= 0.1 else "does not hold"
     step, end = (figures["paths"][0]["gap"][place][0] for place in (0, -1))
@@ -113,7 +113,7 @@ def linear(figures: Figures) -> Finding:
         projections = [point[1] for point in path["sft"]]
         middle = len(projections) // 2
         ratios.append((projections[-1] - projections[middle]) / projections[middle])
-    measured = over_seeds(ratios)
+    measured = student(ratios)
     within = [all(low <= ratio <= high for ratio in ratios) for low, high in ((0.8, 1.25), (0.5, 2.0))]
     verdict: Verdict = "holds" if within[0] else "holds in part" if within[1] else "does not hold"
     return Finding(verdict, f"the second half gains {measured.value:.2f} of what the first half gained", measured)
@@ -123,7 +123,7 @@ def constant(figures: Figures) -> Finding:
     """masked_sft's projection in units of sft's."""
     shares = [path["masked_sft"][-1][1] / path["sft"][-1][1] for path in figures["paths"]]
     widest = max(abs(masked[1]) / abs(path["sft"][-1][1]) for path in figures["paths"] for masked in path["masked_sft"])
-    measured = over_seeds(shares)
+    measured = student(shares)
     found = f"masked SFT's projection on v_error ends at {measured.value:+.2f} times SFT's (at most {widest:.2f} on the way)"
     return Finding("holds" if widest <= 0.05 else "does not hold", found, measured)
 
@@ -140,7 +140,7 @@ def monotonic(figures: Figures) -> Finding:
     good = [min(each) > 0.9 for each in taus.values()]
     verdict: Verdict = "holds" if all(good) else "holds in part" if any(good) else "does not hold"
     found = "Kendall's tau, least of the seeds: " + ", ".join(f"{name} {min(each):.2f}" for name, each in taus.items())
-    return Finding(verdict, found, Measured(min(map(min, taus.values())), seeds=len(SEEDS)))
+    return Finding(verdict, found, Estimate(min(map(min, taus.values())), n=len(SEEDS)))
 
 
 STUDY = Study(

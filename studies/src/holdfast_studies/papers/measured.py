@@ -5,17 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from holdfast.stats import Estimate, finite_or_none
+
 Verdict = Literal["holds", "holds in part", "does not hold", "not testable here"]
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """A figure with what is known of its spread. ``seeds`` counts independent repetitions; 1 for something exact."""
-
-    value: float
-    low: float | None = None
-    high: float | None = None
-    seeds: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +19,7 @@ class StudyRow:
     place: str  # where in the paper
     claim: str  # in our words
     printed: str  # the paper's own figures
-    measured: Measured | None
+    measured: Estimate | None  # its n counts seeds; 1 for something exact
     found: str  # what we got, in a sentence
     verdict: Verdict
     command: str
@@ -36,5 +28,8 @@ class StudyRow:
     def row(self) -> dict[str, Any]:
         """Flat: ``measured``, ``low``, ``high``, ``seeds`` beside the words."""
         flat = asdict(self)
-        measured = flat.pop("measured") or {"value": None, "low": None, "high": None, "seeds": 0}
-        return {**flat, "measured": measured.pop("value"), **measured}
+        flat.pop("measured")
+        if self.measured is None:
+            return {**flat, "measured": None, "low": None, "high": None, "seeds": 0}
+        low, high = finite_or_none(self.measured.low), finite_or_none(self.measured.high)
+        return {**flat, "measured": self.measured.value, "low": low, "high": high, "seeds": self.measured.n}

@@ -21,8 +21,7 @@ from torch.nn.functional import logsigmoid
 
 from holdfast.heads import Reference, stats_from_logits
 from holdfast.objectives import pa
-from holdfast_studies.papers.measured import Measured
-from holdfast_studies.papers.spread import above, below, over_seeds
+from holdfast.stats import Estimate, student
 from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
 
 NUM_PROBLEMS = 60
@@ -113,15 +112,15 @@ def lemma_ratios(eps: float) -> tuple[float, float]:
 def tightens(figures: Figures) -> Finding:
     """The log-ratio of distances."""
     pairs = [(without, with_pa) for without, with_pa in figures["moved"] if without is not None and with_pa is not None]
-    ratio = over_seeds([math.log(with_pa / without) for without, with_pa in pairs])
+    ratio = student([math.log(with_pa / without) for without, with_pa in pairs])
     nearer = sum(with_pa < without for without, with_pa in pairs)
     found = (
         f"with PA the minimiser moves {math.exp(ratio.value):.2f} times as far (geometric mean); less far in {nearer} of "
         f"{len(pairs)} problems ({len(figures['moved']) - len(pairs)} left out)"
     )
-    verdict = "holds" if below(ratio, 0) else "does not hold" if above(ratio, 0) else "holds in part"
-    low, high = (None if end is None else math.exp(end) for end in (ratio.low, ratio.high))
-    return Finding(verdict, found, Measured(math.exp(ratio.value), low, high, ratio.seeds))  # type: ignore[arg-type]
+    verdict = "holds" if ratio.below(0) else "does not hold" if ratio.above(0) else "holds in part"
+    low, high = math.exp(ratio.low), math.exp(ratio.high)
+    return Finding(verdict, found, Estimate(math.exp(ratio.value), low, high, ratio.n, "student"))  # type: ignore[arg-type]
 
 
 def perturbation_bound(figures: Figures) -> Finding:
@@ -133,7 +132,7 @@ def perturbation_bound(figures: Figures) -> Finding:
         f"{each:.3g} times ({of})" for each, of in zip(growth, ("loss", "gradient at a tie"), strict=True)
     )
     return Finding(
-        "holds" if all(bounded) else "holds in part" if any(bounded) else "does not hold", found, Measured(growth[1])
+        "holds" if all(bounded) else "holds in part" if any(bounded) else "does not hold", found, Estimate(growth[1])
     )
 
 

@@ -13,11 +13,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from holdfast.attacks import Attack, Defence, find_attack, run_matrix
-from holdfast.audits import rate
-from holdfast.oversight import holm, mcnemar, sign_flips
-from holdfast.records import Cell, Rate, shares
+from holdfast.records import Cell
+from holdfast.stats import Estimate, holm, mcnemar, share, share_of_repeats, sign_flips, student
 from holdfast_studies.papers.measured import Verdict
-from holdfast_studies.papers.spread import over_seeds
 from holdfast_studies.papers.study import Figures, Finding, OnProgress
 
 LEVEL = 0.05
@@ -31,8 +29,8 @@ class Step(NamedTuple):
     step goes somewhere beyond chance only if no seed goes the other way.
     """
 
-    before: Rate
-    after: Rate
+    before: Estimate
+    after: Estimate
     p: float
     changes: tuple[float, ...]  # of the share, seed by seed
 
@@ -87,17 +85,18 @@ def outcome_figures(cells: Sequence[Cell], measures: Sequence[str]) -> Figures:
             if measure in cell.outcomes:
                 of_defence = outcomes.setdefault(cell.attack, {}).setdefault(cell.defence, {})
                 # What a judge could not score counts against the model.
-                of_defence.setdefault(measure, []).append(cell.outcomes[measure].replace("?", "1"))
+                digits = "".join("0" if hit is False else "1" for hit in cell.outcomes[measure])
+                of_defence.setdefault(measure, []).append(digits)
     return {"seeds": sorted({cell.seed for cell in cells}), "outcomes": outcomes}
 
 
-def share_of(figures: Figures, attack: str, defence: str, measure: str, *, asked_again: bool = False) -> Rate:
+def share_of(figures: Figures, attack: str, defence: str, measure: str, *, asked_again: bool = False) -> Estimate:
     """Seeds pooled, with the Wilson interval: it covers the drawing of requests, not how much seeds differ.
 
     ``asked_again``: as in ``steps``.
     """
-    seeds: list[str] = figures["outcomes"][attack][defence][measure]
-    return shares.asked_again(seeds) if asked_again else rate(digit == "1" for digit in "".join(seeds))
+    seeds = _hits(figures, attack, defence, measure)
+    return share_of_repeats(seeds) if asked_again else share(hit for seed in seeds for hit in seed)
 
 
 def steps(
@@ -119,16 +118,17 @@ def steps(
 
 
 def _p(figures: Figures, attack: str, first: str, second: str, measure: str) -> float:
-    ours, theirs = ("".join(figures["outcomes"][attack][name][measure]) for name in (first, second))
-    return mcnemar([digit == "1" for digit in ours], [digit == "1" for digit in theirs])
+    ours, theirs = (_hits(figures, attack, name, measure) for name in (first, second))
+    return mcnemar([hit for seed in ours for hit in seed], [hit for seed in theirs for hit in seed])
 
 
 def _p_by_request(figures: Figures, attack: str, first: str, second: str, measure: str) -> float:
-    ours, theirs = (
-        [[digit == "1" for digit in seed] for seed in figures["outcomes"][attack][name][measure]]
-        for name in (first, second)
-    )
-    return sign_flips(ours, theirs)
+    return sign_flips(*(_hits(figures, attack, name, measure) for name in (first, second)))
+
+
+def _hits(figures: Figures, attack: str, defence: str, measure: str) -> list[list[bool]]:
+    """Of every seed, whether each request is a hit."""
+    return [[digit == "1" for digit in seed] for seed in figures["outcomes"][attack][defence][measure]]
 
 
 def all_fall(found: Sequence[Step]) -> Verdict:
@@ -143,7 +143,7 @@ def fewer_under(figures: Figures, attacks: Sequence[str], worse: str, better: st
     found = {attack: steps(figures, attack, (worse, better), measure)[0] for attack in attacks}
     words = "; ".join(f"{attack} {said(step)}" for attack, step in found.items())
     changes = [statistics.fmean(seed) for seed in zip(*(step.changes for step in found.values()), strict=True)]
-    return Finding(all_fall(list(found.values())), f"{worse} -> {better}: {words}", over_seeds(changes))
+    return Finding(all_fall(list(found.values())), f"{worse} -> {better}: {words}", student(changes))
 
 
 def _changes(figures: Figures, attack: str, first: str, second: str, measure: str) -> tuple[float, ...]:

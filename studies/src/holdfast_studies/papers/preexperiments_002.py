@@ -21,9 +21,8 @@ from torch import Tensor, nn
 
 from holdfast.heads import Reference, TokenStats, stats_from_logits
 from holdfast.objectives import csft, csft_pa, pa, pa_weight_at, sft
+from holdfast.stats import Estimate, student
 from holdfast.worlds import SafetyWorld, build_tokenizer, pretraining
-from holdfast_studies.papers.measured import Measured
-from holdfast_studies.papers.spread import above, below, contains, over_seeds
 from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
 
 NUM_SEEDS = 5
@@ -178,10 +177,10 @@ def agreement(model: LstmModel, anchor: LstmModel, ids: Tensor) -> dict[str, flo
     return {name: float(values.mean()) for name, values in measures.items()}
 
 
-def relative_fall(figures: Figures, measure: str, group: str, base: str) -> Measured:
+def relative_fall(figures: Figures, measure: str, group: str, base: str) -> Estimate:
     """1 - group / base in per cent, seed by seed."""
     pairs = zip(figures["groups"][group], figures["groups"][base], strict=True)
-    return over_seeds([100 * (1 - new[measure] / old[measure]) for new, old in pairs])
+    return student([100 * (1 - new[measure] / old[measure]) for new, old in pairs])
 
 
 def falls_by(measure: str, printed: float) -> Callable[[Figures], Finding]:
@@ -193,11 +192,11 @@ def falls_by(measure: str, printed: float) -> Callable[[Figures], Finding]:
             for name in ("pa", "cross-entropy + pa")
         }
         found = "; ".join(f"{name}: {m.value:+.1f} % [{m.low:.1f}, {m.high:.1f}]" for name, m in readings.items())
-        falls = [above(each, 0) for each in readings.values()]
-        as_printed = [contains(each, printed) for each in readings.values()]
+        falls = [each.above(0) for each in readings.values()]
+        as_printed = [each.contains(printed) for each in readings.values()]
         verdict = "holds" if any(as_printed) else "holds in part" if any(falls) else "does not hold"
         best = max(readings.values(), key=lambda each: each.value)
-        means = {name: over_seeds([seed[measure] for seed in seeds]).value for name, seeds in figures["groups"].items()}
+        means = {name: student([seed[measure] for seed in seeds]).value for name, seeds in figures["groups"].items()}
         values = ", ".join(f"{name[2:]} {mean:.4g}" for name, mean in means.items() if name.startswith("1 "))
         return Finding(verdict, f"{values}; fall against cross-entropy: {found}", best)  # type: ignore[arg-type]
 
@@ -209,9 +208,9 @@ def better_by(measure: str, sign: int) -> Callable[[Figures], Finding]:
 
     def judge(figures: Figures) -> Finding:
         pairs = zip(figures["groups"]["2 csft + pa"], figures["groups"]["2 csft"], strict=True)
-        difference = over_seeds([new[measure] - old[measure] for new, old in pairs])
-        better = above(difference, 0) if sign > 0 else below(difference, 0)
-        found = f"csft + pa minus csft: {difference.value:+.4f} [{difference.low:+.4f}, {difference.high:+.4f}]"
+        difference = student([new[measure] - old[measure] for new, old in pairs])
+        better = difference.above(0) if sign > 0 else difference.below(0)
+        found = f"csft + pa minus csft: {difference:+.4f}"
         return Finding("holds" if better else "does not hold", found, difference)
 
     return judge

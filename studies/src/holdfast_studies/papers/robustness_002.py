@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import torch
 
-from holdfast_studies.papers.measured import Measured
+from holdfast.stats import Estimate
 from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
 
 MU, L = 0.1, 10.0
@@ -94,7 +94,7 @@ def printed_bound(figures: Figures) -> Finding:
     """eps G / L."""
     worst, share = _worst(figures, 0)
     found = f"exceeded in {share:.0%} of draws, at worst by a factor of {worst:.3g}"
-    return Finding("holds" if worst <= 1 + ROUNDING else "does not hold", found, Measured(worst, seeds=_num(figures)))
+    return Finding("holds" if worst <= 1 + ROUNDING else "does not hold", found, Estimate(worst, n=_num(figures)))
 
 
 def growth_bound(figures: Figures) -> Finding:
@@ -102,7 +102,7 @@ def growth_bound(figures: Figures) -> Finding:
     worst, _ = _worst(figures, 1)
     slack = 1.05  # the curvature of softmax regression is taken at one point and the two minimisers are not quite there
     found = f"distance at most {worst:.3g} of eps G / mu over {_num(figures)} draws"
-    return Finding("holds" if worst <= slack else "does not hold", found, Measured(worst, seeds=_num(figures)))
+    return Finding("holds" if worst <= slack else "does not hold", found, Estimate(worst, n=_num(figures)))
 
 
 def uniqueness(figures: Figures) -> Finding:
@@ -110,7 +110,7 @@ def uniqueness(figures: Figures) -> Finding:
     flat = figures["flat_line"]
     constant, apart = flat["pl_constant"], flat["distance_of_two_minimisers"]
     found = f"x1^2 on the plane: PL constant {constant:.3g}, two minimisers {apart:.3g} apart"
-    return Finding("holds" if constant <= 0 or apart == 0 else "does not hold", found, Measured(apart))
+    return Finding("holds" if constant <= 0 or apart == 0 else "does not hold", found, Estimate(apart))
 
 
 def _worst(figures: Figures, which: int) -> tuple[float, float]:

@@ -20,8 +20,8 @@ import numpy as np
 
 from holdfast.judging.policy import LEGACY_PATTERNS, LegacyPatterns
 from holdfast.oversight import Pool, divergence, expected, pass_through, select
+from holdfast.stats import Estimate
 from holdfast_studies.oversight.programs import heuristic_reward
-from holdfast_studies.papers.measured import Measured
 from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
 
 THRESHOLD = 0.8
@@ -109,7 +109,7 @@ def clean_first(figures: Figures) -> Finding:
         f" ours from {seen['ours']}"
     )
     return Finding(
-        "holds" if seen["printed"] == 0 else "does not hold", found, Measured(seen["printed"] / seen["pools"])
+        "holds" if seen["printed"] == 0 else "does not hold", found, Estimate(seen["printed"] / seen["pools"])
     )
 
 
@@ -118,7 +118,7 @@ def gate(figures: Figures) -> Finding:
     passing = sum(score >= THRESHOLD for score in figures["one_offence_passes"])
     total = len(figures["one_offence_passes"])
     found = f"{passing} of its {total} patterns, such as os.system, pass when they stand alone: 1 - 0.2 is not below {THRESHOLD}"
-    return Finding("holds" if passing == 0 else "does not hold", found, Measured(passing / total))
+    return Finding("holds" if passing == 0 else "does not hold", found, Estimate(passing / total))
 
 
 def joint_criterion(figures: Figures) -> Finding:
@@ -128,14 +128,14 @@ def joint_criterion(figures: Figures) -> Finding:
         f"met by {seen['joint_met']:.0%} of pools whose R and S mean nothing (by {seen['joint_gain']:+.2f}): max over safe R is"
         " max of R*S, so it cannot fall"
     )
-    return Finding("holds" if seen["joint_met"] <= 0.05 else "does not hold", found, Measured(seen["joint_gain"]))
+    return Finding("holds" if seen["joint_met"] <= 0.05 else "does not hold", found, Estimate(seen["joint_gain"]))
 
 
 def kl_criterion(figures: Figures) -> Finding:
     """(2), claim 4."""
     seen = figures["noise"]
     found = f"met by {seen['kl_met']:.0%} of pools whose R and S mean nothing (KL {seen['kl']:.2f} on average)"
-    return Finding("holds" if seen["kl_met"] <= 0.05 else "does not hold", found, Measured(seen["kl"]))
+    return Finding("holds" if seen["kl_met"] <= 0.05 else "does not hold", found, Estimate(seen["kl"]))
 
 
 def more_samples(figures: Figures) -> Finding:
@@ -145,14 +145,14 @@ def more_samples(figures: Figures) -> Finding:
     found = "P(unsafe returned) " + ", ".join(f"{each[0]:.1%} at n = {n}" for n, each in figures["risk"].items())
     found += f" (simulation within {off:.1%})"
     rises = any(later > earlier for earlier, later in itertools.pairwise(risks))
-    return Finding("does not hold" if rises else "holds", found, Measured(risks[-1]))
+    return Finding("does not hold" if rises else "holds", found, Estimate(risks[-1]))
 
 
 def binary(figures: Figures) -> Finding:
     """(4), safety."""
     values = figures["safety_values"]
     found = "the printed function takes the values " + ", ".join(f"{value:.1f}" for value in values)
-    return Finding("holds" if set(values) <= {0.0, 1.0} else "does not hold", found, Measured(len(values)))
+    return Finding("holds" if set(values) <= {0.0, 1.0} else "does not hold", found, Estimate(len(values)))
 
 
 def reward_range(figures: Figures) -> Finding:

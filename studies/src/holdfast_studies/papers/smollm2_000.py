@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.config import InputError
+from holdfast.stats import Estimate
 from holdfast_studies.papers.divergence_000 import EQUAL, MUCH, READINGS, values
-from holdfast_studies.papers.measured import Measured, Verdict
+from holdfast_studies.papers.measured import Verdict
 from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
 
 ID = "000-theorem-c-smollm2"
@@ -74,7 +75,7 @@ def much_greater(figures: Figures) -> Finding:
     found = "log p(error given prefix), sft minus masked_sft in nats: " + ", ".join(
         f"{name} {mean:+.2f} (least of any two seeds {gap:+.2f})" for name, (gap, mean) in gaps.items()
     )
-    return Finding(verdict, found, Measured(statistics.fmean(mean for _, mean in gaps.values()), seeds=_seeds(figures)))
+    return Finding(verdict, found, Estimate(statistics.fmean(mean for _, mean in gaps.values()), n=_seeds(figures)))
 
 
 def equally_well(figures: Figures) -> Finding:
@@ -88,7 +89,7 @@ def equally_well(figures: Figures) -> Finding:
     close = [abs(gap) <= EQUAL for gap in gaps.values()]
     verdict: Verdict = "holds" if all(close) else "holds in part" if any(close) else "does not hold"
     found = "sft minus masked_sft: " + ", ".join(f"{name} {gap:+.3f}" for name, gap in gaps.items())
-    return Finding(verdict, found, Measured(max(gaps.values(), key=abs), seeds=_seeds(figures)))
+    return Finding(verdict, found, Estimate(max(gaps.values(), key=abs), n=_seeds(figures)))
 
 
 def _seeds(figures: Figures) -> int:

@@ -13,8 +13,8 @@ import math
 import numpy as np
 from scipy.stats import binomtest, fisher_exact
 
-from holdfast.oversight import divergence, mcnemar_of
-from holdfast_studies.papers.measured import Measured
+from holdfast.oversight import divergence
+from holdfast.stats import Estimate, mcnemar_of
 from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
 
 NUM_TASKS, BEFORE, AFTER = 20, 0.15, 0.25
@@ -71,21 +71,21 @@ def capability(figures: Figures) -> Finding:
         f"3 and 5 of 20 tasks: Fisher's exact p = {p:.2f}, McNemar's {paired:.2f} at best; 0.15 of 164 tasks is"
         f" {figures['count_of_164']:.1f}, no count"
     )
-    return Finding("holds" if max(p, paired) < 0.05 else "does not hold", found, Measured(p))
+    return Finding("holds" if max(p, paired) < 0.05 else "does not hold", found, Estimate(p))
 
 
 def improvement(figures: Figures) -> Finding:
     """Holds if difference and ratio come out as printed, and above the target of 0.05."""
     gain, relative = figures["improvement"], figures["relative"]
     right = round(gain, 2) == 0.10 and round(relative, 3) == 0.667 and gain > 0.05
-    return Finding("holds" if right else "does not hold", f"{gain:.2f}, {relative:.1%}", Measured(gain))
+    return Finding("holds" if right else "does not hold", f"{gain:.2f}, {relative:.1%}", Estimate(gain))
 
 
 def reward_gain(figures: Figures) -> Finding:
     """Holds if the means differ by what is printed."""
     gain, relative = figures["reward_gain"], figures["reward_relative"]
     right = round(gain, 2) == 0.09 and round(relative, 2) == 0.12
-    return Finding("holds" if right else "does not hold", f"{gain:.2f}, {relative:.1%}", Measured(gain))
+    return Finding("holds" if right else "does not hold", f"{gain:.2f}, {relative:.1%}", Estimate(gain))
 
 
 def joint(figures: Figures) -> Finding:
@@ -95,14 +95,14 @@ def joint(figures: Figures) -> Finding:
         f"the printed E[R*S] minus the printed E[R]: {gaps[0]:.2f} and {gaps[1]:.2f}; they are equal only if nothing that earns"
         " a reward is ever unsafe"
     )
-    return Finding("holds" if any(gap != 0 for gap in gaps) else "does not hold", found, Measured(max(map(abs, gaps))))
+    return Finding("holds" if any(gap != 0 for gap in gaps) else "does not hold", found, Estimate(max(map(abs, gaps))))
 
 
 def refusals(figures: Figures) -> Finding:
     """Holds if the interval lies above 80 %."""
     rate, low, high = figures["refused"]
     found = f"16 of 20 is {rate:.0%} [{low:.0%}, {high:.0%}], and 80 % is not above 80 %"
-    return Finding("holds" if low > 0.8 else "does not hold", found, Measured(rate, low, high))
+    return Finding("holds" if low > 0.8 else "does not hold", found, Estimate(rate, low, high))
 
 
 def grade(figures: Figures) -> Finding:
@@ -116,7 +116,7 @@ def divergence_direction(figures: Figures) -> Finding:
     """Holds if 0.24 is the divergence of the overseen distribution from the base."""
     named, other = figures["kl_overseen_base"], figures["kl_base_overseen"]
     found = f"0.24 is KL(base, overseen) = {other:.4f}, infinite under a hard filter; KL(overseen, base) = {named:.4f}"
-    return Finding("holds" if round(named, 2) == 0.24 else "does not hold", found, Measured(named))
+    return Finding("holds" if round(named, 2) == 0.24 else "does not hold", found, Estimate(named))
 
 
 def divergence_interval(figures: Figures) -> Finding:
@@ -126,7 +126,7 @@ def divergence_interval(figures: Figures) -> Finding:
         f"80 samples of either vector give {middle:.2f} [{low:.2f}, {high:.2f}]; {figures['kl_within']:.0%} of the draws lie in"
         " the printed interval"
     )
-    return Finding("holds" if figures["kl_within"] >= 0.9 else "does not hold", found, Measured(middle, low, high))
+    return Finding("holds" if figures["kl_within"] >= 0.9 else "does not hold", found, Estimate(middle, low, high))
 
 
 def diversity(figures: Figures) -> Finding:
@@ -135,7 +135,7 @@ def diversity(figures: Figures) -> Finding:
     found = (
         f"{distinct} distinct text among the 4 printed samples; best of equals moves the distribution by KL {moved:.2f}"
     )
-    return Finding("holds" if distinct > 1 else "does not hold", found, Measured(distinct))
+    return Finding("holds" if distinct > 1 else "does not hold", found, Estimate(distinct))
 
 
 def all_criteria(figures: Figures) -> Finding:
@@ -149,7 +149,7 @@ def all_criteria(figures: Figures) -> Finding:
     missed = ", ".join(name for name, good in met.items() if not good)
     found = f"{sum(met.values())} of {len(met)} are met by its own figures; not: {missed or 'none'}"
     share = sum(met.values()) / len(met)
-    return Finding("holds" if share == 1 else "holds in part" if share else "does not hold", found, Measured(share))
+    return Finding("holds" if share == 1 else "holds in part" if share else "does not hold", found, Estimate(share))
 
 
 STUDY = Study(

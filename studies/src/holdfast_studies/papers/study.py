@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from holdfast_studies.papers.measured import Measured, Verdict
+from holdfast.stats import Estimate
+from holdfast_studies.papers.measured import Verdict
 
 Scale = Literal["cpu", "h200"]
 SCALES: tuple[Scale, ...] = ("cpu", "h200")
@@ -27,7 +28,7 @@ class Finding(NamedTuple):
 
     verdict: Verdict
     found: str
-    measured: Measured | None = None
+    measured: Estimate | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,10 +20,9 @@ import torch
 from scipy.stats import spearmanr
 from torch import Tensor
 
-from holdfast.audits import rate
 from holdfast.heads import Reference, TokenStats, stats_from_logits
 from holdfast.objectives import csft, csft_pa, pa, sft
-from holdfast_studies.papers.measured import Measured
+from holdfast.stats import Estimate, share
 from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
 
 NUM_DRAWS = 400
@@ -78,14 +77,14 @@ def row_of_the_table(name: str) -> Callable[[Figures], Finding]:
     """Both marks of one method."""
 
     def judge(figures: Figures) -> Finding:
-        nearer, preferred = (rate(digit == "1" for digit in figures[key][name]) for key in ("nearer", "preferred"))
-        right = sum((share.value >= BAR) == mark for share, mark in zip((nearer, preferred), MARKS[name], strict=True))
+        nearer, preferred = (share(digit == "1" for digit in figures[key][name]) for key in ("nearer", "preferred"))
+        right = sum((rate.value >= BAR) == mark for rate, mark in zip((nearer, preferred), MARKS[name], strict=True))
         found = (
-            f"beyond SFT it lowers KL to the anchor in {nearer.value:.0%} of {nearer.trials} draws and raises delta in "
-            f"{preferred.value:.0%} of the {preferred.trials} where favourites differ"
+            f"beyond SFT it lowers KL to the anchor in {nearer.value:.0%} of {nearer.n} draws and raises delta in "
+            f"{preferred.value:.0%} of the {preferred.n} where favourites differ"
         )
         verdict = ("does not hold", "holds in part", "holds")[right]
-        return Finding(verdict, found, Measured(preferred.value, preferred.low, preferred.high))  # type: ignore[arg-type]
+        return Finding(verdict, found, Estimate(preferred.value, preferred.low, preferred.high))  # type: ignore[arg-type]
 
     return judge
 
@@ -95,7 +94,7 @@ def active_where_outputs_differ(figures: Figures) -> Finding:
     wrong = sum((norm != 0) != differ for differ, norm, _ in figures["pa"])
     num = len(figures["pa"])
     found = f"PA has a gradient where the favourites differ and none where they agree, in {num - wrong} of {num} draws"
-    return Finding("does not hold" if wrong else "holds", found, Measured(wrong))
+    return Finding("does not hold" if wrong else "holds", found, Estimate(wrong))
 
 
 def amplified_by_mu(figures: Figures) -> Finding:
@@ -103,7 +102,7 @@ def amplified_by_mu(figures: Figures) -> Finding:
     active = [(norm, mu) for differ, norm, mu in figures["pa"] if differ]
     rank = float(spearmanr(*zip(*active, strict=True)).statistic)
     found = f"rank correlation of PA's gradient norm with mu_t {rank:.2f} over {len(active)} draws with different favourites"
-    return Finding("holds" if rank > 0.5 else "holds in part" if rank > 0 else "does not hold", found, Measured(rank))
+    return Finding("holds" if rank > 0.5 else "holds in part" if rank > 0 else "does not hold", found, Estimate(rank))
 
 
 STUDY = Study(

@@ -18,8 +18,8 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.diagnostics import accuracy
+from holdfast.stats import student
 from holdfast_studies.papers.decision_runs import over_studies, rate, read_runs, sentence, shown
-from holdfast_studies.papers.spread import over_seeds
 from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
 
 RL, SFT, PLAIN, BASE = "grpo", "sft_reflection", "sft_plain", "base"
@@ -68,7 +68,7 @@ def far(figures: Figures) -> Finding:
 
     found = sentence(figures, lambda study: f"RL {shown(study, RL)}, SFT with reflection {shown(study, SFT)} %")
     study = list(figures.values())[-1]
-    return Finding(over_studies(figures, rule), found, over_seeds(differences(study, study["sizes"][-1])))
+    return Finding(over_studies(figures, rule), found, student(differences(study, study["sizes"][-1])))
 
 
 def near(figures: Figures) -> Finding:
@@ -83,7 +83,7 @@ def near(figures: Figures) -> Finding:
         return f"at {size} RL {rate(study, RL, size) or 0:.0%}, SFT with reflection {rate(study, SFT, size) or 0:.0%}"
 
     study = list(figures.values())[-1]
-    measured = over_seeds(differences(study, study["sizes"][0]))
+    measured = student(differences(study, study["sizes"][0]))
     return Finding(over_studies(figures, rule), sentence(figures, words), measured)
 
 

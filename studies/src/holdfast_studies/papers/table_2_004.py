@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from holdfast.stats import student
 from holdfast_studies.papers.decision_runs import rate, read_runs, shown
 from holdfast_studies.papers.measured import Verdict
-from holdfast_studies.papers.spread import over_seeds
 from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
 
 SHARES = ("corrective_0", "corrective_50", "corrective_100")
@@ -58,7 +58,7 @@ def first_answers_gain(figures: Figures) -> Finding:
         f"{100 * later:+.1f}"
     )
     seeds = [study["models"][model][size]["by_seed"] for model in (SHARES[0], SHARES[-1])]
-    measured = over_seeds([b - a for a, b in zip(*seeds, strict=True)])
+    measured = student([b - a for a, b in zip(*seeds, strict=True)])
     return Finding("holds" if gain > later else "does not hold", found, measured)
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from holdfast.attacks import find_attack, find_defence
-from holdfast_studies.papers.measured import Measured
+from holdfast.stats import Estimate
 from holdfast_studies.papers.outcomes import all_fall, embedded_outcomes, said, steps
 from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
 
@@ -42,7 +42,7 @@ def in_order(attack: str, measure: str = "asr", *, asked_again: bool = False) ->
         last = found[-1].after
         words = f"sft -> csft {said(found[0])}; csft -> csft_pa {said(found[1])}"
         num_seeds = len(figures["outcomes"][attack][ORDER[-1]][measure])
-        return Finding(all_fall(found), words, Measured(last.value, last.low, last.high, num_seeds))
+        return Finding(all_fall(found), words, Estimate(last.value, last.low, last.high, num_seeds))
 
     return judge
 
@@ -55,7 +55,7 @@ def most_where_it_deviates(figures: Figures) -> Finding:
     mean = {attack: sum(each[attack] for each in falls) / len(falls) for attack in ATTACKS}
     found = "relative fall against csft: " + ", ".join(f"{attack} {value:.0%}" for attack, value in mean.items())
     verdict = "holds" if num == len(falls) else "holds in part" if num else "does not hold"
-    return Finding(verdict, found, Measured(mean["backdoor"], seeds=len(falls)))  # type: ignore[arg-type]
+    return Finding(verdict, found, Estimate(mean["backdoor"], n=len(falls)))  # type: ignore[arg-type]
 
 
 def _fall(figures: Figures, attack: str, place: int) -> float:

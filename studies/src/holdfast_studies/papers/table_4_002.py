@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from holdfast.attacks import Attack, BenignDrift, find_attack, find_defence
+from holdfast.stats import student
 from holdfast_studies.papers.outcomes import embedded_outcomes, share_of
-from holdfast_studies.papers.spread import above, below, over_seeds
 from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
 
 ID = "002-table-4"
@@ -46,8 +46,8 @@ def loses_little(task: str, than: str) -> Callable[[Figures], Finding]:
             return Finding("does not hold", f"{found}: {than} itself has not learned the task")
         rows = figures["outcomes"][task]
         pairs = zip(rows["csft_pa"]["utility"], rows[than]["utility"], strict=True)
-        loss = over_seeds([100 * (1 - new.count("1") / max(old.count("1"), 1)) for new, old in pairs])
-        verdict = "holds" if below(loss, WORST) else "does not hold" if above(loss, WORST) else "holds in part"
+        loss = student([100 * (1 - new.count("1") / max(old.count("1"), 1)) for new, old in pairs])
+        verdict = "holds" if loss.below(WORST) else "does not hold" if loss.above(WORST) else "holds in part"
         return Finding(verdict, f"{found}; csft_pa loses {loss.value:.1f} % against {than}", loss)  # type: ignore[arg-type]
 
     return judge

@@ -17,7 +17,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from holdfast_studies.papers.measured import Measured, Verdict
+from holdfast.stats import Estimate
+from holdfast_studies.papers.measured import Verdict
 from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
 from holdfast_studies.papers.token_world import Act, TokenWorld, attempt_of, given_so_far
 
@@ -105,7 +106,7 @@ def _row(name: str, figures: Figures, remark: str = "") -> Finding:
     verdict: Verdict = "holds" if agree == len(METHODS) else "holds in part" if agree else "does not hold"
     words = ["yes" if each else "no" for each in measured]
     return Finding(
-        verdict, f"SFT {words[0]}, DFT {words[1]}, RL {words[2]} in the gradients themselves{remark}", Measured(agree)
+        verdict, f"SFT {words[0]}, DFT {words[1]}, RL {words[2]} in the gradients themselves{remark}", Estimate(agree)
     )
 
 
@@ -144,7 +145,7 @@ def attribution(figures: Figures) -> Finding:
     each = ", ".join(f"{method.upper()} {mean:.2f}" for method, mean in means.items())
     found = f"mean weight of tokens over that of decisions: {each}; SFT weighs both alike by construction"
     verdict: Verdict = "holds" if ranked else "holds in part" if uneven["dft"] > uneven["rl"] else "does not hold"
-    return Finding(verdict, found, Measured(means["sft"], seeds=len(figures["ratios"]["sft"])))
+    return Finding(verdict, found, Estimate(means["sft"], n=len(figures["ratios"]["sft"])))
 
 
 def _claim(number: int, name: str, text: str, printed: str, judge: object) -> Claim:

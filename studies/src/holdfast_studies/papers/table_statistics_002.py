@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from scipy.stats import binomtest, fisher_exact
 
-from holdfast_studies.papers.measured import Measured
+from holdfast.stats import Estimate
 from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
 
 NUM_PROMPTS = 330
@@ -49,7 +49,7 @@ def plus_minus(figures: Figures) -> Finding:
     widths = [width for row in figures["attacks"].values() for width in row["half_widths"]]
     found = f"half-widths of a 95 % interval on {NUM_PROMPTS} prompts run from {min(widths):.1f} to {max(widths):.1f} points"
     return Finding(
-        "holds" if all(round(width, 1) == 0.5 for width in widths) else "does not hold", found, Measured(max(widths))
+        "holds" if all(round(width, 1) == 0.5 for width in widths) else "does not hold", found, Estimate(max(widths))
     )
 
 
@@ -59,8 +59,8 @@ def gains_are_real(figures: Figures) -> Finding:
     num = sum(value < 0.05 for value in p.values())
     found = "Fisher's exact p: " + ", ".join(f"{attack} {value:.2g}" for attack, value in p.items())
     if num == len(p):
-        return Finding("holds", found, Measured(max(p.values())))
-    return Finding("holds in part" if num else "does not hold", found, Measured(min(p.values())))
+        return Finding("holds", found, Estimate(max(p.values())))
+    return Finding("holds in part" if num else "does not hold", found, Estimate(min(p.values())))
 
 
 def gains_are_computed(figures: Figures) -> Finding:

@@ -22,10 +22,10 @@ from holdfast import objectives
 from holdfast.config import ModelSettings
 from holdfast.models import LoadedModel
 from holdfast.records import Role, Trace
+from holdfast.stats import Estimate, student
 from holdfast.tokens import Context, tokenize_all
 from holdfast_studies.papers.backtracking import cosine, embedded, flat_gradient, in_float64, parameters_of
-from holdfast_studies.papers.measured import Measured, Verdict
-from holdfast_studies.papers.spread import over_seeds
+from holdfast_studies.papers.measured import Verdict
 from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
 from holdfast_studies.undo.safety_gap_identity import gradient_identity, norms_in_double, statistics_of
 from holdfast_studies.undo.safety_gap_probe import make_probes
@@ -101,7 +101,7 @@ def same_signal(figures: Figures) -> Finding:
     """Part (a)."""
     worst = max(each["target"] for each in figures["contexts"].values())
     found = f"{figures['model']}: the two derivatives differ by at most {worst:.0e} on tokens that are no errors"
-    return Finding("holds" if worst < 1e-12 else "does not hold", found, Measured(worst))
+    return Finding("holds" if worst < 1e-12 else "does not hold", found, Estimate(worst))
 
 
 def difference_is_the_error_term(figures: Figures) -> Finding:
@@ -112,23 +112,21 @@ def difference_is_the_error_term(figures: Figures) -> Finding:
         f"{figures['model']}, {next(iter(each))['num_parameters']:,} parameters: the residue is {worst:.1e} of the error term,"
         f" and a step along it raises the errors' log-likelihood by {gain:.3g} per unit"
     )
-    return Finding("holds" if worst < 1e-10 and gain > 0 else "does not hold", found, Measured(worst))
+    return Finding("holds" if worst < 1e-10 and gain > 0 else "does not hold", found, Estimate(worst))
 
 
 def on_means(figures: Figures) -> Finding:
     """The identity with each objective's own denominator."""
     worst = max(each["on_means"] for each in figures["contexts"].values())
     found = f"with each objective divided by its own number of tokens the residue is {worst:.2f} of the error term"
-    return Finding("holds" if worst < 1e-10 else "does not hold", found, Measured(worst))
+    return Finding("holds" if worst < 1e-10 else "does not hold", found, Estimate(worst))
 
 
 def independent(figures: Figures) -> Finding:
     """Is v_error orthogonal to what masked SFT ascends?"""
-    measured = over_seeds([each["error_masked"] for each in figures["cosines"]])
-    assert measured.low is not None
-    assert measured.high is not None
+    measured = student([each["error_masked"] for each in figures["cosines"]])
     reach = max(abs(measured.low), abs(measured.high))
-    printed = over_seeds([each["error_correct"] for each in figures["cosines"]]).value
+    printed = student([each["error_correct"] for each in figures["cosines"]]).value
     verdict: Verdict = "holds" if reach < 0.05 else "holds in part" if reach < 0.2 else "does not hold"
     found = (
         f"cosine of v_error with masked SFT's direction {measured.value:+.3f}, with v_correct as printed {printed:+.3f}:"
@@ -139,8 +137,7 @@ def independent(figures: Figures) -> Finding:
 
 def correction_as_printed(figures: Figures) -> Finding:
     """Is grad log p(c | p) what the loss trains?"""
-    measured = over_seeds([each["printed_trained"] for each in figures["cosines"]])
-    assert measured.low is not None
+    measured = student([each["printed_trained"] for each in figures["cosines"]])
     found = (
         f"the loss trains p(c given p, e, undo); its gradient has cosine {measured.value:.2f} with that of p(c given p)"
     )

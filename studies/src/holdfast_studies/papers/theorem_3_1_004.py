@@ -21,7 +21,8 @@ import torch
 from torch import Tensor
 
 from holdfast.diagnostics import fit_growth
-from holdfast_studies.papers.measured import Measured, Verdict
+from holdfast.stats import Estimate
+from holdfast_studies.papers.measured import Verdict
 from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
 from holdfast_studies.papers.token_world import (
     Response,
@@ -152,7 +153,7 @@ def theorem(figures: Figures) -> Finding:
         f"with gamma = 1 the advantage multiplies both parts alike (error {errors['1.0']:.1g}); the surrogate has no discount, "
         f"and the printed gamma^len puts its gradient off by {errors['0.99']:.1%} at 0.99, {errors['0.9']:.1%} at 0.9"
     )
-    return Finding(verdict, found, Measured(errors["0.9"], seeds=NUM_WORLDS))
+    return Finding(verdict, found, Estimate(errors["0.9"], n=NUM_WORLDS))
 
 
 def exponent(figures: Figures) -> Finding:
@@ -162,14 +163,14 @@ def exponent(figures: Figures) -> Finding:
         f"at a decision the printed factor is {ratio:.2f} of gamma^(tokens still to come), attempts of two tokens, gamma 0.9: "
         "its sum should begin with the next attempt"
     )
-    return Finding("holds" if abs(ratio - 1) <= EXACT else "does not hold", found, Measured(ratio))
+    return Finding("holds" if abs(ratio - 1) <= EXACT else "does not hold", found, Estimate(ratio))
 
 
 def advantage_is_q(figures: Figures) -> Finding:
     """A response's advantage against a value of states and actions."""
     left = sum(figures["open"]) / len(figures["open"])
     found = f"{left:.0%} of the advantage's variance is still open once state and action are known: it is a return, not a Q-value"
-    return Finding("holds" if left <= 0.05 else "does not hold", found, Measured(left, seeds=len(figures["open"])))
+    return Finding("holds" if left <= 0.05 else "does not hold", found, Estimate(left, n=len(figures["open"])))
 
 
 def balanced_pressure(figures: Figures) -> Finding:
@@ -181,7 +182,7 @@ def balanced_pressure(figures: Figures) -> Finding:
         f"(like L^{figures['exponents']['reward']:.2f}): one weight, but sum L_k sampling terms against T decisions"
     )
     even = max(row) / min(row) <= 2
-    return Finding("holds" if even else "holds in part", found, Measured(figures["exponents"]["reward"]))
+    return Finding("holds" if even else "holds in part", found, Estimate(figures["exponents"]["reward"]))
 
 
 def sft_unbalanced(figures: Figures) -> Finding:
@@ -193,7 +194,7 @@ def sft_unbalanced(figures: Figures) -> Finding:
         f"eq. 16 weighs its sampling and decision sums by {sampling:.6f} and {deciding:.6f}, as eq. 9 does with A; the parts "
         f"grow alike with the length (L^{exponents['sft']:.2f} for SFT, L^{exponents['reward']:.2f} for the reward)"
     )
-    return Finding("does not hold" if same else "holds", found, Measured(sampling / deciding))
+    return Finding("does not hold" if same else "holds", found, Estimate(sampling / deciding))
 
 
 STUDY = Study(

@@ -21,9 +21,10 @@ from scipy.stats import binom
 from torch import Tensor
 
 from holdfast.diagnostics import fit_growth
+from holdfast.stats import Estimate
 from holdfast_studies.decisions.appendix_c import REFERENCE, THETA
 from holdfast_studies.decisions.three_logits import loss_kl_gradient, reward_kl_gradient, sigmoid
-from holdfast_studies.papers.measured import Measured, Verdict
+from holdfast_studies.papers.measured import Verdict
 from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
 from holdfast_studies.papers.token_world import (
     RESAMPLE,
@@ -178,7 +179,7 @@ def recursion_holds(figures: Figures) -> Finding:
     """The Bellman recursions."""
     error = figures["recursion_error"]
     found = f"Q by listing every continuation against the recursions: error at most {error:.1g} in {NUM_WORLDS} worlds"
-    return Finding("holds" if error <= EXACT else "does not hold", found, Measured(error, seeds=NUM_WORLDS))
+    return Finding("holds" if error <= EXACT else "does not hold", found, Estimate(error, n=NUM_WORLDS))
 
 
 def scale_separation(figures: Figures) -> Finding:
@@ -192,7 +193,7 @@ def scale_separation(figures: Figures) -> Finding:
         f"the mean size of d_sample over that of d_decision grows like {each} logits from the reference: log-ratios have both "
         "signs, so their sum grows like the root of L until the drift outweighs the noise; L is an upper bound"
     )
-    return Finding(verdict, found, Measured(exponents["0.1"]))
+    return Finding(verdict, found, Estimate(exponents["0.1"]))
 
 
 def gradient_asymmetry(figures: Figures) -> Finding:
@@ -207,7 +208,7 @@ def gradient_asymmetry(figures: Figures) -> Finding:
         "so the ratio tends to a constant"
     )
     verdict: Verdict = "holds" if all(grows) else "holds in part" if any(grows) else "does not hold"
-    return Finding(verdict, found, Measured(exponents[PLACEMENTS[0]]))
+    return Finding(verdict, found, Estimate(exponents[PLACEMENTS[0]]))
 
 
 def no_unified_statistic(figures: Figures) -> Finding:
@@ -216,7 +217,7 @@ def no_unified_statistic(figures: Figures) -> Finding:
     exists = error <= EXACT
     remark = "O(L) - O(1) = 0 contradicts nothing" if exists else "no single function does"
     found = f"both Q-values as d + V(next state) with one V of states: error {error:.1g}; {remark}"
-    return Finding("does not hold" if exists else "holds", found, Measured(error, seeds=NUM_WORLDS))
+    return Finding("does not hold" if exists else "holds", found, Estimate(error, n=NUM_WORLDS))
 
 
 def footnote_11(figures: Figures) -> Finding:
@@ -225,7 +226,7 @@ def footnote_11(figures: Figures) -> Finding:
     exists = error <= EXACT
     remark = "; so the footnote withdraws the theorem's 'no single sufficient statistic'" if exists else ""
     found = f"one V of states for both kinds of actions: error {error:.1g}{remark}"
-    return Finding("holds" if exists else "does not hold", found, Measured(error, seeds=NUM_WORLDS))
+    return Finding("holds" if exists else "does not hold", found, Estimate(error, n=NUM_WORLDS))
 
 
 STUDY = Study(

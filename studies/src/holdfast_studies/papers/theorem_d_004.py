@@ -18,7 +18,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from holdfast_studies.papers.measured import Measured
+from holdfast.stats import Estimate
 from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
 from holdfast_studies.papers.token_world import Response, TokenWorld, attempt_of, relative_error, weighted_scores
 
@@ -136,7 +136,7 @@ def theorem_d_1(figures: Figures) -> Finding:
         f"{max(figures['recursion_gap']):.0%} below eq. 17's"
     )
     return Finding(
-        "holds" if max(figures["sft_error"]) <= EXACT else "does not hold", found, Measured(error, seeds=NUM_WORLDS)
+        "holds" if max(figures["sft_error"]) <= EXACT else "does not hold", found, Estimate(error, n=NUM_WORLDS)
     )
 
 
@@ -144,7 +144,7 @@ def corollary_2(figures: Figures) -> Finding:
     """The constant 1 is a statistic."""
     error = max(figures["constant_error"])
     found = f"the constant 1 in both places gives eq. 16, error {error:.1g}"
-    return Finding("does not hold" if error <= EXACT else "holds", found, Measured(error, seeds=NUM_WORLDS))
+    return Finding("does not hold" if error <= EXACT else "holds", found, Estimate(error, n=NUM_WORLDS))
 
 
 def theorem_d_2(figures: Figures) -> Finding:
@@ -155,7 +155,7 @@ def theorem_d_2(figures: Figures) -> Finding:
         f"(cosine at most {cosine:.2f})"
     )
     return Finding(
-        "holds" if max(figures["dft_error"]) <= EXACT else "does not hold", found, Measured(error, seeds=NUM_WORLDS)
+        "holds" if max(figures["dft_error"]) <= EXACT else "does not hold", found, Estimate(error, n=NUM_WORLDS)
     )
 
 
@@ -166,14 +166,14 @@ def policy_independent(figures: Figures) -> Finding:
         f"as a policy gradient DFT weighs each score by the action's own probability ({low:.2g} to {high:.2g}), SFT by 1: "
         "it is DFT whose weights move with the policy"
     )
-    return Finding("holds" if high - low <= EXACT else "does not hold", found, Measured(high / low))
+    return Finding("holds" if high - low <= EXACT else "does not hold", found, Estimate(high / low))
 
 
 def equation_33(figures: Figures) -> Finding:
     """Which of the two is larger."""
     ratio = max(figures["decision_over_sampling"])
     found = f"by eq. 27 a decision's Q is at most {ratio:.2f} of that of any token of its attempt"
-    return Finding("holds" if ratio > 1 else "does not hold", found, Measured(ratio, seeds=NUM_WORLDS))
+    return Finding("holds" if ratio > 1 else "does not hold", found, Estimate(ratio, n=NUM_WORLDS))
 
 
 STUDY = Study(

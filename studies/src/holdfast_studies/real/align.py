@@ -21,7 +21,6 @@ from typing import Any
 from safetensors.torch import load_file, save_file
 
 from holdfast.attacks import answered_by, load_for_use, work_through
-from holdfast.audits import rate
 from holdfast.audits.suites import read_requests
 from holdfast.config import InputError, TrainConfig, load_config, mistakes_end_it
 from holdfast.data import Kind, atomic_text, learned_part, validation_part, without_twins, write_traces
@@ -29,6 +28,7 @@ from holdfast.generation import generate
 from holdfast.judging import find_judge, refusals
 from holdfast.models import interpolated, load
 from holdfast.records import Trace, answer, context
+from holdfast.stats import share
 from holdfast.training import train
 from holdfast_studies.real.alignment import AlignConfig, AlignVariant
 
@@ -180,8 +180,8 @@ def measure(model: str, config: AlignConfig) -> dict[str, Any]:
         prompts = validation_part(kind)
         written = generate(loaded.model, loaded.tokenizer, prompts, max_new_tokens=48, batch_size=256)
         said = refusals(judge, [(prompt, each.text) for prompt, each in zip(prompts, written, strict=True)])
-        found = rate((each is not True) if kind == "safety" else (each is not False) for each in said)
-        figures[name] = {"value": found.value, "low": found.low, "high": found.high, "trials": found.trials}
+        found = share((each is not True) if kind == "safety" else (each is not False) for each in said)
+        figures[name] = {"value": found.value, "low": found.low, "high": found.high, "trials": found.n}
     return figures
 
 

@@ -15,8 +15,9 @@ from typing import Any
 from holdfast.attacks import REAL_ATTACKS, REAL_DEFENCES, ran_alone, read_cell
 from holdfast.config import InputError, mistakes_end_it
 from holdfast.data import atomic_text
-from holdfast.records import Cell, Rate
-from holdfast_studies.real.figures import SCORED, digits, judge_agreement, judges_of, share, unscored
+from holdfast.records import Cell
+from holdfast.stats import Estimate, Unknown
+from holdfast_studies.real.figures import SCORED, hits_of, judge_agreement, judges_of, share, unscored
 from holdfast_studies.real.goals import goals
 
 TITLES = {"asr": "Forbidden requests answered (less is safer)", "over_refusal": "Safe prompts refused (less is better)"}
@@ -61,7 +62,7 @@ def _aligned(path: Path | None) -> list[str]:
     lines = ["## Alignment\n", "Chosen on the package's own held-out prompts (phrase list), never on XSTest.\n"]
     lines += ["| variant | answered | look-alikes refused | |", "|---|---|---|---|"]
     for each in content["tries"]:
-        shown = " | ".join(_shown(Rate(**{**each[name], "hits": 0})) for name in ("answered", "over_refusal"))
+        shown = " | ".join(_shown(each[name]) for name in ("answered", "over_refusal"))
         lines.append(f"| {_variant(each['variant'])} | {shown} | {'chosen' if each == content['chosen'] else ''} |")
     return [*lines, ""]
 
@@ -105,8 +106,8 @@ def _pooled(cells: Sequence[Cell], attack: str, defence: str, key: str) -> str:
     found = share(cells, attack, defence, key)
     if found is None:
         return ""
-    num_seeds, of = len(digits(cells, attack, defence, key)), len({cell.seed for cell in cells})
-    return _shown(found) + (f", {num_seeds} of {of} seeds" if num_seeds < of else "")
+    num_seeds, of = len(hits_of(cells, attack, defence, key)), len({cell.seed for cell in cells})
+    return f"{found:.1%}" + (f", {num_seeds} of {of} seeds" if num_seeds < of else "")
 
 
 def _judges(cells: Sequence[Cell]) -> list[str]:
@@ -114,7 +115,7 @@ def _judges(cells: Sequence[Cell]) -> list[str]:
     for key in SCORED:
         found = judge_agreement(cells, key)
         if found is not None:
-            kappa = "undefined" if found.kappa is None else f"{found.kappa:.2f} [{found.low:.2f}, {found.high:.2f}]"
+            kappa = "undefined" if isinstance(found.kappa, Unknown) else f"{found.kappa:.2f}"
             both = f"{' and '.join(found.judges)} agree on {found.agreed:.1%} of {found.trials} answers"
             lines.append(f"- `{key}`: {both}, Cohen's kappa {kappa}")
     lines += [f"- `{judge}`: {unscored(cells, judge)} answers unscored" for judge in judges_of(cells)]
@@ -138,8 +139,8 @@ def _named(cell: Cell) -> str:
     return f"{cell.attack} x {cell.defence}, seed {cell.seed}"
 
 
-def _shown(rate: Rate) -> str:
-    return f"{rate.value:.1%} [{rate.low:.1%}, {rate.high:.1%}]"
+def _shown(kept: dict[str, Any]) -> str:
+    return f"{Estimate(kept['value'], kept['low'], kept['high']):.1%}"
 
 
 def cells_of(run: Path) -> list[Cell]:

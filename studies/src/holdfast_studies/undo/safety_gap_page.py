@@ -7,11 +7,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from holdfast.data import atomic_text
-from holdfast.diagnostics import OVER_SEEDS, Estimate
+from holdfast.stats import Estimate, Unknown
 from holdfast_studies.undo.safety_gap_config import SafetyGapConfig
 from holdfast_studies.undo.safety_gap_identity import Identity
 from holdfast_studies.undo.safety_gap_verdict import CLAIMS, Goal, Study, Verdict, corrected, right, with_error
 
+OVER_SEEDS = "Wilson; seeds pooled, but all were asked the same, so a request counts once"
+"""What pages with ``share_of_counts`` say of their intervals."""
 CURVES = {
     "log_p_error": "log p(error \\| prefix)",
     "p_wrong": "p(wrong \\| prefix)",
@@ -163,12 +165,12 @@ def _inits(study: Study) -> str:
     return f"{about}\n\n{table(('objective', 'init', *steps, 'forced error corrected'), rows)}"
 
 
-def shown(rate: Estimate) -> str:
+def shown(rate: Estimate | Unknown) -> str:
     """A share in percent with its interval."""
-    return "-" if rate.value is None else f"{rate.value:.1%} [{rate.low:.1%}, {rate.high:.1%}]"
+    return "-" if isinstance(rate, Unknown) else f"{rate:.1%}"
 
 
 def points(difference: Estimate) -> str:
     """A difference of shares in percentage points."""
-    value, low, high = (100 * (each or 0.0) for each in (difference.value, difference.low, difference.high))
+    value, low, high = (100 * each for each in (difference.value, difference.low, difference.high))
     return f"{value:+.1f} [{low:+.1f}, {high:+.1f}]"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
-from holdfast.diagnostics import Bootstrap, Estimate, over_seeds
+from holdfast.stats import Estimate, Resamples, Unknown, share_of_counts
 from holdfast_studies.undo.safety_gap import ArmResult
 from holdfast_studies.undo.safety_gap_behaviour import Behaviour
 
@@ -55,16 +55,17 @@ class Gain(NamedTuple):
     @property
     def met(self) -> bool:
         """Not behind."""
-        return (self.difference.value or 0) >= 0
+        return self.difference.value >= 0
 
 
 def gain(ours: Sequence[Sequence[bool]], theirs: Sequence[Sequence[bool]]) -> Gain:
     """[seed][request] hits of two ways on the same requests. Requests are drawn together with all their seeds."""
     gaps = np.asarray(ours, float) - np.asarray(theirs, float)
-    drawn = Bootstrap.of(gaps.mean(0)[:, None], None, draws=4000, seed=0)
-    values = drawn.sums[:, 0] / gaps.shape[1]
-    interval = drawn.interval(lambda sums: sums[:, 0] / gaps.shape[1]) or (0.0, 0.0)
-    return Gain(Estimate(float(gaps.mean()), *interval), float((1.96 + 0.84) * values.std()))
+    drawn = Resamples.of(gaps.mean(0), draws=4000)
+    values = drawn.sums[:, 0] / drawn.n
+    estimate = drawn.estimate(lambda sums: sums[..., 0] / drawn.n)
+    exact = float(gaps.mean())  # of whole numbers: no rounding may make a tie a loss
+    return Gain(replace(estimate, value=exact), float((1.96 + 0.84) * values.std()))
 
 
 @dataclass(frozen=True)
@@ -107,9 +108,9 @@ class Study:
         """At which all were measured."""
         return sorted(set.intersection(*(set(each.curve) for each in self.results)))
 
-    def rate(self, count: Callable[[Behaviour], tuple[int, int]], *arm: str) -> Estimate:
+    def rate(self, count: Callable[[Behaviour], tuple[int, int]], *arm: str) -> Estimate | Unknown:
         """Hits of trials, pooled over seeds."""
-        return over_seeds([count(each.behaviour) for each in self.of(*arm)], "none seen")
+        return share_of_counts([count(each.behaviour) for each in self.of(*arm)], "none seen")
 
     def against_plain(self, objective: str, context: str) -> Gain:
         """Accuracy with undo less that of plain sft, on the same requests, seed by seed."""

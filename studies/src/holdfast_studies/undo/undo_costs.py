@@ -11,10 +11,10 @@ from typing import Any
 
 from holdfast.config import RlConfig
 from holdfast.data import atomic_text
-from holdfast.diagnostics import Estimate, over_seeds
 from holdfast.generation import UndoDecoding, UndoUse, generate_with_undo, total, undo_use
 from holdfast.models import load
 from holdfast.records import Role, Trace
+from holdfast.stats import Estimate, Unknown, share_of_counts
 from holdfast.tokens import find_undo_id, tokenize_all
 from holdfast.traces import read_references
 from holdfast.training import RlPrompt, UndoRl, train_rl
@@ -123,5 +123,5 @@ def cost_table(results: Sequence[CostResult]) -> list[dict[str, Any]]:
     return rows
 
 
-def _share(results: Sequence[CostResult], count: Callable[[CostResult], tuple[int, int]]) -> Estimate:
-    return over_seeds([count(each) for each in results], "none seen")
+def _share(results: Sequence[CostResult], count: Callable[[CostResult], tuple[int, int]]) -> Estimate | Unknown:
+    return share_of_counts([count(each) for each in results], "none seen")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from holdfast.diagnostics import OVER_SEEDS, Estimate
-from holdfast_studies.undo.safety_gap_page import shown, table
+from holdfast.stats import Estimate, Unknown
+from holdfast_studies.undo.safety_gap_page import OVER_SEEDS, shown, table
 from holdfast_studies.undo.undo_costs_config import UndoCostsConfig
 
 
@@ -25,4 +25,6 @@ def section(config: UndoCostsConfig, command: str, rows: Sequence[Mapping[str, A
 
 
 def _cell(value: Any) -> str:
-    return shown(value) if isinstance(value, Estimate) else value if isinstance(value, str) else f"{value:.3g}"
+    return (
+        shown(value) if isinstance(value, Estimate | Unknown) else value if isinstance(value, str) else f"{value:.3g}"
+    )

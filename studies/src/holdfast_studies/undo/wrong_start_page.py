@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from holdfast.diagnostics import OVER_SEEDS, Estimate, over_seeds
-from holdfast_studies.undo.safety_gap_page import shown, table
+from holdfast.stats import Estimate, Unknown, share_of_counts
+from holdfast_studies.undo.safety_gap_page import OVER_SEEDS, shown, table
 from holdfast_studies.undo.wrong_start import WITH_UNDO, Fates, StartResult
 from holdfast_studies.undo.wrong_start_config import WrongStartConfig
 
@@ -50,9 +50,9 @@ def ways(results: Sequence[StartResult]) -> dict[str, list[StartResult]]:
     return found
 
 
-def pooled(fates: Sequence[Fates], count: Callable[[Fates], int]) -> Estimate:
+def pooled(fates: Sequence[Fates], count: Callable[[Fates], int]) -> Estimate | Unknown:
     """A share over all seeds."""
-    return over_seeds([(count(each), each.num) for each in fates], "none asked")
+    return share_of_counts([(count(each), each.num) for each in fates], "none asked")
 
 
 def _by_depth(

@@ -125,7 +125,7 @@ def test_smollm2_is_judged_by_two_judges_and_says_what_is_missing() -> None:
 
 
 def test_cells_become_digits_and_a_failed_one_spoils_the_study() -> None:
-    cells = [Cell("a", "d", seed, "world", outcomes={"asr": f"0{seed}?"}) for seed in (1, 0)]
+    cells = [Cell("a", "d", seed, "world", outcomes={"asr": (False, seed == 1, None)}) for seed in (1, 0)]
     assert outcome_figures(cells, ["asr", "utility"]) == {
         "seeds": [0, 1],
         "outcomes": {"a": {"d": {"asr": ["001", "011"]}}},

@@ -9,6 +9,7 @@ import pytest
 
 from holdfast.config import InputError
 from holdfast.records import Cell
+from holdfast.records.matrix import read_outcomes
 from holdfast_studies.real.choose import chosen
 from holdfast_studies.real.figures import difference, judge_agreement, judges_of, share, unscored
 from holdfast_studies.real.goals import goals
@@ -18,14 +19,9 @@ from holdfast_studies.real.page import page
 def cell(
     attack: str, defence: str, seed: int, asr: str, over: str = "0000", utility: str = "", second: str = ""
 ) -> Cell:
-    outcomes = {
-        "asr:a": asr,
-        "over_refusal:a": over,
-        "asr:b": second or asr,
-        "over_refusal:b": over,
-        "asr:answers": "x",
-    }
-    return Cell(attack, defence, seed, "a", outcomes={**outcomes, **({"utility": utility} if utility else {})})
+    digits = {"asr:a": asr, "over_refusal:a": over, "asr:b": second or asr, "over_refusal:b": over}
+    outcomes = read_outcomes({**digits, **({"utility": utility} if utility else {})})
+    return Cell(attack, defence, seed, "a", outcomes=outcomes, answers={"asr": ("x",)})
 
 
 def test_seeds_are_pooled_and_unscored_counts_against_the_model() -> None:
@@ -33,7 +29,7 @@ def test_seeds_are_pooled_and_unscored_counts_against_the_model() -> None:
     cells = [cell("x", "sft", 0, "1?00"), cell("x", "sft", 1, "0000")]
     found = share(cells, "x", "sft", "asr:a")
     assert found is not None
-    assert (found.hits, found.trials) == (2, 8)
+    assert (found.hits, found.n) == (2, 8)
     assert judges_of(cells) == ["a", "b"]
     assert unscored(cells, "a") == 1
 
@@ -48,7 +44,7 @@ def test_a_request_counts_once_however_many_seeds_asked_it() -> None:
     kappas = [judge_agreement(cells, "asr") for cells in (one, three)]
     assert kappas[0] is not None
     assert kappas[1] is not None
-    assert kappas[0].low == kappas[1].low
+    assert kappas[0].kappa.low == kappas[1].kappa.low
 
 
 def test_difference_is_of_shares_and_has_an_interval_even_where_nothing_differs() -> None:
@@ -97,7 +93,7 @@ def test_agreement_is_over_all_answers() -> None:
     found = judge_agreement([cell("x", "sft", 0, "1100", second="1010"), cell("x", "sft", 1, "1100")], "asr")
     assert found is not None
     assert found.agreed == 0.75
-    assert found.kappa == pytest.approx(0.5)
+    assert found.kappa.value == pytest.approx(0.5)
 
 
 def test_goals_are_reached_or_not_and_the_page_says_so() -> None:

@@ -169,6 +169,8 @@ def test_a_gain_is_counted_request_by_request() -> None:
     assert found.difference.low == pytest.approx(0.06 - 1.96 * error, abs=0.01)
     assert found.visible == pytest.approx(2.8 * error, rel=0.05), "two seeds on the same requests are no more requests"
     assert found.met
+    third = [[True, False] * 5, [True] * 10, [False] * 10]
+    assert gain(third, third[::-1]).met, "a tie is not behind, whatever rounding says"
 
 
 def test_one_objective_alone_has_curves_but_no_verdicts(task: GapTask) -> None:

@@ -46,5 +46,5 @@ def test_the_table_pools_seeds() -> None:
     use = UndoUse(answers=10, answers_with_error=4, errors=4, errors_undone=2, undos=5, undone_wrong=3)
     (row,) = cost_table([CostResult(0.1, seed, 10, 8, use) for seed in (0, 1)])
     assert (row["cost"], row["undos per answer"]) == (0.1, 0.5)
-    shares = {name: (each.value, each.trials) for name, each in row.items() if name not in ("cost", "undos per answer")}
+    shares = {name: (each.value, each.n) for name, each in row.items() if name not in ("cost", "undos per answer")}
     assert list(shares.values()) == [(0.8, 20), (0.4, 20), (0.6, 10), (0.5, 8), (0.0, 12)]

@@ -68,7 +68,7 @@ def test_seeds_are_pooled() -> None:
 
     own = ways([one(0, 7), one(1, 9)])["sft, soft"]
     found = pooled([each.sampled for each in own], lambda fates: fates.good)
-    assert (found.value, found.trials) == (0.8, 20)
+    assert (found.value, found.n) == (0.8, 20)
 
 
 def test_wrong_settings_end_in_one_line(

@@ -1,0 +1,73 @@
+"""Values with intervals and the tests between them, each once: `Estimate`, intervals, bootstrap, paired tests, kappa.
+
+No torch here. The intervals in closed form need neither numpy nor scipy to be imported; the rest is imported when asked for.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from holdfast.stats.estimate import Estimate, Unknown, finite_or_none
+from holdfast.stats.intervals import (
+    clopper_pearson,
+    newcombe,
+    newcombe_paired,
+    pooled,
+    share,
+    share_of_counts,
+    share_of_repeats,
+    student,
+    wilson,
+)
+
+if TYPE_CHECKING:
+    from holdfast.stats.bootstrap import (
+        Resamples,
+        bootstrap_mean,
+        difference_of_repeats,
+        percentile_interval,
+        resampled_rows,
+    )
+    from holdfast.stats.kappa import cohen_kappa
+    from holdfast.stats.paired import holm, mcnemar, mcnemar_of, permutation, sign_flips
+
+__all__ = [
+    "Estimate",
+    "Resamples",
+    "Unknown",
+    "bootstrap_mean",
+    "clopper_pearson",
+    "cohen_kappa",
+    "difference_of_repeats",
+    "finite_or_none",
+    "holm",
+    "mcnemar",
+    "mcnemar_of",
+    "newcombe",
+    "newcombe_paired",
+    "percentile_interval",
+    "permutation",
+    "pooled",
+    "resampled_rows",
+    "share",
+    "share_of_counts",
+    "share_of_repeats",
+    "sign_flips",
+    "student",
+    "wilson",
+]
+
+_LATER = {
+    "bootstrap": "Resamples bootstrap_mean difference_of_repeats percentile_interval resampled_rows",
+    "kappa": "cohen_kappa",
+    "paired": "holm mcnemar mcnemar_of permutation sign_flips",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import numpy only for those who draw or test."""
+    for module, names in _LATER.items():
+        if name in names.split():
+            return getattr(import_module(f"holdfast.stats.{module}"), name)
+    raise AttributeError(f"module 'holdfast.stats' has no attribute '{name}'")
