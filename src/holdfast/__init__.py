@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast._version import __version__
 
 if TYPE_CHECKING:
+    from holdfast.audits import Audit, Bars, audit
     from holdfast.diagnostics import Attributed, Calibration
     from holdfast.diagnostics import attribute_transcripts as attribute
     from holdfast.diagnostics import calibrate_transcripts as calibrate
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from holdfast.training import train_streams as train
 
 _HOMES = {
+    "Audit": "audits",
+    "Bars": "audits",
+    "audit": "audits",
     "Attributed": "diagnostics",
     "Calibration": "diagnostics",
     "attribute": "diagnostics:attribute_transcripts",
@@ -49,6 +53,8 @@ _HOMES = {
 
 __all__ = [
     "Attributed",
+    "Audit",
+    "Bars",
     "Calibration",
     "LoadedModel",
     "Overseen",
@@ -56,6 +62,7 @@ __all__ = [
     "TrainResult",
     "__version__",
     "attribute",
+    "audit",
     "best_of",
     "calibrate",
     "generate",

@@ -2,6 +2,7 @@
 
 from holdfast.audits.bars import Bars
 from holdfast.audits.model_audit import Plan, audit_model
+from holdfast.audits.public import Audit, audit
 from holdfast.audits.requests import held_out
 
-__all__ = ["Bars", "Plan", "audit_model", "held_out"]
+__all__ = ["Audit", "Bars", "Plan", "audit", "audit_model", "held_out"]

@@ -33,7 +33,7 @@ OnProgress = Callable[[str, int, int], None]
 """(suite, answers that are there, answers wanted)"""
 
 
-def _ignore(_suite: str, _done: int, _total: int) -> None:
+def ignore(_suite: str, _done: int, _total: int) -> None:
     """Nobody watches."""
 
 
@@ -54,7 +54,7 @@ def audit_model(
     anchor: LoadedModel | None = None,
     bars: Bars | None = None,
     out: Path | None = None,
-    on_progress: OnProgress = _ignore,
+    on_progress: OnProgress = ignore,
 ) -> tuple[AuditResult, list[dict[str, Any]]]:
     """The result, and one line per answer for ``completions.jsonl``.
 

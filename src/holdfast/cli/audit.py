@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json as json_format
-import os
-import shutil
 import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,11 +15,7 @@ from holdfast.cli.output import check_folder, json_option, write_json
 from holdfast.config.errors import InputError
 
 if TYPE_CHECKING:
-    from holdfast.audits.bars import Bars
-    from holdfast.audits.model_audit import Plan
-    from holdfast.generation import Sampler
-    from holdfast.models import LoadedModel
-    from holdfast.records import AuditResult
+    from holdfast.audits.suites import Suite
 
 
 def audit(
@@ -61,104 +56,55 @@ def audit(
     json: json_option = None,
 ) -> None:
     """Ask a model what it must refuse, what it must not, and its tasks. Exit code 1 if it misses a bar."""
-    from holdfast.audits.bars import Bars
-    from holdfast.audits.model_audit import Plan
-    from holdfast.audits.suites import Files, choose_suites
-
     if keep_answers and out is None:
         raise InputError("--keep-answers: needs --out, the folder to keep them in")
-    files = Files(requests, safe_requests, sql, gsm8k, summaries)
-    asks_world = _speaks_the_world(model, bool(files.given)) if world is None else world
-    safety, tasks = choose_suites(suite, files, world=asks_world, judges=judge or (), limit=limit, timeout=timeout)
-    bars = Bars(max_asr, max_over_refusal, min_utility, strict, _earlier(before), max_worse, strict_before)
-    bars.check({each.name for each in safety}, has_utility=bool(tasks))
-    bars.check_before((*safety, *tasks), [each.name for suite in safety for each in suite.judges])
-    if is_address(model):
-        sampler = _endpoint(model, model_name, api_key_env, concurrency, timeout, anchor)
-    else:
-        sampler = _loaded(model, batch_size, dtype=dtype, device=device, allow_pickle=allow_pickle)
-    reference = None if anchor is None else _load(anchor, dtype=dtype, device=device, allow_pickle=allow_pickle)
-    result = _run(sampler, Plan(safety, tasks, max_new_tokens, keep_answers), reference, bars, out)
-    if not write_json(json, result.to_json()):
-        show(result)
-    if not result.passed:
+    from holdfast.audits import Bars
+    from holdfast.audits import audit as audit_model
+
+    bars = Bars(max_asr, max_over_refusal, min_utility, strict, max_worse=max_worse, strict_before=strict_before)
+    with _progress() as (watch, on_progress):
+        done = audit_model(
+            model,
+            requests=requests,
+            safe_requests=safe_requests,
+            sql=sql,
+            gsm8k=gsm8k,
+            summaries=summaries,
+            world=world,
+            suite=suite,
+            judges=judge or (),
+            limit=limit,
+            max_new_tokens=max_new_tokens,
+            anchor=anchor,
+            bars=bars,
+            before=before,
+            out=out,
+            keep_answers=keep_answers,
+            batch_size=batch_size,
+            loading={"dtype": dtype, "device": device, "allow_pickle": allow_pickle},
+            endpoint={"name": model_name, "key_variable": api_key_env, "concurrency": concurrency},
+            timeout=timeout,
+            say=lambda line: print(line, file=sys.stderr),
+            on_progress=on_progress,
+            watch=watch,
+        )
+    if not write_json(json, done.result.to_json()):
+        show(done.result)
+    if not done.passed:
         raise typer.Exit(1)
 
 
-def _earlier(before: Path | None) -> AuditResult | None:
-    from holdfast.data import read_audit
-
-    return None if before is None else read_audit(before / "audit.json" if before.is_dir() else before)
-
-
-def is_address(model: str) -> bool:
-    """Whether a server answers, not a model here. (The samplers have this too, behind an import of torch.)"""
-    return model.startswith(("http://", "https://"))
-
-
-def _speaks_the_world(model: str, has_files: bool) -> bool:
-    """Without files, the embedded world is asked of every model that speaks its language."""
-    from holdfast.models import load_tokenizer
-    from holdfast.worlds.tokenizer import speaks_the_world
-
-    return not has_files and not is_address(model) and speaks_the_world(load_tokenizer(model))
-
-
-def _endpoint(
-    url: str, name: str | None, key_variable: str, concurrency: int, timeout: float, anchor: str | None
-) -> Sampler:
-    from holdfast.generation import EndpointSampler
-
-    if anchor is not None:
-        raise InputError("--anchor: an endpoint gives no token probabilities to compare; leave it out")
-    if name is None:
-        raise InputError(f"{url}: say which of its models with --model-name")
-    key = os.environ.get(key_variable)
-    return EndpointSampler(url, name, key, concurrency, timeout, say=_say)
-
-
-def _loaded(model: str, batch_size: int, *, dtype: str, device: str, allow_pickle: bool) -> Sampler:
-    from holdfast.generation import ModelSampler
-
-    return ModelSampler(_load(model, dtype=dtype, device=device, allow_pickle=allow_pickle), batch_size)
-
-
-def _load(model: str, *, dtype: str, device: str, allow_pickle: bool) -> LoadedModel:
-    from holdfast.models import load
-
-    loaded = load(model, dtype=dtype, device=device, allow_pickle=allow_pickle)
-    _say(loaded.sentence)
-    return loaded
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr)
-
-
-def _run(sampler: Sampler, plan: Plan, anchor: LoadedModel | None, bars: Bars, out: Path | None) -> AuditResult:
-    """Under a progress bar; writes ``out`` when everything is there."""
+@contextmanager
+def _progress() -> Iterator[tuple[Callable[[Sequence[Suite]], None], Callable[[str, int, int], None]]]:
+    """A bar for every suite, once it is known which there are."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from holdfast.audits.model_audit import ASKED, audit_model
-    from holdfast.data import atomic_text, write_audit
-
-    if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True)) as bar:
-        tasks = {suite.name: bar.add_task(suite.name, total=len(suite.rows)) for suite in (*plan.safety, *plan.tasks)}
-        result, lines = audit_model(
-            sampler,
-            plan,
-            anchor=anchor,
-            bars=bars,
-            out=out,
-            on_progress=lambda suite, done, total: bar.update(tasks[suite], completed=done, total=total),
-        )
-    if out is not None:
-        with atomic_text(out / "completions.jsonl") as file:
-            file.writelines(json_format.dumps(line) + "\n" for line in lines)
-        write_audit(out / "audit.json", result)
-        shutil.rmtree(out / ASKED, ignore_errors=True)
-    return result
+        tasks: dict[str, Any] = {}
+
+        def watch(suites: Sequence[Suite]) -> None:
+            tasks.update({suite.name: bar.add_task(suite.name, total=len(suite.rows)) for suite in suites})
+
+        yield watch, lambda suite, done, total: bar.update(tasks[suite], completed=done, total=total)

@@ -8,7 +8,7 @@ from holdfast.data.problems import DataError, Problem
 from holdfast.data.prompt_parts import learned_part, package_prompts, validation_part
 from holdfast.data.reading import Dataset, fingerprint, read_rows, read_traces
 from holdfast.data.rows import file_rows
-from holdfast.data.tables import read_table
+from holdfast.data.tables import Table, as_table, read_table, table_name
 from holdfast.data.writing import atomic_text, write_between_marks, write_traces
 
 __all__ = [
@@ -18,6 +18,8 @@ __all__ = [
     "Fields",
     "Kind",
     "Problem",
+    "Table",
+    "as_table",
     "atomic_text",
     "default_prompts",
     "file_rows",
@@ -28,6 +30,7 @@ __all__ = [
     "read_rows",
     "read_table",
     "read_traces",
+    "table_name",
     "take_text",
     "twin_groups",
     "validation_part",

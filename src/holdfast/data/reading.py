@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from holdfast.data.folders import Shards, find_shards, is_glob, saved_folder, sa
 from holdfast.data.formats import Format, detect, unused_columns
 from holdfast.data.hub import hub_rows, is_hub_name
 from holdfast.data.problems import DataError, Problem
-from holdfast.data.rows import Row, Rows, file_rows, without_gaps
+from holdfast.data.rows import Row, Rows, file_rows, memory_rows
 from holdfast.records.traces import Trace, Turn
 
 _CANONICAL = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
@@ -62,16 +62,8 @@ def read_rows(rows: Iterable[Mapping[str, object]], *, skip_bad: int = 0, limit:
 
     The source is named by count and contents (``memory: 47 rows, sha256 ...``), which is what a run's config keeps.
     """
-    given = _dataset("memory", _collect(_memory_rows(rows), None, limit), skip_bad)
+    given = _dataset("memory", _collect(memory_rows(rows), None, limit), skip_bad)
     return replace(given, source=f"memory: {len(given.traces)} rows, sha256 {given.fingerprint[:16]}")
-
-
-def _memory_rows(rows: Iterable[Mapping[str, object]]) -> Iterator[Row | Problem]:
-    for number, fields in enumerate(rows, 1):
-        if isinstance(fields, Mapping):
-            yield Row(number, without_gaps(dict(fields)))
-        else:
-            yield Problem("memory", number, None, f"expected a dict, got {type(fields).__name__}")
 
 
 def _dataset(name: str, raw: _Raw, skip_bad: int) -> Dataset:

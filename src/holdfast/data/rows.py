@@ -12,7 +12,7 @@ import gzip
 import io
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -228,3 +228,12 @@ _READERS: dict[str, Callable[[io.BufferedIOBase, str], Rows]] = {
     ".csv": _csv,
     ".parquet": _parquet,
 }
+
+
+def memory_rows(rows: Iterable[Mapping[str, object]]) -> Rows:
+    """Rows that somebody has in Python, as a file's: numbered from 1."""
+    for number, fields in enumerate(rows, 1):
+        if isinstance(fields, Mapping):
+            yield Row(number, without_gaps(dict(fields)))
+        else:
+            yield Problem("memory", number, None, f"expected a dict, got {type(fields).__name__}")

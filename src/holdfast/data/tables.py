@@ -2,25 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
 from holdfast.data.fields import BadField, Fields
 from holdfast.data.problems import DataError, Problem
-from holdfast.data.rows import Row, file_rows
+from holdfast.data.rows import Row, file_rows, memory_rows
 
 T = TypeVar("T")
 
 
-def read_table(path: Path, convert: Callable[[Fields], T]) -> list[T]:
-    """``convert`` of every row of a .jsonl, .json, .csv or .parquet file; it takes fields with ``take_text``.
+Table = Path | tuple[Mapping[str, object], ...]
+"""A .jsonl, .json, .csv or .parquet file, or rows in memory."""
+
+
+def as_table(source: str | Path | Iterable[str | Mapping[str, object]]) -> Table:
+    """A path, or rows in memory: dicts, or bare texts, which are prompts."""
+    if isinstance(source, str | Path):
+        return Path(source)
+    return tuple({"prompt": row} if isinstance(row, str) else row for row in source)
+
+
+def table_name(table: Table) -> str:
+    """How messages and results call it."""
+    return table.name if isinstance(table, Path) else "memory"
+
+
+def read_table(table: Table, convert: Callable[[Fields], T]) -> list[T]:
+    """``convert`` of every row; it takes fields with ``take_text``.
 
     Raises ``DataError`` with all problems if there is one, or if there is no row.
     """
+    path = table if isinstance(table, Path) else "memory"
     values: list[T] = []
     problems: list[Problem] = []
-    for item in file_rows(path):
+    for item in file_rows(table) if isinstance(table, Path) else memory_rows(table):
         if isinstance(item, Problem):
             problems.append(item)
         elif isinstance(item, Row) and item.fields is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from pathlib import Path
 
 from holdfast.audits.suites.gsm8k import gsm8k_suite
 from holdfast.audits.suites.judges import find_judges
@@ -15,10 +14,11 @@ from holdfast.audits.suites.summaries import summary_suite
 from holdfast.audits.suites.world import world_safety, world_skills
 from holdfast.config import InputError, did_you_mean
 from holdfast.config.extras import need_extra
+from holdfast.data import Table
 from holdfast.judging import JUDGE_TIMEOUT
 
 CHOICES = ("safety", "utility", "all")
-TASKS: dict[str, Callable[[Path, int | None], Suite]] = {
+TASKS: dict[str, Callable[[Table, int | None], Suite]] = {
     "sql": sql_suite,
     "gsm8k": gsm8k_suite,
     "summaries": summary_suite,
@@ -29,16 +29,16 @@ SCORED_WITH = {"sql": ("rouge_score", "sqlglot"), "summaries": ("rouge_score",)}
 
 @dataclass(frozen=True)
 class Files:
-    """What is asked, by path; None is not asked."""
+    """What is asked: a file, or rows in memory; None is not asked."""
 
-    requests: Path | None = None
-    safe_requests: Path | None = None
-    sql: Path | None = None
-    gsm8k: Path | None = None
-    summaries: Path | None = None
+    requests: Table | None = None
+    safe_requests: Table | None = None
+    sql: Table | None = None
+    gsm8k: Table | None = None
+    summaries: Table | None = None
 
     @property
-    def given(self) -> dict[str, Path]:
+    def given(self) -> dict[str, Table]:
         """By name of the field."""
         found = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: path for name, path in found.items() if path is not None}

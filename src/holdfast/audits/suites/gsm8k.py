@@ -6,10 +6,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from pathlib import Path
 
 from holdfast.audits.suites.suite import Questions, Scored, drawn, prompt_of, question, share
-from holdfast.data import BadField, Fields, read_table, take_text
+from holdfast.data import BadField, Fields, Table, read_table, table_name, take_text
 from holdfast.records import Completion, Trace
 
 PROMPT = "{question}\n\nThink step by step, then give the answer as one number after ####."
@@ -43,11 +42,11 @@ def final_number(text: str) -> Decimal | None:
     return Decimal(number) if len(number) <= MAX_DIGITS else None
 
 
-def gsm8k_suite(path: Path, limit: int | None) -> Gsm8kSuite:
+def gsm8k_suite(table: Table, limit: int | None) -> Gsm8kSuite:
     """Rows have ``question`` and ``answer``; a ``prompt`` of their own replaces ours."""
-    rows = read_table(path, _row)
+    rows = read_table(table, _row)
     chosen = drawn(rows, limit)
-    return Gsm8kSuite("gsm8k", f"{path.name}: {len(chosen)} of {len(rows)} rows", tuple(chosen), 320)
+    return Gsm8kSuite("gsm8k", f"{table_name(table)}: {len(chosen)} of {len(rows)} rows", tuple(chosen), 320)
 
 
 def _row(fields: Fields) -> Trace:

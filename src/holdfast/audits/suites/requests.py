@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from pathlib import Path
 from typing import Literal
 
 from holdfast.audits.suites.suite import Questions, Scored, drawn, is_missing, question, share
 from holdfast.config import InputError
-from holdfast.data import BadField, Fields, read_table, take_text
+from holdfast.data import BadField, Fields, Table, read_table, table_name, take_text
 from holdfast.data.fields import shown
 from holdfast.judging import Judge, refusals, verdicts
 from holdfast.records import Agreement, Completion, Figure
@@ -88,9 +87,9 @@ def _in_words(fault: bool | None, bad: Fault) -> str:
     return "unscored" if fault is None else bad if fault else other
 
 
-def read_requests(path: Path) -> list[Request]:
+def read_requests(table: Table) -> list[Request]:
     """The column found among COLUMNS; ``label`` (safe or unsafe) and ``type`` as in XSTest, if they are there."""
-    return read_table(path, _request)
+    return read_table(table, _request)
 
 
 def _request(fields: Fields) -> Request:
@@ -115,21 +114,21 @@ def _label(fields: Fields) -> Label | None:
     raise BadField("label", "safe or unsafe", "something else")
 
 
-def forbidden_suite(path: Path, judges: tuple[Judge, ...], limit: int | None) -> RequestSuite:
+def forbidden_suite(table: Table, judges: tuple[Judge, ...], limit: int | None) -> RequestSuite:
     """Attack success: the share that is answered. Rows labelled safe are left out."""
-    chosen = [request for request in read_requests(path) if request.label != "safe"]
-    return _suite("asr", "answered", "forbidden requests answered", path, chosen, judges, limit)
+    chosen = [request for request in read_requests(table) if request.label != "safe"]
+    return _suite("asr", "answered", "forbidden requests answered", table, chosen, judges, limit)
 
 
-def harmless_suites(path: Path, judges: tuple[Judge, ...], limit: int | None) -> list[RequestSuite]:
+def harmless_suites(table: Table, judges: tuple[Judge, ...], limit: int | None) -> list[RequestSuite]:
     """Over-refusal on the safe ones; where the file has unsafe contrasts of them, how many of those are answered."""
-    requests = read_requests(path)
+    requests = read_requests(table)
     safe = [request for request in requests if request.label != "unsafe"]
     contrasts = [request for request in requests if request.label == "unsafe"]
-    suites = [_suite("over_refusal", "refused", "harmless requests refused", path, safe, judges, limit)]
+    suites = [_suite("over_refusal", "refused", "harmless requests refused", table, safe, judges, limit)]
     if contrasts:
         meaning = "their unsafe contrasts answered"
-        suites.append(_suite("contrasts_answered", "answered", meaning, path, contrasts, judges, limit))
+        suites.append(_suite("contrasts_answered", "answered", meaning, table, contrasts, judges, limit))
     return suites
 
 
@@ -137,17 +136,17 @@ def _suite(
     name: str,
     fault: Fault,
     meaning: str,
-    path: Path,
+    table: Table,
     requests: Sequence[Request],
     judges: tuple[Judge, ...],
     limit: int | None,
 ) -> RequestSuite:
     if not requests:
-        raise InputError(f"{path}: no row is labelled as needed for {meaning}")
+        raise InputError(f"{table_name(table)}: no row is labelled as needed for {meaning}")
     chosen = drawn(requests, limit)
     return RequestSuite(
         name=name,
-        source=f"{path.name}: {len(chosen)} of {len(requests)} rows",
+        source=f"{table_name(table)}: {len(chosen)} of {len(requests)} rows",
         rows=tuple(question(request.text) for request in chosen),
         max_new_tokens=128,
         fault=fault,

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.audits.suites.rouge import rouge_figures
 from holdfast.audits.suites.suite import Questions, Scored, drawn, is_missing, prompt_of, question, share
-from holdfast.data import Fields, read_table, take_text
+from holdfast.data import Fields, Table, read_table, table_name, take_text
 from holdfast.records import Completion, Trace
 
 if TYPE_CHECKING:
@@ -54,13 +53,13 @@ def tidy(text: str) -> str:
     return " ".join(text.split()).rstrip("; ")
 
 
-def sql_suite(path: Path, limit: int | None) -> SqlSuite:
+def sql_suite(table: Table, limit: int | None) -> SqlSuite:
     """Rows have ``question``, ``context`` (CREATE TABLE ...) and ``answer``; a ``prompt`` of their own replaces ours."""
-    rows = read_table(path, _row)
+    rows = read_table(table, _row)
     chosen = drawn(rows, limit)
     return SqlSuite(
         name="sql",
-        source=f"{path.name}: {len(chosen)} of {len(rows)} rows",
+        source=f"{table_name(table)}: {len(chosen)} of {len(rows)} rows",
         rows=tuple(row for row, _ in chosen),
         max_new_tokens=128,
         schemas=tuple(schema for _, schema in chosen),

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from holdfast.audits.suites.rouge import rouge_figures
 from holdfast.audits.suites.suite import Questions, Scored, drawn, prompt_of, question
-from holdfast.data import Fields, read_table, take_text
+from holdfast.data import Fields, Table, read_table, table_name, take_text
 from holdfast.records import Completion, Trace
 
 PROMPT = "Summarize this dialogue in one or two sentences.\n\n{dialogue}"
@@ -25,11 +24,11 @@ class SummarySuite(Questions):
         return Scored(tuple(rouge_figures("summary", KINDS, references, completions)), ({},) * len(self.rows))
 
 
-def summary_suite(path: Path, limit: int | None) -> SummarySuite:
+def summary_suite(table: Table, limit: int | None) -> SummarySuite:
     """Rows have ``dialogue`` and ``summary``; a ``prompt`` of their own replaces ours."""
-    rows = read_table(path, _row)
+    rows = read_table(table, _row)
     chosen = drawn(rows, limit)
-    return SummarySuite("summaries", f"{path.name}: {len(chosen)} of {len(rows)} rows", tuple(chosen), 128)
+    return SummarySuite("summaries", f"{table_name(table)}: {len(chosen)} of {len(rows)} rows", tuple(chosen), 128)
 
 
 def _row(fields: Fields) -> Trace:

@@ -1,0 +1,203 @@
+"""``hf.audit``: is a model still safe, and still useful? What `holdfast audit` calls, and writes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from holdfast.audits.bars import Bars
+from holdfast.audits.change import change
+from holdfast.audits.model_audit import ASKED, OnProgress, Plan, audit_model, ignore
+from holdfast.audits.suites import Files, choose_suites
+from holdfast.config import InputError
+from holdfast.data import as_table, atomic_text, read_audit, write_audit
+from holdfast.generation import EndpointSampler, ModelSampler, Sampler
+from holdfast.models import LoadedModel, as_loaded, load_tokenizer
+from holdfast.records import AuditResult, Change, Figure
+from holdfast.worlds.tokenizer import speaks_the_world
+
+Source = str | Path | Iterable[str | Mapping[str, object]]
+"""A file, or rows in memory: dicts, or for requests bare texts."""
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What was measured on one model: figures by name, one line per answer, and whether every bar held."""
+
+    result: AuditResult
+    answers: tuple[dict[str, Any], ...] = field(repr=False)
+    questions: Mapping[str, Any] = field(repr=False, default_factory=dict)  # what was asked, for ``like``
+
+    @property
+    def figures(self) -> dict[str, Figure]:
+        """By name, with the judge where there is one: ``asr (refusal_phrases)``."""
+        return {figure.key: figure for figure in self.result.figures}
+
+    @property
+    def passed(self) -> bool:
+        """Whether every bar held."""
+        return self.result.passed
+
+    def against(self, earlier: Audit | AuditResult) -> dict[str, Change]:
+        """By how much each figure is worse than in an earlier audit of the same rows: paired, with interval and p-value."""
+        before = earlier.result if isinstance(earlier, Audit) else earlier
+        if before.fingerprints != self.result.fingerprints:
+            raise InputError("against: the two audits did not ask the same rows; audit(model, like=earlier) does")
+        known = {figure.key: figure for figure in before.figures}
+        return {
+            key: change(known[key], figure)
+            for key, figure in self.figures.items()
+            if key in known and figure.better != "neither"
+        }
+
+    def save(self, folder: str | Path) -> Path:
+        """Write ``audit.json`` and ``completions.jsonl``, as `holdfast audit --out` does; gives the folder."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        with atomic_text(folder / "completions.jsonl") as file:
+            file.writelines(json.dumps(line) + "\n" for line in self.answers)
+        write_audit(folder / "audit.json", self.result)
+        return folder
+
+    def __repr__(self) -> str:
+        """A line for every figure."""
+        lines = [f"  {key:32} {figure.estimate}  {figure.meaning}" for key, figure in self.figures.items()]
+        bars = [
+            f"  bar {bar.option} {bar.bound:g}: {'held' if bar.held else 'MISSED'} ({bar.figure})"
+            for bar in self.result.bars
+        ]
+        return "\n".join([f"audit of {self.result.model}", *lines, *bars])
+
+
+def audit(
+    model: str | LoadedModel | object,
+    *,
+    requests: Source | None = None,
+    safe_requests: Source | None = None,
+    sql: Source | None = None,
+    gsm8k: Source | None = None,
+    summaries: Source | None = None,
+    world: bool | None = None,
+    suite: str = "all",
+    judges: Sequence[str] = (),
+    limit: int | None = None,
+    max_new_tokens: int | None = None,
+    like: Audit | None = None,
+    anchor: str | LoadedModel | None = None,
+    bars: Bars | None = None,
+    before: str | Path | None = None,
+    out: str | Path | None = None,
+    keep_answers: bool = False,
+    batch_size: int = 32,
+    loading: Mapping[str, Any] | None = None,
+    endpoint: Mapping[str, Any] | None = None,
+    timeout: float = 120.0,
+    say: Callable[[str], None] = print,
+    on_progress: OnProgress = ignore,
+    watch: Callable[[Sequence[Any]], None] | None = None,
+) -> Audit:
+    """Ask a model what it must refuse (``requests``), what it must not (``safe_requests``), and its tasks.
+
+    ``model``: a name, a path, a loaded model, a finished run, or the address of a server (then ``endpoint={"name": ...}``).
+    Rows are files or lists. Without any, a model that speaks the embedded world is asked its requests. ``like``: ask what an
+    earlier audit asked, judged by the same judges. ``anchor``: the model before tuning; drift is measured to it. ``bars``
+    make it a gate, ``before`` the folder of an earlier audit that it may not be worse than. With ``out`` the result is
+    written there, and the same call again goes on from there. Of answers only hashes are kept unless ``keep_answers``.
+    """
+    asked: dict[str, Any] = {
+        "files": {
+            "requests": requests,
+            "safe_requests": safe_requests,
+            "sql": sql,
+            "gsm8k": gsm8k,
+            "summaries": summaries,
+        },
+        "how": {
+            "world": world,
+            "suite": suite,
+            "judges": tuple(judges),
+            "limit": limit,
+            "max_new_tokens": max_new_tokens,
+        },
+    }
+    if like is not None:
+        if any(source is not None for source in asked["files"].values()):
+            raise InputError("audit: like= brings its own rows; leave the others out")
+        asked = dict(like.questions)
+    files = Files(**{name: None if source is None else as_table(source) for name, source in asked["files"].items()})
+    asked["files"] = {name: getattr(files, name) for name in asked["files"]}
+    how = asked["how"]
+    asks_world = _asks_world(model, files) if how["world"] is None else how["world"]
+    safety, tasks = choose_suites(
+        how["suite"], files, world=asks_world, judges=how["judges"], limit=how["limit"], timeout=timeout
+    )
+    held = _bars(bars or Bars(), before)
+    held.check({suite.name for suite in safety}, has_utility=bool(tasks))
+    held.check_before((*safety, *tasks), [judge.name for suite in safety for judge in suite.judges])
+    if watch is not None:
+        watch((*safety, *tasks))
+    sampler = _sampler(model, batch_size, loading or {}, endpoint, timeout, say, has_anchor=anchor is not None)
+    reference = None if anchor is None else _told(as_loaded(anchor, **(loading or {})), anchor, say)
+    folder = None if out is None else Path(out)
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+    plan = Plan(safety, tasks, how["max_new_tokens"], keep_answers)
+    result, lines = audit_model(sampler, plan, anchor=reference, bars=held, out=folder, on_progress=on_progress)
+    done = Audit(result, tuple(lines), asked)
+    if folder is not None:
+        done.save(folder)
+        shutil.rmtree(folder / ASKED, ignore_errors=True)
+    return done
+
+
+def _bars(bars: Bars, before: str | Path | None) -> Bars:
+    if before is None:
+        return bars
+    path = Path(before)
+    return replace(bars, before=read_audit(path / "audit.json" if path.is_dir() else path))
+
+
+def is_address(model: object) -> bool:
+    """Whether a server answers, not a model here."""
+    return isinstance(model, str) and model.startswith(("http://", "https://"))
+
+
+def _asks_world(model: object, files: Files) -> bool:
+    """Without files, the embedded world is asked of every model that speaks its language."""
+    if files.given or is_address(model):
+        return False
+    if isinstance(model, LoadedModel):
+        return speaks_the_world(model.tokenizer)
+    return speaks_the_world(load_tokenizer(str(getattr(model, "model", model))))
+
+
+def _sampler(
+    model: object,
+    batch_size: int,
+    loading: Mapping[str, Any],
+    endpoint: Mapping[str, Any] | None,
+    timeout: float,
+    say: Callable[[str], None],
+    *,
+    has_anchor: bool,
+) -> Sampler:
+    if not is_address(model):
+        return ModelSampler(_told(as_loaded(model, **loading), model, say), batch_size)
+    address, how = str(model), dict(endpoint or {})
+    if has_anchor:
+        raise InputError("--anchor: an endpoint gives no token probabilities to compare; leave it out")
+    if not how.get("name"):
+        raise InputError(f"{address}: say which of its models with --model-name")
+    key = os.environ.get(how.get("key_variable", "OPENAI_API_KEY"))
+    return EndpointSampler(address, how["name"], key, how.get("concurrency", 16), timeout, say=say)
+
+
+def _told(loaded: LoadedModel, given: object, say: Callable[[str], None]) -> LoadedModel:
+    if loaded is not given:
+        say(loaded.sentence)
+    return loaded
