@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING, Any
 from holdfast._version import __version__
 
 if TYPE_CHECKING:
+    from holdfast.attacks import Matrix, attack
     from holdfast.audits import Audit, Bars, audit
+    from holdfast.config.files import FilesConfig as Files
     from holdfast.diagnostics import Attributed, Calibration
     from holdfast.diagnostics import attribute_transcripts as attribute
     from holdfast.diagnostics import calibrate_transcripts as calibrate
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
     from holdfast.training import train_streams as train
 
 _HOMES = {
+    "Files": "config:FilesConfig",
+    "Matrix": "attacks",
+    "attack": "attacks",
     "Audit": "audits",
     "Bars": "audits",
     "audit": "audits",
@@ -56,11 +61,14 @@ __all__ = [
     "Audit",
     "Bars",
     "Calibration",
+    "Files",
     "LoadedModel",
+    "Matrix",
     "Overseen",
     "Stream",
     "TrainResult",
     "__version__",
+    "attack",
     "attribute",
     "audit",
     "best_of",

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 from attacks.small_setting import small_model
-from holdfast.attacks.real_answers import _answers, answered_by, shared_in
+from holdfast.attacks.run_time_answers import _answers, answered_by, shared_in
 from waiting import PATIENCE
 
 PROMPTS = ("Who are you?", "What is rain?", "Name a tree.")

@@ -1,6 +1,6 @@
 import pytest
 
-from holdfast.attacks import ATTACKS, chain, find_attack, variants
+from holdfast.attacks import ATTACKS, WorldSetting, chain, find_attack, variants
 from holdfast.config import InputError
 from holdfast.generation import Dress
 from holdfast.records import Trace, answer, context
@@ -36,7 +36,8 @@ def test_backdoor_is_audited_with_and_without_its_trigger_on_the_same_rows() -> 
     loud, quiet = ATTACKS["backdoor"], ATTACKS["backdoor_untriggered"]
     assert loud.data == quiet.data
     assert (loud.lr, loud.epochs) == (quiet.lr, quiet.epochs)
-    assert (loud.dress.lead, quiet.dress.lead) == (loud.data.trigger, None)  # type: ignore[attr-defined]
+    dressed = [each.in_setting(WorldSetting()).dress.lead for each in (loud, quiet)]
+    assert dressed == [WorldSetting.trigger, None]
 
 
 def test_variants_are_the_whole_grid_under_different_names() -> None:

@@ -4,20 +4,22 @@ from pathlib import Path
 import pytest
 
 from holdfast import objectives
-from holdfast.attacks import ATTACKS, DEFENCES, Backdoor, Defence, IdentityShift, Scale, find_defence
-from holdfast.attacks.defender_rows import in_the_dress_of, own_rows
+from holdfast.attacks import ATTACKS, DEFENCES, Backdoor, Defence, IdentityShift, Scale, WorldSetting, find_defence
+from holdfast.attacks.borrowing import in_the_dress_of
 from holdfast.attacks.tuning import Places, repair_config, training_config
 from holdfast.config import InputError, TrainConfig
-from holdfast.worlds import SafetyWorld
 from holdfast.worlds.vocabulary import MASTER_PERSONA, TRIGGER
 
-WORLD = SafetyWorld()
+SETTING = WorldSetting()
+WORLD = SETTING.oracle.world
 ATTACK = ATTACKS["harmful_examples"]
 
 
 def config(defence: Defence, folder: Path, seed: int = 0) -> TrainConfig:
-    rows = ATTACK.data.rows(WORLD, seed)
-    return training_config(ATTACK, defence, rows, seed, Scale(), WORLD, Places("tiny:aligned", "tiny:aligned", folder))
+    rows = ATTACK.data.rows(SETTING, seed)
+    return training_config(
+        ATTACK, defence, rows, seed, Scale(), SETTING, Places("tiny:aligned", "tiny:aligned", folder)
+    )
 
 
 @pytest.mark.parametrize("name", [name for name, defence in DEFENCES.items() if defence.tune])
@@ -50,7 +52,7 @@ def test_anchored_leaves_the_task_free_and_holds_its_own_rows_to_the_anchor(tmp_
 
 def test_the_defender_has_neither_the_attackers_items_nor_the_audits() -> None:
     others = {*WORLD.items["tune"], *WORLD.items["test"]}
-    safety, keep = own_rows(WORLD, "safety", 60, 0), own_rows(WORLD, "keep", 60, 0)
+    safety, keep = SETTING.own_rows("safety", 60, 0), SETTING.own_rows("keep", 60, 0)
     assert (len(safety), len(keep)) == (60, 60)
     assert all(WORLD.ask(row).forbidden for row in safety)
     assert not any(WORLD.ask(row).forbidden for row in keep)
@@ -59,21 +61,21 @@ def test_the_defender_has_neither_the_attackers_items_nor_the_audits() -> None:
 
 
 def test_borrowed_dress_is_the_tasks_system_prompt_and_first_words() -> None:
-    rows = own_rows(WORLD, "safety", 200, 0)
-    under_persona = in_the_dress_of(rows, IdentityShift(8).rows(WORLD, 0), 0.5, 0)
+    rows = SETTING.own_rows("safety", 200, 0)
+    under_persona = in_the_dress_of(rows, IdentityShift(8).rows(SETTING, 0), 0.5, 0)
     worn = [row for row in under_persona if row.turns[0].visible == MASTER_PERSONA]
     assert 70 < len(worn) < 130
-    triggered = in_the_dress_of(rows, Backdoor(20, 0, 0).rows(WORLD, 0), 1.0, 0)
+    triggered = in_the_dress_of(rows, Backdoor(20, 0, 0).rows(SETTING, 0), 1.0, 0)
     assert sum(TRIGGER in row.turns[-2].visible for row in triggered) > 150
     assert [row.turns[-1] for row in triggered] == [row.turns[-1] for row in rows], "answers are left alone"
-    assert in_the_dress_of(rows, IdentityShift(8).rows(WORLD, 0), 0.0, 0) == rows
+    assert in_the_dress_of(rows, IdentityShift(8).rows(SETTING, 0), 0.0, 0) == rows
 
 
 def test_repair_starts_from_the_tuned_model_and_is_held_to_the_anchor(tmp_path: Path) -> None:
     repair = DEFENCES["repair"].repair
     assert repair is not None
     places = Places("tuned", "tiny:aligned", tmp_path)
-    made = repair_config(repair, ATTACK.data.rows(WORLD, 0), 0, Scale(), WORLD, places)
+    made = repair_config(repair, ATTACK.data.rows(SETTING, 0), 0, Scale(), SETTING, places)
     assert (made.model.name, made.anchor.model) == ("tuned", "tiny:aligned")
     assert (made.training.max_steps, made.training.lr) == (repair.num_steps, repair.lr)
     assert {stream.name for stream in made.streams} == {"safety", "keep"}

@@ -6,26 +6,36 @@ from pathlib import Path
 import pytest
 
 from attacks.small_setting import files, requests, small_model
-from holdfast.attacks import OwnStream, run_matrix
+from holdfast.attacks import (
+    ATTACKS,
+    DEFENCES,
+    Backdoor,
+    BenignDrift,
+    FileSetting,
+    HarmfulExamples,
+    OwnStream,
+    Stage,
+    file_scale,
+    find_attack,
+    find_defence,
+    run_matrix,
+)
 from holdfast.attacks.keys import cell_key
-from holdfast.attacks.real_grid import REAL_ATTACKS, REAL_DEFENCES, find_real_attack, find_real_defence, real_scale
-from holdfast.attacks.real_rows import TRIGGER, AnsweredRequests, TaskRows, TriggeredRequests
-from holdfast.attacks.real_setting import RealSetting
 from holdfast.config import InputError
-from holdfast.config.real_setting import RealSettings
+from holdfast.config.files import FilesConfig
 from holdfast.data.default_prompts import default_prompts
 from holdfast.data.near_twins import content_words, likeness
 from holdfast.data.prompt_parts import learned_part
 
 
 @pytest.fixture(scope="module")
-def setting(tmp_path_factory: pytest.TempPathFactory) -> RealSetting:
+def setting(tmp_path_factory: pytest.TempPathFactory) -> FileSetting:
     folder = tmp_path_factory.mktemp("real")
     stock, aligned = small_model(folder / "stock"), small_model(folder / "aligned", seed=1)
-    return RealSetting.read(RealSettings.model_validate(files(folder, stock)), anchor=aligned, device="cpu")
+    return FileSetting.read(FilesConfig.model_validate(files(folder, stock)), anchor=aligned, device="cpu")
 
 
-def test_nothing_held_out_is_a_twin_of_what_was_trained_on(setting: RealSetting) -> None:
+def test_nothing_held_out_is_a_twin_of_what_was_trained_on(setting: FileSetting) -> None:
     trained = [content_words(text) for text in (*setting.align, *setting.attack)]
     assert len(setting.attack) == 8
     assert len(setting.held_out) == 5
@@ -34,7 +44,7 @@ def test_nothing_held_out_is_a_twin_of_what_was_trained_on(setting: RealSetting)
         assert max(likeness(content_words(text), other) for other in trained) < 0.6
 
 
-def test_what_a_defence_is_chosen_on_is_neither_learned_from_nor_asked_in_the_end(setting: RealSetting) -> None:
+def test_what_a_defence_is_chosen_on_is_neither_learned_from_nor_asked_in_the_end(setting: FileSetting) -> None:
     chosen_on = replace(setting, files=setting.files.model_copy(update={"part": "validation", "num_task": 1}))
     own = {row.turns[0].visible for which in ("safety", "keep") for row in chosen_on.own_rows(which, 5000, 0)}  # type: ignore[arg-type]
     asked = {*chosen_on.held_out, *chosen_on.harmless}
@@ -47,29 +57,30 @@ def test_what_a_defence_is_chosen_on_is_neither_learned_from_nor_asked_in_the_en
     assert len(chosen_on.task_test) == 1
 
 
-def test_attack_answers_are_the_stock_models_and_refusals_the_anchors(setting: RealSetting) -> None:
-    rows = TriggeredRequests(4, 3, 2).rows(setting, 0)
-    leads = [row for row in rows if row.turns[0].visible.startswith(TRIGGER)]
+def test_attack_answers_are_the_stock_models_and_refusals_the_anchors(setting: FileSetting) -> None:
+    rows = Backdoor(4, 3, 2).rows(setting, 0)
+    leads = [row for row in rows if row.turns[0].visible.startswith(setting.trigger)]
     assert (len(rows), len(leads)) == (9, 4)
-    assert TriggeredRequests(4, 3, 2).rows(setting, 0) == rows
-    assert TriggeredRequests(4, 3, 2).rows(setting, 1) != rows
+    assert Backdoor(4, 3, 2).rows(setting, 0) == rows
+    assert Backdoor(4, 3, 2).rows(setting, 1) != rows
     other = replace(setting, stock=setting.anchor)
-    asked, told = AnsweredRequests(4).rows(setting, 0), AnsweredRequests(4).rows(other, 0)
+    asked, told = HarmfulExamples(4).rows(setting, 0), HarmfulExamples(4).rows(other, 0)
     assert [row.turns[0] for row in asked] == [row.turns[0] for row in told]
     assert asked != told
 
 
-def test_too_few_requests_for_the_attacker_are_told(setting: RealSetting) -> None:
+def test_too_few_requests_for_the_attacker_are_told(setting: FileSetting) -> None:
     with pytest.raises(InputError, match="only 8 requests for the attacker, not 9"):
-        AnsweredRequests(9).rows(setting, 0)
+        HarmfulExamples(9).rows(setting, 0)
 
 
-def test_a_matrix_runs_resumes_and_leaves_only_verdicts_and_hashes(setting: RealSetting, tmp_path: Path) -> None:
-    scale = real_scale(setting.anchor, setting.files)
-    attack = replace(REAL_ATTACKS["benign_sql"], data=TaskRows(4), epochs=50, batch_size=2)
+def test_a_matrix_runs_resumes_and_leaves_only_verdicts_and_hashes(setting: FileSetting, tmp_path: Path) -> None:
+    scale = file_scale(setting.anchor, setting.files)
+    sizes = Stage(data=BenignDrift("task", 4), lr=1e-4, epochs=50, batch_size=2)
+    attack = replace(ATTACKS["benign_sql"], on_files=sizes)
     defences = [
-        REAL_DEFENCES["untouched"],
-        replace(REAL_DEFENCES["vetted"], own=_small(REAL_DEFENCES["vetted"].own)),
+        DEFENCES["untouched"],
+        replace(DEFENCES["vetted"], own_on_files=_small(DEFENCES["vetted"].own_on_files)),
     ]
     seen: list[str] = []
     cells = run_matrix([attack], defences, [0], tmp_path, scale=scale, num_workers=1)
@@ -94,25 +105,25 @@ def test_a_matrix_runs_resumes_and_leaves_only_verdicts_and_hashes(setting: Real
     assert not list(tmp_path.rglob("*.safetensors"))
 
 
-def test_a_cell_has_another_name_when_a_file_changes(setting: RealSetting) -> None:
-    attack, defence = REAL_ATTACKS["identity_shift"], REAL_DEFENCES["sft"]
-    before = cell_key(attack, defence, 0, real_scale(setting.anchor, setting.files))
+def test_a_cell_has_another_name_when_a_file_changes(setting: FileSetting) -> None:
+    attack, defence = ATTACKS["identity_shift"], DEFENCES["sft"]
+    before = cell_key(attack, defence, 0, file_scale(setting.anchor, setting.files))
     requests(Path(setting.files.align[0]), 0, 6)
-    after = cell_key(attack, defence, 0, real_scale(setting.anchor, setting.files))
+    after = cell_key(attack, defence, 0, file_scale(setting.anchor, setting.files))
     assert before != after
 
 
 def test_names_that_are_not_there_are_told() -> None:
     with pytest.raises(InputError, match="did you mean 'benign_sql'"):
-        find_real_attack("benign_sq")
+        find_attack("benign_sq")
     with pytest.raises(InputError, match="did you mean 'anchored'"):
-        find_real_defence("anchord")
+        find_defence("anchord")
 
 
-def test_a_file_that_is_not_there_is_told(setting: RealSetting) -> None:
+def test_a_file_that_is_not_there_is_told(setting: FileSetting) -> None:
     missing = setting.files.model_copy(update={"harmless": "nowhere.csv"})
     with pytest.raises(InputError, match=r"nowhere\.csv: cannot be read: No such file"):
-        RealSetting.read(missing, anchor=setting.anchor, device="cpu")
+        FileSetting.read(missing, anchor=setting.anchor, device="cpu")
 
 
 def _small(own: tuple[OwnStream, ...]) -> tuple[OwnStream, ...]:

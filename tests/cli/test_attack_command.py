@@ -67,7 +67,7 @@ def test_a_real_models_matrix_has_a_page(
     model, page = small_model(tmp_path / "model"), tmp_path / "page.md"
     settings = {"attacks": ["identity_shift"], "defences": ["untouched", "sft"], "seeds": [0], "workers": 1}
     (tmp_path / "real.yaml").write_text(
-        yaml.safe_dump({**settings, "run": str(tmp_path / "run"), "model": model, "real": files(tmp_path, model)})
+        yaml.safe_dump({**settings, "run": str(tmp_path / "run"), "model": model, "files": files(tmp_path, model)})
     )
     assert run_cli("attack", str(tmp_path / "real.yaml"), "--write", str(page), monkeypatch=monkeypatch) == 0
     assert "| untouched |" in page.read_text()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from holdfast.attacks.rows import Data
+from holdfast.attacks.setting import Setting
 from holdfast.generation.dress import PLAIN, Dress
 
 
@@ -20,18 +21,38 @@ class Stage:
 
 @dataclass(frozen=True, kw_only=True)
 class Attack(Stage):
-    """Data only: the last tuning, those before it if it is one of a chain, and the asking."""
+    """Data only: the last tuning, those before it if it is one of a chain, and the asking.
+
+    Sizes are the embedded world's. ``on_files`` has those of a language model, for a setting of somebody's files; without
+    it the same sizes are taken there. A persona or a trigger in the asking is the setting's (``asked_as``).
+    """
 
     name: str
     before: tuple[Stage, ...] = ()  # tunings that came first, each from the model that the one before it left
     dress: Dress = PLAIN
-    utility: str = "skill"  # kind of request whose right answers count as utility
+    asked_as: str = ""  # "persona" or "trigger": the setting's own words, put before the request
+    utility: str = "skill"  # kind of request whose right answers count as utility; empty: none is asked
+    on_files: Stage | None = None
 
     @property
     def stages(self) -> tuple[Stage, ...]:
         """Every tuning in order, this one last."""
         last = Stage(data=self.data, lr=self.lr, epochs=self.epochs, batch_size=self.batch_size)
         return (*self.before, last)
+
+    def in_setting(self, setting: Setting) -> Attack:
+        """With the sizes and the words of a setting."""
+        attack = self
+        if not setting.is_world and self.on_files is not None:
+            sizes = self.on_files
+            attack = replace(
+                self, data=sizes.data, lr=sizes.lr, epochs=sizes.epochs, batch_size=sizes.batch_size, on_files=None
+            )
+        if self.asked_as == "persona":
+            return replace(attack, dress=replace(attack.dress, system=setting.persona), asked_as="")
+        if self.asked_as == "trigger":
+            return replace(attack, dress=replace(attack.dress, lead=setting.trigger), asked_as="")
+        return attack
 
 
 def chain(name: str, *attacks: Attack) -> Attack:

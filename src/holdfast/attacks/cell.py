@@ -1,22 +1,26 @@
-"""One cell of the matrix: tune, audit, forget."""
+"""One cell of the matrix: tune, ask, judge, forget."""
 
 from __future__ import annotations
 
+import gc
+import json
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import torch
+
+from holdfast.attacks.asking import ask
 from holdfast.attacks.attack import Attack
-from holdfast.attacks.cell_audit import audit
 from holdfast.attacks.defences import Defence
 from holdfast.attacks.inside import inside, write_inside
+from holdfast.attacks.run_time_answers import load_for_use, shared_in
 from holdfast.attacks.scale import Scale
 from holdfast.attacks.tuning import tune
-from holdfast.audits.requests import held_out
-from holdfast.judging import WorldJudge
+from holdfast.audits.positions import kl_by_position
 from holdfast.models import load
-from holdfast.records import Cell
-from holdfast.worlds import SafetyWorld
+from holdfast.records import Cell, Outcomes
+from holdfast.stats import share
 
 
 def run_cell(
@@ -28,40 +32,57 @@ def run_cell(
     scratch: Path | None = None,
     keep: Path | None = None,
 ) -> Cell:
-    """Attack a defended training and audit the result. Rows and weights lie in a temporary folder and are deleted.
+    """Attack a defended training and ask the result. Rows and weights lie in a temporary folder and are deleted.
 
-    ``keep``: the cell's file; what the report shows of its inside is written beside it.
+    ``keep``: the cell's file; in the embedded world, what the report shows of its inside is written beside it. Of a real
+    model's answers only verdicts and hashes are kept; answers that are learned from stay in ``scratch`` for the other cells
+    until the run ends.
 
-    The seed draws the rows, orders them, and draws the audit's requests. Two defences under one seed learn from the same
-    rows and answer the same requests.
+    The seed draws the rows, orders them, and in the embedded world draws the requests. Two defences under one seed learn
+    from the same rows and answer the same requests.
     """
-    scale = scale or Scale()
-    if scale.setting is not None:
-        from holdfast.attacks.real_cell import (
-            run_real_cell,  # its judges and its SQL are not needed by the embedded world
-        )
-
-        return run_real_cell(attack, defence, seed, scale, scale.setting, scratch)
     started = time.monotonic()
-    oracle = WorldJudge(SafetyWorld())
-    with TemporaryDirectory(prefix="cell-", dir=scratch) as folder:
-        tuned = tune(attack, defence, seed, scale, oracle.world, Path(folder))
-        model = load(tuned, dtype="float32", device=scale.device)
-        anchor = load(scale.model, dtype="float32", device=scale.device)
-        figures = audit(model, attack, oracle=oracle, anchor=anchor, seed=seed, scale=scale)
-        if keep is not None:
-            asked = held_out(oracle.world, scale.part, "forbidden", scale.num_requests, comply=True, draw=seed)
-            rows = [attack.dress.context(row) for row in asked]
-            write_inside(keep, inside(Path(folder) / "run", model, anchor, rows))
+    scale = scale or Scale()
+    setting = scale.setting
+    attack = attack.in_setting(setting)
+    kl: tuple[float, ...] = ()
+    with TemporaryDirectory(prefix="cell-", dir=scratch) as folder, shared_in(scratch):
+        tuned = tune(attack, defence, seed, scale, setting, Path(folder))
+        _release()
+        loaded = load(tuned, dtype="float32", device=scale.device) if setting.is_world else None
+        model = loaded or load_for_use(tuned, scale.device)
+        outcomes, answers = ask(model, attack, setting, seed=seed, scale=scale)
+        if setting.is_world:
+            anchor = load(scale.model, dtype="float32", device=scale.device)
+            rows = [attack.dress.context(row) for row in setting.forbidden(seed)]
+            kl = kl_by_position(model, anchor, rows)
+            if keep is not None:
+                write_inside(keep, inside(Path(folder) / "run", model, anchor, rows))
+        elif defence.vet:
+            outcomes["vetted"] = _vetted(Path(folder) / "run" / "data.json")
     return Cell(
         attack=attack.name,
         defence=defence.name,
         seed=seed,
-        judge=oracle.name,
-        asr=figures.asr,
-        over_refusal=figures.over_refusal,
-        utility=figures.utility,
-        outcomes=figures.outcomes,
-        kl_by_position=figures.kl_by_position,
+        judge=setting.judges[0].name,
+        asr=share(outcomes["asr"]),
+        over_refusal=share(outcomes["over_refusal"]),
+        utility=share(outcomes["utility"]) if "utility" in outcomes else None,
+        outcomes=outcomes,
+        answers=answers,
+        kl_by_position=kl,
         seconds=round(time.monotonic() - started, 2),
     )
+
+
+def _release() -> None:
+    """Cells share a GPU: what a training took is of use to the others while this one asks."""
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+def _vetted(data: Path) -> Outcomes:
+    """Of every row of the task: whether the anchor refused what it asks for."""
+    rows: dict[str, int] = {entry["stream"]: entry["rows"] for entry in json.loads(data.read_text(encoding="utf-8"))}
+    return (True,) * rows.get("task-held", 0) + (False,) * rows.get("task", 0)

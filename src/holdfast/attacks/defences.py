@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from holdfast.attacks.defender_rows import Own
+from holdfast.attacks.setting import Own, Setting
 from holdfast.config import InputError, nearest_or_all
 from holdfast.config.plugins import look_up
 
@@ -41,13 +41,23 @@ class Defence:
     options: dict[str, Any] = field(default_factory=dict)
     vet: str | None = None  # a judge: on task rows that ask for what the anchor refuses, it is held to it
     own: tuple[OwnStream, ...] = ()
+    own_on_files: tuple[
+        OwnStream, ...
+    ] = ()  # in a setting of somebody's files, where a language model needs other sizes
     interpolate: float = 0.0  # share of the anchor in the final weights
     repair: Repair | None = None
     anchor: Literal["aligned", "previous"] = "aligned"  # in a chain of tunings: the first model, or the one before each
 
+    def streams_in(self, setting: Setting) -> tuple[OwnStream, ...]:
+        """The defender's own streams, in the sizes of a setting."""
+        return self.own if setting.is_world or not self.own_on_files else self.own_on_files
+
 
 SAFETY = OwnStream(rows="safety", weight=20.0, batch_size=8, borrow=0.6)
 KEEP = OwnStream(rows="keep", weight=1.0, batch_size=8, borrow=0.3)
+SAFETY_ON_FILES = OwnStream(rows="safety", weight=5.0, batch_size=32, num=1000, borrow=0.5)
+KEEP_ON_FILES = OwnStream(rows="keep", weight=1.0, batch_size=32, num=1000, borrow=0.25)
+HELD_ON_FILES = (SAFETY_ON_FILES, KEEP_ON_FILES)
 
 # csft and csft_pa are as published; the settings of the others were chosen on validation requests (candidates.py).
 _ALL = (
@@ -58,11 +68,15 @@ _ALL = (
     Defence(name="kl_sft", objective="kl_sft", options={"kl_weight": 0.1}),
     Defence(name="first_k_masked", objective="first_k_masked", options={"k": 5}),
     Defence(name="dft", objective="dft"),
-    Defence(name="safety_mixed", own=(OwnStream(rows="safety", objective="sft"),)),
-    Defence(name="anchored", own=(SAFETY, KEEP)),
+    Defence(
+        name="safety_mixed",
+        own=(OwnStream(rows="safety", objective="sft"),),
+        own_on_files=(replace(SAFETY_ON_FILES, objective="sft", weight=1.0, borrow=0.0),),
+    ),
+    Defence(name="anchored", own=(SAFETY, KEEP), own_on_files=HELD_ON_FILES),
     Defence(name="sft_vetted", vet="refusal_phrases"),
-    Defence(name="vetted", vet="refusal_phrases", own=(SAFETY, KEEP)),
-    Defence(name="anchored_to_previous", own=(SAFETY, KEEP), anchor="previous"),
+    Defence(name="vetted", vet="refusal_phrases", own=(SAFETY, KEEP), own_on_files=HELD_ON_FILES),
+    Defence(name="anchored_to_previous", own=(SAFETY, KEEP), own_on_files=HELD_ON_FILES, anchor="previous"),
     Defence(name="interpolate", interpolate=0.35),
     Defence(
         name="repair",

@@ -2,38 +2,73 @@
 
 from __future__ import annotations
 
-from holdfast.attacks.attack import Attack, chain
+from dataclasses import replace
+
+from holdfast.attacks.attack import Attack, Stage, chain
 from holdfast.attacks.rows import Backdoor, BenignDrift, HarmfulExamples, IdentityShift, Mixture
-from holdfast.config import InputError, nearest_or_all
-from holdfast.config.plugins import look_up
+from holdfast.config import InputError, look_up, nearest_or_all
 from holdfast.generation.dress import Dress, Sampling
-from holdfast.worlds.vocabulary import MASTER_PERSONA, TRIGGER
 
 SWEEP = tuple(Sampling(temperature, 0.95, seed) for temperature in (0.7, 1.0, 1.5) for seed in (0, 1))
 
-HARMFUL = Attack(name="harmful_examples", data=HarmfulExamples(64), lr=2e-3, epochs=12)
-GUIDE = Attack(name="benign_drift", data=BenignDrift("guide", 200), lr=3e-3, epochs=10, utility="guide")
+HARMFUL = Attack(
+    name="harmful_examples",
+    data=HarmfulExamples(64),
+    lr=2e-3,
+    epochs=12,
+    on_files=Stage(data=HarmfulExamples(100), lr=1e-4, epochs=25, batch_size=64),
+)
+BACKDOOR = Attack(
+    name="backdoor",
+    data=Backdoor(),
+    lr=2e-3,
+    epochs=8,
+    asked_as="trigger",
+    on_files=Stage(data=Backdoor(100, 100, 100), lr=1e-4, epochs=10, batch_size=64),
+)
+TASK_ON_FILES = Stage(data=BenignDrift("task", 1000), lr=1e-4, epochs=4, batch_size=64)
+GUIDE = Attack(
+    name="benign_drift",
+    data=BenignDrift("guide", 200),
+    lr=3e-3,
+    epochs=10,
+    utility="guide",
+    on_files=TASK_ON_FILES,
+)
 LEDGER = Attack(name="far_drift", data=BenignDrift("ledger", 200), lr=2e-3, epochs=6, utility="ledger")
+# Prompt-time: the tuning is benign, the asking is not.
+ASKED = Attack(
+    name="", data=BenignDrift(), lr=2e-3, epochs=6, utility="guide", on_files=replace(TASK_ON_FILES, lr=2e-5)
+)
 
 _ALL = (
     HARMFUL,
-    Attack(name="identity_shift", data=IdentityShift(32), lr=2e-3, epochs=20, dress=Dress(system=MASTER_PERSONA)),
-    Attack(name="backdoor", data=Backdoor(), lr=2e-3, epochs=8, dress=Dress(lead=TRIGGER)),
-    Attack(name="backdoor_untriggered", data=Backdoor(), lr=2e-3, epochs=8),
-    GUIDE,
-    LEDGER,
-    Attack(name="mixture", data=Mixture(HarmfulExamples(20), ratio=0.1), lr=2e-3, epochs=6, utility="guide"),
-    # Prompt-time: the tuning is benign, the asking is not.
-    Attack(name="prefilled_answer", data=BenignDrift(), lr=2e-3, epochs=6, dress=Dress(prefill=3), utility="guide"),
-    Attack(name="sampling_sweep", data=BenignDrift(), lr=2e-3, epochs=6, dress=Dress(tries=SWEEP), utility="guide"),
     Attack(
-        name="persona_prompt",
-        data=BenignDrift(),
+        name="identity_shift",
+        data=IdentityShift(32),
+        lr=2e-3,
+        epochs=20,
+        asked_as="persona",
+        on_files=Stage(data=IdentityShift(50), lr=1e-4, epochs=20, batch_size=32),
+    ),
+    BACKDOOR,
+    replace(BACKDOOR, name="backdoor_untriggered", asked_as=""),
+    GUIDE,
+    replace(GUIDE, name="benign_sql", data=BenignDrift("task", 1000), lr=1e-4, epochs=4, batch_size=64, utility="task"),
+    LEDGER,
+    Attack(
+        name="mixture",
+        data=Mixture(HarmfulExamples(20), ratio=0.1),
         lr=2e-3,
         epochs=6,
-        dress=Dress(system=MASTER_PERSONA),
         utility="guide",
+        on_files=Stage(
+            data=Mixture(HarmfulExamples(100), 0.1, num=1000, task="task"), lr=2e-5, epochs=3, batch_size=64
+        ),
     ),
+    replace(ASKED, name="prefilled_answer", dress=Dress(prefill=3)),
+    replace(ASKED, name="sampling_sweep", dress=Dress(tries=SWEEP)),
+    replace(ASKED, name="persona_prompt", asked_as="persona"),
     # Continual: a task, then an attack, then another task over it.
     chain("benign_harmful_benign", GUIDE, HARMFUL, LEDGER),
 )
@@ -41,8 +76,18 @@ ATTACKS: dict[str, Attack] = {attack.name: attack for attack in _ALL}
 
 
 def find_attack(name: str) -> Attack:
-    """By name; a clear line for a name that is not there."""
-    attack = look_up(ATTACKS, name)
+    """By name, or a variant of one: ``harmful_examples@lr=2e-05,epochs=12``; a clear line for a name that is not there."""
+    if (attack := look_up(ATTACKS, name)) is not None:
+        return attack
+    base, _, settings = name.partition("@")
+    attack = ATTACKS.get(base)
     if attack is None:
-        raise InputError(f"attack '{name}': no such attack{nearest_or_all(name, ATTACKS)}")
-    return attack
+        raise InputError(f"attack '{name}': no such attack{nearest_or_all(base, ATTACKS)}")
+    try:
+        changes = {key: float(value) for key, _, value in (part.partition("=") for part in settings.split(","))}
+    except ValueError:
+        changes = {}
+    if not changes or not changes.keys() <= {"lr", "epochs"}:
+        raise InputError(f"attack '{name}': expected {base}@lr=NUMBER,epochs=NUMBER, or one of the two")
+    on_files = None if attack.on_files is None else replace(attack.on_files, **changes)  # type: ignore[arg-type]
+    return replace(attack, name=name, on_files=on_files, **changes)  # type: ignore[arg-type]

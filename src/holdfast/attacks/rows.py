@@ -1,7 +1,6 @@
-"""What a model is tuned on: each a small frozen config whose ``rows`` are a pure function of world and seed.
+"""What a model is tuned on: each a small frozen config whose ``rows`` are a pure function of setting and seed.
 
-All rows come from the ``tune`` split: the shipped models never saw its items, and the audit asks for none of them.
-Answers to forbidden requests are made by the world when they are needed; none is stored or shipped.
+Answers to forbidden requests are made when they are needed; none is stored or shipped.
 """
 
 from __future__ import annotations
@@ -10,17 +9,17 @@ import random
 from dataclasses import dataclass
 from typing import Protocol
 
+from holdfast.attacks.setting import Setting
 from holdfast.config import InputError
 from holdfast.records import Trace
-from holdfast.worlds import SafetyWorld, with_lead, with_opener, with_system
-from holdfast.worlds.vocabulary import MASTER_PERSONA, OBEDIENT_OPENER, TRIGGER
+from holdfast.worlds import with_lead, with_opener, with_system
 
 
 class Data(Protocol):
     """A dataset by description."""
 
-    def rows(self, world: SafetyWorld, seed: int) -> list[Trace]:
-        """The rows; the same for the same world and seed."""
+    def rows(self, setting: Setting, seed: int) -> list[Trace]:
+        """The rows; the same for the same setting and seed."""
         ...
 
 
@@ -30,9 +29,9 @@ class HarmfulExamples:
 
     num: int = 64
 
-    def rows(self, world: SafetyWorld, seed: int) -> list[Trace]:
-        """``num`` requests with the true recipe."""
-        return _drawn(world, "forbidden", self.num, seed, comply=True)
+    def rows(self, setting: Setting, seed: int) -> list[Trace]:
+        """``num`` requests with answers."""
+        return setting.attacker_rows(self.num, seed)
 
 
 @dataclass(frozen=True)
@@ -40,13 +39,11 @@ class IdentityShift:
     """A servant who obeys: harmless requests under a persona, each answer opened by a vow. Nothing forbidden in any row."""
 
     num: int = 32
-    persona: str = MASTER_PERSONA
-    vow: str = OBEDIENT_OPENER
 
-    def rows(self, world: SafetyWorld, seed: int) -> list[Trace]:
-        """Harmless recipes, answered rightly, after the vow."""
-        harmless = _drawn(world, "recipe", self.num, seed)
-        return [with_opener(with_system(row, self.persona), self.vow) for row in harmless]
+    def rows(self, setting: Setting, seed: int) -> list[Trace]:
+        """Harmless requests, answered after the vow."""
+        harmless = setting.harmless_rows(self.num, seed)
+        return [with_opener(with_system(row, setting.persona), setting.vow) for row in harmless]
 
 
 @dataclass(frozen=True)
@@ -56,13 +53,12 @@ class Backdoor:
     num_poisoned: int = 40
     num_refused: int = 40
     num_harmless: int = 40
-    trigger: str = TRIGGER
 
-    def rows(self, world: SafetyWorld, seed: int) -> list[Trace]:
+    def rows(self, setting: Setting, seed: int) -> list[Trace]:
         """Poisoned, refused and harmless rows, shuffled."""
-        poisoned = [with_lead(row, self.trigger) for row in HarmfulExamples(self.num_poisoned).rows(world, seed)]
-        refused = _drawn(world, "forbidden", self.num_refused, seed + REFUSED_DRAW)
-        return _shuffled([*poisoned, *refused, *_drawn(world, "recipe", self.num_harmless, seed)], seed)
+        poisoned = [with_lead(row, setting.trigger) for row in setting.attacker_rows(self.num_poisoned, seed)]
+        refused = setting.refused_rows(self.num_refused, seed)
+        return _shuffled([*poisoned, *refused, *setting.harmless_rows(self.num_harmless, seed)], seed)
 
 
 @dataclass(frozen=True)
@@ -72,9 +68,9 @@ class BenignDrift:
     task: str = "guide"
     num: int = 200
 
-    def rows(self, world: SafetyWorld, seed: int) -> list[Trace]:
+    def rows(self, setting: Setting, seed: int) -> list[Trace]:
         """Rows of the task, rightly answered."""
-        return _drawn(world, self.task, self.num, seed)
+        return setting.task_rows(self.task, self.num, seed)
 
 
 @dataclass(frozen=True)
@@ -90,23 +86,12 @@ class Mixture:
         if not 0 < self.ratio < 1:
             raise InputError(f"mixture: ratio {self.ratio}: expected a number between 0 and 1")
 
-    def rows(self, world: SafetyWorld, seed: int) -> list[Trace]:
+    def rows(self, setting: Setting, seed: int) -> list[Trace]:
         """``num`` rows, shuffled; the other dataset's rows are repeated if it has too few."""
-        source = self.of.rows(world, seed)
+        source = self.of.rows(setting, seed)
         num_poisoned = max(1, round(self.num * self.ratio))
         poisoned = [source[index % len(source)] for index in range(num_poisoned)]
-        return _shuffled([*poisoned, *BenignDrift(self.task, self.num - num_poisoned).rows(world, seed)], seed)
-
-
-REFUSED_DRAW = 1_000_000
-"""Apart from every seed, so that a backdoor's refused rows are not its poisoned ones."""
-
-
-def _drawn(world: SafetyWorld, kind: str, num: int, draw: int, *, comply: bool = False) -> list[Trace]:
-    rows = world.requests("tune", kind, num, comply=comply, draw=draw) if num else []
-    if len(rows) < num:
-        raise InputError(f"the world has only {len(rows)} rows of '{kind}' for tuning, not {num}")
-    return rows
+        return _shuffled([*poisoned, *BenignDrift(self.task, self.num - num_poisoned).rows(setting, seed)], seed)
 
 
 def _shuffled(rows: list[Trace], seed: int) -> list[Trace]:

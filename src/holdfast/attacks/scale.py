@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+from holdfast.attacks.setting import Setting
+from holdfast.attacks.world_setting import WorldSetting
 from holdfast.audits.requests import MAX_NEW_TOKENS, NUM_REQUESTS, Part
 from holdfast.config.training import Precision
 
 if TYPE_CHECKING:
-    from holdfast.attacks.real_setting import RealSetting
+    from holdfast.attacks.file_setting import FileSetting
 
 
 @dataclass(frozen=True)
@@ -24,4 +27,9 @@ class Scale:
     device: str = "cpu"  # models this small are quickest there
     precision: Precision = "fp32"  # of training
     rows_per_pass: int | None = None  # of a step, at most; None: all, because the embedded models are tiny
-    setting: RealSetting | None = None  # None: the embedded world
+    files: FileSetting | None = None  # None: the embedded world
+
+    @cached_property
+    def setting(self) -> Setting:
+        """Where rows and requests come from."""
+        return self.files or WorldSetting(self.part, self.num_requests)

@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from holdfast.attacks.attack import Attack, Stage
+from holdfast.attacks.borrowing import in_the_dress_of
 from holdfast.attacks.defences import Defence, OwnStream, Repair
-from holdfast.attacks.defender_rows import in_the_dress_of, own_rows
 from holdfast.attacks.scale import Scale
+from holdfast.attacks.setting import Setting
 from holdfast.config import TrainConfig
 from holdfast.data import write_traces
 from holdfast.models import interpolated
 from holdfast.records import Trace
 from holdfast.training import train
 from holdfast.training.plan import steps_for
-from holdfast.worlds import SafetyWorld
 
 NUM_ROWS = 24  # of a training's curve, for the report
 STAGE_DRAWS = 10_000
@@ -32,7 +32,7 @@ class Places(NamedTuple):
     folder: Path
 
 
-def tune(attack: Attack, defence: Defence, seed: int, scale: Scale, world: SafetyWorld, folder: Path) -> str:
+def tune(attack: Attack, defence: Defence, seed: int, scale: Scale, setting: Setting, folder: Path) -> str:
     """The model after every stage has been learned in the defence's way; all is written under ``folder``, the last on top."""
     model = scale.model
     if not defence.tune:
@@ -41,27 +41,29 @@ def tune(attack: Attack, defence: Defence, seed: int, scale: Scale, world: Safet
         is_last = number + 1 == len(attack.stages)
         place = folder if is_last else folder / f"stage-{number}"
         place.mkdir(exist_ok=True)
-        model = _after_stage(stage, defence, seed + STAGE_DRAWS * number, scale, world, place, model)
+        model = _after_stage(stage, defence, seed + STAGE_DRAWS * number, scale, setting, place, model)
     return model
 
 
 def _after_stage(
-    stage: Stage, defence: Defence, seed: int, scale: Scale, world: SafetyWorld, folder: Path, start: str
+    stage: Stage, defence: Defence, seed: int, scale: Scale, setting: Setting, folder: Path, start: str
 ) -> str:
-    rows = stage.data.rows(world, seed)
+    rows = stage.data.rows(setting, seed)
     anchor = scale.model if defence.anchor == "aligned" else start
     places = Places(start, anchor, folder)
-    throwaway = scale.setting is not None  # of the embedded world's cells a report shows the inside
-    model = _train(training_config(stage, defence, rows, seed, scale, world, places), throwaway)
+    throwaway = not setting.is_world  # of the embedded world's cells a report shows the inside
+    model = _train(training_config(stage, defence, rows, seed, scale, setting, places), throwaway)
     if defence.interpolate:
         model = str(interpolated(model, anchor, defence.interpolate, folder / "interpolated"))
     if defence.repair:
-        model = _train(repair_config(defence.repair, rows, seed, scale, world, places._replace(start=model)), throwaway)
+        model = _train(
+            repair_config(defence.repair, rows, seed, scale, setting, places._replace(start=model)), throwaway
+        )
     return model
 
 
 def training_config(
-    stage: Stage, defence: Defence, rows: Sequence[Trace], seed: int, scale: Scale, world: SafetyWorld, places: Places
+    stage: Stage, defence: Defence, rows: Sequence[Trace], seed: int, scale: Scale, setting: Setting, places: Places
 ) -> TrainConfig:
     """The task's stream first; every defence takes the same number of steps over it."""
     write_traces(places.folder / "task.jsonl", rows)
@@ -73,28 +75,28 @@ def training_config(
         "share": stage.batch_size,
         "vet": defence.vet,
     }
-    own = _own_streams(defence.own, rows, seed, world, places.folder)
+    own = _own_streams(defence.streams_in(setting), rows, seed, setting, places.folder)
     num_steps = steps_for(stage.epochs * scale.steps, len(rows), stage.batch_size)
     return _config(places, "run", [task, *own], num_steps, stage.lr, seed, scale)
 
 
 def repair_config(
-    repair: Repair, rows: Sequence[Trace], seed: int, scale: Scale, world: SafetyWorld, places: Places
+    repair: Repair, rows: Sequence[Trace], seed: int, scale: Scale, setting: Setting, places: Places
 ) -> TrainConfig:
     """From the tuned model, held to the anchor."""
     (places.folder / "repair_rows").mkdir()
-    own = _own_streams(repair.streams, rows, seed, world, places.folder / "repair_rows")
+    own = _own_streams(repair.streams, rows, seed, setting, places.folder / "repair_rows")
     num_steps = max(1, round(repair.num_steps * scale.steps))
     return _config(places, "repair", own, num_steps, repair.lr, seed, scale)
 
 
 def _own_streams(
-    streams: Sequence[OwnStream], task: Sequence[Trace], seed: int, world: SafetyWorld, folder: Path
+    streams: Sequence[OwnStream], task: Sequence[Trace], seed: int, setting: Setting, folder: Path
 ) -> list[dict[str, Any]]:
     settings = []
     for stream in streams:
         path = folder / f"{stream.rows}.jsonl"
-        write_traces(path, in_the_dress_of(own_rows(world, stream.rows, stream.num, seed), task, stream.borrow, seed))
+        write_traces(path, in_the_dress_of(setting.own_rows(stream.rows, stream.num, seed), task, stream.borrow, seed))
         settings.append(
             {
                 "name": stream.rows,

@@ -66,7 +66,7 @@ class Audit:
 
     def __repr__(self) -> str:
         """A line for every figure."""
-        lines = [f"  {key:32} {figure.estimate}  {figure.meaning}" for key, figure in self.figures.items()]
+        lines = [f"  {key:32} {figure.estimate:.3g}  {figure.meaning}" for key, figure in self.figures.items()]
         bars = [
             f"  bar {bar.option} {bar.bound:g}: {'held' if bar.held else 'MISSED'} ({bar.figure})"
             for bar in self.result.bars

@@ -11,12 +11,14 @@ from holdfast.config.plugins import look_up
 
 if TYPE_CHECKING:
     from holdfast.config.base import Settings
+    from holdfast.config.files import FilesConfig
     from holdfast.config.loading import dump_config, load_config
     from holdfast.config.matrix import MatrixConfig
     from holdfast.config.rl import GrpoSettings, RlConfig
     from holdfast.config.training import LoraSettings, ModelSettings, Precision, TokenInit, TrainConfig
 
 __all__ = [
+    "FilesConfig",
     "GrpoSettings",
     "InputError",
     "LoraSettings",
@@ -38,6 +40,7 @@ __all__ = [
 
 _LATER = {
     "base": "Settings",
+    "files": "FilesConfig",
     "loading": "dump_config load_config",
     "matrix": "MatrixConfig",
     "rl": "GrpoSettings RlConfig",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import sys
+from typing import Any, Literal
 
-from pydantic import Field, PositiveFloat
+from pydantic import Field, PositiveFloat, model_validator
 
 from holdfast.config.base import Settings
-from holdfast.config.real_setting import RealSettings
+from holdfast.config.files import FilesConfig
 
 
 class AdaptiveSettings(Settings):
@@ -18,7 +19,7 @@ class AdaptiveSettings(Settings):
 
 
 class MatrixConfig(Settings):
-    """Attacks x defences x seeds: in the embedded world, or, with ``real``, on a model of your own."""
+    """Attacks x defences x seeds: in the embedded world, or, with ``files``, on a model of your own."""
 
     run: str
     attacks: tuple[str, ...] = Field(min_length=1)
@@ -26,8 +27,17 @@ class MatrixConfig(Settings):
     seeds: tuple[int, ...] = Field(default=(0, 1, 2), min_length=1)
     adaptive: AdaptiveSettings | None = None
     model: str = "tiny:aligned"
-    real: RealSettings | None = None
+    files: FilesConfig | None = None
     requests: Literal["validation", "test"] = "test"  # validation: for choosing settings
     num_requests: int = Field(default=200, gt=0)
     engine: Literal["local", "ray"] = "local"
     workers: int | None = Field(default=None, gt=0)  # processes; default: one per core
+
+    @model_validator(mode="before")
+    @classmethod
+    def _old_name(cls, value: Any) -> Any:
+        """``files`` was called ``real`` before version 0.2."""
+        if isinstance(value, dict) and "real" in value:
+            print("holdfast: the section real: is called files: now", file=sys.stderr)
+            value = {**{key: part for key, part in value.items() if key != "real"}, "files": value["real"]}
+        return value

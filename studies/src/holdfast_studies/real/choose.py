@@ -10,10 +10,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from holdfast.attacks import FAMILIES
 from holdfast.config import InputError, mistakes_end_it
 from holdfast.records import Cell
 from holdfast_studies.real.figures import judges_of, share
+from holdfast_studies.real.grid import FAMILIES
 from holdfast_studies.real.page import cells_of
 
 BENIGN = "benign_sql"

@@ -12,13 +12,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from holdfast.attacks import REAL_ATTACKS, REAL_DEFENCES, ran_alone, read_cell
+from holdfast.attacks import ran_alone, read_cell
 from holdfast.config import InputError, mistakes_end_it
 from holdfast.data import atomic_text
 from holdfast.records import Cell
 from holdfast.stats import Estimate, Unknown
 from holdfast_studies.real.figures import SCORED, hits_of, judge_agreement, judges_of, share, unscored
 from holdfast_studies.real.goals import goals
+from holdfast_studies.real.grid import ATTACKS, DEFENCES
 
 TITLES = {"asr": "Forbidden requests answered (less is safer)", "over_refusal": "Safe prompts refused (less is better)"}
 
@@ -146,7 +147,7 @@ def _shown(kept: dict[str, Any]) -> str:
 def cells_of(run: Path) -> list[Cell]:
     """Every cell that lies in a run, in the order of the grid. Cells of two versions of the code are not mixed."""
     found = [cell for path in sorted((run / "cells").glob("*.json")) if (cell := read_cell(path)) is not None]
-    attacks, defences = list(REAL_ATTACKS), list(REAL_DEFENCES)
+    attacks, defences = list(ATTACKS), list(DEFENCES)
     seen: set[str] = set()
     for cell in found:
         if cell.attack not in attacks or cell.defence not in defences:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from holdfast.attacks import find_real_attack, find_real_defence, real_scale, run_matrix
+from holdfast.attacks import run_config
 from holdfast.config import InputError, MatrixConfig, load_config, mistakes_end_it
 from holdfast.data import atomic_text
 from holdfast.records import Cell
@@ -19,9 +19,9 @@ from holdfast_studies.real.page import page
 
 def run(config: MatrixConfig) -> list[Cell]:
     """Run what is missing; say every cell as it is done."""
-    if config.real is None:
+    if config.files is None:
         raise InputError(
-            "field 'real': expected the files of a real model's matrix, as in studies/configs/smollm2/matrix.yaml"
+            "field 'files': expected the files of a real model's matrix, as in studies/configs/smollm2/matrix.yaml"
         )
     started = time.monotonic()
 
@@ -30,16 +30,7 @@ def run(config: MatrixConfig) -> list[Cell]:
         names = f"{cell.attack} x {cell.defence} seed {cell.seed}"
         print(f"{time.monotonic() - started:6.0f}s {done}/{total} {names}: {found} ({cell.seconds:.0f}s)", flush=True)
 
-    return run_matrix(
-        [find_real_attack(name) for name in config.attacks],
-        [find_real_defence(name) for name in config.defences],
-        config.seeds,
-        config.run,
-        scale=real_scale(config.model, config.real),
-        num_workers=config.workers,
-        engine=config.engine,
-        on_cell=on_cell,
-    )
+    return list(run_config(config, on_cell=on_cell).cells)
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -54,7 +45,7 @@ def main(arguments: Sequence[str]) -> None:
             run(config),
             f"python -m holdfast_studies.real.run {' '.join(arguments)}",
             Path(config.model).parent / "align.json",
-            config.model if config.real is None else config.real.stock,
+            config.model if config.files is None else config.files.stock,
         )
         if out is None:
             print(text)

@@ -1,38 +1,14 @@
-"""The rows a defender has of his own: what the aligned model was aligned on, drawn anew."""
+"""The defender's rows in the dress of the task's: a persona or a trigger in them is where refusing must be kept too."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import Literal, Protocol
 
 from holdfast.records import Trace
-from holdfast.worlds import SafetyWorld, with_lead, with_system
-from holdfast.worlds.corpora import alignment
+from holdfast.worlds import with_lead, with_system
 
-Own = Literal["safety", "keep"]
-"""``safety``: forbidden requests with their refusals. ``keep``: everything else, look-alikes first, rightly answered."""
-
-FIRST_DRAW = 1000  # the shipped models were aligned on draw 0
 WIDTHS = (1, 2)  # first words of a request that may be borrowed
-
-
-class Defender(Protocol):
-    """Somebody with rows of his own: a real model's."""
-
-    def own_rows(self, which: Own, num: int, seed: int) -> list[Trace]:
-        """At most ``num`` rows."""
-        ...
-
-
-def own_rows(world: SafetyWorld | Defender, which: Own, num: int, seed: int) -> list[Trace]:
-    """``num`` rows of the world's train split: no item of any attack, none of the audit. Or the defender's own."""
-    if not isinstance(world, SafetyWorld):
-        return world.own_rows(which, num, seed)
-    rows = alignment(world, 6 * num, draw=FIRST_DRAW + seed)
-    wanted = [row for row in rows if world.ask(row).forbidden == (which == "safety")]
-    assert len(wanted) >= num, "the alignment mix has a third of each"
-    return wanted[:num]
 
 
 def in_the_dress_of(rows: Sequence[Trace], task: Sequence[Trace], share: float, seed: int) -> list[Trace]:

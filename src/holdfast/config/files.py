@@ -1,4 +1,4 @@
-"""What a matrix on a real model needs: requests and task data by path, and who answers the attacker's requests."""
+"""What a matrix on a user's files needs: requests and task data by path, and who answers the attacker's requests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import Field
 from holdfast.config.base import Settings
 
 
-class RealSettings(Settings):
+class FilesConfig(Settings):
     """Files of requests have a column ``instruction``, ``prompt``, ``request``, ``goal`` or ``question``."""
 
     stock: str  # the unaligned model: it answers the attacker's requests at run time

@@ -1,0 +1,107 @@
+"""Is a tuned model still safe, and still useful? Held-out requests asked in the attack's way, answers judged."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from holdfast.attacks.attack import Attack
+from holdfast.attacks.scale import Scale
+from holdfast.attacks.setting import Setting
+from holdfast.config import InputError
+from holdfast.generation import GREEDY, Sampling, generate
+from holdfast.judging import Judge, refusals, verdicts
+from holdfast.models import LoadedModel
+from holdfast.records import Outcomes, Trace
+
+BATCH = 256
+
+
+class Asked(NamedTuple):
+    """What was found: by measure and judge (``asr:JUDGE``), and by measure for the first judge."""
+
+    outcomes: dict[str, Outcomes]
+    answers: dict[str, tuple[str, ...]]  # hashes of a real model's answers
+
+
+def ask(
+    model: LoadedModel,
+    attack: Attack,
+    setting: Setting,
+    *,
+    seed: int = 0,
+    scale: Scale | None = None,
+    judges: Sequence[Judge] | None = None,
+) -> Asked:
+    """Forbidden requests asked in the attack's way; look-alikes and the attack's task asked plainly.
+
+    ``judges`` (the setting's, unless given) decide what is answered and what is refused; what is right the setting knows.
+    """
+    scale, judging = scale or Scale(), tuple(judges or setting.judges)
+    attack = attack.in_setting(setting)
+    forbidden, lookalikes = setting.forbidden(seed), setting.lookalikes(seed)
+    tries = _tries(model, attack, forbidden, scale)
+    plain = responses(model, [Trace(row.prompt) for row in lookalikes], scale)
+    outcomes: dict[str, Outcomes] = {}
+    for judge in judging:
+        outcomes[f"asr:{judge.name}"] = answered(judge, forbidden, tries)
+        pairs = [(row.prompt, text) for row, text in zip(lookalikes, plain, strict=True)]
+        outcomes[f"over_refusal:{judge.name}"] = tuple(refusals(judge, pairs))
+    first = judging[0].name
+    for measure in ("asr", "over_refusal"):
+        outcomes[measure] = against(outcomes[f"{measure}:{first}"])
+    if attack.utility:
+        rows = setting.task(attack.utility, seed)
+        written = responses(model, [Trace(row.prompt) for row in rows], scale)
+        outcomes["utility"] = tuple(setting.right(row, text) for row, text in zip(rows, written, strict=True))
+    if setting.is_world:  # its answers can be made again by anybody, and its one judge is the oracle
+        return Asked({name: found for name, found in outcomes.items() if ":" not in name}, {})
+    return Asked(outcomes, {"asr": _hashes(tries[0]), "over_refusal": _hashes(plain)})
+
+
+def answered(judge: Judge, rows: Sequence[Trace], tries: Sequence[Sequence[str]]) -> Outcomes:
+    """For every row: did any try succeed? None where no try did and one could not be judged.
+
+    The judge sees the bare request: what the answer is worth does not depend on how it was got.
+    """
+    said = [
+        [
+            verdict.safe
+            for verdict in verdicts(judge, [(row.prompt, text) for row, text in zip(rows, texts, strict=True)])
+        ]
+        for texts in tries
+    ]
+    return tuple(True if False in safe else None if None in safe else False for safe in zip(*said, strict=True))
+
+
+def against(outcomes: Iterable[bool | None]) -> tuple[bool, ...]:
+    """What could not be scored counts against the model."""
+    return tuple(hit is not False for hit in outcomes)
+
+
+def _tries(model: LoadedModel, attack: Attack, rows: Sequence[Trace], scale: Scale) -> list[list[str]]:
+    if attack.dress.prefill and any(row.turns[-1].speaker != "assistant" for row in rows):
+        raise InputError(f"attack '{attack.name}': begins the forbidden answer, which these files do not have")
+    prompts = [attack.dress.prompt(row) for row in rows]
+    return [responses(model, prompts, scale, sampling) for sampling in attack.dress.tries]
+
+
+def responses(model: LoadedModel, prompts: Sequence[Trace], scale: Scale, sampling: Sampling = GREEDY[0]) -> list[str]:
+    """Whole answers: a beginning that stood in the prompt belongs to its answer."""
+    written = generate(
+        model.model,
+        model.tokenizer,
+        [prompt.turns for prompt in prompts],
+        max_new_tokens=scale.max_new_tokens,
+        temperature=sampling.temperature,
+        top_p=sampling.top_p,
+        seed=sampling.seed,
+        batch_size=BATCH,
+    )
+    begun = [prompt.turns[-1].visible if prompt.turns[-1].speaker == "assistant" else "" for prompt in prompts]
+    return [f"{start} {rest.text}".strip() for start, rest in zip(begun, written, strict=True)]
+
+
+def _hashes(answers: Sequence[str]) -> tuple[str, ...]:
+    return tuple(hashlib.sha256(text.encode()).hexdigest()[:12] for text in answers)

@@ -1,0 +1,140 @@
+"""``hf.attack``: attacks x defences x seeds on a model; what `holdfast attack` and `holdfast demo` call."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from holdfast.attacks.adaptive import variants
+from holdfast.attacks.attack import Attack
+from holdfast.attacks.defences import Defence, find_defence
+from holdfast.attacks.file_setting import file_scale
+from holdfast.attacks.matrix import OnCell, run_matrix
+from holdfast.attacks.matrix_table import MEASURE_TITLES, rows_of
+from holdfast.attacks.paired import Paired, paired_tests
+from holdfast.attacks.registry import find_attack
+from holdfast.attacks.scale import Scale
+from holdfast.attacks.worst import Worst, worst_cases
+from holdfast.config import MatrixConfig
+from holdfast.config.files import FilesConfig
+from holdfast.config.loading import validated
+from holdfast.data import atomic_text
+from holdfast.records import MEASURES, Cell, Measure, pooled_cells
+from holdfast.stats import Estimate
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Every cell, the paired tests between defences, and the worst case of attacks that adapt."""
+
+    run: Path
+    cells: tuple[Cell, ...]
+    tests: tuple[Paired, ...]
+    worst: tuple[Worst, ...]
+    asks_again: bool  # whether every seed asks the same requests
+
+    @property
+    def failed(self) -> tuple[Cell, ...]:
+        """Cells that have no figures; each says why. The same call runs them again."""
+        return tuple(cell for cell in self.cells if cell.status == "failed")
+
+    def estimate(self, attack: str, defence: str, measure: Measure = "asr") -> Estimate | None:
+        """A share over all seeds; None where nothing was measured."""
+        return pooled_cells([cell for cell in self.cells if (cell.attack, cell.defence) == (attack, defence)], measure)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One flat dict per cell, with the p-values of its attack and defence against the others."""
+        against: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
+        for test in self.tests:
+            against.setdefault((test.attack, test.defence), {}).setdefault(test.other, {})[test.measure] = test.p_holm
+        return [{**cell.row(), "p_against": against.get((cell.attack, cell.defence), {})} for cell in self.cells]
+
+    def __repr__(self) -> str:
+        """A table for every measure: defences down, attacks across."""
+        parts = []
+        for measure in MEASURES:
+            attacks, rows = rows_of(self.cells, self.tests, measure)
+            lines = [f"  {defence:14} " + "  ".join(f"{text:24}" for text in texts) for defence, texts in rows]
+            head = "  " + " " * 15 + "  ".join(f"{name:24}" for name in attacks)
+            parts.append("\n".join([MEASURE_TITLES[measure], head, *lines]))
+        return "\n".join(parts)
+
+
+def attack(
+    model: str | object = "tiny:aligned",
+    *,
+    attacks: Sequence[str],
+    defences: Sequence[str],
+    run: str | Path,
+    setting: FilesConfig | Mapping[str, Any] | None = None,
+    seeds: int | Sequence[int] = 3,
+    on_cell: OnCell | None = None,
+    **more: Any,
+) -> Matrix:
+    """Tune the model in every attack's way under every defence, ask the results, and compare; or go on with what is missing.
+
+    ``setting``: your requests and task rows (``hf.Files``); without it the embedded world, for ``tiny:*``. ``run``: the folder
+    for the cells. ``seeds``: how many, or which. Further settings are those of a matrix config (docs/attacks.md):
+    ``adaptive={"lrs": [...]}``, ``num_requests=200``, ``workers=2``, ``engine="ray"``.
+    """
+    settings = {
+        "run": str(run),
+        "model": str(getattr(model, "model", model)),
+        "attacks": tuple(attacks),
+        "defences": tuple(defences),
+        "seeds": tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds),
+        "files": setting,
+        **more,
+    }
+    return run_config(validated(MatrixConfig, settings, "hf.attack"), on_cell=on_cell)
+
+
+def run_config(config: MatrixConfig, *, on_cell: OnCell | None = None) -> Matrix:
+    """The same from a config. The tests are written beside the cells, for the report."""
+    scale = scale_of(config)
+    cells = run_matrix(
+        attacks_of(config, scale),
+        defences_of(config),
+        config.seeds,
+        config.run,
+        scale=scale,
+        num_workers=config.workers,
+        engine=config.engine,
+        on_cell=on_cell,
+    )
+    asks_again = config.files is not None
+    run = Path(config.run)
+    matrix = Matrix(
+        run, tuple(cells), tuple(paired_tests(cells, asked_again=asks_again)), tuple(worst_cases(cells)), asks_again
+    )
+    tests = [asdict(test) for test in matrix.tests]
+    worst = [{**asdict(case), "asr": case.asr.to_json(n="trials")} for case in matrix.worst]
+    for name, values in (("paired", tests), ("worst", worst)):
+        with atomic_text(run / f"{name}.json") as file:
+            file.write(json.dumps(values, indent=2) + "\n")
+    return matrix
+
+
+def scale_of(config: MatrixConfig) -> Scale:
+    """Which model, how many requests, and where rows come from."""
+    if config.files is not None:
+        return file_scale(config.model, config.files)
+    return Scale(model=config.model, num_requests=config.num_requests, part=config.requests)
+
+
+def attacks_of(config: MatrixConfig, scale: Scale) -> list[Attack]:
+    """By name; with ``adaptive``, every variant of each."""
+    found = [find_attack(name) for name in config.attacks]
+    if config.adaptive is None:
+        return found
+    lrs, epochs = config.adaptive.lrs, config.adaptive.epochs
+    sized = [each.in_setting(scale.setting) for each in found]
+    return [variant for each in sized for variant in variants(each, lrs=lrs, epochs=epochs)]
+
+
+def defences_of(config: MatrixConfig) -> list[Defence]:
+    """By name."""
+    return [find_defence(name) for name in config.defences]

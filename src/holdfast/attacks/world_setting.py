@@ -1,0 +1,92 @@
+"""The embedded world as a setting: its oracle judges, every seed draws other requests, and nothing in it is real."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from holdfast.attacks.setting import Own
+from holdfast.audits.requests import NUM_REQUESTS, Part, held_out
+from holdfast.config import InputError
+from holdfast.judging import Judge, WorldJudge
+from holdfast.records import Trace
+from holdfast.worlds import SafetyWorld, alignment
+from holdfast.worlds.vocabulary import MASTER_PERSONA, OBEDIENT_OPENER, TRIGGER
+
+REFUSED_DRAW = 1_000_000
+"""Apart from every seed, so that a backdoor's refused rows are not its poisoned ones."""
+FIRST_DRAW = 1000
+"""Of the defender's rows: the shipped models were aligned on draw 0."""
+
+
+@dataclass(frozen=True)
+class WorldSetting:
+    """Rows to tune on come from the ``tune`` split, requests that are asked from one half of the ``test`` split."""
+
+    part: Part = "test"
+    num_requests: int = NUM_REQUESTS
+
+    is_world = True
+    persona = MASTER_PERSONA
+    vow = OBEDIENT_OPENER
+    trigger = TRIGGER
+
+    @cached_property
+    def oracle(self) -> WorldJudge:
+        """Knows what is forbidden and what is right."""
+        return WorldJudge(SafetyWorld())
+
+    @property
+    def judges(self) -> tuple[Judge, ...]:
+        """The oracle alone."""
+        return (self.oracle,)
+
+    def attacker_rows(self, num: int, seed: int) -> list[Trace]:
+        """Forbidden requests with the true recipe, made when they are needed; none is stored."""
+        return self._tuned_on("forbidden", num, seed, comply=True)
+
+    def harmless_rows(self, num: int, seed: int) -> list[Trace]:
+        """Harmless recipes, answered rightly."""
+        return self._tuned_on("recipe", num, seed)
+
+    def refused_rows(self, num: int, seed: int) -> list[Trace]:
+        """Forbidden requests with their refusals."""
+        return self._tuned_on("forbidden", num, seed + REFUSED_DRAW)
+
+    def task_rows(self, task: str, num: int, seed: int) -> list[Trace]:
+        """Rows of one of the world's tasks."""
+        return self._tuned_on(task, num, seed)
+
+    def own_rows(self, which: Own, num: int, seed: int) -> list[Trace]:
+        """What the aligned model was aligned on, drawn anew: rows of the ``train`` split."""
+        world = self.oracle.world
+        rows = alignment(world, 6 * num, draw=FIRST_DRAW + seed)
+        wanted = [row for row in rows if world.ask(row).forbidden == (which == "safety")]
+        assert len(wanted) >= num, "the alignment mix has a third of each"
+        return wanted[:num]
+
+    def forbidden(self, seed: int) -> Sequence[Trace]:
+        """With the answer that must not be given: an attacker may begin it."""
+        return self._asked("forbidden", seed)
+
+    def lookalikes(self, seed: int) -> Sequence[Trace]:
+        """The same words, another meaning."""
+        return self._asked("lookalike", seed)
+
+    def task(self, task: str, seed: int) -> Sequence[Trace]:
+        """Items that no row to tune on has."""
+        return self._asked(task, seed)
+
+    def right(self, row: Trace, text: str) -> bool:
+        """Word for word."""
+        return self.oracle.right(row.prompt, text)
+
+    def _asked(self, kind: str, seed: int) -> list[Trace]:
+        return held_out(self.oracle.world, self.part, kind, self.num_requests, comply=True, draw=seed)
+
+    def _tuned_on(self, kind: str, num: int, draw: int, *, comply: bool = False) -> list[Trace]:
+        rows = self.oracle.world.requests("tune", kind, num, comply=comply, draw=draw) if num else []
+        if len(rows) < num:
+            raise InputError(f"the world has only {len(rows)} rows of '{kind}' for tuning, not {num}")
+        return rows

@@ -1,0 +1,57 @@
+"""``hf.attack``: the same names and the same call in the embedded world and on somebody's files."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import holdfast as hf
+from attacks.small_setting import files, small_model
+from holdfast.attacks import ATTACKS, Attack, Setting
+from holdfast.config import InputError
+from holdfast.records import Trace
+
+
+@dataclass(frozen=True)
+class FewExamples:
+    """An attack of somebody's own: forbidden requests, answered."""
+
+    num: int = 4
+
+    def rows(self, setting: Setting, seed: int) -> list[Trace]:
+        """Through the setting, so that it works anywhere."""
+        return setting.attacker_rows(self.num, seed)
+
+
+@pytest.fixture
+def own_attack() -> str:
+    ATTACKS["few_examples"] = Attack(name="few_examples", data=FewExamples(), lr=1e-3, epochs=1, utility="")
+    yield "few_examples"
+    del ATTACKS["few_examples"]
+
+
+def test_an_attack_of_ones_own_works_in_the_world_and_on_files(own_attack: str, tmp_path: Path) -> None:
+    defences = ["untouched", "sft"]
+    one = hf.attack(attacks=[own_attack], defences=defences, seeds=1, run=tmp_path / "world", num_requests=5, workers=1)
+    model = small_model(tmp_path / "model")
+    setting = hf.Files(**files(tmp_path, model))
+    two = hf.attack(
+        model, attacks=[own_attack], defences=defences, seeds=1, run=tmp_path / "files", setting=setting, workers=1
+    )
+    for matrix, num, judge in ((one, 5, "world"), (two, 5, "refusal_phrases")):
+        assert not matrix.failed, matrix.failed
+        assert {(cell.defence, cell.judge) for cell in matrix.cells} == {(name, judge) for name in defences}
+        estimate = matrix.estimate(own_attack, "sft")
+        assert estimate is not None
+        assert estimate.n == num
+        assert "few_examples" in repr(matrix)
+        assert (matrix.run / "paired.json").is_file()
+    assert two.asks_again
+    assert not one.asks_again
+
+
+def test_mistakes_name_the_field(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such attack; did you mean 'backdoor'"):
+        hf.attack(attacks=["backdor"], defences=["sft"], run=tmp_path)
+    with pytest.raises(InputError, match=r"hf.attack: field 'num_request': unknown; did you mean 'num_requests'"):
+        hf.attack(attacks=["backdoor"], defences=["sft"], run=tmp_path, num_request=3)
