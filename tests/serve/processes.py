@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from typing import Any
 
 import httpx
 
-from waiting import wait_for
+from waiting import PATIENCE, wait_for
 
 HERE = Path(__file__).parent
 
@@ -45,3 +46,17 @@ def server(backends: list[str], **options: Any) -> Iterator[tuple[str, subproces
     made = json.dumps({"backends": [f"{backend}/v1" for backend in backends], **options})
     with running("tagged_server.py", made) as found:
         yield found
+
+
+def begun(address: str, key: str, body: bytes, length: int = 100) -> socket.socket:
+    """A connection on which a request has been sent, its body perhaps in part."""
+    client = socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2])), timeout=PATIENCE)
+    head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\nContent-Length: {length}"
+    client.sendall(f"{head}\r\n\r\n".encode() + body)
+    return client
+
+
+def in_flight(address: str) -> float:
+    """How many requests the server is at work on."""
+    lines = httpx.get(f"{address}/metrics").text.splitlines()
+    return float(next(line for line in lines if line.startswith("holdfast_in_flight ")).split()[1])
