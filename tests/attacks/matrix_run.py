@@ -14,6 +14,7 @@ from holdfast.attacks import ATTACKS, DEFENCES, Attack, Scale, run_matrix
 from holdfast.attacks.rows import Data
 from holdfast.records import Trace
 from holdfast.worlds import SafetyWorld
+from waiting import PATIENCE
 
 WAITS = "TEST_WAITS_TO_BE_KILLED"
 
@@ -29,8 +30,7 @@ class WaitingData:
             try:
                 with Path(os.environ[WAITS]).open("x", encoding="ascii") as mark:
                     mark.write(str(os.getpid()))
-                while True:
-                    time.sleep(1)
+                time.sleep(2 * PATIENCE)
             except FileExistsError:
                 pass
         return list(self.data.rows(world, seed))

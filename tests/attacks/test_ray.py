@@ -36,6 +36,9 @@ def test_a_killed_worker_costs_no_cell_and_none_is_counted_twice(
     mark = tmp_path / "waits"
     monkeypatch.setenv(WAITS, str(mark))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))  # Ray's workers find the tests' own classes
+    monkeypatch.setenv(
+        "RAY_worker_niceness", "0"
+    )  # by default 15: beside busy processes they would all but stand still
     heard: Counter[tuple[str, str, int]] = Counter()
     numbers: list[int] = []
     killed: list[int] = []

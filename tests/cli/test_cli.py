@@ -189,7 +189,7 @@ def test_doctor_names_the_command_for_what_is_missing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "pyarrow" else object())
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert run_cli("doctor", "--json", "-", monkeypatch=monkeypatch) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["extras"]["data"] == ["pyarrow"]

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import re
+import socket
 import subprocess
 import sys
 import tempfile
@@ -13,7 +14,7 @@ from typing import Any
 
 import httpx
 
-from waiting import wait_for
+from waiting import PATIENCE, wait_for
 
 HERE = Path(__file__).parent
 
@@ -73,3 +74,17 @@ def _address_in(log: Path, process: subprocess.Popen[bytes]) -> str:
                 return found[0]
         time.sleep(0.05)
     raise AssertionError(f"the server ended: {log.read_text()}")
+
+
+def begun(address: str, key: str, body: bytes, length: int = 100) -> socket.socket:
+    """A connection on which a request has been sent, its body perhaps in part."""
+    client = socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2])), timeout=PATIENCE)
+    head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\nContent-Length: {length}"
+    client.sendall(f"{head}\r\n\r\n".encode() + body)
+    return client
+
+
+def in_flight(address: str) -> float:
+    """How many requests the server is at work on."""
+    lines = httpx.get(f"{address}/metrics").text.splitlines()
+    return float(next(line for line in lines if line.startswith("holdfast_in_flight ")).split()[1])

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import signal
-import socket
 import subprocess
 import threading
 from collections.abc import Iterator, Sequence
@@ -21,7 +20,7 @@ from holdfast.serve.balance import Balancer
 from holdfast.serve.chat import read_chat
 from holdfast.serve.metrics import Metrics
 from holdfast.serve.overseen import Overseer
-from serve.processes import running, server
+from serve.processes import begun, in_flight, running, server
 from waiting import PATIENCE, wait_for
 
 KEYS = ["a-key-for-tests", "another-test-key"]
@@ -64,21 +63,6 @@ def post(address: str, content: str, **more: object) -> httpx.Response:
     body = {"messages": [{"role": "user", "content": content}], **more}
     headers = {"Authorization": f"Bearer {KEYS[0]}"}
     return httpx.post(f"{address}/v1/chat/completions", json=body, headers=headers)
-
-
-def begun(address: str, body: bytes, length: int = 100) -> socket.socket:
-    """A connection on which a request has been sent, its body perhaps in part."""
-    client = socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2])), timeout=PATIENCE)
-    key = f"Authorization: Bearer {KEYS[0]}"
-    client.sendall(f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n{key}\r\n".encode())
-    client.sendall(f"Content-Length: {length}\r\n\r\n".encode() + body)
-    return client
-
-
-def in_flight(address: str) -> float:
-    """How many requests the server is at work on."""
-    lines = httpx.get(f"{address}/metrics").text.splitlines()
-    return float(next(line for line in lines if line.startswith("holdfast_in_flight ")).split()[1])
 
 
 def test_the_openai_client_gets_a_judged_answer(client: openai.OpenAI) -> None:
@@ -304,10 +288,10 @@ def test_what_says_nothing_is_passed_over(address: str) -> None:
 def test_a_body_that_never_comes_is_not_waited_for(backend: str) -> None:
     """It holds a place among the requests, and would keep the server from ending."""
     with server([backend], settings={"body_seconds": 1.0}) as (address, process):
-        with begun(address, b"{") as client:
+        with begun(address, KEYS[0], b"{") as client:
             assert client.recv(100).startswith(b"HTTP/1.1 408 ")
             wait_for(lambda: in_flight(address) == 0)
-        with begun(address, b"{"):
+        with begun(address, KEYS[0], b"{"):
             wait_for(lambda: in_flight(address) == 1)
             process.send_signal(signal.SIGTERM)
             assert process.wait(PATIENCE) in (0, -signal.SIGTERM)
@@ -408,7 +392,7 @@ def test_health_and_metrics_tell_figures_but_no_prompts(address: str) -> None:
 
 def test_a_client_that_goes_leaves_nothing_behind(address: str) -> None:
     body = json.dumps({"messages": [{"role": "user", "content": "do:slow"}]}).encode()
-    with begun(address, body, len(body)):
+    with begun(address, KEYS[0], body, len(body)):
         wait_for(lambda: in_flight(address) == 1)
     wait_for(lambda: in_flight(address) == 0)
     assert 'outcome="client gone"' in httpx.get(f"{address}/metrics").text

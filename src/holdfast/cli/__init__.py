@@ -108,6 +108,10 @@ def main() -> None:
         # The reader (head, less) has gone; Python would complain again when it closes stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
+    except SystemExit as end:
+        if not isinstance(end.__context__, BrokenPipeError):
+            raise
+        code = 0  # the reader has gone; typer would end with 1
     except OSError as error:
         if error.filename is None and error.errno not in FULL:
             code = _crashed()
