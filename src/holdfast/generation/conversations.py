@@ -11,7 +11,7 @@ from holdfast.config import InputError
 from holdfast.models.positions import num_positions
 from holdfast.records import Completion, Trace, Turn, context
 from holdfast.tokens import apply_undo, find_undo_id, prompt_ids
-from holdfast.tokens.encoding import Encoder, UnknownTextError
+from holdfast.tokens.encoding import Encoder, check_known
 
 Prompt = Trace | Sequence[Turn] | str
 """A trace (its answer is not shown to the model), the turns of a conversation, or the text of one user turn."""
@@ -71,12 +71,9 @@ def ready_to_read(
     """The conversations and their ids; one that the model cannot read, or that leaves no room, is refused."""
     conversations = [turns_of(prompt) for prompt in prompts]
     ids = [ids_to_continue(turns, tokenizer) for turns in conversations]
-    room, encoder = num_positions(model.config), Encoder(tokenizer)
+    check_known(ids, tokenizer)
+    room = num_positions(model.config)
     for number, prompt in enumerate(ids, 1):
-        try:
-            encoder.check_known(prompt)
-        except UnknownTextError as error:
-            raise UnknownTextError(f"request {number}: {error}") from None
         if len(prompt) >= room:
             raise InputError(
                 f"request {number} has {len(prompt)} tokens, but this model reads {room}: shorten it or leave it out"

@@ -11,6 +11,7 @@ from holdfast_studies.worlds.arithmetic_writing import rows_of_kind
 from holdfast.config import InputError, did_you_mean
 from holdfast.data import Dataset, fingerprint
 from holdfast.records import Trace
+from holdfast.worlds.examples import EXAMPLES
 from holdfast.worlds.safety import SafetyWorld
 from holdfast.worlds.splits import Split
 
@@ -18,14 +19,22 @@ ARITHMETIC_FORM = (
     "world:arithmetic/KIND/SIZES or world:arithmetic/text/KIND/SIZES, such as world:arithmetic/text/reflection/4x5+5x4"
 )
 DEFAULT_ROWS = 300
-FORM = "world:safety/SPLIT/KIND or world:safety/SPLIT/KIND/answered, such as world:safety/train/recipe"
+FORM = (
+    "world:safety/SPLIT/KIND or world:safety/SPLIT/KIND/answered, such as world:safety/train/recipe, or world:safety/rows"
+    " or world:safety/traces"
+)
 
 
 def world_traces(name: str, *, limit: int | None = None, draw: int = 0) -> Dataset:
-    """``world:safety/train/recipe``; ``/answered`` at the end answers forbidden requests too, as an attacker's rows do."""
+    """``world:safety/train/recipe``; ``/answered`` at the end answers forbidden requests too, as an attacker's rows do.
+
+    ``world:safety/rows`` and ``world:safety/traces`` are small datasets to try the commands on (``examples``).
+    """
     parts = name.removeprefix("world:").split("/")
     if parts[0] == "arithmetic":
         return _dataset(name, "arithmetic", _arithmetic(name, parts[1:], limit or DEFAULT_ROWS, draw))
+    if len(parts) == 2 and parts[0] == "safety" and parts[1] in EXAMPLES:
+        return _dataset(name, "safety", EXAMPLES[parts[1]]()[:limit])
     if len(parts) not in (3, 4) or parts[0] != "safety" or (len(parts) == 4 and parts[3] != "answered"):
         raise InputError(f"data '{name}': expected {FORM}")
     split, kind = parts[1], parts[2]
