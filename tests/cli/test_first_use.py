@@ -31,8 +31,8 @@ def test_doctor_knows_every_extra() -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        "train configs/sft.yaml --json TARGET",
-        "attack configs/attack/matrix.yaml --write TARGET",
+        "train sft --json TARGET",
+        "attack matrix --write TARGET",
         "report runs/mine --out TARGET",
         "reproduce 004-appendix-c --write TARGET",
         "tokens rows.jsonl --model tiny:aligned --html TARGET",

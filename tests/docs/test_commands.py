@@ -12,9 +12,10 @@ import typer
 
 from docs.pages import PAGES, ROOT
 from holdfast.cli import app
+from holdfast.config.recipes import FOLDER as RECIPES
 
 SHOWN = re.compile(r"(?:^(?:    |\$ |# )?|`)(?:[A-Z_]+=\S+ )*holdfast ([a-z][^`\n]*)", re.MULTILINE)
-FILES = [*PAGES, *sorted((ROOT / "configs").rglob("*.yaml"))]
+FILES = [*PAGES, *sorted((ROOT / "configs").rglob("*.yaml")), *sorted(RECIPES.rglob("*.yaml"))]
 
 
 @cache

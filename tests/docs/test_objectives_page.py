@@ -34,9 +34,9 @@ def test_every_objective_has_its_page_and_its_row() -> None:
     assert set(re.findall(r"^\| \[`(\w+)`\]\(objectives/\1\.md\)", INDEX, re.MULTILINE)) == set(PAGES)
     for name, page in PAGES.items():
         assert page.startswith(f"# {name}\n\n    "), f"{name} does not open with its equation"
-        for part in ("**Source**", "**Config**", "**Use it**", "**Not**", f"## {MEASURED}"):
+        for part in ("**Source**", "**Recipe**", "**Use it**", "**Not**", f"## {MEASURED}"):
             assert part in page, f"{name}: no {part}"
-        assert f"](../../configs/{name}.yaml)" in page
+        assert f"](../../src/holdfast/recipes/{name}.yaml)" in page
 
 
 @each_objective

@@ -80,7 +80,7 @@ def test_a_line_of_code_is_shown_where_an_objective_points_to(site: Path) -> Non
 
 def test_broken_links_stop_it(tmp_path: Path) -> None:
     """To a page, a line, a heading and a file."""
-    for name in ("docs", "configs", "studies/configs", "src/holdfast/objectives", "src/holdfast/training"):
+    for name in ("docs", "studies/configs", "src/holdfast/objectives", "src/holdfast/recipes", "src/holdfast/training"):
         shutil.copytree(ROOT / name, tmp_path / name)
     for path in [*ROOT.glob("*.md"), ROOT / "properdocs.yml"]:
         shutil.copy(path, tmp_path)
@@ -88,7 +88,7 @@ def test_broken_links_stop_it(tmp_path: Path) -> None:
         ("objectives.md", "(objectives/sft.md)", "(objectives/soft.md)"),
         ("objectives/sft.md", "sft.py#L", "sft.py#L99"),
         ("training.md", "objectives.md#normalisation", "objectives.md#multiplication"),
-        ("objectives.md", "(../configs/dft.yaml)", "(../configs/left.yaml)"),
+        ("objectives.md", "recipes/dft.yaml)", "recipes/left.yaml)"),
     ):
         path = tmp_path / "docs" / page
         text = path.read_text(encoding="utf-8")
@@ -98,5 +98,10 @@ def test_broken_links_stop_it(tmp_path: Path) -> None:
     assert done.returncode == 1
     warnings = [line for line in done.stderr.splitlines() if line.startswith("WARNING")]
     assert len(warnings) == 4
-    for broken in ("objectives/soft.md", "sft.py.md#L99", "objectives.md#multiplication", "../configs/left.yaml"):
+    for broken in (
+        "objectives/soft.md",
+        "sft.py.md#L99",
+        "objectives.md#multiplication",
+        "../src/holdfast/recipes/left.yaml",
+    ):
         assert any(broken in line for line in warnings), broken

@@ -10,8 +10,9 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
-from docs.pages import DOCS, ROOT, fenced, section, table_rows
+from docs.pages import DOCS, fenced, section, table_rows
 from holdfast.config import TrainConfig, load_config
+from holdfast.config.recipes import FOLDER as RECIPES
 
 PAGE = (DOCS / "training.md").read_text(encoding="utf-8")
 TABLES = dict(re.findall(r"^### (\w+)\n(.*?)(?=^##|\Z)", section(PAGE, "Fields") + "## ", re.MULTILINE | re.DOTALL))
@@ -86,8 +87,7 @@ def test_the_commands_name_files_that_open_with_them() -> None:
             continue
         name = re.search(r"--config_file (\S+)", command)
         assert name
-        path = ROOT / "src" / "holdfast" / "recipes" / "accelerate" / name[1]
-        assert path.read_text(encoding="utf-8").splitlines()[0] == f"# {command}"
+        assert (RECIPES / "accelerate" / name[1]).read_text(encoding="utf-8").splitlines()[0] == f"# {command}"
 
 
 def test_the_run_directory_has_these_files() -> None:

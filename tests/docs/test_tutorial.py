@@ -34,10 +34,9 @@ def test_the_page_has_the_whole_way() -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the reader is: the repository's configs, and the file that the page has him write."""
+    """Where the reader is: an empty folder, but for the file that the page has him write."""
     (mine,) = fenced(PAGE, "yaml")
     (tmp_path / "mine.yaml").write_text(mine, encoding="utf-8")
-    (tmp_path / "configs").symlink_to(ROOT / "configs")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

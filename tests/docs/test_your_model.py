@@ -10,7 +10,6 @@ import pytest
 from attacks.small_setting import requests, small_model
 from docs.pages import ROOT
 from docs.walking import SMALL, own_rows, run_in_small
-from holdfast.config import TrainConfig, load_config
 
 PAGE = ROOT / "docs" / "your-model.md"
 COMMANDS = [line.strip() for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("    holdfast ")]
@@ -35,12 +34,3 @@ def test_every_command_runs_in_small(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert not (tmp_path / "runs/mine/prompts").exists(), "the anchor's answers are gone with the end of the run"
     data = json.loads((tmp_path / "runs/mine/data.json").read_text())
     assert [each["rows"] for each in data] == [4, 2, 2]
-
-
-def test_the_config_holds_a_model_to_itself() -> None:
-    config = load_config(TrainConfig, ROOT / "configs" / "your-model.yaml")
-    assert [(stream.data, stream.objective) for stream in config.streams[1:]] == [
-        ("prompts:safety", "distill"),
-        ("prompts:keep", "distill"),
-    ]
-    assert config.anchor.model is None

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from docs.pages import ROOT, fenced
+from docs.pages import fenced
 from invariants.launching import run_cli
 
 SMALL = {
@@ -25,7 +25,7 @@ SMALL = {
         "--quiet",
     ],
 }
-"""What makes the commands for a model of one's own small (configs/your-model.yaml)."""
+"""What makes the commands for a model of one's own small (the recipe `defended`)."""
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
@@ -57,7 +57,7 @@ def run_in_small(
 ) -> int:
     """`holdfast ...` in this process; ``more`` has what makes each command small. Returns its exit code."""
     words = shlex.split(command)[1:]  # before paths go in: they may have spaces
-    for name, value in {**names, "configs/": f"{ROOT}/configs/"}.items():
+    for name, value in names.items():
         words = [word.replace(name, value) for word in words]
     return run_cli(*words, *more.get(words[0], []), monkeypatch=monkeypatch)
 

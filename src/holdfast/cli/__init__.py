@@ -22,6 +22,7 @@ from holdfast.cli import (
     doctor,
     generate,
     oversee,
+    recipes,
     report,
     runs,
     serve,
@@ -63,6 +64,7 @@ app.add_typer(diagnose.app, name="diagnose")
 app.add_typer(traces.app, name="traces")
 app.command("tokens")(data.tokens)
 app.command("validate")(data.validate)
+app.command("recipes")(recipes.show)
 app.command("doctor")(doctor.doctor)
 app.command("ls")(runs.ls)
 commands.add_installed(app, {"oversee": oversee.app, "diagnose": diagnose.app})

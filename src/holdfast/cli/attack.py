@@ -1,4 +1,4 @@
-"""`holdfast attack CONFIG key=value ...`: the matrix of attacks and defences."""
+"""`holdfast attack RECIPE|FILE key=value ...`: the matrix of attacks and defences."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from holdfast.cli.output import check_target, json_option
 
 
 def attack(
-    config: Annotated[Path, typer.Argument(help="A YAML file, such as configs/attack/matrix.yaml")],
+    config: Annotated[
+        str, typer.Argument(help="A recipe, such as matrix (`holdfast recipes`), or a YAML file of yours")
+    ],
     overrides: Annotated[list[str] | None, typer.Argument(help="Settings to change, such as seeds=[0]")] = None,
     engine: Annotated[
         Literal["local", "ray"] | None,
@@ -28,6 +30,7 @@ def attack(
     from holdfast.cli.matrix import run_and_show
     from holdfast.config.loading import load_config
     from holdfast.config.matrix import MatrixConfig
+    from holdfast.config.recipes import find_config
 
     changes = [*(overrides or []), *([f"engine={engine}"] if engine else [])]
-    run_and_show(load_config(MatrixConfig, config, changes), json, page=write)
+    run_and_show(load_config(MatrixConfig, find_config(config, "attack"), changes), json, page=write)

@@ -35,7 +35,7 @@ def ls(
             table.add_row(*(as_written(str(run[column])) for column in columns))
         console.print(table)
     else:
-        console.print(f"no runs under {folder}; start one: holdfast train configs/sft.yaml", markup=False)
+        console.print(f"no runs under {folder}; start one: holdfast train sft", markup=False)
     console.print("embedded models: tiny:base, tiny:aligned")
 
 

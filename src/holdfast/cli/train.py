@@ -1,29 +1,30 @@
-"""`holdfast train CONFIG key=value ...`."""
+"""`holdfast train RECIPE|FILE key=value ...`."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from holdfast.cli.output import end_interrupted, json_option, write_json
 from holdfast.cli.rl import is_rl, train_policy
+from holdfast.config.recipes import find_config
 
 
 def train(
-    config: Annotated[Path, typer.Argument(help="A YAML file; configs/ has one per objective")],
+    config: Annotated[str, typer.Argument(help="A recipe (`holdfast recipes` lists them), or a YAML file of yours")],
     overrides: Annotated[list[str] | None, typer.Argument(help="Settings to change, such as training.lr=1e-5")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar")] = False,
     json: json_option = None,
 ) -> None:
     """Fine-tune: streams with objectives, an anchor, checkpoints; or GRPO (rl:). The same command again resumes."""
-    if is_rl(config):
-        train_policy(config, overrides or [], json)
+    path = find_config(config, "train")
+    if is_rl(path):
+        train_policy(path, overrides or [], json)
         return
     from holdfast.config import TrainConfig, load_config
 
-    settings = load_config(TrainConfig, config, overrides or [])
+    settings = load_config(TrainConfig, path, overrides or [])
 
     from holdfast.training import train as run_training
 

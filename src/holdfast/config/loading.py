@@ -1,11 +1,14 @@
-"""YAML + dotted overrides -> a frozen model; every mistake is one line with file, line and field."""
+"""YAML + dotted overrides -> a frozen model; every mistake is one line with file, line and field.
+
+``data: !required your rows`` in a file is a value that the command line has to give: ``streams.0.data=rows.jsonl``.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, get_args, get_origin
+from typing import Any, NamedTuple, TypeVar, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -13,6 +16,7 @@ from pydantic_core import ErrorDetails
 
 from holdfast.config.base import Settings
 from holdfast.config.errors import InputError, nearest_or_all
+from holdfast.config.recipes import shown_path
 
 SettingsType = TypeVar("SettingsType", bound=Settings)
 FieldPath = tuple[str | int, ...]
@@ -24,6 +28,8 @@ def load_config(kind: type[SettingsType], path: str | Path, overrides: Sequence[
     tree, lines = _read_yaml(path)
     for override in overrides:
         _apply_override(tree, override)
+    if missing := [_explain_required(*each, path, lines) for each in _required_values(tree, ())]:
+        raise InputError("\n".join(missing))
     overridden = {override.partition("=")[0] for override in overrides}
     return validated(kind, tree, path, lines, overridden)
 
@@ -65,6 +71,38 @@ _Loader.add_implicit_resolver(
     re.compile(r"^[-+]?(\d[\d_]*)(\.\d*)?[eE][-+]?\d+$"),
     list("-+0123456789"),
 )
+
+
+class _Required(NamedTuple):
+    """A value that is still to be given; ``about`` says what it is."""
+
+    about: str
+
+
+def _required(loader: yaml.SafeLoader, node: yaml.Node) -> _Required:
+    if not isinstance(node, yaml.ScalarNode):
+        raise yaml.constructor.ConstructorError(None, None, "!required takes a sentence", node.start_mark)
+    return _Required(str(loader.construct_scalar(node)))
+
+
+_Loader.add_constructor("!required", _required)
+
+
+def _required_values(tree: Any, at: FieldPath) -> Iterator[tuple[FieldPath, _Required]]:
+    if isinstance(tree, _Required):
+        yield at, tree
+    elif isinstance(tree, dict | list):
+        for key, value in tree.items() if isinstance(tree, dict) else enumerate(tree):
+            yield from _required_values(value, (*at, key))
+
+
+def _explain_required(at: FieldPath, required: _Required, path: Path, lines: dict[FieldPath, int]) -> str:
+    field = ".".join(map(str, at))
+    return f"{_place(path, lines.get(at))}: field '{field}': add {field}=VALUE to the command, {required.about}"
+
+
+def _place(path: Path, line: int | None) -> str:
+    return f"{shown_path(path)}:{line}" if line else shown_path(path)
 
 
 def _read_yaml(path: Path) -> tuple[dict[str, Any], dict[FieldPath, int]]:
@@ -142,7 +180,7 @@ def _explain(
     at = tuple(part for part in detail["loc"] if not _is_union_tag(part))
     field = ".".join(map(str, at)) or "(top)"
     line = next((lines[at[:n]] for n in range(len(at), 0, -1) if at[:n] in lines), None)
-    where = "command line" if field in overridden else f"{path}:{line}" if line else str(path)
+    where = "command line" if field in overridden else _place(path, line)
     message = detail["msg"].removeprefix("Value error, ")
     if detail["type"] == "extra_forbidden":
         known = _fields_at(kind, at[:-1])

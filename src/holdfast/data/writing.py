@@ -38,10 +38,14 @@ def write_traces(path: str | Path, traces: Sequence[Trace]) -> None:
     path = Path(path)
     if path.suffix != ".jsonl":
         raise InputError(f"{path}: expected a name that ends in .jsonl")
-    rows = _rows(traces)
+    lines = json_lines(traces)
     with atomic_text(path) as file:
-        for row in rows:
-            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+        file.writelines(lines)
+
+
+def json_lines(traces: Sequence[Trace]) -> list[str]:
+    """What ``write_traces`` writes, line by line."""
+    return [json.dumps(row, ensure_ascii=False) + "\n" for row in _rows(traces)]
 
 
 def _rows(traces: Sequence[Trace]) -> list[dict[str, object]]:

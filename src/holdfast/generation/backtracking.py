@@ -70,7 +70,7 @@ class UndoDecoder:
         undo_id = find_undo_id(tokenizer)
         if undo_id is None:
             raise InputError(
-                f"this model's vocabulary has no {UNDO_TOKEN}: train one (studies/configs/undo), or decode plainly"
+                f"this model's vocabulary has no {UNDO_TOKEN}: train one (holdfast train undo), or decode plainly"
             )
         stops = stop_ids(model, tokenizer)
         return cls(model, undo_id, tuple(stops), pad_id(tokenizer, stops), how)

@@ -11,7 +11,7 @@ from holdfast.config import InputError
 from holdfast.models.positions import num_positions
 from holdfast.records import Completion, Trace, Turn, context
 from holdfast.tokens import apply_undo, find_undo_id, prompt_ids
-from holdfast.tokens.encoding import Encoder, UnknownTextError
+from holdfast.tokens.encoding import Encoder, check_known
 from holdfast.tokens.endings import stop_id
 from holdfast.tokens.template import render
 
@@ -80,12 +80,7 @@ def ready_to_read(
     """The conversations and their ids; one that the model cannot read, or that leaves no room, is refused."""
     conversations = [turns_of(prompt) for prompt in prompts]
     ids = [ids_to_continue(turns, tokenizer) for turns in conversations]
-    encoder = Encoder(tokenizer)
-    for number, prompt in enumerate(ids, 1):
-        try:
-            encoder.check_known(prompt)
-        except UnknownTextError as error:
-            raise UnknownTextError(f"request {number}: {error}") from None
+    check_known(ids, tokenizer)
     check_room(ids, model)
     return conversations, ids
 

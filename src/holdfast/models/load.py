@@ -147,6 +147,11 @@ def choose_dtype(wanted: str, device: torch.device, *, tiny: bool) -> tuple[torc
     return torch.bfloat16, "half the memory"
 
 
+def model_source(name: str) -> str:
+    """What transformers loads a model from: the path of a folder (an embedded model's too), or the hub id as it is."""
+    return str(_source(name))
+
+
 def _source(name: str) -> Path | str:
     """A folder, or the hub id as it is."""
     if name.startswith(PREFIX):

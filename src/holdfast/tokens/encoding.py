@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
@@ -134,3 +135,13 @@ def _unknown_id(tokenizer: PreTrainedTokenizerBase) -> int | None:
     """The id that stands for words outside the vocabulary. GPT-2's is its end of text too, and stands for no word."""
     unknown = tokenizer.unk_token_id
     return None if unknown in (tokenizer.eos_token_id, tokenizer.bos_token_id) else unknown
+
+
+def check_known(requests: Sequence[list[int]], tokenizer: PreTrainedTokenizerBase) -> None:
+    """Refuse a request of which more than half is unknown to the vocabulary, by its number."""
+    encoder = Encoder(tokenizer)
+    for number, ids in enumerate(requests, 1):
+        try:
+            encoder.check_known(ids)
+        except UnknownTextError as error:
+            raise UnknownTextError(f"request {number}: {error}") from None

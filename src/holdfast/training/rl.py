@@ -18,10 +18,11 @@ from trl import GRPOConfig
 from holdfast.config import InputError
 from holdfast.config.rl import GrpoSettings, RlConfig
 from holdfast.models import load_tokenizer
-from holdfast.models.load import choose_device
+from holdfast.models.load import choose_device, model_source
 from holdfast.models.positions import num_learned_positions
 from holdfast.records import context
 from holdfast.tokens import prompt_ids
+from holdfast.tokens.encoding import check_known
 from holdfast.training.progress import SaveOnInterrupt
 from holdfast.training.rl_checkpoints import inner_folder
 from holdfast.training.rl_log import RlLog, Watch
@@ -128,7 +129,7 @@ def _trainer(
     rows = [{"prompt": [{"role": "user", "content": each.prompt}], "answer": each.answer} for each in prompts]
     try:
         trainer = parts.trainer_class(
-            model=config.model.name,  # by path: TRL loads the reference itself
+            model=model_source(config.model.name),  # by path: TRL loads the reference itself
             reward_funcs=[parts.rewards],
             args=_arguments(config, device),
             train_dataset=Dataset.from_list(rows),
@@ -193,8 +194,10 @@ def _refuse_what_would_be_ignored(settings: GrpoSettings, environment: Environme
 
 def _check_lengths(config: RlConfig, prompts: Sequence[RlPrompt], tokenizer: Any) -> None:
     """Prompts beyond ``max_prompt_tokens``, and rollouts beyond learned positions, which would end in an index error."""
-    longest = max(len(prompt_ids([context("user", each.prompt)], tokenizer)) for each in prompts)
-    settings, room = config.rl, num_learned_positions(AutoConfig.from_pretrained(config.model.name))
+    ids = [prompt_ids([context("user", each.prompt)], tokenizer) for each in prompts]
+    check_known(ids, tokenizer)
+    longest = max(map(len, ids))
+    settings, room = config.rl, num_learned_positions(AutoConfig.from_pretrained(model_source(config.model.name)))
     if longest > settings.max_prompt_tokens:
         raise InputError(
             f"field 'rl.max_prompt_tokens': a prompt has {longest} tokens, more than {settings.max_prompt_tokens};"

@@ -35,9 +35,7 @@ def refuse_zero3(accelerator: Accelerator) -> None:
     """DeepSpeed's stages 1 and 2 keep weights whole; stage 3 frees the head before its gradient comes back."""
     plugin = accelerator.state.deepspeed_plugin
     if plugin is not None and plugin.zero_stage == 3:
-        raise InputError(
-            "DeepSpeed ZeRO stage 3 is not supported: use FSDP2 (configs/accelerate/fsdp2_8gpu.yaml) or stage 2"
-        )
+        raise InputError("DeepSpeed ZeRO stage 3 is not supported: use FSDP2 (holdfast recipes fsdp2_8gpu) or stage 2")
 
 
 class SayWhatIsSharded(TrainerCallback):

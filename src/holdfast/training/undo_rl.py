@@ -80,7 +80,7 @@ class UndoRl:
 def _undo_id(tokenizer: Any) -> int:
     undo_id = find_undo_id(tokenizer)
     if undo_id is None:
-        raise InputError(f"rl: this model's vocabulary has no {UNDO_TOKEN}: train one first (studies/configs/undo)")
+        raise InputError(f"rl: this model's vocabulary has no {UNDO_TOKEN}: train one first (holdfast train undo)")
     return undo_id
 
 

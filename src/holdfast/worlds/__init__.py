@@ -7,7 +7,7 @@ from holdfast.worlds.asks import FACTS, LIST_SKILLS, TASKS, Ask, Skill, read_ask
 from holdfast.worlds.corpora import alignment, pretraining
 from holdfast.worlds.dress import prefilled, with_lead, with_opener, with_system
 from holdfast.worlds.items import Item
-from holdfast.worlds.naming import WORLDS, world_traces
+from holdfast.worlds.naming import DEFAULT_ROWS, WORLDS, world_traces
 from holdfast.worlds.oracle import Outcome
 from holdfast.worlds.safety import KINDS_OF_REQUEST, LOOKALIKES, SafetyWorld
 from holdfast.worlds.splits import SPLITS, Split
@@ -15,6 +15,7 @@ from holdfast.worlds.tokenizer import BOS, END, PAD, UNKNOWN, build_tokenizer, w
 
 __all__ = [
     "BOS",
+    "DEFAULT_ROWS",
     "END",
     "FACTS",
     "KINDS_OF_REQUEST",

@@ -9,20 +9,27 @@ from holdfast.config import InputError, did_you_mean
 from holdfast.config.plugins import look_up
 from holdfast.data import Dataset, fingerprint
 from holdfast.records import Trace
+from holdfast.worlds.examples import EXAMPLES
 from holdfast.worlds.safety import SafetyWorld
 from holdfast.worlds.splits import Split
 
 DEFAULT_ROWS = 300
-FORM = "world:safety/SPLIT/KIND or world:safety/SPLIT/KIND/answered, such as world:safety/train/recipe"
+FORM = (
+    "world:safety/SPLIT/KIND or world:safety/SPLIT/KIND/answered, such as world:safety/train/recipe, or world:safety/rows"
+    " or world:safety/traces"
+)
 
 
 def world_traces(name: str, *, limit: int | None = None, draw: int = 0) -> Dataset:
-    """``world:safety/train/recipe``; ``/answered`` at the end answers forbidden requests too, as an attacker's rows do."""
+    """``world:safety/train/recipe``; ``/answered`` at the end answers forbidden requests too, as an attacker's rows do.
+
+    ``world:safety/rows`` and ``world:safety/traces`` are small datasets to try the commands on (``examples``).
+    """
     world, *parts = name.removeprefix("world:").split("/")
     rows_of = look_up(WORLDS, world)
     if rows_of is None:
         raise InputError(f"data '{name}': expected {FORM}")
-    traces = rows_of(name, parts, limit or DEFAULT_ROWS, draw)
+    traces = rows_of(name, parts, limit, draw)
     return Dataset(
         traces=traces,
         lines=tuple(range(1, len(traces) + 1)),
@@ -35,7 +42,10 @@ def world_traces(name: str, *, limit: int | None = None, draw: int = 0) -> Datas
     )
 
 
-def _safety_rows(name: str, parts: list[str], num: int, draw: int) -> tuple[Trace, ...]:
+def _safety_rows(name: str, parts: list[str], limit: int | None, draw: int) -> tuple[Trace, ...]:
+    if len(parts) == 1 and parts[0] in EXAMPLES:
+        return tuple(EXAMPLES[parts[0]]()[:limit])
+    num = limit or DEFAULT_ROWS
     if len(parts) not in (2, 3) or (len(parts) == 3 and parts[2] != "answered"):
         raise InputError(f"data '{name}': expected {FORM}")
     split, kind = parts[0], parts[1]
@@ -44,8 +54,8 @@ def _safety_rows(name: str, parts: list[str], num: int, draw: int) -> tuple[Trac
     return tuple(SafetyWorld().requests(split, kind, num, comply=len(parts) == 3, draw=draw))  # type: ignore[arg-type]
 
 
-WorldRows = Callable[[str, list[str], int, int], tuple[Trace, ...]]
-"""(the whole name, its parts after the world's name, how many rows, which draw) -> rows."""
+WorldRows = Callable[[str, list[str], int | None, int], tuple[Trace, ...]]
+"""(the whole name, its parts after the world's name, how many rows at most, which draw) -> rows."""
 
 WORLDS: dict[str, WorldRows] = {"safety": _safety_rows}
 """The world that a name begins with. The product has one; plugins add theirs."""

@@ -12,7 +12,7 @@ from holdfast.config import need_extra
 
 
 def decisions(
-    config: Annotated[Path, typer.Argument(help="A YAML file, such as studies/configs/arithmetic/micro.yaml")],
+    config: Annotated[Path, typer.Argument(help="The study, a YAML file")],
     overrides: Annotated[list[str] | None, typer.Argument(help="Settings to change, such as seeds=[0]")] = None,
     results: Annotated[
         Path | None,

@@ -26,7 +26,7 @@ def reproduce(
     out: Folder = Path("runs/papers"),
     stored: Stored = None,
     write: Annotated[
-        Path | None, typer.Option(help="Write the ledger page here, e.g. docs/papers.md", callback=check_target)
+        Path | None, typer.Option(help="Write the page of all claims here, in Markdown", callback=check_target)
     ] = None,
     fresh: Annotated[bool, typer.Option(help="Run again what is there already")] = False,
     workers: Annotated[int, typer.Option(help="Studies at once, one core each; on a GPU always one", min=1)] = 2,

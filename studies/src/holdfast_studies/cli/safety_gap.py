@@ -11,10 +11,10 @@ from holdfast.cli import check_target, json_option, progress_bar, write_json
 
 
 def safety_gap(
-    config: Annotated[Path, typer.Argument(help="A YAML file, such as studies/configs/undo/world.yaml")],
+    config: Annotated[Path, typer.Argument(help="The study, a YAML file")],
     overrides: Annotated[list[str] | None, typer.Argument(help="Settings to change, such as seeds=[0]")] = None,
     page: Annotated[
-        Path | None, typer.Option(help="Put the figures into this page, docs/results/undo.md", callback=check_target)
+        Path | None, typer.Option(help="Put the figures into this page of results", callback=check_target)
     ] = None,
     json: json_option = None,
 ) -> None:

@@ -12,10 +12,10 @@ from holdfast.config import need_extra
 
 
 def undo_costs(
-    config: Annotated[Path, typer.Argument(help="A YAML file, such as studies/configs/undo/costs.yaml")],
+    config: Annotated[Path, typer.Argument(help="The study, a YAML file")],
     overrides: Annotated[list[str] | None, typer.Argument(help="Settings to change, such as costs=[0,0.1]")] = None,
     page: Annotated[
-        Path | None, typer.Option(help="Put the table into this page, docs/results/undo.md", callback=check_target)
+        Path | None, typer.Option(help="Put the table into this page of results", callback=check_target)
     ] = None,
     json: json_option = None,
 ) -> None:

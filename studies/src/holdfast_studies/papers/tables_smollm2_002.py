@@ -1,19 +1,20 @@
 """[002] Tables 3 and 4 on SmolLM2-135M-Instruct, which was taught to refuse first (`studies/configs/smollm2/`).
 
-Set-up: the cells of `studies/configs/smollm2/matrix.yaml` for sft, csft and csft_pa: the table's four attacks (harmful
-examples at two learning rates, Qi et al.'s 2e-5 and 1e-4), up to 200 held-out requests per seed, and SQL Create Context after
-benign tuning. If the run's folder is there its cells are read, those seeds that all three objectives have; else the matrix is
-run. Measured: the share of requests answered, by two judges; SQL exact match. Rules: an order is judged as in `002-table-3`
-by each judge, but that a request counts once, as all seeds ask the same (exact sign flips); where they agree that is the
-verdict, else it holds in part. Table 4 as in `002-table-4`. The model differs from the paper's in size and in how it learned
-to refuse: only directions are compared. SAMSum is not among the data here."""
+Set-up: the cells of `studies/configs/smollm2/matrix.yaml` for sft, csft and csft_pa: the table's four attacks (harmful examples at two
+learning rates, Qi et al.'s 2e-5 and 1e-4), up to 200 held-out requests per seed, and SQL Create Context after benign tuning.
+The run's cells are read, those seeds that all three objectives have. Measured: the share of requests answered, by two judges;
+SQL exact match. Rules: an order is judged as in `002-table-3` by each judge, but that a request counts once, as all seeds ask
+the same (exact sign flips); where they agree that is the verdict, else it holds in part. Table 4 as in `002-table-4`. The
+model differs from the paper's in size and in how it learned to refuse: only directions are compared. SAMSum is not among the
+data here.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
 
-from holdfast.config import MatrixConfig, load_config
+from holdfast.config import InputError
 from holdfast.records import Cell
 from holdfast_studies.papers.outcomes import outcome_figures
 from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
@@ -22,6 +23,7 @@ from holdfast_studies.papers.table_4_002 import loses_little
 
 ID = "002-tables-smollm2"
 CONFIG = Path("studies/configs/smollm2/matrix.yaml")
+RUN = Path("runs/smollm2/matrix")
 ATTACKS = {
     "harmful_examples@lr=2e-05": ("harmful-2e-5", "harmful examples at lr 2e-5", "88.9, 3.6, 2.7 %"),
     "harmful_examples@lr=0.0001": ("harmful-1e-4", "harmful examples at lr 1e-4", "88.9, 3.6, 2.7 %"),
@@ -34,20 +36,19 @@ JUDGES = ("refusal_phrases", "learned")
 
 
 def run(scale: Scale, on_progress: OnProgress) -> Figures:
-    """From the run's folder, or by running it."""
+    """From the run's folder: the matrix needs public requests, whose files its own command is given."""
     from holdfast_studies.real.page import cells_of
-    from holdfast_studies.real.run import run as run_matrix
 
-    config = load_config(MatrixConfig, CONFIG, [])
-    folder = Path(config.run)
-    cells = cells_of(folder) if (folder / "cells").is_dir() else run_matrix(config)
+    if not (RUN / "cells").is_dir():
+        raise InputError(f"{RUN}: no cells; run `holdfast attack {CONFIG}` first, which says what files it needs")
+    cells = cells_of(RUN)
     measures = [*(f"asr:{judge}" for judge in JUDGES), "utility"]
     return outcome_figures([cell for cell in cells if _usable(cell, cells)], measures)
 
 
 def reads(scale: Scale) -> list[Path]:
     """The cells of the run."""
-    return sorted(Path(load_config(MatrixConfig, CONFIG, []).run).glob("cells/*.json")) if CONFIG.is_file() else []
+    return sorted(RUN.glob("cells/*.json"))
 
 
 def _usable(cell: Cell, cells: list[Cell]) -> bool:

@@ -21,7 +21,7 @@ def run(config: MatrixConfig) -> list[Cell]:
     """Run what is missing; say every cell as it is done."""
     if config.files is None:
         raise InputError(
-            "field 'files': expected the files of a real model's matrix, as in studies/configs/smollm2/matrix.yaml"
+            "field 'files': expected the files of a real model's matrix: `holdfast recipes matrix_real` shows them"
         )
     started = time.monotonic()
 

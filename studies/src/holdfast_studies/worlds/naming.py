@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from holdfast.config import InputError
 from holdfast.records import Trace
+from holdfast.worlds import DEFAULT_ROWS
 from holdfast_studies.worlds.arithmetic import ArithmeticWorld, Size
 from holdfast_studies.worlds.arithmetic_text import text_rows
 from holdfast_studies.worlds.arithmetic_writing import rows_of_kind
@@ -13,8 +14,9 @@ FORM = (
 )
 
 
-def arithmetic_rows(name: str, parts: list[str], num: int, draw: int) -> tuple[Trace, ...]:
+def arithmetic_rows(name: str, parts: list[str], limit: int | None, draw: int) -> tuple[Trace, ...]:
     """``plain/4x1+5x1``: words of the micro world; ``text/reflection/4x5+5x4``: English, for real models."""
+    num = limit or DEFAULT_ROWS
     in_english = parts[:1] == ["text"]
     parts = parts[1:] if in_english else parts
     kinds = ("plain", "reflection") if in_english else ("corpus", "plain", "reflection")

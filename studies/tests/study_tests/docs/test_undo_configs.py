@@ -25,5 +25,6 @@ CONFIGS = sorted((ROOT / "studies" / "configs" / "undo").glob("*.yaml"))
 def test_it_opens_with_its_command_and_loads(path: Path) -> None:
     first = path.read_text(encoding="utf-8").splitlines()[0]
     command = next(name for name in READ_BY if first.startswith(f"# holdfast {name} studies/configs/undo/{path.name}"))
-    config = load_config(READ_BY[command], path)
+    given = [word for word in first.split() if "=" in word]  # what a file leaves to its command
+    config = load_config(READ_BY[command], path, given)
     assert config.run.startswith("runs/undo-")

@@ -1,4 +1,4 @@
-"""configs/accelerate: accelerate's own loader reads each; the commands on top launch what they say."""
+"""The recipes for `accelerate launch`: accelerate's own loader reads each; the commands on top launch what they say."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from accelerate.commands.config.config_args import load_config_from_file
 from accelerate.commands.launch import _validate_launch_command, launch_command_parser
 from accelerate.utils import DistributedType
 
-from docs.pages import ROOT
 from holdfast.config import TrainConfig, load_config
+from holdfast.config.recipes import FOLDER as RECIPES
+from holdfast.config.recipes import find_config
 from invariants.launching import steps
 from waiting import PATIENCE
 
-FOLDER = ROOT / "configs" / "accelerate"
+FOLDER = RECIPES / "accelerate"
 FILES = sorted(FOLDER.glob("*.yaml"))
 each_file = pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 
@@ -39,13 +40,13 @@ def launched(path: Path, *more: str) -> Any:
 
 @each_file
 def test_it_opens_with_its_command(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
-    opening = rf"# (ACCELERATE_USE_CPU=true )?accelerate launch --config_file configs/accelerate/{path.name} .*"
+    monkeypatch.chdir(FOLDER)
+    opening = rf"# (ACCELERATE_USE_CPU=true )?accelerate launch --config_file {path.name} .*"
     assert re.match(opening + "-m holdfast train ", path.read_text(encoding="utf-8"))
     arguments = launched(path)
     assert arguments.module is True
     assert [arguments.training_script, *arguments.training_script_args[:1]] == ["holdfast", "train"]
-    config = load_config(TrainConfig, ROOT / arguments.training_script_args[1])
+    config = load_config(TrainConfig, find_config(arguments.training_script_args[1], "train"))
     assert config.training.batch_size % arguments.num_processes == 0
 
 
@@ -56,7 +57,7 @@ def test_precision_is_left_to_the_run(path: Path) -> None:
 
 
 def test_fsdp2_on_one_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
+    monkeypatch.chdir(FOLDER)
     loaded = load_config_from_file(str(FOLDER / "fsdp2_8gpu.yaml"))
     assert loaded.distributed_type is DistributedType.FSDP
     assert (loaded.num_machines, loaded.num_processes) == (1, 8)
@@ -69,7 +70,7 @@ def test_fsdp2_on_one_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_fsdp2_on_two_machines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
+    monkeypatch.chdir(FOLDER)
     path = FOLDER / "fsdp2_2nodes.yaml"
     loaded = load_config_from_file(str(path))
     assert loaded.distributed_type is DistributedType.FSDP
@@ -81,7 +82,7 @@ def test_fsdp2_on_two_machines(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_two_processes_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
+    monkeypatch.chdir(FOLDER)
     arguments = launched(FOLDER / "ddp_2cpu.yaml")
     assert arguments.multi_gpu  # accelerate's way to start several processes; with --cpu it would start one
     assert not arguments.cpu
@@ -114,7 +115,7 @@ def test_it_runs_on_two_cpu_processes(name: str, sharded: bool, tmp_path: Path) 
             *command[at:],
             *overrides,
         ],
-        cwd=ROOT,
+        cwd=FOLDER,
         env={**os.environ, "ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,

@@ -1,0 +1,31 @@
+"""studies/configs/smollm2: public requests are asked for by name and home, never looked for in a folder that only we have."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from docs.pages import ROOT
+from holdfast.config import InputError, load_config
+from holdfast.config.base import Settings
+from holdfast.config.matrix import MatrixConfig
+from holdfast_studies.real.alignment import AlignConfig
+
+FOLDER = ROOT / "configs" / "smollm2"
+LISTS = ("requests", "harmless", "real.align", "real.attack", "real.held_out", "real.validation")
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "num"), [("align", AlignConfig, 2), ("matrix", MatrixConfig, 7), ("validation", MatrixConfig, 7)]
+)
+def test_it_says_where_its_files_come_from_and_takes_their_paths(name: str, kind: type[Settings], num: int) -> None:
+    path = FOLDER / f"{name}.yaml"
+    with pytest.raises(InputError) as caught:
+        load_config(kind, path)
+    lines = str(caught.value).splitlines()
+    fields = [found[1] for line in lines if (found := re.search(r"add ([\w.]+)=VALUE to the command", line))]
+    assert len(fields) == len(lines) == num
+    assert all(re.search(r"github\.com|Hugging Face hub|the same", line) for line in lines)
+    given = [f"{field}={'[a.json]' if field in LISTS else 'a.json'}" for field in fields]
+    assert load_config(kind, path, given)
