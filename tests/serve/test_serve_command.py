@@ -152,7 +152,7 @@ def test_a_client_that_does_not_read_cannot_keep_the_server_from_ending() -> Non
 from holdfast.serve import NullJudge, ServerSettings
 from holdfast.serve.run import serve
 import sys
-serve([sys.argv[1]], NullJudge(), ServerSettings(n=1, body_seconds=1, request_seconds=1), model="known", port=0)
+serve([sys.argv[1]], NullJudge(), ServerSettings(n=1, body_seconds=1, request_seconds=2), model="known", port=0)
 """
     body = json.dumps({"messages": [{"role": "user", "content": "long"}]}).encode()
     with serving(lambda _: "x" * 20_000_000) as (url, _):
@@ -165,9 +165,11 @@ serve([sys.argv[1]], NullJudge(), ServerSettings(n=1, body_seconds=1, request_se
             with socket.create_connection((address[1], int(address[2]))) as client:
                 head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
                 client.sendall(head.encode() + body)
-                assert "answered in" in process.stderr.readline()
+                while "timeout in" in (line := process.stderr.readline()):  # a busy machine may need several tries
+                    client.sendall(head.encode() + body)
+                assert "answered in" in line
                 process.send_signal(signal.SIGTERM)
-                assert process.wait(15) == 0
+                assert process.wait(60) == 0
         finally:
             process.kill()
             process.communicate()
