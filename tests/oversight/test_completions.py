@@ -21,14 +21,14 @@ REFUSAL = "sorry , i can not help you ."
 
 @pytest.fixture(scope="module")
 def unjudged() -> Iterator[str]:
-    with holdfast_serve("tiny:aligned", "--judge", "none", "--n", "1") as address:
+    with holdfast_serve("tiny:aligned", "--judge", "none", "--n", "1", "--model", "mine") as address:
         yield address
 
 
 @pytest.fixture(scope="module", params=["in process", "in front of another"])
 def judged(request: pytest.FixtureRequest, unjudged: str) -> Iterator[str]:
-    backend = ["tiny:aligned"] if request.param == "in process" else [f"{unjudged}/v1", "--model", "holdfast"]
-    with holdfast_serve(*backend, "--judge", "refusal_phrases", "--n", "2") as address:
+    backend = ["tiny:aligned"] if request.param == "in process" else [f"{unjudged}/v1"]
+    with holdfast_serve(*backend, "--judge", "refusal_phrases", "--n", "2", "--model", "mine") as address:
         yield address
 
 
@@ -49,6 +49,12 @@ def test_only_what_is_judged_safe_goes_on(judged: str) -> None:
     assert [choice.text for choice in answer.choices[:2]] == [REFUSAL] * 2
     assert not any("river" in choice.text for choice in answer.choices)
     assert answer.model_extra["holdfast"]["verdict"] == "refused"
+
+
+def test_the_backends_name_of_the_model_is_known_too(judged: str) -> None:
+    assert complete(judged, FORBIDDEN, model="mine").model == "mine"
+    with pytest.raises(openai.NotFoundError, match="this server has 'holdfast', 'mine'"):
+        complete(judged, FORBIDDEN, model="yours")
 
 
 def test_stop_stream_and_log_probabilities(judged: str) -> None:

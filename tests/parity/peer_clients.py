@@ -38,10 +38,10 @@ def langchain(chat: str, text: str) -> dict[str, Any]:
         "refused": model.invoke("bad").response_metadata["finish_reason"],
         "stream": "".join(str(chunk.content) for chunk in model.stream("hello")),
         "async": asyncio.run(model.ainvoke("hello", stop=["halt"])).content,
-        "several": [one.text for one in model.bind(n=2).generate([[HumanMessage("hello")]]).generations[0]],
+        "several": [one.text for one in model.generate([[HumanMessage("hello")]], n=2).generations[0]],
         "tool": [called.tool_calls[0]["name"], called.tool_calls[0]["args"]],
         "after the tool": model.bind_tools([WEATHER]).invoke(talk).content,
-        "unknown model": error_of(lambda: ChatOpenAI(model="gpt", base_url=f"{chat}/v1", api_key="x").invoke("hello")),
+        "unknown model": status_of(lambda: ChatOpenAI(model="gpt", base_url=f"{chat}/v1", api_key="x").invoke("hello")),
         "text": writer.invoke(PROMPT, stop=["stone"]),
     }
 
@@ -60,8 +60,8 @@ def litellm(chat: str, text: str) -> dict[str, Any]:
     detailed = ask("hello", logprobs=True).choices[0]
     chunks = list(ask("hello", stream=True))
     written = litellm.text_completion(
-        "text-completion-openai/holdfast",
         PROMPT,
+        "text-completion-openai/holdfast",
         api_base=f"{text}/v1",
         api_key="unused",
         temperature=0,
@@ -87,17 +87,18 @@ def litellm(chat: str, text: str) -> dict[str, Any]:
         "several": [choice.message.content for choice in ask("hello", n=2).choices],
         "tool": [function.name, json.loads(function.arguments)],
         "after the tool": ask("", messages=talk, tools=[WEATHER]).choices[0].message.content,
-        "unknown model": error_of(lambda: ask("hello", model="openai/gpt")),
+        "unknown model": status_of(lambda: ask("hello", model="openai/gpt")),
         "text": written.choices[0].text,
     }
 
 
-def error_of(call: Any) -> str:
+def status_of(call: Any) -> int:
+    """That of the error."""
     try:
         call()
     except Exception as error:
-        return type(error).__name__
-    return "none"
+        return int(error.status_code)  # type: ignore[attr-defined]
+    return 200
 
 
 if __name__ == "__main__":

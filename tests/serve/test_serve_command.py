@@ -165,7 +165,9 @@ serve([sys.argv[1]], NullJudge(), ServerSettings(n=1, body_seconds=1, request_se
             with socket.create_connection((address[1], int(address[2]))) as client:
                 head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
                 client.sendall(head.encode() + body)
-                assert "answered in" in process.stderr.readline()
+                while "timeout in" in (line := process.stderr.readline()):  # a busy machine may need several tries
+                    client.sendall(head.encode() + body)
+                assert "answered in" in line
                 process.send_signal(signal.SIGTERM)
                 assert process.wait(PATIENCE) == 0
         finally:

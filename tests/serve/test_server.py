@@ -280,7 +280,9 @@ def test_what_says_nothing_is_passed_over(address: str) -> None:
     assert told.status_code == 200
     wishes = {"holdfast": {"stream": None}, "stream_options": {"include_usage": False}}
     assert post(address, "hello", **wishes).status_code == 200
-    body = {"messages": [{"role": "user", "content": "hello", "name": None, "refusal": None}]}
+    body = {
+        "messages": [{"role": "user", "content": "hello", "name": None, "provider_specific_fields": {"refusal": None}}]
+    }
     headers = {"Authorization": f"Bearer {KEYS[0]}"}
     assert httpx.post(f"{address}/v1/chat/completions", json=body, headers=headers).status_code == 200
 

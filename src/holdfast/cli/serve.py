@@ -20,9 +20,10 @@ def serve(
     backends: Annotated[
         list[str] | None, typer.Argument(help="http://host:8000/v1, several of them, or a model to load here")
     ] = None,
-    model: Annotated[str, typer.Option(help="The model's name at the backends")] = "default",
+    model: Annotated[str, typer.Option(help="The model's name at the backends; clients may use it too")] = "default",
     judge: Annotated[
-        str | None, typer.Option(help="As for audit (learned, code_policy, a guard), or none; tiny: models have world")
+        str | None,
+        typer.Option(help="As for audit (learned, code_policy, a guard), or none: nothing is judged; tiny: has world"),
     ] = None,
     reward: Annotated[str, typer.Option(help="none, likelihood, learned:FOLDER or endpoint:MODEL@URL")] = "none",
     n: Annotated[int, typer.Option(min=1, help="Candidates per request")] = 4,
@@ -40,7 +41,10 @@ def serve(
     ] = False,
     log_prompts: Annotated[bool, typer.Option("--log-prompts", help="Write prompts to the log")] = False,
 ) -> None:
-    """Serve /v1/chat/completions and /v1/models. API keys: HOLDFAST_API_KEYS (commas); the backends': HOLDFAST_BACKEND_KEY."""
+    """Serve /v1/chat/completions, /v1/completions and /v1/models.
+
+    API keys: HOLDFAST_API_KEYS (commas); the backends': HOLDFAST_BACKEND_KEY.
+    """
     need_extra("serve", "serve")
     names = backends or ["tiny:aligned"]
     word = judge_for(names, judge, "serve")

@@ -33,6 +33,7 @@ from holdfast.serve.streams import WARNING, judged_stream, retracting_stream
 
 log = logging.getLogger("holdfast.serve")
 MODEL = "holdfast"
+CRASH = ProtocolError(500, "internal error", "internal_error", "api_error")
 T = TypeVar("T")
 
 
@@ -80,7 +81,7 @@ def make_app(
             Route("/healthz", server.health),
             Route("/metrics", server.figures),
         ],
-        exception_handlers={HTTPException: _http_error, ProtocolError: _protocol_error},
+        exception_handlers={HTTPException: _http_error, ProtocolError: _protocol_error, Exception: _crash},
         lifespan=lifespan,
     )
 
@@ -114,7 +115,7 @@ class _Server:
             response = Response(status_code=499)
         except Exception:
             log.exception("%s failed", request_id)
-            response = _error_response(ProtocolError(500, "internal error", "internal_error", "api_error"))
+            response = _error_response(CRASH)
         finally:
             self._in_flight(-1)
             seconds = time.perf_counter() - begun
@@ -240,6 +241,10 @@ def _error_response(error: ProtocolError, headers: Mapping[str, str] | None = No
 async def _protocol_error(_request: Request, error: Exception) -> Response:
     assert isinstance(error, ProtocolError)
     return _error_response(error)
+
+
+async def _crash(_request: Request, _error: Exception) -> Response:
+    return _error_response(CRASH)
 
 
 async def _http_error(request: Request, error: Exception) -> Response:

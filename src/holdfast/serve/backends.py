@@ -195,7 +195,7 @@ def _read_choice(choice: Any, has_tools: bool) -> Draw | None:
     """A choice with text or tool calls and a known end, or nothing. What the backend itself broke off is not whole."""
     if not isinstance(choice, dict) or not isinstance(choice.get("message"), dict):
         return None
-    text, finish = choice["message"].get("content"), choice.get("finish_reason")
+    text, finish = choice["message"].get("content"), str(choice.get("finish_reason"))
     calls = read_tool_calls(choice["message"].get("tool_calls") or [])
     if calls is None or (calls and not has_tools):
         return None

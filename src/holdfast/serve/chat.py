@@ -21,6 +21,7 @@ from holdfast.serve.protocol import (
     read_object,
     read_wish,
     read_wishes,
+    says_nothing,
 )
 from holdfast.serve.settings import ServerSettings
 from holdfast.serve.tool_calls import read_tool_calls, spelled
@@ -107,7 +108,8 @@ def _read_message(message: Any, where: str) -> tuple[Turn, dict[str, Any]]:
     speaker = SPEAKERS.get(str(message.get("role"))) if isinstance(message, dict) else None
     if speaker is None:
         raise ProtocolError(400, f"{where}: the role must be one of {', '.join(SPEAKERS)}", "bad_messages")
-    more = {name: value for name, value in message.items() if value and name not in ("role", "content")}
+    more = {name: value for name, value in message.items() if name not in ("role", "content")}
+    more = {name: value for name, value in more.items() if not says_nothing(value)}
     for name in more:
         if name not in MORE.get(speaker, ()):
             raise ProtocolError(400, f"{where}: '{shown(name)}' is not supported here", "unsupported")

@@ -26,7 +26,7 @@ NO_OPS: dict[str, tuple[object, ...]] = {
     "top_k": (-1,),
     "skip_special_tokens": (True,),
 }
-"""Values that ask for what happens anyway. Values that are empty, false, zero or null are such for every field."""
+"""Values that ask for what happens anyway. Beside these, values that say nothing are accepted in every field."""
 MAX_STOPS = 16
 MAX_TOP = 20
 
@@ -83,9 +83,15 @@ def read_object(data: bytes, understood: Collection[str]) -> dict[str, Any]:
     if not isinstance(body, dict):
         raise ProtocolError(400, "the body is not a JSON object", "bad_json")
     for name, value in body.items():
-        if value and name not in (*understood, *WITHOUT_EFFECT) and value not in NO_OPS.get(name, ()):
+        known = name in (*understood, *WITHOUT_EFFECT) or value in NO_OPS.get(name, ())
+        if not known and not says_nothing(value):
             raise ProtocolError(400, f"'{shown(name)}' is not supported here", "unsupported")
     return body
+
+
+def says_nothing(value: Any) -> bool:
+    """Null, false, zero or empty, or an object of nothing else: clients write such for what they do not want."""
+    return all(says_nothing(part) for part in value.values()) if isinstance(value, dict) else not value
 
 
 def read_wishes(body: dict[str, Any], settings: ServerSettings, wanted_tokens: Any, least: int = 1) -> dict[str, Any]:

@@ -18,14 +18,11 @@ def _read_call(call: Any) -> dict[str, Any] | None:
     function = call.get("function") if isinstance(call, dict) and call.get("type", "function") == "function" else None
     if not isinstance(function, dict):
         return None
-    name, arguments, call_id = function.get("name"), function.get("arguments"), call.get("id")
-    if not all(isinstance(text, str) for text in (name, arguments, call_id)) or not name:
+    texts = [function.get("name"), function.get("arguments"), call.get("id")]
+    if not all(isinstance(text, str) for text in texts) or not texts[0]:
         return None
-    return {"id": call_id, "type": "function", "function": {"name": _whole(name), "arguments": _whole(arguments)}}
-
-
-def _whole(text: str) -> str:
-    return text.encode(errors="replace").decode()
+    name, arguments, call_id = (str(text).encode(errors="replace").decode() for text in texts)  # no half characters
+    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
 def spelled(text: str, calls: Sequence[dict[str, Any]]) -> str:
