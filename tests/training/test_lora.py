@@ -91,9 +91,37 @@ def test_lora_resumes_where_it_stopped(tmp_path: Path, small_model: Path) -> Non
         assert torch.equal(tensor, weights(tmp_path / "resumed" / "model")[name])
 
 
-def test_qlora_trains_adapters_on_four_bit_weights(tmp_path: Path, untied_model: Path) -> None:
+def unpacked(folder: Path, source: Path, device: str) -> Path:
+    """The model whose linear layers hold what their 4-bit copies stand for."""
+    from bitsandbytes.functional import dequantize_4bit
+
+    packed = dict(load(str(source), dtype="float32", device=device, quantize="nf4").model.named_modules())
+    plain = AutoModelForCausalLM.from_pretrained(source)
+    layers = {name: module for name, module in packed.items() if type(module).__name__ == "Linear4bit"}
+    assert len(layers) == 2 * 7  # of two blocks; the head stays as it is
+    for name, module in layers.items():
+        weight = dequantize_4bit(module.weight.data, module.weight.quant_state).cpu()
+        assert not torch.equal(weight, plain.get_submodule(name).weight)
+        plain.get_submodule(name).weight.data = weight
+    plain.save_pretrained(folder)
+    AutoTokenizer.from_pretrained(source).save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_qlora_is_lora_on_the_unpacked_weights(device: str, tmp_path: Path, untied_model: Path) -> None:
+    """Step by step and in every adapter, with an anchor pass in between."""
     pytest.importorskip("bitsandbytes", reason="quantize: nf4 needs it: pip install 'holdfast[gpu]'")
-    settings = config(tmp_path / "run", untied_model, lora={"r": 4, "quantize": "nf4"}, training={"max_steps": 6})
-    result = run(settings)
-    assert steps(tmp_path / "run")[-1]["nll"] < steps(tmp_path / "run")[0]["nll"]
-    assert (result.model / "adapter_model.safetensors").exists()
+    plain = unpacked(tmp_path / "plain", untied_model, device)
+    how = {"training": {"max_steps": 6}, "model": {"device": device}}
+    four_bit, whole = (
+        config(tmp_path / "four-bit", untied_model, lora={"r": 4, "quantize": "nf4"}, **how),
+        config(tmp_path / "whole", plain, lora={"r": 4}, **how),
+    )
+    results = [weights(run(settings).model) for settings in (four_bit, whole)]
+    losses = [[row["loss"] for row in steps(tmp_path / name)] for name in ("four-bit", "whole")]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+    assert losses[0][-1] < losses[0][0]
+    for name, adapter in results[0].items():
+        assert adapter.norm() > 0, name  # lora_B begins at zero: the gradient reached every layer
+        assert (adapter - results[1][name]).norm() < 0.05 * results[1][name].norm(), name

@@ -68,7 +68,9 @@ def load(
     else:
         model, tokenizer = _load_whole(name, source, options, allow_pickle)
         name_and_base = name
-    if not quantize:
+    if quantize:
+        _keep_gradients(model)
+    else:
         torch.nn.Module.to(model, place)  # in place; transformers' own `to` hides its signature from the type checker
     model.eval()
     packed = f", linear layers in {quantize}" if quantize else ""
@@ -107,6 +109,17 @@ def _quantized(quantize: str | None, precision: torch.dtype, place: torch.device
     need_extra("gpu", f"quantize: {quantize}", "bitsandbytes")
     packing = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type=quantize, bnb_4bit_compute_dtype=precision)
     return {"quantization_config": packing, "device_map": {"": place}}
+
+
+def _keep_gradients(model: Any) -> None:
+    """Keep bitsandbytes from repacking 4-bit weights for inference on CPUs with AVX512-BF16.
+
+    It does so in the first pass without autograd (an anchor's, say). From then on the layer passes no gradient on; torch
+    warns of "silently incorrect behavior" and the run goes on.
+    """
+    for module in model.modules():
+        if hasattr(module, "support_avx512bf16_for_cpu"):
+            module.support_avx512bf16_for_cpu = False
 
 
 def choose_device(wanted: str) -> tuple[torch.device, str]:

@@ -77,8 +77,9 @@ class TokenMeanTrainer(SafeGrpoTrainer):
             kl = (per_token * mask).sum() / mask.sum().clamp(min=1)
             self._metrics["train"]["kl"].append(self.accelerator.gather(kl.detach()).mean().item())
             loss = loss + weight * kl / num_passes
-        part: Tensor = mask.sum() * self.accelerator.num_processes / inputs["update_tokens"].clamp(min=1)
-        return loss * num_passes * part
+        part = mask.sum() * self.accelerator.num_processes / inputs["update_tokens"].clamp(min=1)
+        of_update: Tensor = loss * num_passes * part
+        return of_update
 
 
 class K3Trainer(TokenMeanTrainer):
