@@ -128,7 +128,7 @@ def test_nulls_that_arrow_put_between_messages_are_not_the_users(tmp_path):
     for source in (tmp_path / "saved", tmp_path / "rows.parquet"):
         data = read_traces(source)
         assert data.traces[0].turns[1].fields == ""
-        arguments = [turn.more["tool_calls"][0]["function"]["arguments"] for turn in data.traces[1].turns[1:3]]
+        arguments = [turn.other_fields["tool_calls"][0]["function"]["arguments"] for turn in data.traces[1].turns[1:3]]
         assert arguments == [{"a": 1}, {"b": 2}]
 
 

@@ -12,9 +12,11 @@ import pytest
 from docs.pages import DOCS, fenced, section, without_fences
 from holdfast.config import InputError
 from holdfast.data import read_traces
-from holdfast.data.formats import FORMATS, SEGMENT_ROLES, SPEAKERS
+from holdfast.data.formats import FORMATS, SEGMENT_ROLES
 from holdfast.data.rows import _READERS
 from holdfast.records import Role
+from holdfast.records.columns import HONOURED, REFUSED
+from holdfast.records.messages import CALLS, SHAREGPT, SPEAKERS, THOUGHTS
 from holdfast.worlds import world_traces
 from holdfast.worlds.safety import KINDS_OF_REQUEST
 from holdfast.worlds.splits import Split
@@ -51,7 +53,9 @@ def test_the_example_of_a_complaint_is_a_real_one(tmp_path: Path, monkeypatch: p
 
 def test_words_of_the_code_are_on_the_page() -> None:
     words = set(re.findall(r"`([^`]+)`", without_fences(PAGE)))
-    assert {*SPEAKERS, *SEGMENT_ROLES, *_READERS} <= words
+    assert {*SPEAKERS, *SHAREGPT, *SEGMENT_ROLES, *_READERS} <= words
+    columns = set(re.findall(r"`([^`]+)`", section(PAGE, "Columns that change the meaning")))
+    assert {*HONOURED, *REFUSED, *CALLS, *THOUGHTS, "weight"} <= columns
     assert Role.PROMPT.label not in SEGMENT_ROLES
     world = set(re.findall(r"`([^`]+)`", section(PAGE, "The embedded world")))
     assert {*get_args(Split), *KINDS_OF_REQUEST} <= world

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import trl
 from datasets import Dataset
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from trl import SFTConfig, SFTTrainer
 
+from docs.pages import DOCS, section
 from holdfast import objectives
+from holdfast.config.training import TrainingSettings
 from holdfast.data import read_traces, write_traces
 from holdfast.heads import Group, fused_loss
 from holdfast.records import Role
@@ -20,6 +24,7 @@ from holdfast.tokens import TokenRow, tokenize_all
 from holdfast.training.collate import Collator, StreamRow
 from tokens.styles import fresh
 
+PAGE = (DOCS / "data.md").read_text(encoding="utf-8")
 SAID = [
     ("What is two plus two?", "It is 4, naïve café."),
     ("The capital of Spain?", "Madrid, and not Lisbon."),
@@ -124,3 +129,21 @@ def test_columns_that_both_know_are_read_alike(tmp_path: Path) -> None:
     write_traces(tmp_path / "again.jsonl", read_traces(tmp_path / "rows.jsonl").traces)
     again = tokenize_all(read_traces(tmp_path / "again.jsonl").traces, tokenizer)[0]
     assert [row.ids for row in again] == [row.ids for row in ours]
+
+
+TABLE = re.findall(r"^\| `(\w+)` \| `(\S+)` \| `training\.(\w+)` `(\S+)` \|", section(PAGE, "From TRL"), re.MULTILINE)
+
+
+@pytest.mark.parametrize(("theirs", "default", "ours", "own"), TABLE, ids=[row[0] for row in TABLE])
+def test_the_defaults_of_the_page_are_the_defaults(
+    theirs: str, default: str, ours: str, own: str, tmp_path: Path
+) -> None:
+    config = SFTConfig(output_dir=str(tmp_path), use_cpu=True, bf16=False, report_to=[])
+    found = getattr(config, theirs)
+    assert str(getattr(found, "value", found)) == default
+    assert str(getattr(TrainingSettings(), ours)) == own
+
+
+def test_the_page_names_the_version_it_speaks_of() -> None:
+    assert len(TABLE) == 12
+    assert f"TRL {trl.__version__.rpartition('.')[0]}'s" in PAGE

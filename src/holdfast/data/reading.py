@@ -176,7 +176,7 @@ def _honoured(traces: list[Trace], good: list[Row]) -> list[str]:
         if num := sum(bool((row.fields or {}).get(key)) for row in good):
             goes = "begins the conversation" if key == "system" else "goes to the chat template"
             said.append(f"'{key}' {goes} ({_count(num, 'row')})")
-    with_fields = [turn.more for trace in traces for turn in trace.turns if turn.fields]
+    with_fields = [turn.other_fields for trace in traces for turn in trace.turns if turn.fields]
     kinds = (("weight", "of weight 0"), ("tool_calls", "with tool calls"))
     counts = [f"{num} {kind}" for key, kind in kinds if (num := sum(key in more for more in with_fields))]
     return [*said, f"assistant turns that are context, not trained: {', '.join(counts)}"] if counts else said

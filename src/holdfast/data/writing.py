@@ -98,7 +98,7 @@ def _trace_row(trace: Trace) -> dict[str, object]:
 
 
 def _message(turn: Turn) -> dict[str, object]:
-    return {"role": turn.speaker, "content": _plain(turn), **turn.more}
+    return {"role": turn.speaker, "content": _plain(turn), **turn.other_fields}
 
 
 def _segment(segment: Segment) -> dict[str, str]:

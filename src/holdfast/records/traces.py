@@ -45,7 +45,7 @@ class Turn:
         return visible_text(self.segments)
 
     @property
-    def more(self) -> dict[str, Any]:
+    def other_fields(self) -> dict[str, Any]:
         """``fields`` as a dictionary."""
         return dict(json.loads(self.fields)) if self.fields else {}
 
@@ -97,7 +97,7 @@ def setup(arguments: Mapping[str, Any]) -> Turn:
 def chat_messages(turns: Iterable[Turn]) -> list[dict[str, Any]]:
     """The messages of a conversation, as chat templates and OpenAI's protocol take them."""
     said = [turn for turn in turns if turn.speaker != "setup"]
-    messages = [{"role": turn.speaker, "content": turn.visible, **turn.more} for turn in said]
+    messages = [{"role": turn.speaker, "content": turn.visible, **turn.other_fields} for turn in said]
     for message in messages:
         message.pop("weight", None)  # that one is for training
     return messages

@@ -133,7 +133,7 @@ def _closing_the_block(written: str, turn: Turn) -> str:
 
 
 def _thoughts(turn: Turn) -> str:
-    return str(turn.more.get("reasoning_content", "")).strip()
+    return str(turn.other_fields.get("reasoning_content", "")).strip()
 
 
 def _trims(text: str) -> tuple[str, ...]:

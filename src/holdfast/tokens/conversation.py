@@ -51,7 +51,7 @@ def prompt_too(turns: Sequence[Turn], encoder: Encoder) -> list[Span]:
     Where several answers cannot stand in one row as they would be written one by one, the row is the finished conversation as
     the template writes it.
     """
-    if any(turn.more.get("weight") == 0 for turn in turns):
+    if any(turn.other_fields.get("weight") == 0 for turn in turns):
         raise InputError(
             "field 'weight': an answer of weight 0 cannot be left out where train_on_prompt trains everything"
         )

@@ -64,7 +64,7 @@ class _Writer:
     def __init__(
         self,
         tokenizer: PreTrainedTokenizerBase,
-        how: dict[str, bool],
+        how: dict[str, Any],
         tools: list[Any] | None,
         arguments: dict[str, Any],
     ) -> None:
@@ -88,7 +88,7 @@ class _Writer:
             return False
         return PLACEHOLDER in text and PLACEHOLDER[::-1] in text
 
-    def _apply(self, messages: Messages, how: dict[str, bool]) -> str:
+    def _apply(self, messages: Messages, how: dict[str, Any]) -> str:
         try:
             text = self.tokenizer.apply_chat_template(messages, tokenize=False, **how, **self.settings)
         except (TemplateError, TypeError, ValueError, LookupError, AttributeError) as error:
@@ -137,7 +137,9 @@ def _json_arguments(call: Mapping[str, Any]) -> str:
 
 def _in_parts(messages: Messages) -> Messages:
     return [
-        {**message, "content": [{"type": "text", "text": message["content"]}]} if message["content"] else message
+        {**message, "content": [{"type": "text", "text": message["content"]}]}
+        if message["content"] is not None
+        else message
         for message in messages
     ]
 
