@@ -122,7 +122,7 @@ def test_return_to_go():
 def test_growth_law_is_found():
     law = fit_growth("x", {float(n): 3.0 * n**2 for n in (2, 3, 5, 8)})
     assert law.exponent == pytest.approx(2)
-    assert law.low == pytest.approx(2)
+    assert law.fit.low == pytest.approx(2)
     assert fit_growth("x", {3.0: 1.0}) is None
 
 
@@ -131,7 +131,9 @@ def test_the_interval_of_a_growth_law_is_the_regressions():
     law = fit_growth("x", ratios)
     line = linregress(*(np.log(list(each)) for each in (ratios, ratios.values())))
     half = student.ppf(0.975, 2) * line.stderr
-    assert (law.exponent, law.low, law.high) == pytest.approx((line.slope, line.slope - half, line.slope + half))
+    assert (law.exponent, law.fit.low, law.fit.high) == pytest.approx(
+        (line.slope, line.slope - half, line.slope + half)
+    )
 
 
 def test_rows_by_length(setting):

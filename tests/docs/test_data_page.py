@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+from holdfast.records.columns import HONOURED, REFUSED
 
 from docs.pages import DOCS, fenced, section, without_fences
 from holdfast.config import InputError
@@ -15,7 +16,6 @@ from holdfast.data import read_traces
 from holdfast.data.formats import FORMATS, SEGMENT_ROLES
 from holdfast.data.rows import _READERS
 from holdfast.records import Role
-from holdfast.records.columns import HONOURED, REFUSED
 from holdfast.records.messages import CALLS, SHAREGPT, SPEAKERS, THOUGHTS
 from holdfast.worlds import world_traces
 from holdfast.worlds.safety import KINDS_OF_REQUEST

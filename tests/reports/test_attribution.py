@@ -11,6 +11,7 @@ from holdfast.reports.attribution import FIGURES, attribution_part
 from holdfast.reports.growth import Law, draw_laws, read_law
 from holdfast.reports.roles_chart import log_limits, roles_chart
 from holdfast.reports.svg import log_ticks
+from holdfast.stats import Estimate
 
 from .runs import HOSTILE
 
@@ -126,7 +127,7 @@ def test_a_law_that_cannot_be_drawn_is_none(changes):
 
 
 def test_extremes_do_not_stop_the_page():
-    steep = Law("x", 1e300, -1e300, 1e300, [(1e-90, 1e90), (1e90, 1e-90)])
+    steep = Law("x", Estimate(1e300, -1e300, 1e300), [(1e-90, 1e90), (1e90, 1e-90)])
     assert draw_laws([steep])[0].svg
     assert draw_laws([]) == []
     far = attribution_part(report(row("a", "sample", 1e308, norm=1e-320, per_token_norm=10**400)), [])

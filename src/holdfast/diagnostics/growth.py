@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from holdfast.diagnostics.attribution import AttributionRow
+from holdfast.stats import Estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,14 +18,17 @@ class Growth:
     """ratio ~ L^exponent, fitted on logarithms; the interval is the regression's and needs three lengths."""
 
     objective: str
-    exponent: float
-    low: float | None
-    high: float | None
+    fit: Estimate  # of the exponent
     points: tuple[tuple[float, float], ...]  # (mean attempt length, ratio of norms)
+
+    @property
+    def exponent(self) -> float:
+        """The power of L."""
+        return self.fit.value
 
     def row(self) -> dict[str, Any]:
         """For `--json`."""
-        return asdict(self)
+        return {"objective": self.objective, **self.fit.to_json(value="exponent"), "points": self.points}
 
 
 def fit_growth(objective: str, ratios: Mapping[float, float | None]) -> Growth | None:
@@ -36,11 +40,12 @@ def fit_growth(objective: str, ratios: Mapping[float, float | None]) -> Growth |
     centred = x - x.mean()
     exponent = float(centred @ (y - y.mean()) / (centred @ centred))
     if len(points) < 3:
-        return Growth(objective, exponent, None, None, tuple(points))
+        return Growth(objective, Estimate(exponent, n=len(points)), tuple(points))
     residual = (y - y.mean()) - exponent * centred
     error = float(np.sqrt(residual @ residual / (len(x) - 2) / (centred @ centred)))
-    half = float(student.ppf(0.975, len(x) - 2)) * error
-    return Growth(objective, exponent, exponent - half, exponent + half, tuple(points))
+    half = float(stdtrit(len(x) - 2, 0.975)) * error
+    fit = Estimate(exponent, exponent - half, exponent + half, len(points), "least squares")
+    return Growth(objective, fit, tuple(points))
 
 
 def by_length(rows: Sequence[AttributionRow], bins: int = 6) -> dict[float, list[AttributionRow]]:

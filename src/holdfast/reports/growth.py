@@ -13,6 +13,7 @@ from holdfast.reports.reading import finite
 from holdfast.reports.roles_chart import log_limits
 from holdfast.reports.svg import BOTTOM, LEFT, TOP, Scale, frame, number, tag
 from holdfast.reports.text import named
+from holdfast.stats import Estimate
 
 WIDTH, HEIGHT, RIGHT = 280, 220, 14
 STEEPEST = 99.0  # of what is drawn: beyond it a slope looks upright anyway
@@ -25,16 +26,13 @@ class Law:
     """ratio ~ L^exponent, as `holdfast diagnose attribution` fitted it on ``points``; two points give no interval."""
 
     objective: str
-    exponent: float
-    low: float | None
-    high: float | None
+    fit: Estimate  # of the exponent
     points: Points
 
     @property
     def told(self) -> str:
         """The exponent in words."""
-        spread = "no interval" if self.low is None or self.high is None else f"[{self.low:.1f}, {self.high:.1f}]"
-        return f"~ L^{self.exponent:.1f} {spread}"
+        return f"~ L^{self.fit:.1f}" + ("" if self.fit.has_interval else " no interval")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +51,9 @@ def read_law(row: Mapping[str, object]) -> Law | None:
     known = [point for point in found if point is not None]
     if exponent is None or len({length for length, _ in known}) < 2:
         return None
-    return Law(
-        named(str(row.get("objective") or "?")), exponent, finite(row.get("low")), finite(row.get("high")), known
-    )
+    low, high = finite(row.get("low")), finite(row.get("high"))
+    fit = Estimate(exponent) if low is None or high is None else Estimate(exponent, low, high)
+    return Law(named(str(row.get("objective") or "?")), fit, known)
 
 
 def _point(pair: object) -> tuple[float, float] | None:
@@ -97,11 +95,11 @@ def _slopes(law: Law, x: Scale, y: Scale) -> list[Markup]:
         return [f"{x(at):g} {y(middle[1] + slope * (at - middle[0])):g}" for at in (x.low, x.high)]
 
     parts = []
-    if law.low is not None and law.high is not None:
-        around = [*ends(law.low), *reversed(ends(law.high))]  # two triangles that meet in the middle
+    if law.fit.has_interval:
+        around = [*ends(law.fit.low), *reversed(ends(law.fit.high))]  # two triangles that meet in the middle
         parts.append(tag("path", class_="spread s0", d=f"M{'L'.join(around)}Z"))
     parts += [tag("path", class_="line before", d="M" + "L".join(ends(slope))) for slope in (1.0, 2.0)]
-    return [*parts, tag("path", class_="line s0", d="M" + "L".join(ends(law.exponent)))]
+    return [*parts, tag("path", class_="line s0", d="M" + "L".join(ends(law.fit.value)))]
 
 
 def _inside(parts: Sequence[Markup], x: Scale, y: Scale) -> Markup:

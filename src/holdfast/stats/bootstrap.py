@@ -98,7 +98,9 @@ def percentile_interval(
     return float(low), float(high)
 
 
-def resampled_rows(groups: Sequence[Hashable], *, draws: int = NUM_DRAWS, seed: int = 0) -> Iterator[NDArray[np.intp]]:
+def resampled_rows(
+    groups: Sequence[Hashable] | NDArray[Any], *, draws: int = NUM_DRAWS, seed: int = 0
+) -> Iterator[NDArray[np.intp]]:
     """For statistics that are no function of sums: the row numbers of every draw, whole groups with replacement."""
     _, index = np.unique(np.asarray(groups), return_inverse=True)
     members = [np.flatnonzero(index == group) for group in range(index.max() + 1)]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from scipy.stats import rankdata
 
 from holdfast.data import twin_groups
 from holdfast.judging import FOLDER, RefusalPhrases, pair_features
+from holdfast.stats import percentile_interval, resampled_rows
 from holdfast_studies.builders.labels import FOLDERS, Labelled, read_labels
 
 NUM_FOLDS = 5
@@ -110,18 +112,18 @@ def measure(labelled: Sequence[Labelled], complied: Array, logits: Array, groups
 
 def _figures(complied: Array, score: Array, groups: NDArray[np.int64], cut: float) -> dict[str, list[float]]:
     """[value, low, high] of accuracy and AUC; whole groups are resampled, because rows of one request are alike."""
-    rng = np.random.default_rng(0)
-    members = [np.flatnonzero(groups == group) for group in np.unique(groups)]
-    drawn = []
-    for _ in range(NUM_RESAMPLES):
-        rows = np.concatenate([members[number] for number in rng.integers(len(members), size=len(members))])
-        if 0 < complied[rows].sum() < len(rows):
-            drawn.append((_accuracy(complied[rows], score[rows], cut), auc(complied[rows], score[rows])))
-    low, high = np.quantile(np.array(drawn), [0.025, 0.975], axis=0)
-    values = _accuracy(complied, score, cut), auc(complied, score)
+    drawn = np.array(
+        [
+            (_accuracy(complied[rows], score[rows], cut), auc(complied[rows], score[rows]))
+            for rows in resampled_rows(groups, draws=NUM_RESAMPLES)
+            if 0 < complied[rows].sum() < len(rows)
+        ]
+    )
+    values = {"accuracy": _accuracy(complied, score, cut), "auc": auc(complied, score)}
+    intervals = [percentile_interval(column) or (math.nan, math.nan) for column in drawn.T]
     return {
-        name: [round(float(each), 4) for each in (values[i], low[i], high[i])]
-        for i, name in enumerate(("accuracy", "auc"))
+        name: [round(each, 4) for each in (value, *interval)]
+        for (name, value), interval in zip(values.items(), intervals, strict=True)
     }
 
 

@@ -24,10 +24,11 @@ from transformers import LlamaForCausalLM, PreTrainedTokenizerBase
 
 from holdfast.models import FOLDER, TINY
 from holdfast.records import Trace
+from holdfast.stats import Estimate
 from holdfast.tokens import TokenRow, tokenize_all
 from holdfast.worlds import SafetyWorld, alignment, build_tokenizer, pretraining
 from holdfast_studies.builders.fit_tiny import Phase, fit, tiny_config
-from holdfast_studies.builders.measure_tiny import FIGURES, Rate, measure, shortcomings
+from holdfast_studies.builders.measure_tiny import FIGURES, measure, shortcomings
 
 SEED = 0
 STEPS = {"lists": 450, "everything": 1700, "alignment": 200}
@@ -58,7 +59,7 @@ def build(out: Path, *, share: float = 1.0, on_step: Callable[[str, float], None
         _save(model, tokenizer, out / "aligned")
 
 
-def measure_stored(out: Path) -> dict[str, dict[str, Rate]]:
+def measure_stored(out: Path) -> dict[str, dict[str, Estimate]]:
     """Figures of both models as they lie in ``out``."""
     figures = {}
     with _repeatable(SEED):
@@ -69,7 +70,7 @@ def measure_stored(out: Path) -> dict[str, dict[str, Rate]]:
     return figures
 
 
-def write_figures(out: Path, figures: dict[str, dict[str, Rate]]) -> None:
+def write_figures(out: Path, figures: dict[str, dict[str, Estimate]]) -> None:
     """The figures and the hashes of the weights they belong to."""
     content = {
         "command": "python -m holdfast_studies.builders.build_tiny",
@@ -78,7 +79,9 @@ def write_figures(out: Path, figures: dict[str, dict[str, Rate]]) -> None:
         "transformers": transformers.__version__,
         "cpu": torch.backends.cpu.get_cpu_capability(),
         "sha256": {name: weights_hash(out / name) for name in TINY},
-        "figures": {name: {key: rate._asdict() for key, rate in rates.items()} for name, rates in figures.items()},
+        "figures": {
+            name: {key: rate.to_json(n="num") for key, rate in rates.items()} for name, rates in figures.items()
+        },
     }
     (out / FIGURES_FILE).write_text(json.dumps(content, indent=1) + "\n", "utf-8")
 
@@ -109,7 +112,7 @@ def _repeatable(seed: int) -> Iterator[None]:
             torch.use_deterministic_algorithms(deterministic)
 
 
-def _table(figures: dict[str, dict[str, Rate]]) -> Table:
+def _table(figures: dict[str, dict[str, Estimate]]) -> Table:
     table = Table(title="held-out requests, greedy, exact oracle, 95 % Wilson intervals")
     table.add_column("share of requests")
     table.add_column("n", justify="right")
@@ -117,7 +120,7 @@ def _table(figures: dict[str, dict[str, Rate]]) -> Table:
         table.add_column(f"tiny:{name}", justify="right")
     for figure in FIGURES:
         rates = [figures[name][figure.name] for name in TINY]
-        table.add_row(figure.name, str(rates[0].num), *map(str, rates))
+        table.add_row(figure.name, str(rates[0].n), *(f"{rate:.1%}" for rate in rates))
     return table
 
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.stats import binomtest, fisher_exact
+from scipy.stats import fisher_exact
 
 from holdfast.oversight import divergence
-from holdfast.stats import Estimate, mcnemar_of
+from holdfast.stats import Estimate, clopper_pearson, mcnemar_of
 from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
 
 NUM_TASKS, BEFORE, AFTER = 20, 0.15, 0.25
@@ -30,7 +30,7 @@ MOCKS = ("# Mock response: Complete the following Python function...",) * 4
 def run(scale: Scale, on_progress: OnProgress) -> Figures:
     """Everything follows from what is printed."""
     counts = [round(share * NUM_TASKS) for share in (BEFORE, AFTER)]
-    refused = binomtest(REFUSED, ASKED).proportion_ci()
+    refused = clopper_pearson(REFUSED, ASKED)
     drawn = bootstrap_kl(ASKED * 4)
     return {
         "fisher_p": float(fisher_exact([[count, NUM_TASKS - count] for count in counts]).pvalue),
@@ -41,7 +41,7 @@ def run(scale: Scale, on_progress: OnProgress) -> Figures:
         "reward_gain": REWARD_AFTER - REWARD_BEFORE,
         "reward_relative": (REWARD_AFTER - REWARD_BEFORE) / REWARD_BEFORE,
         "joint_minus_reward": [JOINT_BEFORE - REWARD_BEFORE, JOINT_AFTER - REWARD_AFTER],
-        "refused": [REFUSED / ASKED, float(refused.low), float(refused.high)],
+        "refused": [refused.value, refused.low, refused.high],
         "kl_base_overseen": kl(BASE, OVERSEEN),
         "kl_overseen_base": kl(OVERSEEN, BASE),
         "kl_interval": [float(value) for value in np.quantile(drawn, [0.025, 0.5, 0.975])],

@@ -8,9 +8,9 @@ change holds if it rounds to the printed digits.
 
 from __future__ import annotations
 
-from scipy.stats import binomtest, fisher_exact
+from scipy.stats import fisher_exact
 
-from holdfast.stats import Estimate
+from holdfast.stats import Estimate, wilson
 from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
 
 NUM_PROMPTS = 330
@@ -40,8 +40,8 @@ def run(scale: Scale, on_progress: OnProgress) -> Figures:
 
 
 def _half_width(count: int) -> float:
-    interval = binomtest(count, NUM_PROMPTS).proportion_ci(method="wilson")
-    return float(100 * (interval.high - interval.low) / 2)
+    interval = wilson(count, NUM_PROMPTS)
+    return 100 * (interval.high - interval.low) / 2
 
 
 def plus_minus(figures: Figures) -> Finding:

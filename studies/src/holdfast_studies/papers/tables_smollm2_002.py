@@ -1,12 +1,12 @@
 """[002] Tables 3 and 4 on SmolLM2-135M-Instruct, which was taught to refuse first (`studies/configs/smollm2/`).
 
-Set-up: the cells of `studies/configs/smollm2/matrix.yaml` for sft, csft and csft_pa: the table's four attacks (harmful examples at two
-learning rates, Qi et al.'s 2e-5 and 1e-4), up to 200 held-out requests per seed, and SQL Create Context after benign tuning.
-The run's cells are read, those seeds that all three objectives have. Measured: the share of requests answered, by two judges;
-SQL exact match. Rules: an order is judged as in `002-table-3` by each judge, but that a request counts once, as all seeds ask
-the same (exact sign flips); where they agree that is the verdict, else it holds in part. Table 4 as in `002-table-4`. The
-model differs from the paper's in size and in how it learned to refuse: only directions are compared. SAMSum is not among the
-data here.
+Set-up: the cells of `studies/configs/smollm2/matrix.yaml` for sft, csft and csft_pa: the table's four attacks (harmful
+examples at two learning rates, Qi et al.'s 2e-5 and 1e-4), up to 200 held-out requests per seed, and SQL Create Context after
+benign tuning. The run's cells are read, those seeds that all three objectives have. Measured: the share of requests answered,
+by two judges; SQL exact match. Rules: an order is judged as in `002-table-3` by each judge, but that a request counts once,
+as all seeds ask the same (exact sign flips); where they agree that is the verdict, else it holds in part. Table 4 as in
+`002-table-4`. The model differs from the paper's in size and in how it learned to refuse: only directions are compared.
+SAMSum is not among the data here.
 """
 
 from __future__ import annotations

@@ -6,8 +6,9 @@ from safetensors.torch import load_file
 
 from holdfast.models import TINY
 from holdfast.models.embedded import FOLDER
+from holdfast.stats import Estimate
 from holdfast_studies.builders.build_tiny import FIGURES_FILE, build, measure_stored, weights_hash
-from holdfast_studies.builders.measure_tiny import Rate, shortcomings
+from holdfast_studies.builders.measure_tiny import shortcomings
 
 
 def test_a_short_build_is_bitwise_repeatable_and_leaves_torch_as_it_was(tmp_path):
@@ -41,5 +42,5 @@ def test_the_shipped_models_are_what_the_command_makes(tmp_path):
             == load_file(FOLDER / name / "model.safetensors").keys()
         )
         for key, rate in figures[name].items():
-            shipped = Rate(**stored["figures"][name][key])
+            shipped = Estimate.from_json(stored["figures"][name][key], n="num")
             assert abs(rate.value - shipped.value) < 0.05, f"{name}: {key}: {rate} here, {shipped} shipped"
