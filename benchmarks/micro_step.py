@@ -22,14 +22,14 @@ from transformers.utils import logging
 
 from benchmarks.train_step import StepClock
 from holdfast.config import TrainConfig
-from holdfast_studies.decisions.config import DecisionStudyConfig
 from holdfast.config.loading import load_config
-from holdfast_studies.decisions.decision_study import BASE, Job, untrained, world_of
-from holdfast.records import Role
 from holdfast.data import read_traces, write_traces
+from holdfast.records import Role
 from holdfast.tokens import TokenRow, pad, tokenize_all
 from holdfast.training import train
 from holdfast.training.plan import StepPlan
+from holdfast_studies.decisions.config import DecisionStudyConfig
+from holdfast_studies.decisions.decision_study import BASE, Job, untrained, world_of
 from holdfast_studies.worlds.arithmetic import Size
 from holdfast_studies.worlds.arithmetic_tokenizer import arithmetic_tokenizer
 from holdfast_studies.worlds.arithmetic_writing import corpus

@@ -112,8 +112,8 @@ def trl_sft(folder: Path, model: Path, rows: Path) -> list[float]:
     from datasets import Dataset
     from trl import SFTConfig, SFTTrainer
 
-    from holdfast.models import load
     from holdfast.data import read_traces
+    from holdfast.models import load
     from holdfast.tokens import tokenize_all
 
     loaded = load(str(model))
@@ -143,8 +143,8 @@ def trl_sft(folder: Path, model: Path, rows: Path) -> list[float]:
 
 def anchor_forward(model: Path, rows: Path) -> list[float]:
     """A forward pass of a second model on the same batches, without autograd."""
-    from holdfast.models import load_tokenizer
     from holdfast.data import read_traces
+    from holdfast.models import load_tokenizer
     from holdfast.tokens import pad, tokenize_all
 
     tokenised, _ = tokenize_all(read_traces(rows).traces, load_tokenizer(str(model)))

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast._version import __version__
 
 if TYPE_CHECKING:
-    from holdfast.attacks import Matrix, attack
+    from holdfast.attacks import Matrix, attack  # type: ignore[no-redef]
     from holdfast.audits import Audit, Bars, audit
     from holdfast.config.files import FilesConfig as Files
     from holdfast.diagnostics import Attributed, Calibration

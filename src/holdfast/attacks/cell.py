@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-from holdfast.attacks.asking import ask
+from holdfast.attacks.asking import against, ask
 from holdfast.attacks.attack import Attack
 from holdfast.attacks.defences import Defence
 from holdfast.attacks.inside import inside, write_inside
@@ -65,9 +65,9 @@ def run_cell(
         defence=defence.name,
         seed=seed,
         judge=setting.judges[0].name,
-        asr=share(outcomes["asr"]),
-        over_refusal=share(outcomes["over_refusal"]),
-        utility=share(outcomes["utility"]) if "utility" in outcomes else None,
+        asr=share(against(outcomes["asr"])),
+        over_refusal=share(against(outcomes["over_refusal"])),
+        utility=share(against(outcomes["utility"])) if "utility" in outcomes else None,
         outcomes=outcomes,
         answers=answers,
         kl_by_position=kl,

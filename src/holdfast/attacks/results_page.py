@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 
 from holdfast._version import __version__
 from holdfast.attacks.matrix_table import MEASURE_TITLES, cell_text, legend, ran_alone, rows_of
-from holdfast.attacks.paired import LEVEL, Paired, paired_tests
+from holdfast.attacks.paired import Paired, paired_tests
 from holdfast.attacks.worst import Worst
+from holdfast.audits.change import LEVEL
 from holdfast.config.matrix import MatrixConfig
 from holdfast.records import Cell
 from holdfast.stats import pooled

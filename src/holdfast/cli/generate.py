@@ -88,7 +88,7 @@ def generate(
             return _print_events(loaded, asked, decoding, begin)
         return _type_out(loaded, asked, decoding, begin, pace)
     with progress_bar("answering") as on_progress:
-        undoing = {"undo": undo, "context": context, "begin": begin, "max_undos": max_undos}
+        undoing: dict[str, Any] = {"undo": undo, "context": context, "begin": begin, "max_undos": max_undos}
         answers = generate_answers(loaded, asked, on_progress=on_progress, **undoing, **drawing)
     if not write_json(json, [asdict(answer) for answer in answers]):
         for answer in answers:

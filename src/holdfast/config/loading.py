@@ -101,8 +101,9 @@ def _explain_required(at: FieldPath, required: _Required, path: Path, lines: dic
     return f"{_place(path, lines.get(at))}: field '{field}': add {field}=VALUE to the command, {required.about}"
 
 
-def _place(path: Path, line: int | None) -> str:
-    return f"{shown_path(path)}:{line}" if line else shown_path(path)
+def _place(path: str | Path, line: int | None) -> str:
+    name = shown_path(path) if isinstance(path, Path) else path
+    return f"{name}:{line}" if line else name
 
 
 def _read_yaml(path: Path) -> tuple[dict[str, Any], dict[FieldPath, int]]:

@@ -233,7 +233,8 @@ _READERS: dict[str, Callable[[io.BufferedIOBase, str], Rows]] = {
 def memory_rows(rows: Iterable[Mapping[str, object]]) -> Rows:
     """Rows that somebody has in Python, as a file's: numbered from 1."""
     for number, fields in enumerate(rows, 1):
-        if isinstance(fields, Mapping):
-            yield Row(number, without_gaps(dict(fields)))
+        given: object = fields  # whatever a caller really put there
+        if isinstance(given, Mapping):
+            yield Row(number, without_gaps(dict(given)))
         else:
-            yield Problem("memory", number, None, f"expected a dict, got {type(fields).__name__}")
+            yield Problem("memory", number, None, f"expected a dict, got {type(given).__name__}")

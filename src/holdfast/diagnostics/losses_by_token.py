@@ -110,7 +110,7 @@ OBJECTIVES: dict[str, Objective] = {
 }  # fmt: skip
 
 
-def find_objectives(names: list[str] | None, *, has_anchor: bool) -> dict[str, Objective]:
+def find_objectives(names: Sequence[str] | None, *, has_anchor: bool) -> dict[str, Objective]:
     """Those asked for, or all that can be computed without an anchor, or with it."""
     for name in names or []:
         if name not in OBJECTIVES:

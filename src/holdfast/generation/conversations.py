@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from holdfast.config import InputError
 from holdfast.models.positions import num_positions
 from holdfast.records import Completion, Trace, Turn, context
+from holdfast.records.traces import Speaker
 from holdfast.tokens import apply_undo, find_undo_id, prompt_ids
 from holdfast.tokens.encoding import Encoder, check_known
 from holdfast.tokens.endings import stop_id
@@ -55,7 +57,7 @@ def _turn(message: Turn | Mapping[str, str]) -> Turn:
     role, content = (message.get(key) if isinstance(message, Mapping) else None for key in ("role", "content"))
     if role not in ("system", "user", "assistant") or not isinstance(content, str):
         raise InputError('a prompt is a text or a list of messages: {"role": "user", "content": "..."}')
-    return context(role, content)
+    return context(cast(Speaker, role), content)
 
 
 def ids_to_continue(turns: tuple[Turn, ...], tokenizer: PreTrainedTokenizerBase) -> list[int]:

@@ -10,7 +10,7 @@ from holdfast.oversight.selection import Selection, select, select_pessimistic, 
 if TYPE_CHECKING:
     from holdfast.oversight.answering import Overseen, answer_overseen, best_of
     from holdfast.oversight.bounds import Choice, Guarantee, choose_threshold, guarantee, pass_through
-    from holdfast.oversight.curves import Point, curve, mean_estimate
+    from holdfast.oversight.curves import Point, curve
     from holdfast.oversight.estimators import Pool, abstention, expected, pass_at_k
     from holdfast.oversight.kl import Divergence, divergence, kl_bound
     from holdfast.oversight.rewards import LearnedReward, fit_reward, pair_logps
@@ -34,7 +34,6 @@ __all__ = [
     "fit_reward",
     "guarantee",
     "kl_bound",
-    "mean_estimate",
     "pair_logps",
     "pass_at_k",
     "pass_through",
@@ -46,7 +45,7 @@ __all__ = [
 _LATER = {
     "answering": "Overseen answer_overseen best_of",
     "bounds": "Choice Guarantee choose_threshold guarantee pass_through",
-    "curves": "Point curve mean_estimate",
+    "curves": "Point curve",
     "kl": "Divergence divergence kl_bound",
     "estimators": "Pool abstention expected pass_at_k",
     "rewards": "LearnedReward fit_reward pair_logps",

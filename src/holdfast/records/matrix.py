@@ -66,11 +66,12 @@ class Cell:
     @staticmethod
     def from_json(content: Mapping[str, Any]) -> Cell:
         """The inverse of ``to_json``; also of files that kept outcomes as strings of digits."""
-        kept = {each.name: content[each.name] for each in fields(Cell) if each.name in content}
+        kept: dict[str, Any] = {each.name: content[each.name] for each in fields(Cell) if each.name in content}
+        shares: dict[str, Any] = {name: kept[name] and Estimate.from_json(kept[name], n="trials") for name in MEASURES}
         return Cell(
             **{
                 **kept,
-                **{name: kept[name] and Estimate.from_json(kept[name], n="trials") for name in MEASURES},
+                **shares,
                 "outcomes": read_outcomes(content["outcomes"]),
                 "answers": read_answers(content),
                 "kl_by_position": tuple(content["kl_by_position"]),

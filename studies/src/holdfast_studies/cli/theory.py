@@ -21,7 +21,7 @@ def theory(
     json: json_option = None,
 ) -> None:
     """Every number of Appendix C beside the exact one, and what speaks against its claims."""
-    from holdfast_studies.cli.decisions import write_between_marks
+    from holdfast.data import write_between_marks
     from holdfast_studies.decisions.appendix_c import errata, table
 
     text = "\n".join(_page()) + "\n"

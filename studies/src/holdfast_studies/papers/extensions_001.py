@@ -124,7 +124,7 @@ def _larger() -> dict[str, Any]:
     rewards = [math.exp(logp) for logp in logps]
     pools = [Pool(tuple(rewards[start : start + 50]), (True,) * 50) for start in range(0, len(rewards), 50)]
     points = curve(pools, [10, 20, 50])
-    values = [point.reward.value for point in points]
+    values = [float(point.reward.value or 0.0) for point in points]
     shown = values == sorted(values) and all(point.kl <= point.kl_bound + 1e-9 for point in points)
     return {"shown": shown, "what": "E[R] at n = 10, 20, 50: " + ", ".join(f"{v:.2f}" for v in values), "value": 50}
 
