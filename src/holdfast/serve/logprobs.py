@@ -63,8 +63,9 @@ def from_chat(told: Any) -> Tokens | None:
 
 def _chat_token(entry: Any) -> Token:
     top = tuple((_text(other["token"]), _finite(other["logprob"])) for other in entry.get("top_logprobs") or ())
-    raw = entry.get("bytes")
-    return Token(_text(entry["token"]), _finite(entry["logprob"]), top, None if raw is None else bytes(raw))
+    raw = None if entry.get("bytes") is None else bytes(entry["bytes"])
+    text = _text(entry["token"]) if raw is None else raw.decode(errors="replace")  # they must not say different things
+    return Token(text, _finite(entry["logprob"]), top, raw)
 
 
 def from_completion(told: Any) -> Tokens | None:
