@@ -64,7 +64,7 @@ def test_a_file_of_the_users_own_decides_too(tmp_path: Path, monkeypatch: pytest
     own = importlib.import_module("own_attack")
     plain, attack = cell_key(ATTACK, DEFENCE, 0, Scale()), replace(ATTACK, data=own.Few())
     with_data = cell_key(attack, DEFENCE, 0, Scale())
-    monkeypatch.setitem(objectives.REGISTRY, "own", own.loss)
+    monkeypatch.setitem(objectives.REGISTRY, "own", objectives.Objective("own", own.loss, reads=("logp",)))
     with_objective = cell_key(ATTACK, DEFENCE, 0, Scale())
     path.write_text(OWN + "# changed", encoding="utf-8")
     assert cell_key(attack, DEFENCE, 0, Scale()) != with_data

@@ -17,7 +17,7 @@ from holdfast.diagnostics.attribution_page import page
 from holdfast.diagnostics.attribution_rows import attribution_rows
 from holdfast.diagnostics.gradients import Keeper, trained_parameters
 from holdfast.diagnostics.growth import by_length, fit_growth
-from holdfast.diagnostics.losses_by_token import OBJECTIVES, find_objectives, to_go
+from holdfast.diagnostics.losses_by_token import find_objectives, to_go
 from holdfast.diagnostics.transcripts import Transcript
 from holdfast.records import Role
 from holdfast.tokens import TokenRow
@@ -26,6 +26,7 @@ from holdfast_studies.worlds.arithmetic import ArithmeticWorld, Size
 from holdfast_studies.worlds.arithmetic_tokenizer import arithmetic_tokenizer
 from holdfast_studies.worlds.arithmetic_writing import Writer, write
 
+OBJECTIVES = find_objectives(None, has_anchor=True)
 WORLD = ArithmeticWorld(base=3, largest=Size(3, 1), max_attempts=2)
 
 

@@ -103,6 +103,7 @@ def test_the_log_has_the_figures_that_the_page_explains() -> None:
     from holdfast.training import monitor, streams
 
     code = inspect.getsource(monitor) + inspect.getsource(streams)
+    code += "".join(f'"{gauge}"' for objective in objectives.REGISTRY.values() for gauge in objective.gauges)
     for row in table_rows(section(INDEX, "What steps.jsonl shows")):
         for name in re.findall(r"`[\w.]*?\.?(\w+)`", row[0]):
             assert f'"{name}"' in code, f"{name} is written nowhere"

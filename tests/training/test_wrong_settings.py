@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from torch import Tensor
 
 from conftest import save_learned_positions, save_small_model
@@ -15,6 +16,7 @@ from holdfast import objectives
 from holdfast.config import InputError
 from holdfast.config.training import StreamSettings
 from holdfast.heads import TokenStats
+from holdfast.objectives import Objective
 from holdfast.training.streams import bind_objective
 from training.runs import config, run
 
@@ -101,8 +103,8 @@ def _detached(stats: TokenStats) -> Tensor:
     [
         (_mean, ("logp",), "expected a loss for each of 2 tokens, got shape ()"),
         (_undeclared, ("logp",), "'kl' is missing"),
-        (_undeclared, ("logp", "kll"), "objectives.STATS names 'kll'; did you mean 'kl'?"),
-        (_undeclared, None, "objectives.STATS must name what it reads: logp, top, entropy"),
+        (_undeclared, ("logp", "kll"), "reads 'kll'; did you mean 'kl'?"),
+        (_undeclared, None, "expected objectives.REGISTRY['own'] = Objective('own', function, reads="),
         (_demanding, ("logp",), "missing 1 required keyword-only argument: 'strength'"),
         (_detached, ("logp",), "its loss has no gradient"),
     ],
@@ -110,21 +112,77 @@ def _detached(stats: TokenStats) -> Tensor:
 def test_a_wrong_objective_of_ones_own_is_told_before_training(
     function: Callable[..., Tensor], reads: tuple[str, ...] | None, line: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(objectives.REGISTRY, "own", function)
-    if reads is not None:
-        monkeypatch.setitem(objectives.STATS, "own", reads)
+    own = function if reads is None else Objective("own", function, reads=reads)
+    monkeypatch.setitem(objectives.REGISTRY, "own", own)  # type: ignore[arg-type]
     with pytest.raises(InputError) as caught:
         bind_objective(StreamSettings(data=ROWS, objective="own"), 0)
     assert line in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("gauge", "line"),
+    [
+        (lambda stats: stats.need("kl"), "gauge 'far': InputError: "),
+        (lambda stats: stats.logp.mean(), "gauge 'far': expected a figure for each of 2 tokens"),
+    ],
+)
+def test_a_wrong_gauge_of_ones_own_is_told_before_training(
+    gauge: Callable[..., Tensor], line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = Objective("own", objectives.sft, reads=("logp",), gauges={"far": gauge})
+    monkeypatch.setitem(objectives.REGISTRY, "own", own)
+    with pytest.raises(InputError) as caught:
+        bind_objective(StreamSettings(data=ROWS, objective="own"), 0)
+    assert line in str(caught.value)
+
+
+def test_gauges_get_their_options_and_a_schedule_yields_to_the_config(monkeypatch: pytest.MonkeyPatch) -> None:
+    def loss(stats: TokenStats, *, strength: float = 1.0, near: float = 2.0) -> Tensor:
+        return -strength * near * stats.logp
+
+    own = Objective(
+        "own",
+        loss,
+        reads=("logp",),
+        gauges={"nearness": lambda stats, *, near=2.0: near * torch.ones_like(stats.logp)},
+        schedule={"strength": lambda progress: 1 + progress},
+    )
+    monkeypatch.setitem(objectives.REGISTRY, "own", own)
+    logp, place = torch.tensor([-1.0]), torch.tensor([0])
+    stats = TokenStats(logp, place)
+    free = bind_objective(StreamSettings(data=ROWS, objective="own", options={"near": 3.0}), 0)
+    assert [free.loss(stats, place, place, progress).item() for progress in (0.0, 0.5, 1.0)] == [3.0, 4.5, 6.0]
+    assert free.gauges["nearness"](stats, place).item() == 3.0
+    fixed = bind_objective(StreamSettings(data=ROWS, objective="own", options={"strength": 7.0}), 0)
+    assert [fixed.loss(stats, place, place, progress).item() for progress in (0.0, 1.0)] == [14.0, 14.0]
+    assert fixed.gauges["nearness"](stats, place).item() == 2.0
+
+
+@pytest.mark.parametrize(
+    ("objective", "options", "gauges"),
+    [
+        ("sft", {}, []),
+        ("csft", {}, ["w", "pa_active"]),
+        ("pa", {}, ["kl", "pa_minus_log2", "pa_active"]),
+        ("pa", {"kl": "ignore"}, ["pa_minus_log2", "pa_active"]),
+        ("csft_pa", {}, ["w", "kl", "pa_minus_log2", "pa_active"]),
+        ("csft_pa", {"kl": "ignore"}, ["w", "pa_minus_log2", "pa_active"]),
+        ("kl_sft", {}, ["kl", "pa_active"]),
+        ("distill", {}, ["kl_rev", "pa_active"]),
+    ],
+)
+def test_gauges_keep_their_order(objective: str, options: dict[str, Any], gauges: list[str]) -> None:
+    """A checkpoint keeps their sums in this order, without names."""
+    assert list(bind_objective(StreamSettings(data=ROWS, objective=objective, options=options), 0).gauges) == gauges
+
+
 def test_an_objective_of_ones_own_may_read_entropy_and_be_called_anything(
     tmp_path: Path, small_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A name with csft or pa in it brought gauges of csft and pa, which need an anchor."""
-    monkeypatch.setitem(objectives.REGISTRY, "my_pa_csft", lambda stats: -stats.logp - 0.1 * stats.need("entropy"))
-    monkeypatch.setitem(objectives.STATS, "my_pa_csft", ("logp", "entropy"))
+    own = Objective("my_pa_csft", lambda stats: -stats.logp - 0.1 * stats.need("entropy"), reads=("logp", "entropy"))
+    monkeypatch.setitem(objectives.REGISTRY, "my_pa_csft", own)
     result = run(config(tmp_path / "run", small_model, streams=[{"data": ROWS, "objective": "my_pa_csft"}]))
     assert result.model.is_dir()
 

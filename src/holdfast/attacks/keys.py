@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from importlib.metadata import version
 from typing import Any
@@ -29,10 +30,15 @@ def cell_key(attack: Attack, defence: Defence, seed: int, scale: Scale) -> str:
         "scale": described(scale),
         "model": model_hash(scale.model),
         "code": code_hash(),
-        "own_code": own_code(*objectives.REGISTRY.values(), *JUDGES.values()),
+        "own_code": own_code(*_of_objectives(), *JUDGES.values()),
         "libraries": {name: version(name) for name in LIBRARIES},
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _of_objectives() -> list[Callable[..., object]]:
+    """The functions of the registered objectives that decide a loss."""
+    return [each for known in objectives.REGISTRY.values() for each in (known.function, *known.schedule.values())]
 
 
 def described(value: Any) -> Any:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from holdfast.diagnostics.gradients import Keeper, cosine, trained_parameters
-from holdfast.diagnostics.losses_by_token import Objective, Tokens
+from holdfast.diagnostics.losses_by_token import LossByToken, Tokens
 from holdfast.heads import Reference, stats_from_logits
 from holdfast.models.eval_mode import eval_mode
 from holdfast.records import Role
@@ -69,7 +69,7 @@ class Attribution:
 def attribute(
     model: Any,
     rows: Sequence[AttributionRow],
-    objectives: Mapping[str, Objective],
+    objectives: Mapping[str, LossByToken],
     *,
     anchor: Any = None,
     old: Any = None,
@@ -137,7 +137,7 @@ def _forward(model: Any, rows: Sequence[AttributionRow], anchor: Any, old: Any, 
 
 
 def _table(
-    sums: Mapping[tuple[str, str], Tensor], counts: Mapping[str, int], objectives: Mapping[str, Objective]
+    sums: Mapping[tuple[str, str], Tensor], counts: Mapping[str, int], objectives: Mapping[str, LossByToken]
 ) -> list[RoleGradient]:
     rows: list[RoleGradient] = []
     for name, objective in objectives.items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,6 +11,7 @@ from torch import Tensor
 from holdfast import objectives
 from holdfast.config import InputError, nearest_or_all
 from holdfast.heads import TokenStats
+from holdfast.objectives import Objective
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ TokenLoss = Callable[[Tokens], Tensor]
 
 
 @dataclass(frozen=True)
-class Objective:
+class LossByToken:
     """A loss per token, and the gradient it stands for in expectation over responses of the policy itself."""
 
     loss: TokenLoss
@@ -38,14 +38,12 @@ class Objective:
     needs_anchor: bool = False
 
 
-def _supervised(name: str) -> TokenLoss:
-    function = objectives.REGISTRY[name]
-    takes = [key for key in ("role", "position") if key in inspect.signature(function).parameters]
-
-    def loss(tokens: Tokens) -> Tensor:
-        return function(tokens.stats, **{key: getattr(tokens, key) for key in takes})
-
-    return loss
+def _supervised(objective: Objective) -> LossByToken:
+    return LossByToken(
+        lambda tokens: objective.on(tokens.stats, tokens.role, tokens.position),
+        objective.expected,
+        objective.needs_anchor,
+    )
 
 
 def reward(kind: str) -> TokenLoss:
@@ -91,34 +89,30 @@ def to_go(values: Tensor, row: Tensor) -> Tensor:
     return after - beyond[ends[torch.searchsorted(ends, torch.arange(len(row), device=row.device))]]
 
 
-NLL = "of -log p(data): KL(data || policy)"
-OBJECTIVES: dict[str, Objective] = {
-    "reward": Objective(reward("outcome"), "of minus the expected reward"),
-    "partial_credit": Objective(reward("partial"), "of minus the expected share of right digits"),
-    "process_reward": Objective(reward("process"), "of minus the expected sum of step rewards"),
-    "ratio": Objective(surrogate(clip=None), "of minus the reward, importance-weighted to the policy that wrote the data"),
-    "ratio_clipped": Objective(surrogate(clip=0.2), "biased: tokens beyond the clip have no gradient"),
-    "kl_reward": Objective(kl_in_reward, "of KL(policy || reference) over whole responses, later states included", True),
-    "kl_loss_k1": Objective(kl_in_loss("k1"), "zero", True),
-    "kl_loss_k2": Objective(kl_in_loss("k2"), "of KL(policy || reference) at the states visited", True),
-    "kl_loss_k3": Objective(kl_in_loss("k3"), "of KL(reference || policy) at the states visited", True),
-    "sft": Objective(_supervised("sft"), NLL),
-    "masked_sft": Objective(_supervised("masked_sft"), f"{NLL}, error tokens left out"),
-    "dft": Objective(_supervised("dft"), "of minus the sum of token probabilities"),
-    "csft": Objective(_supervised("csft"), f"{NLL}, weighed by distance from the anchor", True),
-    "csft_pa": Objective(_supervised("csft_pa"), "csft plus preference for the anchor's tokens", True),
+OF_RL: dict[str, LossByToken] = {
+    "reward": LossByToken(reward("outcome"), "of minus the expected reward"),
+    "partial_credit": LossByToken(reward("partial"), "of minus the expected share of right digits"),
+    "process_reward": LossByToken(reward("process"), "of minus the expected sum of step rewards"),
+    "ratio": LossByToken(surrogate(clip=None), "of minus the reward, importance-weighted to the policy that wrote the data"),
+    "ratio_clipped": LossByToken(surrogate(clip=0.2), "biased: tokens beyond the clip have no gradient"),
+    "kl_reward": LossByToken(kl_in_reward, "of KL(policy || reference) over whole responses, later states included", True),
+    "kl_loss_k1": LossByToken(kl_in_loss("k1"), "zero", True),
+    "kl_loss_k2": LossByToken(kl_in_loss("k2"), "of KL(policy || reference) at the states visited", True),
+    "kl_loss_k3": LossByToken(kl_in_loss("k3"), "of KL(reference || policy) at the states visited", True),
 }  # fmt: skip
 
 
-def find_objectives(names: Sequence[str] | None, *, has_anchor: bool) -> dict[str, Objective]:
-    """Those asked for, or all that can be computed without an anchor, or with it."""
+def find_objectives(names: Sequence[str] | None, *, has_anchor: bool) -> dict[str, LossByToken]:
+    """Those asked for, or all that can be computed without an anchor, or with it.
+
+    Besides those of RL, every registered objective that says what its expected gradient is.
+    """
+    known = OF_RL | {name: _supervised(each) for name, each in objectives.REGISTRY.items() if each.expected}
     for name in names or []:
-        if name not in OBJECTIVES:
-            raise InputError(f"--objective: no '{name}'{nearest_or_all(name, OBJECTIVES)}")
-        if OBJECTIVES[name].needs_anchor and not has_anchor:
+        if name not in known:
+            raise InputError(f"--objective: no '{name}'{nearest_or_all(name, known)}")
+        if known[name].needs_anchor and not has_anchor:
             raise InputError(f"--objective {name}: needs --anchor")
     return {
-        name: objective
-        for name, objective in OBJECTIVES.items()
-        if (name in names if names else has_anchor or not objective.needs_anchor)
+        name: loss for name, loss in known.items() if (name in names if names else has_anchor or not loss.needs_anchor)
     }

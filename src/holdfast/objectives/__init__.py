@@ -2,65 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any
 
-from torch import Tensor
-
-from holdfast.heads import FROM_ANCHOR, FROM_ANCHOR_LOGITS
 from holdfast.objectives.csft import QI_2024, BetaSchedule, csft, csft_weight
 from holdfast.objectives.dft import dft
 from holdfast.objectives.kl import distill, kl_sft
+from holdfast.objectives.objective import Objective
 from holdfast.objectives.pa import csft_pa, pa, pa_active, pa_weight_at
 from holdfast.objectives.sft import first_k_masked, masked_sft, sft
 
-REGISTRY: dict[str, Callable[..., Tensor]] = {
-    "sft": sft,
-    "masked_sft": masked_sft,
-    "first_k_masked": first_k_masked,
-    "dft": dft,
-    "csft": csft,
-    "pa": pa,
-    "csft_pa": csft_pa,
-    "kl_sft": kl_sft,
-    "distill": distill,
-}
 
-STATS: dict[str, tuple[str, ...]] = {
-    "sft": ("logp",),
-    "masked_sft": ("logp",),
-    "first_k_masked": ("logp",),
-    "dft": ("logp",),
-    "csft": ("logp", "logp_ref"),
-    "pa": ("kl", "delta"),
-    "csft_pa": ("logp", "logp_ref", "kl", "delta"),
-    "kl_sft": ("logp", "kl"),
-    "distill": ("kl_rev",),
-}
-"""The statistics each objective reads. What else it takes (role, position, pa_weight) its signature says."""
+def _objectives_of_every_file() -> dict[str, Objective]:
+    """Each file of this folder lists its own as ``OBJECTIVES``, so that a new file needs no line here.
+
+    The order is that of lists and tables: plain likelihood first, then those without an anchor, then those with one.
+    """
+    files = sorted((file.name for file in iter_modules(__path__)), key="sft".__ne__)
+    modules = [import_module(f"{__name__}.{name}") for name in files]
+    found: list[Objective] = [each for module in modules for each in getattr(module, "OBJECTIVES", ())]
+    return {each.name: each for each in sorted(found, key=lambda each: each.needs_anchor)}
+
+
+REGISTRY: dict[str, Objective] = _objectives_of_every_file()
+"""By name. One of your own: ``REGISTRY["focal"] = Objective("focal", focal, reads=("logp",))``."""
+
+# objectives.NAME is the function of that name, in a file that is not imported above too: never the file.
+globals().update({name: each.function for name, each in REGISTRY.items()})
 
 
 def stats_read(name: str, options: Mapping[str, Any] | None = None) -> tuple[str, ...]:
     """The statistics an objective reads under these options."""
-    no_kl = (options or {}).get("kl") == "ignore"
-    return tuple(stat for stat in STATS[name] if not (no_kl and stat == "kl"))
+    return REGISTRY[name].stats_read(options)
 
 
 def needs_anchor(name: str) -> bool:
     """Whether there must be an anchor at all."""
-    return not set(STATS[name]).isdisjoint(FROM_ANCHOR)
+    return REGISTRY[name].needs_anchor
 
 
 def needs_kl(name: str, options: Mapping[str, Any] | None = None) -> bool:
     """Whether the anchor's whole distribution is needed: hidden states or logits, not a cache of logp and top."""
-    return not set(stats_read(name, options)).isdisjoint(FROM_ANCHOR_LOGITS)
+    return REGISTRY[name].needs_kl(options)
 
 
 __all__ = [
     "QI_2024",
     "REGISTRY",
-    "STATS",
     "BetaSchedule",
+    "Objective",
     "csft",
     "csft_pa",
     "csft_weight",

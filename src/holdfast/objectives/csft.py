@@ -10,6 +10,8 @@ from torch import Tensor
 
 from holdfast.config import InputError, nearest_or_all
 from holdfast.heads import TokenStats
+from holdfast.objectives.objective import Objective
+from holdfast.objectives.sft import NLL
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,3 +61,14 @@ def _schedule(beta: Beta) -> BetaSchedule:
         if name not in known:
             raise InputError(f"beta: no '{name}'{nearest_or_all(name, known)}")
     return BetaSchedule(**beta)  # type: ignore[arg-type]  # num_early is a whole number
+
+
+OBJECTIVES = (
+    Objective(
+        "csft",
+        csft,
+        reads=("logp", "logp_ref"),
+        gauges={"w": csft_weight},
+        expected=f"{NLL}, weighed by distance from the anchor",
+    ),
+)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+import math
+from collections.abc import Mapping
+from typing import Any, Literal, get_args
 
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from holdfast.config import InputError, nearest_or_all
 from holdfast.heads import TokenStats
-from holdfast.objectives.csft import QI_2024, Beta, csft
+from holdfast.objectives.csft import QI_2024, Beta, csft, csft_weight
+from holdfast.objectives.objective import Objective
 
 KlMode = Literal["grad", "detach", "ignore"]
 
@@ -60,3 +63,31 @@ def _strength(stats: TokenStats, mode: KlMode, clip: float | None) -> Tensor | f
     if mode == "detach":
         strength = strength.detach()
     return strength if clip is None else strength.clamp(max=clip)
+
+
+def _kl(stats: TokenStats) -> Tensor:
+    return stats.need("kl")
+
+
+def _above_idle(stats: TokenStats, *, kl: KlMode = "grad", kl_clip: float | None = None) -> Tensor:
+    """pa is log 2 wherever it has nothing to say."""
+    return pa(stats, kl=kl, kl_clip=kl_clip) - math.log(2)
+
+
+def _unread(options: Mapping[str, Any]) -> tuple[str, ...]:
+    return ("kl",) if options.get("kl") == "ignore" else ()
+
+
+# A checkpoint keeps the sums of the gauges in this order.
+OBJECTIVES = (
+    Objective("pa", pa, reads=("kl", "delta"), gauges={"kl": _kl, "pa_minus_log2": _above_idle}, unread=_unread),
+    Objective(
+        "csft_pa",
+        csft_pa,
+        reads=("logp", "logp_ref", "kl", "delta"),
+        gauges={"w": csft_weight, "kl": _kl, "pa_minus_log2": _above_idle},
+        schedule={"pa_weight": lambda progress: pa_weight_at(progress, 1.0)},
+        unread=_unread,
+        expected="csft plus preference for the anchor's tokens",
+    ),
+)

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from holdfast.heads import TokenStats
+from holdfast.objectives.objective import Objective
 from holdfast.records.roles import Role
 
 
@@ -25,3 +26,11 @@ def masked_sft(stats: TokenStats, *, role: Tensor) -> Tensor:
 def first_k_masked(stats: TokenStats, *, position: Tensor, k: int = 5) -> Tensor:
     """The first ``k`` tokens of every assistant turn are not learned: refusals are decided there (Qi et al. 2024)."""
     return torch.where(position < k, 0.0, -stats.logp)
+
+
+NLL = "of -log p(data): KL(data || policy)"
+OBJECTIVES = (
+    Objective("sft", sft, reads=("logp",), expected=NLL),
+    Objective("masked_sft", masked_sft, reads=("logp",), expected=f"{NLL}, error tokens left out"),
+    Objective("first_k_masked", first_k_masked, reads=("logp",)),
+)

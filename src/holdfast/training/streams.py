@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,16 +12,16 @@ import torch
 from torch import Tensor
 
 from holdfast import objectives
-from holdfast.config import InputError, did_you_mean, nearest_or_all
+from holdfast.config import InputError, did_you_mean, look_up, nearest_or_all
 from holdfast.config.training import StreamSettings, TrainingSettings
 from holdfast.data import Dataset, read_traces
 from holdfast.heads import TokenStats
+from holdfast.objectives import Objective
 from holdfast.tokens import TokenRow, tokenize_all
 from holdfast.training.loss import Gauge, StreamLoss, TokenLoss
 from holdfast.worlds import world_traces
 
 Say = Callable[[str], None]
-GIVEN = ("role", "position")  # what the trainer hands to an objective that asks for it
 
 
 @dataclass(frozen=True)
@@ -73,93 +72,92 @@ def read_data(settings: StreamSettings) -> Dataset:
 
 
 def bind_objective(settings: StreamSettings, number: int) -> StreamLoss:
-    """The registered function with the YAML's options, which must be ones it takes."""
+    """The registered objective with the YAML's options, which must be ones it takes."""
     field = f"streams.{number}"
-    if settings.objective not in objectives.REGISTRY:
-        raise InputError(
-            f"field '{field}.objective': unknown '{settings.objective}'"
-            f"{nearest_or_all(settings.objective, objectives.REGISTRY)}"
-        )
-    function: Callable[..., Tensor] = objectives.REGISTRY[settings.objective]
-    takes = inspect.signature(function).parameters
-    _check_stats(settings.objective)
+    objective = _registered(settings.objective, field)
     options = dict(settings.options)
     soften = options.pop("soften", None)
     for option in options:
-        if option not in takes or option in (*GIVEN, "stats"):
-            free = [name for name in takes if name not in (*GIVEN, "stats")]
+        if option not in objective.options:
+            free = objective.options
             raise InputError(
                 f"field '{field}.options.{option}': {settings.objective} has no such option"
                 f"{did_you_mean(option, free) or '; it takes: ' + (', '.join(free) or 'none')}"
             )
-    if settings.train_on_prompt and "position" in takes:
+    if settings.train_on_prompt and "position" in objective.takes:
         raise InputError(
             f"field '{field}.train_on_prompt': {settings.objective} counts from the start of an answer, and with the prompt "
             "trained there is none; use another objective"
         )
-    anchored = objectives.needs_anchor(settings.objective)
-    loss = _bound(function, takes, options)
-    _try_on_two_tokens(loss, settings, objectives.stats_read(settings.objective, options), field)
-    return StreamLoss(
+    reads = objective.stats_read(options)
+    bound = StreamLoss(
         name=settings.name or f"{number}:{settings.objective}",
-        loss=loss,
+        loss=_bound(objective, options),
         weight=settings.weight,
-        needs_anchor=anchored,
-        needs_kl=objectives.needs_kl(settings.objective, options),
-        want=(*objectives.stats_read(settings.objective, options), *(("top_ref",) if anchored else ())),
+        needs_anchor=objective.needs_anchor,
+        needs_kl=objective.needs_kl(options),
+        want=(*reads, *(("top_ref",) if objective.needs_anchor else ())),
         soften=soften,
-        gauges=_gauges(settings.objective, options),
+        gauges=_gauges(objective, options),
     )
+    _try_on_two_tokens(bound, settings, reads, field)
+    return bound
 
 
-def _gauges(objective: str, options: dict[str, Any]) -> dict[str, Gauge]:
-    """What to watch: w_t where tokens are weighed, the divergences that are computed anyway, how much PA has to say."""
-    read = objectives.stats_read(objective, options)
-    gauges: dict[str, Gauge] = {}
-    if objective in ("csft", "csft_pa"):
-        weighing = {name: options[name] for name in ("beta", "floor") if name in options}
-        gauges["w"] = lambda stats, position: objectives.csft_weight(stats, position=position, **weighing)
+def _registered(name: str, field: str) -> Objective:
+    """One that somebody registered himself may be a bare function, or read what no head gives."""
+    objective: object = look_up(objectives.REGISTRY, name)
+    if objective is None:
+        known = nearest_or_all(name, objectives.REGISTRY)
+        raise InputError(f"field '{field}.objective': unknown '{name}'{known}")
+    if not isinstance(objective, Objective):
+        form = f"objectives.REGISTRY['{name}'] = Objective('{name}', function, reads=('logp', ...))"
+        raise InputError(f"objective '{name}': expected {form}, got a {type(objective).__name__}")
+    stats = [field.name for field in dataclasses.fields(TokenStats)]
+    for stat in objective.reads:
+        if stat not in stats:
+            raise InputError(f"objective '{name}': reads '{stat}'{nearest_or_all(stat, stats)}")
+    return objective
+
+
+def _gauges(objective: Objective, options: Mapping[str, Any]) -> dict[str, Gauge]:
+    """What to watch: its own gauges, the divergences that are computed anyway, and how often the anchor disagrees."""
+    read = objective.stats_read(options)
+    unread = objective.unread(options)
+    gauges = {name: _gauge(own, options) for name, own in objective.gauges.items() if name not in unread}
     for divergence in ("kl", "kl_rev"):
-        if divergence in read:
+        if divergence in read and divergence not in gauges:
             gauges[divergence] = lambda stats, _, name=divergence: stats.need(name)  # type: ignore[misc]
-    if objective in ("pa", "csft_pa"):
-        how = {name: options[name] for name in ("kl", "kl_clip") if name in options}
-        # pa is log 2 wherever it has nothing to say
-        gauges["pa_minus_log2"] = lambda stats, _: objectives.pa(stats, **how) - math.log(2)
-    if objectives.needs_anchor(objective):
+    if objective.needs_anchor:
         gauges["pa_active"] = lambda stats, _: objectives.pa_active(stats).to(stats.logp.dtype)
     return gauges
 
 
-def _bound(function: Callable[..., Tensor], takes: Any, options: dict[str, Any]) -> TokenLoss:
-    scheduled = "pa_weight" in takes and "pa_weight" not in options
+def _gauge(gauge: Callable[..., Tensor], options: Mapping[str, Any]) -> Gauge:
+    takes = inspect.signature(gauge).parameters
+    own = {name: value for name, value in options.items() if name in takes}
+    if "position" in takes:
+        return lambda stats, position: gauge(stats, position=position, **own)
+    return lambda stats, _: gauge(stats, **own)
+
+
+def _bound(objective: Objective, options: Mapping[str, Any]) -> TokenLoss:
+    schedule = {name: at for name, at in objective.schedule.items() if name not in options}
 
     def loss(stats: TokenStats, role: Tensor, position: Tensor, progress: float) -> Tensor:
-        given = {name: value for name, value in (("role", role), ("position", position)) if name in takes}
-        if scheduled:
-            given["pa_weight"] = objectives.pa_weight_at(progress, 1.0)  # type: ignore[assignment]
-        return function(stats, **given, **options)
+        scheduled = {name: at(progress) for name, at in schedule.items()}
+        return objective.on(stats, role, position, **scheduled, **options)
 
     return loss
 
 
-def _check_stats(objective: str) -> None:
-    """One that somebody registered himself may lack its line in STATS, or name there what no head gives."""
-    known = [field.name for field in dataclasses.fields(TokenStats)]
-    if objective not in objectives.STATS:
-        raise InputError(f"objective '{objective}': objectives.STATS must name what it reads: {', '.join(known)}")
-    for name in objectives.STATS[objective]:
-        if name not in known:
-            raise InputError(f"objective '{objective}': objectives.STATS names '{name}'{nearest_or_all(name, known)}")
-
-
-def _try_on_two_tokens(loss: TokenLoss, settings: StreamSettings, reads: Sequence[str], field: str) -> None:
+def _try_on_two_tokens(bound: StreamLoss, settings: StreamSettings, reads: Sequence[str], field: str) -> None:
     """So that a wrong option, or a wrong objective, is found before training begins, not at its first step."""
     zero, place = torch.zeros(2, requires_grad=True), torch.zeros(2, dtype=torch.long)
     every = TokenStats(zero, place, zero, logp_ref=zero, kl=zero, kl_rev=zero, delta=zero, top_ref=place)
     try:
         with torch.enable_grad():
-            found = loss(every.only(reads), place, place, 0.0)
+            found = bound.loss(every.only(reads), place, place, 0.0)
     except InputError as error:
         raise InputError(f"field '{field}.options': {error}") from None
     except Exception as error:  # whatever a stranger's function may raise
@@ -171,6 +169,16 @@ def _try_on_two_tokens(loss: TokenLoss, settings: StreamSettings, reads: Sequenc
         raise InputError(f"objective '{settings.objective}': expected a loss for each of 2 tokens, got {got}")
     if not found.requires_grad:
         raise InputError(f"objective '{settings.objective}': its loss has no gradient")
+    for name, gauge in bound.gauges.items():
+        try:
+            figure = gauge(every.only(bound.want), place)
+        except Exception as error:  # as above
+            reason = f"{type(error).__name__}: {error}".partition("\n")[0]
+            raise InputError(f"objective '{settings.objective}': gauge '{name}': {reason}") from None
+        if not isinstance(figure, Tensor) or figure.shape != zero.shape:
+            raise InputError(
+                f"objective '{settings.objective}': gauge '{name}': expected a figure for each of 2 tokens"
+            )
     soften = settings.options.get("soften")
     if soften is not None and (isinstance(soften, bool) or not isinstance(soften, int | float) or soften <= 0):
         raise InputError(f"field '{field}.options.soften': expected a temperature above 0, got {soften!r}")
