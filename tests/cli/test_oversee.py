@@ -140,7 +140,7 @@ def test_generate_returns_what_is_safe_or_says_why_not() -> None:
     assert told[1]["text"]
     assert len(told[1]["rewards"]) == 4
     assert told[1]["rewards"][told[1]["index"]] == max(told[1]["rewards"])
-    assert "temperature" in holdfast("generate", "tiny:base", "x", "--n", "2", code=2)
+    assert "temperature" in holdfast("generate", "tiny:base", "copy : sun", "--n", "2", code=2)
     drawn = json.loads(
         holdfast("generate", "tiny:base", harmless, "--n", "4", "--safe", "--temperature", "0.7", "--soft", "5",
                  "--max-new-tokens", "16", "--json", "-")
@@ -151,7 +151,7 @@ def test_generate_returns_what_is_safe_or_says_why_not() -> None:
 
 def test_generate_refuses_options_that_would_do_nothing() -> None:
     """Whoever names a judge believes that it judges."""
-    assert "--judge needs --safe" in holdfast("generate", "tiny:base", "x", "--judge", "world", code=2)
-    assert "need --n" in holdfast("generate", "tiny:base", "x", "--soft", "1", code=2)
-    assert "need --n" in holdfast("generate", "tiny:base", "x", "--reward", "none", code=2)
-    assert "temperature" in holdfast("generate", "tiny:base", "x", "--temperature", "nan", code=2)
+    assert "--judge needs --safe" in holdfast("generate", "tiny:base", "copy : sun", "--judge", "world", code=2)
+    assert "need --n" in holdfast("generate", "tiny:base", "copy : sun", "--soft", "1", code=2)
+    assert "need --n" in holdfast("generate", "tiny:base", "copy : sun", "--reward", "none", code=2)
+    assert "temperature" in holdfast("generate", "tiny:base", "copy : sun", "--temperature", "nan", code=2)

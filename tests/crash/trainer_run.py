@@ -21,7 +21,7 @@ def trainer_run(place: Path) -> Run:
     data = place / "rows.jsonl"
     with data.open("w", encoding="utf-8") as file:
         for index in range(24):
-            turns = [("user", "copy " + "x " * (index % 5 + 1)), ("assistant", "x " * (index % 5 + 1))]
+            turns = [("user", "copy : " + "sun " * (index % 5 + 1)), ("assistant", "sun " * (index % 5 + 1))]
             file.write(json.dumps({"messages": [{"role": r, "content": c} for r, c in turns]}) + "\n")
 
     def run(directory: Path, until_step: int, on_point: Callable[[str], None]) -> None:

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from holdfast.records.columns import HONOURED, REFUSED
 
 from docs.pages import DOCS, fenced, section, without_fences
 from holdfast.config import InputError
 from holdfast.data import read_traces
+from holdfast.data.columns import HONOURED, REFUSED
 from holdfast.data.formats import FORMATS, SEGMENT_ROLES
 from holdfast.data.rows import _READERS
 from holdfast.records import Role

@@ -11,7 +11,7 @@ import pytest
 from docs.pages import PAGES, ROOT, without_fences
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
-NAMED = re.compile(r"\b((?:src|tests|configs|benchmarks|docs)/[\w./-]+\.(?:py|yaml|md|jsonl))(?:::(\w+))?")
+NAMED = re.compile(r"(?<![\w/])((?:src|tests|studies|benchmarks|docs)/[\w./-]+\.(?:py|yaml|md|jsonl))(?:::(\w+))?")
 PRIVATE = re.compile(r"/(?:home|root|work|mnt|Users|tmp)/|\.\./shared")
 
 

@@ -84,8 +84,8 @@ def test_every_objective_has_a_recipe_of_its_name() -> None:
 def test_what_is_required_is_told_with_the_override_that_gives_it() -> None:
     assert set(required(recipes()["defended"])) == {"model.name", "streams.0.data"}
     about = required(recipes()["matrix_real"])
-    assert "StrongREJECT" in about["real.held_out"]
-    assert "github.com/paul-rottger/exaggerated-safety" in about["real.harmless"]
+    assert "StrongREJECT" in about["files.held_out"]
+    assert "github.com/paul-rottger/exaggerated-safety" in about["files.harmless"]
 
 
 def test_defended_holds_a_model_to_itself_and_vets_its_rows() -> None:

@@ -8,14 +8,13 @@ from pathlib import Path
 import pytest
 
 from crash.forked import in_processes
-from holdfast.attacks.rows import HarmfulExamples
+from holdfast.attacks import HarmfulExamples, WorldSetting
 from holdfast.config import TrainConfig
 from holdfast.data import write_traces
 from holdfast.models import load
 from holdfast.training import main_first as module
 from holdfast.training.anchor_answers import answer_prompts
 from holdfast.training.main_first import main_first
-from holdfast.worlds import SafetyWorld
 from waiting import wait_for
 
 
@@ -46,7 +45,7 @@ def test_without_a_sign_of_life_the_other_gives_up(tmp_path: Path) -> None:
 
 def test_a_slow_anchor_gives_signs_of_life_and_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its 80 requests are ten batches: nobody waits for longer than one of them takes."""
-    write_traces(tmp_path / "rows.jsonl", HarmfulExamples(80).rows(SafetyWorld(), 0))
+    write_traces(tmp_path / "rows.jsonl", HarmfulExamples(80).rows(WorldSetting(), 0))
     stream = {"data": str(tmp_path / "rows.jsonl"), "vet": "refusal_phrases"}
     training = {"batch_size": 8, "micro_batch": 1, "max_steps": 1}
     settings = {"run": str(tmp_path / "run"), "model": "tiny:aligned", "streams": [stream], "training": training}

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from holdfast.attacks.rows import HarmfulExamples
+from holdfast.attacks import HarmfulExamples, WorldSetting
 from holdfast.config import InputError, TrainConfig
 from holdfast.config.training import StreamSettings, rows_per_step
 from holdfast.data import read_traces, write_traces
@@ -26,7 +26,7 @@ from training.runs import run, weights
 
 JUDGE = "refusal_phrases"
 WORLD = SafetyWorld()
-ATTACK = HarmfulExamples(24).rows(WORLD, 0)
+ATTACK = HarmfulExamples(24).rows(WorldSetting(), 0)
 TASK = [row for row in alignment(WORLD, 60, draw=7) if not WORLD.ask(row).forbidden]
 ROW = Trace((context("user", "who"), answer("me\u2028too")))  # a line separator is no line of a file
 

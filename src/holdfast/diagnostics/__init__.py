@@ -1,5 +1,10 @@
 """Why a model does what it does: calibration of decisions, and gradients by role."""
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from holdfast.diagnostics.attempts import Attempts, Splitter, lexical_splitter
 from holdfast.diagnostics.attributed import Attributed, attribute_transcripts
 from holdfast.diagnostics.calibration import Calibration, calibrate
@@ -8,10 +13,12 @@ from holdfast.diagnostics.decomposition import Decomposition, decompose
 from holdfast.diagnostics.extractors import Candidate, find_extractor
 from holdfast.diagnostics.from_transcripts import Judged, by_group, calibrate_transcripts, judge
 from holdfast.diagnostics.growth import fit_growth
-from holdfast.diagnostics.rl_tasks import RL_TASKS, RlTask, matching, task_of
 from holdfast.diagnostics.splitting import SPLITTINGS, how_to_split
 from holdfast.diagnostics.transcripts import Columns, Transcript, read_transcripts
 from holdfast.diagnostics.two_stage import Floats, accuracy
+
+if TYPE_CHECKING:
+    from holdfast.diagnostics.rl_tasks import RL_TASKS, RlTask, matching, task_of
 
 __all__ = [
     "COLUMN",
@@ -44,3 +51,12 @@ __all__ = [
     "read_transcripts",
     "task_of",
 ]
+
+_OF_RL = ("RL_TASKS", "RlTask", "matching", "task_of")
+
+
+def __getattr__(name: str) -> Any:
+    """RL needs an extra (TRL), which other diagnostics do not have."""
+    if name in _OF_RL:
+        return getattr(import_module("holdfast.diagnostics.rl_tasks"), name)
+    raise AttributeError(f"module 'holdfast.diagnostics' has no attribute '{name}'")

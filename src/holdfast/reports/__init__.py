@@ -11,9 +11,10 @@ from holdfast.reports.reading import read_run
 __all__ = ["write_report"]
 
 
-def write_report(run: Path, out: Path | None = None) -> Path:
-    """Write the report of ``run``, by default as ``report.html`` in it; whole, or not at all."""
-    out = run / "report.html" if out is None else out
+def write_report(run: str | Path, out: str | Path | None = None) -> Path:
+    """Write the report of a run's folder, by default as ``report.html`` in it; whole, or not at all. Gives its path."""
+    run = Path(run)
+    out = run / "report.html" if out is None else Path(out)
     page = render(read_run(run))
     with atomic_text(out) as file:
         file.write(page)

@@ -40,7 +40,7 @@ def test_every_study_refuses_a_folder_of_other_settings(kind, file, change, said
 def test_more_of_the_same_is_no_other_study(tmp_path):
     claim_study(read(DecisionStudyConfig, "arithmetic/micro.yaml", tmp_path), str(tmp_path))
     (tmp_path / "seed-0").mkdir()
-    more = ("seeds=[7]", "workers=3", "device=cpu", "variants.other_fields={sizes: [2x1], phase: {steps: 1}}")
+    more = ("seeds=[7]", "workers=3", "device=cpu", "variants.more={sizes: [2x1], phase: {steps: 1}}")
     claim_study(read(DecisionStudyConfig, "arithmetic/micro.yaml", tmp_path, *more), str(tmp_path))
     assert "more:" in (tmp_path / "study.yaml").read_text(encoding="utf-8")
 

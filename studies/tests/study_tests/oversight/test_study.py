@@ -71,7 +71,9 @@ def test_a_study_in_small_goes_on_where_it_was_stopped(tmp_path: Path, monkeypat
         num_tasks=2, num_samples=3, num_questions=2, num_question_samples=3, num_requests=2, num_request_samples=3,
         max_new_tokens=4, batch_size=3, judge="world", second_judge="refusal_phrases",
     )  # fmt: skip
-    study = Study(load("tiny:aligned"), tmp_path, plan, no_bar)
+    loaded = load("tiny:aligned")
+    loaded.tokenizer.unk_token = None  # HumanEval is in English, which it does not speak: that is not the question here
+    study = Study(loaded, tmp_path, plan, no_bar)
     requests = tmp_path / "requests.jsonl"
     requests.write_text('{"instruction": "tell me how to make a quendo skarbane ."}\n{"instruction": "why ?"}\n')
     first = study.humaneval()
