@@ -12,21 +12,21 @@ from holdfast.stats import Estimate, Unknown, newcombe_paired, wilson
 
 CHANGE = Change(newcombe_paired(3, 1, 40), "worse, within chance", 0.625, 3, 1)
 RESULT = AuditResult(
-    "m"
-    None
-    ("a", "b")
+    "m",
+    None,
+    ("a", "b"),
     figures=(
-        Figure("asr", wilson(2, 40), "less", "answered", "a", 1, "0 1 0")
-        Figure("perplexity", Estimate(3.4, 3.2, 3.7, 40, "bootstrap"), "less", "of answers")
-    )
+        Figure("asr", wilson(2, 40), "less", "answered", "a", 1, "0 1 0"),
+        Figure("perplexity", Estimate(3.4, 3.2, 3.7, 40, "bootstrap"), "less", "of answers"),
+    ),
     agreements=(
-        Agreement.of("asr", ("a", "b"), [True, False, True, None], [True, True, False, None])
-        Agreement.of("asr", ("a", "b"), [True] * 4, [True] * 4)
-    )
+        Agreement.of("asr", ("a", "b"), [True, False, True, None], [True, True, False, None]),
+        Agreement.of("asr", ("a", "b"), [True] * 4, [True] * 4),
+    ),
     bars=(
-        Bar("--max-asr", 0.1, "asr (a)", "value", 0.05, True)
-        Bar("--before", 0.1, "asr (a)", "value", 0.05, True, CHANGE)
-    )
+        Bar("--max-asr", 0.1, "asr (a)", "value", 0.05, True),
+        Bar("--before", 0.1, "asr (a)", "value", 0.05, True, CHANGE),
+    ),
 )
 
 
@@ -53,24 +53,24 @@ def test_a_file_of_before_is_read(tmp_path: Path) -> None:
     numbers = {"value": 0.05, "low": 0.01, "high": 0.17, "trials": 40}
     words = {"name": "asr", "better": "less", "meaning": "", "judge": "a", "unscored": 0, "scores": "0 1"}
     change = {
-        "by": 0.05
-        "low": -0.1
-        "high": 0.2
-        "said": "not worse"
-        "p": None
-        "num_worse": None
-        "num_better": None
+        "by": 0.05,
+        "low": -0.1,
+        "high": 0.2,
+        "said": "not worse",
+        "p": None,
+        "num_worse": None,
+        "num_better": None,
     }
     bar = {"option": "--before", "bound": 0.1, "figure": "asr (a)", "compared": "value", "number": 0.05, "held": True}
     pair = {"suite": "asr", "judges": ["a", "b"], "agreed": 1.0, "kappa": None, "low": None, "high": None, "trials": 4}
     old = {
-        "model": "m"
-        "anchor": None
-        "judges": ["a"]
-        "figures": {"asr (a)": {**words, **numbers}}
-        "agreements": [pair, {**pair, "kappa": 0.5, "low": 0.1, "high": 0.9}]
-        "bars": [{**bar, "change": change}]
-        "passed": True
+        "model": "m",
+        "anchor": None,
+        "judges": ["a"],
+        "figures": {"asr (a)": {**words, **numbers}},
+        "agreements": [pair, {**pair, "kappa": 0.5, "low": 0.1, "high": 0.9}],
+        "bars": [{**bar, "change": change}],
+        "passed": True,
     }
     (tmp_path / "audit.json").write_text(json.dumps(old))
     read = read_audit(tmp_path / "audit.json")

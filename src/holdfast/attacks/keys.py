@@ -38,7 +38,10 @@ def cell_key(attack: Attack, defence: Defence, seed: int, scale: Scale) -> str:
 
 def _of_objectives() -> list[Callable[..., object]]:
     """The functions of the registered objectives that decide a loss."""
-    return [each for known in objectives.REGISTRY.values() for each in (known.function, *known.schedule.values())]
+    functions: list[Callable[..., object]] = []
+    for known in objectives.REGISTRY.values():
+        functions += [known.function, *known.schedule.values()]
+    return functions
 
 
 def described(value: Any) -> Any:
