@@ -17,8 +17,8 @@ _SQL = re.compile(
 )
 _CODE_LINE = re.compile(
     r"\s*(?:def \w+\s*\(|class \w+|import \w+|from \w[\w.]* import|return\b|for \w+ in |while .*:\s*$|if .*:\s*$|else:|elif |"
-    r"try:|except|print\(|\w[\w.\[\]]* ?[+*/-]?= ?\S|#include|public |private |static |void |int \w+|var |let |const |function \w*\(|"
-    r"[{}();\]]+\s*$|@\w+|\w[\w.]*\(.*\)\s*;?\s*$|<\/?\w+[^>]*>\s*$|\$ \w+|sudo |//|/\*)"
+    r"try:|except|print\(|\w[\w.\[\]]* ?[+*/-]?= ?\S|#include|public |private |static |void |int \w+|var |let |const |"
+    r"function \w*\(|[{}();\]]+\s*$|@\w+|\w[\w.]*\(.*\)\s*;?\s*$|<\/?\w+[^>]*>\s*$|\$ \w+|sudo |//|/\*)"
 )
 _FENCE = re.compile(r"```[^\n]*\n(.*?)(?:```|\Z)", re.DOTALL)
 _SUM = re.compile(r"####|\d\s*[-+*/x×]\s*\$?\d[\d.,]*\s*=|=\s*\$?\d")
