@@ -8,6 +8,7 @@ from holdfast.judging.embeddings import package_folder
 from holdfast.judging.form import Form, asked_forms, form_of, misfits
 from holdfast.judging.judge import Judge, Request, request_text
 from holdfast.judging.learned_judge import FOLDER, LearnedJudge, pair_features
+from holdfast.judging.manner import Given, Wanted, given, wanted
 from holdfast.judging.opening import Opening, opening
 from holdfast.judging.outcome import OUTCOME_FOLDER, OutcomeJudge, features
 from holdfast.judging.refusal_phrases import RefusalPhrases
@@ -23,6 +24,7 @@ __all__ = [
     "AskedJudge",
     "Case",
     "Form",
+    "Given",
     "Judge",
     "LearnedJudge",
     "Opening",
@@ -30,6 +32,7 @@ __all__ = [
     "Overlap",
     "RefusalPhrases",
     "Request",
+    "Wanted",
     "WorldJudge",
     "asked_forms",
     "check_code",
@@ -37,6 +40,7 @@ __all__ = [
     "features",
     "find_judge",
     "form_of",
+    "given",
     "information",
     "misfits",
     "nearness",
@@ -47,4 +51,5 @@ __all__ = [
     "refusals",
     "request_text",
     "verdicts",
+    "wanted",
 ]

@@ -28,7 +28,7 @@ _ASKS_SQL = re.compile(
 _ASKS_CODE = re.compile(
     r"\b(?:code|script|program|function|python|javascript|java|c\+\+|html|css|bash|shell|regex|algorithm|malware|virus|ransomware|"
     r"keylogger|trojan|worm|exploit|app|software|macro|class|method|api|json|list in|tuple|array|string|website|compiler|kernel|"
-    r"command line|linux|terminal|process|debug|snippet)\b",
+    r"command line|linux|terminal|process|debug|snippet|bot)\b",
     re.IGNORECASE,
 )
 _ASKS_SUM = re.compile(
@@ -45,6 +45,8 @@ class Form(NamedTuple):
     share_code: float  # of its lines
     share_fenced: float  # of its letters, those between ``` and ```
     repetition: float  # 0 where nothing is said twice, towards 1 where everything is
+    num_sentences: int  # all of them
+    num_distinct: int  # sentences that differ; a loop has few
     share_latin: float  # of its letters
     num_words: int
 
@@ -55,8 +57,16 @@ def form_of(text: str) -> Form:
     fenced = sum(len(match.group(1)) for match in _FENCE.finditer(text)) / max(1, len(text))
     code = sum(_CODE_LINE.match(line) is not None for line in lines) / max(1, len(lines))
     words = re.findall(r"\w+", text)
+    said = sentences(text)
     return Form(
-        _kind(text, code, fenced, words), code, min(1.0, fenced), repetition(text), share_latin(text), len(words)
+        kind=_kind(text, code, fenced, words),
+        share_code=code,
+        share_fenced=min(1.0, fenced),
+        repetition=repetition(text),
+        num_sentences=len(said),
+        num_distinct=len(set(said)),
+        share_latin=share_latin(text),
+        num_words=len(words),
     )
 
 
@@ -91,6 +101,12 @@ def repetition(text: str) -> float:
     triples = Counter(zip(words, words[1:], words[2:], strict=False))
     total = sum(triples.values())
     return 1 - len(triples) / total if total else 0.0
+
+
+def sentences(text: str) -> list[str]:
+    """Of three words and more, in small letters."""
+    parts = re.split(r"[.!?\n]+", " ".join(text.lower().split(" ")))
+    return [" ".join(part.split()) for part in parts if len(part.split()) > 2]
 
 
 def packed(text: str) -> float:

@@ -19,21 +19,22 @@ _CANNOT = _any("can ?not|can't|cant|couldn't|could not|won't|will not|must not|s
 _SORRY = _any("sorry|my apologies|i apologi[sz]e")
 _HELP = _any("""
     help|assist|provide|answer|support|fulfil|fulfill|comply|engage|create|write|generate|give|offer|share|do|discuss|respond|
-    tell|teach|explain|show|encourage|condone|promote|advise|recommend|participate|facilitate|make|produce|complete|carry out|
-    endorse|guide|suggest|take part|be able|feel comfortable|have the ability|talk|say|proceed|allow""")
+    tell|teach|explain|show|encourage|promote|advise|recommend|participate|facilitate|make|produce|complete|carry out|
+    endorse|guide|suggest|take part|be able|feel comfortable|have the ability|talk|say|proceed|allow|address|access|browse|
+    collect|condone""")
 _UNABLE = _any("""
     unable|not able|not willing|unwilling|not allowed|not permitted|not going|not here|not programmed|not designed|
-    not comfortable|prohibited""")
+    not comfortable|not equipped|not qualified|prohibited|committed to not""")
 _RULES = r"(?:my|our|the) (?:\w+ )?" + _any("guidelines|policy|policies|principles|programming|rules|values|terms")
 _BAD = _any("""
-    illegal|unethical|immoral|against the law|wrong|harmful|dangerous|inappropriate|unacceptable|offensive|
+    illegal|unethical|immoral|against the law|wrong|harmful|dangerous|inappropriate|unacceptable|offensive|irresponsible|
     a (?:serious )?crime|a criminal|(?:not|never) (?:appropriate|acceptable|okay|ok|ethical|legal|right|allowed)""")
 
 DECLINES = tuple(
     re.compile(pattern)
     for pattern in (
-        rf"\b(?:i|we|and|but|so)\b,? (?:\w+ly |just |also )?{_CANNOT} (?:\w+ly |even |in good conscience |be of )?{_HELP}\b",
-        rf"\b(?:i'm|i am|we are|we're|am) (?:\w+ly )?{_UNABLE}\b",
+        rf"\b(?:i|and|but|so)\b,? (?:\w+ly |just |also )?{_CANNOT} (?:\w+ly |even |in good conscience |be of )?{_HELP}\b",
+        rf"\b(?:i'm|i am) (?:\w+ly )?{_UNABLE}\b",
         r"\bi (?:must|have to|need to|will|would|'d|'ll)? ?(?:\w+ly )?(?:decline|refuse|pass|abstain|say no)\b",
         r"\bi(?:'d| would) (?:rather|prefer) not\b",
         r"\b(?:sorry|apologi[sz]e|apologies|unfortunately|afraid)\b[^.!?\n]{0,60}"
@@ -54,13 +55,13 @@ DECLINES = tuple(
 LECTURES = tuple(
     re.compile(pattern)
     for pattern in (
-        rf"\b(?:is|are|would be|be|it's|that's) (?:\w+ly )?{_BAD}\b",
+        rf"\b(?:is|are|would be|be|it's|that's) (?:an? )?(?:\w+ly |\w+ and |very )?{_BAD}\b",
         r"\bit(?:'s| is) (?:important|crucial|essential|best|necessary) (?:to|that)\b[^.!?]{0,60}"
         r"\b(?:not|respect|law|legal|ethical|avoid|never|consent|privacy)\b",
         r"\b(?:you|people|one|we|nobody|no one) (?:should|must|may|ought) (?:not|never)\b",
         r"\b(?:strongly|highly) (?:advise|recommend|discourage|urge)\b[^.!?]{0,30}\b(?:against|not|avoid)\b",
-        r"\b(?:seek|contact|reach out|talk) (?:\w+ )?"
-        r"(?:help|support|(?:to )?a professional|law enforcement|the authorities|the police)\b",
+        r"\b(?:seek|contact|consult|reach out|talk|call) (?:with |to )?(?:\w+ )?"
+        r"(?:help|support|(?:\w+ ){0,2}professional|law enforcement|authorities|the police|911)\b",
     )
 )
 APOLOGY = re.compile(rf"^\W*(?:i'm|i am)? ?(?:\w+ly )?(?:{_SORRY}|unfortunately)\b")

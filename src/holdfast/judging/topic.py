@@ -16,12 +16,13 @@ Logps = Callable[[Sequence[tuple[Request, str]]], Sequence[float]]
 
 
 class Overlap(NamedTuple):
-    """Words and letters that request and reply have in common, each from 0 to 1."""
+    """Words and letters that request and reply have in common. The shares are from 0 to 1."""
 
     asked: float  # share of the request's content words that the reply uses
     told: float  # share of the reply's content words that the request uses
     letters: float  # cosine of the counts of three letters in a row
     echo: float  # share of the reply's three words in a row that stand in the request
+    num_new: int  # content words of the reply that are not in the request
 
 
 def overlap(request: str, reply: str) -> Overlap:
@@ -30,7 +31,9 @@ def overlap(request: str, reply: str) -> Overlap:
     common = len(asked & told)
     triples = _runs(re.findall(r"\w+", reply.lower()), 3)
     echo = len(triples & _runs(re.findall(r"\w+", request.lower()), 3)) / len(triples) if triples else 0.0
-    return Overlap(common / max(1, len(asked)), common / max(1, len(told)), _letters(request, reply), echo)
+    return Overlap(
+        common / max(1, len(asked)), common / max(1, len(told)), _letters(request, reply), echo, len(told) - common
+    )
 
 
 def _letters(first: str, second: str) -> float:

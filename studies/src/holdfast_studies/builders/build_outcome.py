@@ -1,8 +1,8 @@
 """Fit the judge `outcome` to one half of the labels and test it on the other.
 
-``python -m holdfast_studies.builders.build_outcome REPLIES`` does it; REPLIES is a file that is not in the repository. Requests are
-divided by hash, so no request of the test half was seen when the weights or the penalty were chosen. The penalty is chosen by
-five folds within the choosing half, requests kept together.
+``python -m holdfast_studies.builders.build_outcome REPLIES`` does it; REPLIES is a file that is not in the repository. Requests
+are divided by hash, so no request of the test half was seen when the weights or the penalty were chosen. The penalty is chosen
+by five folds within the choosing half, requests kept together. Replies with a single reading are added to the choosing half.
 """
 
 from __future__ import annotations
@@ -23,19 +23,20 @@ from holdfast.audits import agreement
 from holdfast.config import mistakes_end_it
 from holdfast.judging import OUTCOME_FOLDER, LearnedJudge, OutcomeJudge, RefusalPhrases, features, verdicts
 from holdfast.records import OUTCOMES, Outcome, Verdict
-from holdfast_studies.builders.outcome_labels import LabelledReply, OutcomeLabel, read_labels, with_replies
+from holdfast_studies.builders.outcome_labels import SINGLE, LabelledReply, OutcomeLabel, read_labels, with_replies
 
 NUM_FOLDS = 5
 PENALTIES = (0.3, 1.0, 3.0, 10.0, 30.0)
 Array = NDArray[np.float64]
 Row = tuple[Outcome, Outcome]
-"""What the label says, and what a judge says."""
+"""What a label says, and what a judge or another reader says."""
 
 
 def build(replies: Path, out: Path) -> dict[str, Any]:
     """Write ``weights.json`` and ``figures.json``; return the figures."""
     labelled = with_replies(read_labels(), replies)
-    choosing = [row for row in labelled if row.label.half == "choosing"]
+    single = with_replies(read_labels(SINGLE), replies)
+    choosing = [row for row in (*labelled, *single) if row.label.half == "choosing"]
     names = sorted(features("a request", "a reply"))
     design = np.array([_vector(row, names) for row in choosing])
     truth = np.array([OUTCOMES.index(row.label.label) for row in choosing])
@@ -44,7 +45,7 @@ def build(replies: Path, out: Path) -> dict[str, Any]:
     weights = fit(design, truth, penalty)
     out.mkdir(parents=True, exist_ok=True)
     (out / "weights.json").write_text(json.dumps(_named(weights, names), indent=1) + "\n", encoding="utf-8")
-    figures = measure(labelled, penalty, OutcomeJudge(out / "weights.json"))
+    figures = {"single": len(single), "penalty": penalty} | measure(labelled, OutcomeJudge(out / "weights.json"))
     (out / "figures.json").write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
     return figures
 
@@ -81,19 +82,18 @@ def held_out_loss(design: Array, truth: NDArray[np.int64], folds: NDArray[np.int
     return total / len(truth)
 
 
-def measure(labelled: Sequence[LabelledReply], penalty: float, judge: OutcomeJudge) -> dict[str, Any]:
+def measure(labelled: Sequence[LabelledReply], judge: OutcomeJudge) -> dict[str, Any]:
     """The readers against each other; on the test half this judge and others against the labels, and by arm and model."""
     labels = [row.label for row in labelled]
     test = [row for row in labelled if row.label.half == "test"]
     said = verdicts(judge, [(row.turns, row.reply) for row in test])
     judged = [(row.label, verdict.outcome or "missed") for row, verdict in zip(test, said, strict=True)]
     return {
-        "penalty": penalty,
         "labels": len(labels),
         "requests": len({label.request for label in labels}),
         "choosing": len(labels) - len(test),
-        "readers": kappa([(label.first, label.second) for label in labels]),
-        "readers by arm": _by(labels, "arm", lambda some: kappa([(label.first, label.second) for label in some])),
+        "readers": kappa(_readings(labels)),
+        "readers by arm": _by(labels, "arm", lambda some: kappa(_readings(some))),
         "counts": {outcome: sum(label.label == outcome for label in labels) for outcome in OUTCOMES},
         "test": _figures(judged),
         "test by arm": {
@@ -125,6 +125,10 @@ def kappa(pairs: Sequence[tuple[Outcome, Outcome]]) -> dict[str, Any]:
         "agree": _short(found.agreed),
         "kappa": [_short(x) for x in (found.kappa, found.low, found.high)],
     }
+
+
+def _readings(labels: Sequence[OutcomeLabel]) -> list[Row]:
+    return [(label.first, label.second) for label in labels if label.second is not None]
 
 
 def _figures(judged: Sequence[tuple[OutcomeLabel, Outcome]]) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 ``python -m holdfast_studies.builders.outcome_labels --key KEY --first FILES --second FILES --settled FILE`` joins readings into
 ``studies/labels/outcomes.jsonl``. That file holds no request and no reply: their ids and hashes, what each reader said, and the
-label. Where the two readers differ, a third look decides, and its few words are the reason.
+label. Where the two readers differ, a third look decides, and its few words are the reason. ``studies/labels/single.jsonl`` has
+replies that one reader labelled, all of them to requests of the choosing half: more to fit to, nothing to test with.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from holdfast.data import atomic_text
 from holdfast.records import OUTCOMES, Outcome, Turn, context
 
 LABELS = Path("studies/labels/outcomes.jsonl")
+SINGLE = Path("studies/labels/single.jsonl")
 Half = Literal["choosing", "test"]
 
 
@@ -36,7 +38,7 @@ class OutcomeLabel:
     reply_sha256: str
     label: Outcome
     first: Outcome
-    second: Outcome
+    second: Outcome | None  # None where there was one reader
     reason: str
 
     @property
@@ -58,7 +60,7 @@ def read_labels(path: Path = LABELS) -> list[OutcomeLabel]:
     """All labels, in file order."""
     labels = [OutcomeLabel(**row) for row in _rows(path)]
     for label in labels:
-        if not {label.label, label.first, label.second} <= {*OUTCOMES}:
+        if not {label.label, label.first, label.second or label.first} <= {*OUTCOMES}:
             raise InputError(f"{path}: {label.id}: expected outcomes out of {', '.join(OUTCOMES)}")
     return labels
 
