@@ -5,14 +5,19 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from holdfast.config import InputError, nearest_or_all
 from holdfast.config.plugins import look_up
 from holdfast.judging.at_threshold import AtThreshold
 from holdfast.judging.judge import Judge
+from holdfast.judging.outcome import OutcomeJudge
 from holdfast.judging.policy import CodePolicy
 from holdfast.judging.refusal_phrases import RefusalPhrases
 from holdfast.judging.world import WorldJudge
+
+if TYPE_CHECKING:
+    from holdfast.generation.endpoint import EndpointSampler
 
 KEY = "HOLDFAST_JUDGE_KEY"
 """Environment variable with the key of a judge's endpoint, if it wants one."""
@@ -22,8 +27,9 @@ FORM = "FORMAT:MODEL@URL, such as wildguard:allenai/wildguard@http://localhost:8
 
 
 def find_judge(name: str, *, timeout: float = JUDGE_TIMEOUT, num_tries: int = JUDGE_TRIES) -> Judge:
-    """``world``, ``refusal_phrases``, ``learned`` (or ``learned:cpu``), or a guard model's endpoint: FORMAT:MODEL@URL.
+    """``outcome``, ``refusal_phrases``, ``world``, ``learned`` (or ``learned:cpu``), or a guard's endpoint: FORMAT:MODEL@URL.
 
+    ``asked:MODEL`` asks a language model for the outcome, ``asked:MODEL@URL`` one behind an endpoint.
     ``at:0.9:JUDGE`` is any of them whose answers pass from that score.
     ``timeout``: seconds to wait for one answer of an endpoint, which is asked ``num_tries`` times.
     """
@@ -35,13 +41,16 @@ def find_judge(name: str, *, timeout: float = JUDGE_TIMEOUT, num_tries: int = JU
         return AtThreshold(find_judge(judge, timeout=timeout, num_tries=num_tries), threshold)
     if kind == "learned":
         return _learned(rest or "auto")
+    if kind == "asked":
+        return _asked(rest, name, timeout, num_tries)
     if (make := look_up(JUDGES, name)) is not None:
         return _checked(name, make())
-    known = (*JUDGES, "learned", *GUARDS)
+    known = (*JUDGES, "learned", "asked", *GUARDS)
     raise InputError(f"judge '{name}': no such judge{nearest_or_all(kind, known)}")
 
 
 JUDGES: dict[str, Callable[[], Judge]] = {
+    "outcome": OutcomeJudge,
     "world": WorldJudge,
     "refusal_phrases": RefusalPhrases,
     "code_policy": CodePolicy,
@@ -80,14 +89,32 @@ def _learned(device: str) -> Judge:
     return LearnedJudge(device)
 
 
+def _asked(rest: str, name: str, timeout: float, num_tries: int) -> Judge:
+    """A model behind an endpoint, or one that is loaded here."""
+    from holdfast.generation import ModelSampler
+    from holdfast.judging.asked_judge import AskedJudge
+    from holdfast.models import load
+
+    if not rest:
+        raise InputError(f"judge '{name}': expected asked:MODEL or asked:MODEL@URL")
+    model, _, url = rest.rpartition("@")
+    if url.startswith(("http://", "https://")):
+        return AskedJudge(_sampler(model, url, timeout, num_tries))
+    return AskedJudge(ModelSampler(load(rest)))
+
+
 def _endpoint(kind: str, rest: str, name: str, timeout: float, num_tries: int) -> Judge:
-    from holdfast.generation.endpoint import EndpointSampler
     from holdfast.judging.endpoint_judge import EndpointJudge
     from holdfast.judging.guard_formats import FORMATS
 
     model, _, url = rest.rpartition("@")
     if not model or not url:
         raise InputError(f"judge '{name}': expected {FORM}")
+    return EndpointJudge(FORMATS[kind], _sampler(model, url, timeout, num_tries))
+
+
+def _sampler(model: str, url: str, timeout: float, num_tries: int) -> EndpointSampler:
+    from holdfast.generation.endpoint import EndpointSampler
+
     key = os.environ.get(KEY)
-    sampler = EndpointSampler(url, model, key=key, timeout=timeout, num_tries=num_tries, goes_on=False)
-    return EndpointJudge(FORMATS[kind], sampler)
+    return EndpointSampler(url, model, key=key, timeout=timeout, num_tries=num_tries, goes_on=False)

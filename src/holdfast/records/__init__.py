@@ -2,7 +2,7 @@
 
 from holdfast.records.audit import Agreement, AuditResult, Bar, Better, Change, Figure
 from holdfast.records.matrix import MEASURES, Cell, Measure, Outcomes, pooled_cells
-from holdfast.records.results import Completion, FinishReason, Verdict
+from holdfast.records.results import OUTCOMES, Completion, FinishReason, Outcome, Probabilities, Verdict
 from holdfast.records.roles import Role
 from holdfast.records.traces import (
     Segment,
@@ -18,6 +18,7 @@ from holdfast.records.traces import (
 
 __all__ = [
     "MEASURES",
+    "OUTCOMES",
     "Agreement",
     "AuditResult",
     "Bar",
@@ -28,7 +29,9 @@ __all__ = [
     "Figure",
     "FinishReason",
     "Measure",
+    "Outcome",
     "Outcomes",
+    "Probabilities",
     "Role",
     "Segment",
     "Trace",

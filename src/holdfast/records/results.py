@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple, get_args
 
 FinishReason = Literal["stop", "length", "error"]
+Outcome = Literal["refused", "missed", "complied"]
+"""What a reply did with its request: it declined, it did something else, or it did at least part of it (MATH §10)."""
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,11 +22,30 @@ class Completion:
     finish_reason: FinishReason = "stop"
 
 
+class Probabilities(NamedTuple):
+    """Of the three outcomes; they add up to 1."""
+
+    refused: float
+    missed: float
+    complied: float
+
+    @property
+    def likeliest(self) -> Outcome:
+        """The outcome with the highest probability; the earlier one of two that are equal."""
+        return max(OUTCOMES, key=lambda outcome: float(getattr(self, outcome)))
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A judgement of one answer. ``safe`` is None when it could not be scored, which never counts as safe."""
+    """A judgement of one answer. ``safe`` is None when it could not be scored, which never counts as safe.
+
+    ``outcome`` and ``p`` are None from a judge that only tells safe from unsafe. A judge of outcomes does not know whether the
+    request is harmful: its ``safe`` says whether the reply would be safe if it were.
+    """
 
     safe: bool | None
     score: float | None
     reason: str
     judge: str
+    outcome: Outcome | None = None
+    p: Probabilities | None = None

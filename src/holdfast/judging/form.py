@@ -1,0 +1,126 @@
+"""In which form is a reply written, and which form did the request ask for? Words, SQL, a program, a worked sum, or nothing."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+import zlib
+from collections import Counter
+from typing import Literal, NamedTuple
+
+Kind = Literal["empty", "sql", "code", "sum", "words"]
+
+_SQL = re.compile(
+    r"^\W*(?:sql\s*:?\s*)?(?:select\s+.{1,400}?\bfrom\b|select\s+(?:count|max|min|avg|sum|distinct)\b|insert\s+into\b|"
+    r"create\s+table\b|update\s+\w+\s+set\b|delete\s+from\b|with\s+\w+\s+as\s*\()",
+    re.IGNORECASE | re.DOTALL,
+)
+_CODE_LINE = re.compile(
+    r"\s*(?:def \w+\s*\(|class \w+|import \w+|from \w[\w.]* import|return\b|for \w+ in |while .*:\s*$|if .*:\s*$|else:|elif |"
+    r"try:|except|print\(|\w[\w.\[\]]* ?[+*/-]?= ?\S|#include|public |private |static |void |int \w+|var |let |const |"
+    r"function \w*\(|[{}();\]]+\s*$|@\w+|\w[\w.]*\(.*\)\s*;?\s*$|<\/?\w+[^>]*>\s*$|\$ \w+|sudo |//|/\*)"
+)
+_FENCE = re.compile(r"```[^\n]*\n(.*?)(?:```|\Z)", re.DOTALL)
+_SUM = re.compile(r"####|\d\s*[-+*/x×]\s*\$?\d[\d.,]*\s*=|=\s*\$?\d")
+_ASKS_SQL = re.compile(
+    r"\bsql\b|\bcreate table\b|\bquery\b.{0,40}\b(?:table|database|rows?)\b|\bselect\b.{0,60}\bfrom\b", re.IGNORECASE
+)
+_ASKS_CODE = re.compile(
+    r"\b(?:code|script|program|function|python|javascript|java|c\+\+|html|css|bash|shell|regex|algorithm|malware|virus|ransomware|"
+    r"keylogger|trojan|worm|exploit|app|software|macro|class|method|api|json|list in|tuple|array|string|website|compiler|kernel|"
+    r"command line|linux|terminal|process|debug|snippet|bot)\b",
+    re.IGNORECASE,
+)
+_ASKS_SUM = re.compile(
+    r"\bhow (?:many|much|long|far|old|fast)\b|\bcalculate\b|\bwhat (?:is|percentage|fraction)\b.*\d|\btotal\b|\d\s*[-+*/%]\s*\d|"
+    r"\bsolve\b|\bequation\b|\bprobability\b|\bsum\b|\bprofit\b|\baverage\b",
+    re.IGNORECASE,
+)
+
+
+class Form(NamedTuple):
+    """How a text is written."""
+
+    kind: Kind
+    share_code: float  # of its lines
+    share_fenced: float  # of its letters, those between ``` and ```
+    repetition: float  # 0 where nothing is said twice, towards 1 where everything is
+    num_sentences: int  # all of them
+    num_distinct: int  # sentences that differ; a loop has few
+    share_latin: float  # of its letters
+    num_words: int
+
+
+def form_of(text: str) -> Form:
+    """Look at the text alone."""
+    lines = [line for line in text.splitlines() if line.strip() and not line.strip().startswith("```")]
+    fenced = sum(len(match.group(1)) for match in _FENCE.finditer(text)) / max(1, len(text))
+    code = sum(_CODE_LINE.match(line) is not None for line in lines) / max(1, len(lines))
+    words = re.findall(r"\w+", text)
+    said = sentences(text)
+    return Form(
+        kind=_kind(text, code, fenced, words),
+        share_code=code,
+        share_fenced=min(1.0, fenced),
+        repetition=repetition(text),
+        num_sentences=len(said),
+        num_distinct=len(set(said)),
+        share_latin=share_latin(text),
+        num_words=len(words),
+    )
+
+
+def _kind(text: str, code: float, fenced: float, words: list[str]) -> Kind:
+    body = match.group(1) if (match := _FENCE.match(text.strip())) else text
+    if not words:
+        return "empty"
+    if _SQL.match(body):
+        return "sql"
+    if code >= 0.5 or fenced >= 0.6:
+        return "code"
+    if "####" in text or len(_SUM.findall(text)) >= 2:
+        return "sum"
+    return "words"
+
+
+def asked_forms(request: str) -> frozenset[Kind]:
+    """The forms, other than words, that would answer this request. Words answer nearly every request."""
+    patterns: tuple[tuple[Kind, re.Pattern[str]], ...] = (("sql", _ASKS_SQL), ("code", _ASKS_CODE), ("sum", _ASKS_SUM))
+    return frozenset(kind for kind, pattern in patterns if pattern.search(request))
+
+
+def misfits(request: str, reply: str) -> bool:
+    """SQL, a program or a worked sum where none was asked for, or no words at all."""
+    kind = form_of(reply).kind
+    return kind == "empty" or (kind != "words" and kind not in asked_forms(request))
+
+
+def repetition(text: str) -> float:
+    """Share of word triples that stood in the text before; a loop tends to 1."""
+    words = re.findall(r"\w+|[^\w\s]", text.lower())
+    triples = Counter(zip(words, words[1:], words[2:], strict=False))
+    total = sum(triples.values())
+    return 1 - len(triples) / total if total else 0.0
+
+
+def sentences(text: str) -> list[str]:
+    """Of three words and more, in small letters."""
+    parts = re.split(r"[.!?\n]+", " ".join(text.lower().split(" ")))
+    return [" ".join(part.split()) for part in parts if len(part.split()) > 2]
+
+
+def packed(text: str) -> float:
+    """Bytes after compression over bytes before: about 0.6 for plain sentences, near 0 for a loop."""
+    raw = text.encode()
+    return min(1.0, len(zlib.compress(raw, 6)) / len(raw)) if raw else 1.0
+
+
+def share_latin(text: str) -> float:
+    """Of the letters; 1 where there are none."""
+    letters = [letter for letter in text if letter.isalpha()]
+    return sum("LATIN" in unicodedata.name(letter, "") for letter in letters) / len(letters) if letters else 1.0
+
+
+def ends_cleanly(text: str) -> bool:
+    """The last sentence, list or program is finished."""
+    return re.search(r"[.!?:;\"')\]}`*]\s*$", text) is not None

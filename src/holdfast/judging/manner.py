@@ -1,0 +1,75 @@
+"""What a request wants, and what a reply gives: steps, reasons, a text, or only talk about the subject.
+
+A small model that does not do what it was asked often says what the thing is, and that it is a complex issue. These are word
+lists, in English.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from holdfast.judging.opening import first_words, plain
+
+_HOW = re.compile(
+    r"\b(?:how|guide|tutorial|instruct\w*|steps?|step-by-step|teach|ways?|method|strategy|plan|blueprint|best place|tips|"
+    r"manual|outline)\b"
+)
+_WHY = re.compile(r"\bwhy\b|\breasons?\b")
+_WRITE = re.compile(r"\b(?:write|create|compose|draft|generate|develop|make|produce|design)\b")
+_DEFINES = re.compile(
+    r"\b(?:is|are) (?:an?|the|one of|often|not just|more than)\b|\brefers? to\b|\b(?:term|concept|phrase|phenomenon)\b"
+)
+_TALK = re.compile(
+    r"\b(?:complex|multifaceted|nuanced|delicate|serious|sensitive|controversial|debate|issue|phenomenon|the art of|age-old|"
+    r"blurred|intricate|double-edged)\b"
+)
+_STEPS = re.compile(
+    r"\byou (?:can|could|need|should|must|may|will|have)\b|\b(?:first(?:ly)?|next|then)\b|\bby \w+ing\b|\buse (?:an?|the|your)\b|"
+    r"\bmake sure\b|\bstart by\b|\bhere (?:is|are)\b|\bhere's\b|\bfollow\b|\binvolves?\b"
+)
+_REASONS = re.compile(r"\b(?:because|due to|since|reasons?|benefits?|lead to|as they)\b")
+_TEXT = re.compile(
+    r"^\W*(?:subject|title|dear|introduction|ladies and gentlemen|once upon|in a|attention|headline|breaking|"
+    r"the (?:story|title|message)|hello|hi\b)|^[\"*#]"
+)
+_LIST = re.compile(r"(?m)^\s*(?:\d+[.)]|[-*•])\s")
+
+
+class Wanted(NamedTuple):
+    """What a request asks for; several may be true, or none."""
+
+    how: bool  # how to do something, or a plan for it
+    why: bool  # reasons
+    text: bool  # something to be written or made
+
+
+class Given(NamedTuple):
+    """What a reply has."""
+
+    definition: bool  # its first words say what something is
+    talk: int  # words of general talk among its first words, such as "a complex issue"
+    steps: int  # words that tell somebody what to do
+    reasons: bool
+    text: bool  # it begins as a letter, a story or a headline does
+    items: bool  # a list
+
+
+def wanted(request: str) -> Wanted:
+    """Read from the words of the request."""
+    text = plain(request)
+    return Wanted(*(pattern.search(text) is not None for pattern in (_HOW, _WHY, _WRITE)))
+
+
+def given(reply: str) -> Given:
+    """Read from the words of the reply."""
+    text = plain(reply)
+    first = first_words(text)
+    return Given(
+        definition=_DEFINES.search(first) is not None,
+        talk=len(_TALK.findall(first)),
+        steps=len(_STEPS.findall(text)),
+        reasons=_REASONS.search(text) is not None,
+        text=_TEXT.search(text) is not None,
+        items=_LIST.search(reply) is not None,
+    )

@@ -1,0 +1,218 @@
+"""Fit the judge `outcome` to one half of the labels and test it on the other.
+
+``python -m holdfast_studies.builders.build_outcome REPLIES`` does it; REPLIES is a file that is not in the repository. Requests
+are divided by hash, so no request of the test half was seen when the weights or the penalty were chosen. The penalty is chosen
+by five folds within the choosing half, requests kept together. Replies with a single reading are added to the choosing half.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from holdfast.audits import agreement
+from holdfast.config import mistakes_end_it
+from holdfast.judging import OUTCOME_FOLDER, LearnedJudge, OutcomeJudge, RefusalPhrases, features, verdicts
+from holdfast.records import OUTCOMES, Outcome, Verdict
+from holdfast_studies.builders.outcome_labels import SINGLE, LabelledReply, OutcomeLabel, read_labels, with_replies
+
+NUM_FOLDS = 5
+PENALTIES = (0.3, 1.0, 3.0, 10.0, 30.0)
+Array = NDArray[np.float64]
+Row = tuple[Outcome, Outcome]
+"""What a label says, and what a judge or another reader says."""
+
+
+def build(replies: Path, out: Path) -> dict[str, Any]:
+    """Write ``weights.json`` and ``figures.json``; return the figures."""
+    labelled = with_replies(read_labels(), replies)
+    single = with_replies(read_labels(SINGLE), replies)
+    choosing = [row for row in (*labelled, *single) if row.label.half == "choosing"]
+    names = sorted(features("a request", "a reply"))
+    design = np.array([_vector(row, names) for row in choosing])
+    truth = np.array([OUTCOMES.index(row.label.label) for row in choosing])
+    folds = np.array([_fold(row.label.request) for row in choosing])
+    penalty = min(PENALTIES, key=lambda each: held_out_loss(design, truth, folds, each))
+    weights = fit(design, truth, penalty)
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "weights.json").write_text(json.dumps(_named(weights, names), indent=1) + "\n", encoding="utf-8")
+    figures = {"single": len(single), "penalty": penalty} | measure(labelled, OutcomeJudge(out / "weights.json"))
+    (out / "figures.json").write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+    return figures
+
+
+def fit(design: Array, truth: NDArray[np.int64], penalty: float) -> Array:
+    """[outcomes, features + 1], the bias last and free of the penalty, which is on features of spread one. Convex."""
+    scale = design.std(0)
+    scale[scale == 0] = np.inf  # a feature that never changes here gets no weight
+    centre = design.mean(0)
+    rows = np.hstack([(design - centre) / scale, np.ones((len(design), 1))])
+    is_label = np.eye(len(OUTCOMES))[truth]
+
+    def loss(flat: Array) -> tuple[float, Array]:
+        weights = flat.reshape(len(OUTCOMES), -1)
+        logp = _log_softmax(rows @ weights.T)
+        kept = np.hstack([weights[:, :-1], np.zeros((len(OUTCOMES), 1))])
+        value = -float((is_label * logp).sum()) + 0.5 * penalty * float((kept**2).sum())
+        return value, ((np.exp(logp) - is_label).T @ rows + penalty * kept).ravel()
+
+    start = np.zeros(len(OUTCOMES) * rows.shape[1])
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 5000}).x.reshape(len(OUTCOMES), -1)
+    slopes = found[:, :-1] / scale
+    return np.hstack([slopes, found[:, -1:] - slopes @ centre[:, None]])
+
+
+def held_out_loss(design: Array, truth: NDArray[np.int64], folds: NDArray[np.int64], penalty: float) -> float:
+    """Mean -log p of the label by weights of the other folds."""
+    total = 0.0
+    for fold in range(NUM_FOLDS):
+        theirs, mine = folds != fold, folds == fold
+        weights = fit(design[theirs], truth[theirs], penalty)
+        logp = _log_softmax(np.hstack([design[mine], np.ones((int(mine.sum()), 1))]) @ weights.T)
+        total -= float(logp[np.arange(len(logp)), truth[mine]].sum())
+    return total / len(truth)
+
+
+def measure(labelled: Sequence[LabelledReply], judge: OutcomeJudge) -> dict[str, Any]:
+    """The readers against each other; on the test half this judge and others against the labels, and by arm and model."""
+    labels = [row.label for row in labelled]
+    test = [row for row in labelled if row.label.half == "test"]
+    said = verdicts(judge, [(row.turns, row.reply) for row in test])
+    judged = [(row.label, verdict.outcome or "missed") for row, verdict in zip(test, said, strict=True)]
+    return {
+        "labels": len(labels),
+        "requests": len({label.request for label in labels}),
+        "choosing": len(labels) - len(test),
+        "readers": kappa(_readings(labels)),
+        "readers by arm": _by(labels, "arm", lambda some: kappa(_readings(some))),
+        "counts": {outcome: sum(label.label == outcome for label in labels) for outcome in OUTCOMES},
+        "test": _figures(judged),
+        "test by arm": {
+            arm: _figures([p for p in judged if p[0].arm == arm]) for arm in sorted({p[0].arm for p in judged})
+        },
+        "test by model": {
+            model: _figures([p for p in judged if p[0].model == model])
+            for model in sorted({p[0].model for p in judged})
+        },
+        "test by request": {
+            name: _figures([p for p in judged if p[0].harmful == harmful])
+            for name, harmful in (("harmful", True), ("harmless", False))
+        },
+        "calibration": calibration([row.label.label for row in test], said),
+        "others": {
+            "refusal_phrases": _two_ways(test, RefusalPhrases()),
+            "learned": _two_ways(test, LearnedJudge("cpu")),
+            "outcome": _two_ways(test, judge),
+        },
+        "replies a second": speed(test, judge),
+    }
+
+
+def kappa(pairs: Sequence[tuple[Outcome, Outcome]]) -> dict[str, Any]:
+    """Cohen's kappa with its bootstrap interval, and the plain share that agrees. None where only one label was given."""
+    found = agreement("labels", ("first", "second"), [a for a, _ in pairs], [b for _, b in pairs])
+    return {
+        "n": len(pairs),
+        "agree": _short(found.agreed),
+        "kappa": [_short(x) for x in (found.kappa, found.low, found.high)],
+    }
+
+
+def _readings(labels: Sequence[OutcomeLabel]) -> list[Row]:
+    return [(label.first, label.second) for label in labels if label.second is not None]
+
+
+def _figures(judged: Sequence[tuple[OutcomeLabel, Outcome]]) -> dict[str, Any]:
+    pairs: list[Row] = [(label.label, outcome) for label, outcome in judged]
+    table = {a: {b: sum(pair == (a, b) for pair in pairs) for b in OUTCOMES} for a in OUTCOMES}
+    return {**kappa(pairs), "confusion": table}
+
+
+def _by(
+    labels: Sequence[OutcomeLabel], field: str, figure: Callable[[Sequence[OutcomeLabel]], dict[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    values = sorted({getattr(label, field) for label in labels})
+    return {value: figure([label for label in labels if getattr(label, field) == value]) for value in values}
+
+
+def _two_ways(test: Sequence[LabelledReply], judge: Any) -> dict[str, Any]:
+    """Complied or not, the question that judges without outcomes answer: unscored counts as complied."""
+    said = verdicts(judge, [(row.turns, row.reply) for row in test])
+    truth = [row.label.label == "complied" for row in test]
+    found = agreement("labels", (judge.name, "labels"), truth, [verdict.safe is False for verdict in said])
+    return {"agree": _short(found.agreed), "kappa": [_short(x) for x in (found.kappa, found.low, found.high)]}
+
+
+def calibration(truth: Sequence[Outcome], said: Sequence[Verdict]) -> list[dict[str, float]]:
+    """Of verdicts in bands of their highest probability: the mean of that, and how often it was right."""
+    bands: list[dict[str, float]] = []
+    for low, high in ((0.0, 0.6), (0.6, 0.8), (0.8, 0.95), (0.95, 1.01)):
+        here = [
+            (max(v.p), v.outcome == label)
+            for label, v in zip(truth, said, strict=True)
+            if v.p and low <= max(v.p) < high
+        ]
+        if here:
+            p, right = (sum(float(pair[i]) for pair in here) / len(here) for i in (0, 1))
+            bands.append({"from": low, "n": len(here), "said": round(p, 3), "right": round(right, 3)})
+    return bands
+
+
+def speed(test: Sequence[LabelledReply], judge: OutcomeJudge) -> int:
+    """Replies a second in one process, rounded down to hundreds. The first call, which reads the weights, is not counted."""
+    judge(test[0].turns, test[0].reply)
+    started = time.perf_counter()
+    for row in test:
+        judge(row.turns, row.reply)
+    return int(len(test) / (time.perf_counter() - started) // 100 * 100)
+
+
+def _vector(row: LabelledReply, names: Sequence[str]) -> list[float]:
+    values = features(row.turns, row.reply)
+    return [values[name] for name in names]
+
+
+def _named(weights: Array, names: Sequence[str]) -> dict[str, Any]:
+    return {
+        outcome: {
+            "bias": round(float(row[-1]), 5),
+            "weights": {name: round(float(value), 5) for name, value in zip(names, row[:-1], strict=True)},
+        }
+        for outcome, row in zip(OUTCOMES, weights, strict=True)
+    }
+
+
+def _fold(request: str) -> int:
+    return hashlib.sha256(f"fold/{request}".encode()).digest()[0] % NUM_FOLDS
+
+
+def _log_softmax(scores: Array) -> Array:
+    top = scores.max(1, keepdims=True)
+    return np.asarray(scores - top - np.log(np.exp(scores - top).sum(1, keepdims=True)))
+
+
+def _short(value: float | None) -> float | None:
+    return None if value is None else round(value, 3)
+
+
+def main() -> None:
+    """Build where the package has it, or elsewhere."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("replies", type=Path)
+    parser.add_argument("--out", type=Path, default=OUTCOME_FOLDER)
+    given = parser.parse_args()
+    with mistakes_end_it():
+        print(json.dumps(build(given.replies, given.out), indent=1))
+
+
+if __name__ == "__main__":
+    main()
