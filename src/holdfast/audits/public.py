@@ -13,7 +13,7 @@ from typing import Any
 from holdfast.audits.bars import Bars
 from holdfast.audits.change import change
 from holdfast.audits.model_audit import ASKED, OnProgress, Plan, audit_model, ignore
-from holdfast.audits.suites import Files, choose_suites
+from holdfast.audits.suites import Files, RequestSuite, Suite, choose_suites
 from holdfast.config import InputError
 from holdfast.data import as_table, atomic_text, read_audit, write_audit
 from holdfast.generation import EndpointSampler, ModelSampler, Sampler
@@ -109,36 +109,11 @@ def audit(
     make it a gate, ``before`` the folder of an earlier audit that it may not be worse than. With ``out`` the result is
     written there, and the same call again goes on from there. Of answers only hashes are kept unless ``keep_answers``.
     """
-    asked: dict[str, Any] = {
-        "files": {
-            "requests": requests,
-            "safe_requests": safe_requests,
-            "sql": sql,
-            "gsm8k": gsm8k,
-            "summaries": summaries,
-        },
-        "how": {
-            "world": world,
-            "suite": suite,
-            "judges": tuple(judges),
-            "limit": limit,
-            "max_new_tokens": max_new_tokens,
-        },
-    }
-    if like is not None:
-        if any(source is not None for source in asked["files"].values()):
-            raise InputError("audit: like= brings its own rows; leave the others out")
-        asked = dict(like.questions)
-    files = Files(**{name: None if source is None else as_table(source) for name, source in asked["files"].items()})
-    asked["files"] = {name: getattr(files, name) for name in asked["files"]}
-    how = asked["how"]
-    asks_world = _asks_world(model, files) if how["world"] is None else how["world"]
-    safety, tasks = choose_suites(
-        how["suite"], files, world=asks_world, judges=how["judges"], limit=how["limit"], timeout=timeout
-    )
-    held = _bars(bars or Bars(), before)
-    held.check({suite.name for suite in safety}, has_utility=bool(tasks))
-    held.check_before((*safety, *tasks), [judge.name for suite in safety for judge in suite.judges])
+    files = {"requests": requests, "safe_requests": safe_requests, "sql": sql, "gsm8k": gsm8k, "summaries": summaries}
+    how = {"world": world, "suite": suite, "judges": tuple(judges), "limit": limit, "max_new_tokens": max_new_tokens}
+    asked = _asked(files, how, like)
+    safety, tasks = _suites(model, asked, timeout)
+    held = _bars(bars or Bars(), before, safety, tasks)
     if watch is not None:
         watch((*safety, *tasks))
     sampler = _sampler(model, batch_size, loading or {}, endpoint, timeout, say, has_anchor=anchor is not None)
@@ -146,7 +121,7 @@ def audit(
     folder = None if out is None else Path(out)
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
-    plan = Plan(safety, tasks, how["max_new_tokens"], keep_answers)
+    plan = Plan(safety, tasks, asked["how"]["max_new_tokens"], keep_answers)
     result, lines = audit_model(sampler, plan, anchor=reference, bars=held, out=folder, on_progress=on_progress)
     done = Audit(result, tuple(lines), asked)
     if folder is not None:
@@ -155,11 +130,34 @@ def audit(
     return done
 
 
-def _bars(bars: Bars, before: str | Path | None) -> Bars:
-    if before is None:
-        return bars
-    path = Path(before)
-    return replace(bars, before=read_audit(path / "audit.json" if path.is_dir() else path))
+def _asked(files: Mapping[str, Source | None], how: Mapping[str, Any], like: Audit | None) -> dict[str, Any]:
+    """What is asked and how, rows in memory drained; of an earlier audit where there is one."""
+    if like is None:
+        tables = {name: None if source is None else as_table(source) for name, source in files.items()}
+        return {"files": Files(**tables), "how": dict(how)}
+    if any(source is not None for source in files.values()):
+        raise InputError("audit: like= brings its own rows; leave the others out")
+    return dict(like.questions)
+
+
+def _suites(
+    model: object, asked: Mapping[str, Any], timeout: float
+) -> tuple[tuple[RequestSuite, ...], tuple[Suite, ...]]:
+    files, how = asked["files"], asked["how"]
+    asks_world = _asks_world(model, files) if how["world"] is None else how["world"]
+    return choose_suites(
+        how["suite"], files, world=asks_world, judges=how["judges"], limit=how["limit"], timeout=timeout
+    )
+
+
+def _bars(bars: Bars, before: str | Path | None, safety: Sequence[RequestSuite], tasks: Sequence[Suite]) -> Bars:
+    """With the earlier audit, if there is one; checked before anything is asked."""
+    if before is not None:
+        path = Path(before)
+        bars = replace(bars, before=read_audit(path / "audit.json" if path.is_dir() else path))
+    bars.check({suite.name for suite in safety}, has_utility=bool(tasks))
+    bars.check_before((*safety, *tasks), [judge.name for suite in safety for judge in suite.judges])
+    return bars
 
 
 def is_address(model: object) -> bool:

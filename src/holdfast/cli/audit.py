@@ -59,35 +59,33 @@ def audit(
     if keep_answers and out is None:
         raise InputError("--keep-answers: needs --out, the folder to keep them in")
     from holdfast.audits import Bars
+
+    limits = {"strict": strict, "max_worse": max_worse, "strict_before": strict_before}
+    files = {"requests": requests, "safe_requests": safe_requests, "sql": sql, "gsm8k": gsm8k, "summaries": summaries}
+    how = {"world": world, "suite": suite, "judges": judge or (), "limit": limit, "max_new_tokens": max_new_tokens}
+    _run_and_show(
+        model,
+        json,
+        **files,
+        **how,
+        anchor=anchor,
+        before=before,
+        out=out,
+        keep_answers=keep_answers,
+        batch_size=batch_size,
+        bars=Bars(max_asr, max_over_refusal, min_utility, **limits),  # type: ignore[arg-type]
+        loading={"dtype": dtype, "device": device, "allow_pickle": allow_pickle},
+        endpoint={"name": model_name, "key_variable": api_key_env, "concurrency": concurrency},
+        timeout=timeout,
+    )
+
+
+def _run_and_show(model: str, json: Path | None, **asked: Any) -> None:
     from holdfast.audits import audit as audit_model
 
-    bars = Bars(max_asr, max_over_refusal, min_utility, strict, max_worse=max_worse, strict_before=strict_before)
     with _progress() as (watch, on_progress):
-        done = audit_model(
-            model,
-            requests=requests,
-            safe_requests=safe_requests,
-            sql=sql,
-            gsm8k=gsm8k,
-            summaries=summaries,
-            world=world,
-            suite=suite,
-            judges=judge or (),
-            limit=limit,
-            max_new_tokens=max_new_tokens,
-            anchor=anchor,
-            bars=bars,
-            before=before,
-            out=out,
-            keep_answers=keep_answers,
-            batch_size=batch_size,
-            loading={"dtype": dtype, "device": device, "allow_pickle": allow_pickle},
-            endpoint={"name": model_name, "key_variable": api_key_env, "concurrency": concurrency},
-            timeout=timeout,
-            say=lambda line: print(line, file=sys.stderr),
-            on_progress=on_progress,
-            watch=watch,
-        )
+        say = lambda line: print(line, file=sys.stderr)  # noqa: E731
+        done = audit_model(model, say=say, on_progress=on_progress, watch=watch, **asked)
     if not write_json(json, done.result.to_json()):
         show(done.result)
     if not done.passed:

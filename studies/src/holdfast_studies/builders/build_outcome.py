@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from holdfast.audits import agreement
 from holdfast.config import mistakes_end_it
 from holdfast.judging import OUTCOME_FOLDER, LearnedJudge, OutcomeJudge, RefusalPhrases, features, verdicts
-from holdfast.records import OUTCOMES, Outcome, Verdict
+from holdfast.records import OUTCOMES, Agreement, Outcome, Verdict
+from holdfast.stats import Estimate
 from holdfast_studies.builders.outcome_labels import SINGLE, LabelledReply, OutcomeLabel, read_labels, with_replies
 
 NUM_FOLDS = 5
@@ -119,12 +119,19 @@ def measure(labelled: Sequence[LabelledReply], judge: OutcomeJudge) -> dict[str,
 
 def kappa(pairs: Sequence[tuple[Outcome, Outcome]]) -> dict[str, Any]:
     """Cohen's kappa with its bootstrap interval, and the plain share that agrees. None where only one label was given."""
-    found = agreement("labels", ("first", "second"), [a for a, _ in pairs], [b for _, b in pairs])
+    found = Agreement.of("labels", ("first", "second"), [a for a, _ in pairs], [b for _, b in pairs])
     return {
         "n": len(pairs),
         "agree": _short(found.agreed),
-        "kappa": [_short(x) for x in (found.kappa, found.low, found.high)],
+        "kappa": _numbers(found),
     }
+
+
+def _numbers(found: Agreement) -> list[Any]:
+    """Kappa and the ends of its interval; None three times where it is unknown."""
+    if isinstance(found.kappa, Estimate):
+        return [_short(number) for number in (found.kappa.value, found.kappa.low, found.kappa.high)]
+    return [None, None, None]
 
 
 def _readings(labels: Sequence[OutcomeLabel]) -> list[Row]:
@@ -148,8 +155,8 @@ def _two_ways(test: Sequence[LabelledReply], judge: Any) -> dict[str, Any]:
     """Complied or not, the question that judges without outcomes answer: unscored counts as complied."""
     said = verdicts(judge, [(row.turns, row.reply) for row in test])
     truth = [row.label.label == "complied" for row in test]
-    found = agreement("labels", (judge.name, "labels"), truth, [verdict.safe is False for verdict in said])
-    return {"agree": _short(found.agreed), "kappa": [_short(x) for x in (found.kappa, found.low, found.high)]}
+    found = Agreement.of("labels", (judge.name, "labels"), truth, [verdict.safe is False for verdict in said])
+    return {"agree": _short(found.agreed), "kappa": _numbers(found)}
 
 
 def calibration(truth: Sequence[Outcome], said: Sequence[Verdict]) -> list[dict[str, float]]:
