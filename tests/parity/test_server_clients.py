@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import yaml
 
 from holdfast.models.embedded import tiny_path
 from holdfast.worlds import SafetyWorld
+from parity.conftest import ParityRow
 from serve.processes import holdfast_serve, running, server
 
 ROOT = Path(__file__).parents[2]
@@ -127,8 +129,9 @@ def test_lm_eval_batches_and_asks_at_once(tasks: Path, unjudged: str) -> None:
     assert through(tasks, unjudged, "choosing", num_concurrent=3) == one_by_one
 
 
-def test_lm_eval_writes_the_same_texts(tasks: Path, unjudged: str) -> None:
+def test_lm_eval_writes_the_same_texts(tasks: Path, unjudged: str, parity_row: ParityRow) -> None:
     assert through(tasks, unjudged, "copying") == own(tasks, "copying")
+    parity_row("lm-eval", version("lm-eval"), "texts through the server and by its own model class", "same texts")
 
 
 def test_lm_eval_chats_with_a_judged_server(tasks: Path) -> None:

@@ -22,6 +22,7 @@ from holdfast.heads import Group, fused_loss
 from holdfast.records import Role
 from holdfast.tokens import TokenRow, tokenize_all
 from holdfast.training.collate import Collator, StreamRow
+from parity.conftest import ParityRow
 from tokens.styles import fresh
 
 PAGE = (DOCS / "data.md").read_text(encoding="utf-8")
@@ -100,7 +101,7 @@ def test_loss_on_everything(rows: list[dict[str, Any]], options: dict[str, Any],
         torch.testing.assert_close(value.grad, wanted[name], rtol=1e-4, atol=1e-7)  # TRL's loss is float32
 
 
-def test_loss_on_the_completion_only(tmp_path: Path) -> None:
+def test_loss_on_the_completion_only(tmp_path: Path, parity_row: ParityRow) -> None:
     """TRL's default for pairs of messages. It trains the newline after the end-of-turn token; we stop where the model stops."""
     tokenizer = fresh("chatml")
     pairs = [{"prompt": chat["messages"][:1], "completion": chat["messages"][1:]} for chat in CHATS[:3]]
@@ -111,9 +112,12 @@ def test_loss_on_the_completion_only(tmp_path: Path) -> None:
         newline = other["labels"][-1]
         assert tokenizer.decode([newline]) == "\n"
         assert labels(row) == [*other["labels"][:-1], -100]
+    parity_row(
+        "TRL", trl.__version__, "SFT: ids and labels of prompt and completion", "one newline after the end of turn"
+    )
 
 
-def test_columns_that_both_know_are_read_alike(tmp_path: Path) -> None:
+def test_columns_that_both_know_are_read_alike(tmp_path: Path, parity_row: ParityRow) -> None:
     """Tools and template arguments of a row, and content in parts."""
     tokenizer = fresh("chatml")
     tokenizer.chat_template = (
@@ -126,6 +130,7 @@ def test_columns_that_both_know_are_read_alike(tmp_path: Path) -> None:
     assert [row.ids for row in ours] == [row["input_ids"] for row in theirs]
     assert "add_up" in tokenizer.decode(ours[0].ids)
     assert "quiet" in tokenizer.decode(ours[0].ids)
+    parity_row("TRL", trl.__version__, "SFT: ids of rows with tools and template arguments", "same ids")
     write_traces(tmp_path / "again.jsonl", read_traces(tmp_path / "rows.jsonl").traces)
     again = tokenize_all(read_traces(tmp_path / "again.jsonl").traces, tokenizer)[0]
     assert [row.ids for row in again] == [row.ids for row in ours]

@@ -12,12 +12,14 @@ TRL trains the same answers, with three differences, each of them stated here an
 from __future__ import annotations
 
 import pytest
+import trl
 from trl.chat_template_utils import get_training_chat_template, has_generation_markers
 
 from docs.pages import DOCS
 from holdfast.config import InputError
 from holdfast.records import Role, Trace, answer, chat_messages, setup
 from holdfast.tokens import prompt_ids, tokenize, tokenize_all
+from parity.conftest import ParityRow
 
 from .trl_templates import ASKED, FOLDER, NAMES, ONE, TWO, tokenizer, trained, with_table
 
@@ -66,7 +68,7 @@ def test_an_answer_is_trained_as_trl_trains_it(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_answer_ends_in_a_trained_stop_token(name: str) -> None:
+def test_every_answer_ends_in_a_trained_stop_token(name: str, parity_row: ParityRow) -> None:
     """Of both turns, in one row or in two; nothing but the answers is trained."""
     rows, report = tokenize_all([TWO], tokenizer(name))
     runs = [text for row in rows for text in trained(row, name)]
@@ -77,6 +79,9 @@ def test_every_answer_ends_in_a_trained_stop_token(name: str) -> None:
     last = {row.ids[len(row) - row.roles[::-1].index(Role.RESPONSE) - 1] for row in rows}
     assert last <= set(tokenizer(name).added_tokens_decoder)
     assert bool(report.stops) == (name == "glm4moe")
+    parity_row(
+        "TRL", trl.__version__, f"its {len(NAMES)} chat templates: every answer ends in a trained stop token", "all"
+    )
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name.startswith(("deepseek", "nemotron"))])

@@ -14,7 +14,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from holdfast.config import InputError, mistakes_end_it
 from holdfast.data import atomic_text
@@ -73,7 +73,7 @@ def with_replies(labels: Sequence[OutcomeLabel], path: Path) -> list[LabelledRep
         row = by_id.get(label.id)
         if row is None or sha256(row["reply"]) != label.reply_sha256:
             raise InputError(f"{path}: {label.id}: this reply is missing, or is another one than was labelled")
-        speakers = ("user", "assistant")
+        speakers: tuple[Literal["user", "assistant"], ...] = ("user", "assistant")
         turns = tuple(context(speakers[at % 2], text) for at, text in enumerate(row["turns"]))
         labelled.append(LabelledReply(label, turns, row["reply"]))
     return labelled
@@ -105,9 +105,9 @@ def join_readings(
                 model=row["model"],
                 arm=row["arm"],
                 reply_sha256=sha256(row["reply"]),
-                label=final["label"],
-                first=a["label"],
-                second=b["label"],
+                label=cast(Outcome, final["label"]),
+                first=cast(Outcome, a["label"]),
+                second=cast(Outcome, b["label"]),
                 reason=" ".join(final.get("reason", "").split()),
             )
         )
