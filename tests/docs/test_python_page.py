@@ -1,0 +1,16 @@
+"""docs/python.md, run as it stands."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from docs.pages import DOCS, fenced
+
+
+def test_the_page_runs(tmp_path: Path) -> None:
+    script = tmp_path / "page.py"
+    script.write_text("\n".join(fenced((DOCS / "python.md").read_text(encoding="utf-8"), "python")), encoding="utf-8")
+    done = subprocess.run([sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "asr (world)" in done.stdout
+    assert (tmp_path / "runs" / "mine" / "report.html").is_file()
