@@ -14,9 +14,9 @@ from holdfast.config import InputError
 from holdfast.data import read_traces
 from holdfast.data.columns import HONOURED, REFUSED
 from holdfast.data.formats import FORMATS, SEGMENT_ROLES
+from holdfast.data.messages import CALLS, SHAREGPT, SPEAKERS, THOUGHTS
 from holdfast.data.rows import _READERS
 from holdfast.records import Role
-from holdfast.records.messages import CALLS, SHAREGPT, SPEAKERS, THOUGHTS
 from holdfast.worlds import world_traces
 from holdfast.worlds.safety import KINDS_OF_REQUEST
 from holdfast.worlds.splits import Split

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from holdfast import __version__
+from holdfast._version import __version__
 from holdfast.cli import (
     attack,
     audit,

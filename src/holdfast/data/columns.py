@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from holdfast.data.fields import BadField, Fields, describe, shown, take_text
-from holdfast.records.messages import take_json
+from holdfast.data.messages import take_json
 from holdfast.records.traces import Trace, Turn, answer, context, setup
 
 HONOURED = ("system", "tools", "chat_template_kwargs")

@@ -10,9 +10,9 @@ from itertools import pairwise
 from holdfast.config import did_you_mean
 from holdfast.data.columns import HONOURED, take_history, with_columns
 from holdfast.data.fields import BadField, Fields, describe, listed, shown, take_list, take_text
+from holdfast.data.messages import take_turns, unknown, unread_keys
 from holdfast.data.problems import Problem
 from holdfast.data.rows import Row
-from holdfast.records.messages import take_turns, unknown, unread_keys
 from holdfast.records.roles import Role
 from holdfast.records.traces import Segment, Trace, Turn, answer, context
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from holdfast import __version__
+from holdfast._version import __version__
 from holdfast.config import TrainConfig, dump_config
 
 
