@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 
 import pytest
-from holdfast_studies.files.alignment import AlignConfig
 
 from docs.pages import ROOT
 from holdfast.config import InputError, load_config
 from holdfast.config.base import Settings
 from holdfast.config.matrix import MatrixConfig
+from holdfast_studies.real.alignment import AlignConfig
 
 FOLDER = ROOT / "configs" / "smollm2"
 LISTS = ("requests", "harmless", "files.align", "files.attack", "files.held_out", "files.validation")

@@ -21,7 +21,7 @@ from holdfast.serve.embedded import EmbeddedBackend
 from holdfast.serve.protocol import ProtocolError
 from holdfast.serve.scoring import read
 from holdfast.tokens import find_undo_id, prompt_ids
-from waiting import PATIENCE
+from waiting import PATIENCE, run_async
 
 WHOLE = "sun river stone"
 
@@ -68,7 +68,7 @@ def test_what_nobody_waits_for_stops_before_the_next_token(way: str) -> None:
         assert num_passes == 1
         assert (await backend.draw(asked(), 2)).draws[0].text == "sun river stone"
 
-    asyncio.run(scenario())
+    run_async(scenario())
 
 
 @pytest.mark.parametrize(("max_tokens", "reason"), [(2, "length"), (12, "stop")])
@@ -77,7 +77,7 @@ def test_a_stream_says_whether_it_was_cut_off(
     undo: bool, max_tokens: int, reason: str, undoing: EmbeddedBackend
 ) -> None:
     backend = undoing if undo else EmbeddedBackend(load("tiny:aligned"))
-    *pieces, end = asyncio.run(streamed(backend, asked(max_tokens=max_tokens, temperature=0)))
+    *pieces, end = run_async(streamed(backend, asked(max_tokens=max_tokens, temperature=0)))
     assert end == Ended(reason)
     assert "".join(map(str, pieces)) == ("sun river stone" if reason == "stop" else "sun river")
 
@@ -91,17 +91,17 @@ def test_two_models_at_once_do_not_mix_their_seeds() -> None:
         draws = [backends[place % len(backends)].draw(request, 2) for place, request in enumerate(requests)]
         return await asyncio.gather(*draws)
 
-    assert asyncio.run(drawn(one, other)) == asyncio.run(drawn(one))
+    assert run_async(drawn(one, other)) == run_async(drawn(one))
 
 
 def test_a_stream_heeds_seed_and_top_p_and_refuses_what_it_cannot(undoing: EmbeddedBackend) -> None:
     def text(**options: object) -> list[object]:
-        return asyncio.run(streamed(undoing, asked(temperature=2.0, **options)))
+        return run_async(streamed(undoing, asked(temperature=2.0, **options)))
 
     assert text(seed=1) == text(seed=1)
     assert len({str(text(seed=seed)) for seed in range(4)}) > 1
     assert {str(text(seed=seed, top_p=1e-6)) for seed in range(4)} == {
-        str(asyncio.run(streamed(undoing, asked(temperature=0))))
+        str(run_async(streamed(undoing, asked(temperature=0))))
     }
     with pytest.raises(ProtocolError, match="'presence_penalty' is not supported"):
         text(presence_penalty=1)
@@ -126,23 +126,23 @@ def test_an_answer_ends_before_the_first_stop_and_no_more_tokens_are_written(
     backend = EmbeddedBackend(load("tiny:aligned"))
     passes: list[int] = []
     backend.loaded.model.register_forward_hook(lambda *_: passes.append(1))
-    drawn = asyncio.run(backend.draw(asked(stop=stop, temperature=0), 2))
+    drawn = run_async(backend.draw(asked(stop=stop, temperature=0), 2))
     assert [(draw.text, draw.finish_reason) for draw in drawn.draws] == [(text, "stop")] * 2
     assert len(passes) == num_passes
     assert drawn.completion_tokens == 2 * min(num_passes, 3)
 
 
 def test_a_retracting_stream_takes_back_a_stop_that_it_began_to_show(undoing: EmbeddedBackend) -> None:
-    *pieces, end = asyncio.run(streamed(undoing, asked(temperature=0, stop=["n river"])))
+    *pieces, end = run_async(streamed(undoing, asked(temperature=0, stop=["n river"])))
     assert (pieces, end) == (["sun", Deletion(1)], Ended("stop"))
-    *pieces, end = asyncio.run(streamed(undoing, asked(temperature=0, stop=["ver"])))
+    *pieces, end = run_async(streamed(undoing, asked(temperature=0, stop=["ver"])))
     assert (pieces, end) == (["sun", " ri"], Ended("stop"))
 
 
 def test_log_probabilities_are_those_of_the_model() -> None:
     """Against one forward pass in float64 over prompt and answer; the sum is what the likelihood reward says, but the end."""
     backend = EmbeddedBackend(load("tiny:aligned"))
-    (draw,) = asyncio.run(backend.draw(asked(logprobs=True, top_logprobs=3, temperature=0), 1)).draws
+    (draw,) = run_async(backend.draw(asked(logprobs=True, top_logprobs=3, temperature=0), 1)).draws
     assert draw.tokens is not None
     assert [token.text for token in draw.tokens] == ["sun", " river", " stone"]
     tokenizer = backend.loaded.tokenizer
@@ -172,15 +172,15 @@ def test_a_prompt_is_scored_as_text_and_as_tokens() -> None:
     text = "copy : sun river"
     for prompt in (text, backend.loaded.tokenizer(text)["input_ids"]):
         request = continued(prompt, echo=True, logprobs=1, max_tokens=0)
-        ((draw,), num_read, num_written) = asyncio.run(backend.draw(request, 1))
+        ((draw,), num_read, num_written) = run_async(backend.draw(request, 1))
         assert draw.tokens is not None
         assert "".join(token.text for token in draw.tokens) == text
         assert [token.logp is None for token in draw.tokens] == [True, False, False, False]
         assert (draw.finish_reason, num_read, num_written) == ("length", 4, 0)
     longest = continued(backend.loaded.tokenizer("sun " * 512)["input_ids"], echo=True, max_tokens=0)
-    assert len(asyncio.run(backend.draw(longest, 1)).draws[0].tokens or ()) == 512
+    assert len(run_async(backend.draw(longest, 1)).draws[0].tokens or ()) == 512
     with pytest.raises(ProtocolError, match="513 tokens, but this model reads 512"):
-        asyncio.run(backend.draw(continued("sun " * 513, echo=True, max_tokens=0), 1))
+        run_async(backend.draw(continued("sun " * 513, echo=True, max_tokens=0), 1))
 
 
 def test_a_character_comes_with_the_last_of_its_bytes() -> None:
@@ -203,10 +203,10 @@ def test_a_character_comes_with_the_last_of_its_bytes() -> None:
 def test_what_a_model_in_this_process_cannot_do_is_refused(more: dict[str, object], name: str) -> None:
     backend = EmbeddedBackend(load("tiny:aligned"))
     with pytest.raises(ProtocolError, match=f"'{name}' is not supported by a model in this process"):
-        asyncio.run(backend.draw(asked(**more), 1))
+        run_async(backend.draw(asked(**more), 1))
 
 
 def test_tools_that_must_not_be_called_change_nothing() -> None:
     tools = {"tools": [{"type": "function", "function": {"name": "f"}}], "tool_choice": "none"}
     backend = EmbeddedBackend(load("tiny:aligned"))
-    assert asyncio.run(backend.draw(asked(temperature=0, **tools), 1)).draws[0].text == WHOLE
+    assert run_async(backend.draw(asked(temperature=0, **tools), 1)).draws[0].text == WHOLE

@@ -20,7 +20,7 @@ from holdfast.serve.chat import read_chat
 from holdfast.serve.metrics import Metrics
 from holdfast.serve.overseen import Overseer
 from serve.processes import begun, in_flight, running, server
-from waiting import PATIENCE, wait_for
+from waiting import PATIENCE, run_async, wait_for
 
 KEYS = ["a-key-for-tests", "another-test-key"]
 SECONDS = {"backend_seconds": PATIENCE, "judge_seconds": PATIENCE, "request_seconds": 3 * PATIENCE}
@@ -175,7 +175,7 @@ def test_a_judge_that_miscounts_has_judged_nothing() -> None:
             return [Verdict(True, 1.0, "fine", self.name)] * (len(pairs) - 1)
 
     faults: list[str] = []
-    found = asyncio.run(GuardedJudge(Miscounting(), seconds=PATIENCE, on_fault=faults.append)("who", ["a", "b", "c"]))
+    found = run_async(GuardedJudge(Miscounting(), seconds=PATIENCE, on_fault=faults.append)("who", ["a", "b", "c"]))
     assert [verdict.safe for verdict in found] == [None] * 3
     assert faults == ["the judge gave another number of verdicts"] * 3
 
@@ -220,7 +220,7 @@ def test_a_reward_that_hangs_costs_the_choice_and_not_the_answer() -> None:
     balancer = Balancer([Counting()], lambda *_: None)  # type: ignore[list-item]
     overseer = Overseer(balancer, GuardedJudge(NullJudge(), seconds=PATIENCE), hangs, settings, Metrics())
     request = read_chat(b'{"messages": [{"role": "user", "content": "x"}]}', settings)
-    (choice,) = asyncio.run(asyncio.wait_for(overseer.answer(request), PATIENCE)).choices
+    (choice,) = run_async(asyncio.wait_for(overseer.answer(request), PATIENCE)).choices
     assert (choice.text, "the reward failed: TimeoutError" in choice.verdict["reason"]) == ("answer 0", True)
 
 
