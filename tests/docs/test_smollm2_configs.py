@@ -12,7 +12,7 @@ from holdfast.config.base import Settings
 from holdfast.config.matrix import MatrixConfig
 from holdfast_studies.real.alignment import AlignConfig
 
-FOLDER = ROOT / "configs" / "smollm2"
+FOLDER = ROOT / "studies" / "configs" / "smollm2"
 LISTS = ("requests", "harmless", "files.align", "files.attack", "files.held_out", "files.validation")
 
 
