@@ -1,6 +1,5 @@
 """The endpoint sampler against a real server on a real socket, faults included."""
 
-import asyncio
 import socket
 
 import pytest
@@ -10,7 +9,7 @@ from holdfast.config import InputError
 from holdfast.generation import EndpointSampler
 from holdfast.records import Trace, answer, context
 from holdfast.worlds import with_system
-from waiting import PATIENCE
+from waiting import PATIENCE, run_async
 
 
 def echo(messages: list[dict[str, str]]) -> str:
@@ -40,7 +39,7 @@ def test_it_works_where_a_loop_is_running_already() -> None:
         with serving(echo) as (url, _):
             return sampler(url)(["one"], max_new_tokens=4)[0].text
 
-    assert asyncio.run(cell()) == "you said: one"
+    assert run_async(cell()) == "you said: one"
 
 
 def test_conversations_keep_their_turns_and_a_begun_answer_is_gone_on_with() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from serve.processes import running, server
 from serve.tagged_server import fault
-from waiting import PATIENCE
+from waiting import PATIENCE, run_async
 
 JUDGE_FAULTS = 10  # percent
 HUNG = PATIENCE  # seconds without an answer; the client raises
@@ -55,7 +55,7 @@ def check_load(num_clients: int, num_requests: int) -> list[int]:
         running("fake_backend.py", "0.1") as (two, _),
         server([one, two], settings=SETTINGS, judge_faults=JUDGE_FAULTS) as (address, process),
     ):
-        seen, memory = asyncio.run(load(address, process.pid, num_clients, num_requests))
+        seen, memory = run_async(load(address, process.pid, num_clients, num_requests))
         assert process.poll() is None
         assert "holdfast_in_flight 0.0" in httpx.get(f"{address}/metrics").text
     assert len(seen) == num_clients * num_requests  # every request came to an end
