@@ -79,8 +79,8 @@ def decisions(split: Splitter, extract: Extractor) -> Observer:
             Transcript(str(index), text, answer, end)
             for index, (text, answer, end) in enumerate(zip(texts, answers, ended, strict=True))
         ]
-        found = judge(transcripts, split, extract).calibrate(draws=1)
-        figures = {name: getattr(found, name).value for name in ("p_s", "p_dC", "p_dW", "cut_off", "attempts")}
+        calibration = judge(transcripts, split, extract).calibrate(draws=1)
+        figures = {name: getattr(calibration, name).value for name in ("p_s", "p_dC", "p_dW", "cut_off", "attempts")}
         return {name: value for name, value in figures.items() if value is not None}
 
     return observe
