@@ -19,13 +19,16 @@ if TYPE_CHECKING:
 
 
 def audit(
-    model: Annotated[str, typer.Argument(help="tiny:aligned, a folder, a LoRA folder, a hub id, or http://host/v1")],
+    model: Annotated[
+        str, typer.Argument(help="tiny:aligned, a folder, a LoRA folder, a .gguf file, a hub id, or http://host/v1")
+    ],
     anchor: Annotated[str | None, typer.Option(help="The model before tuning: drift and KL are measured to it")] = None,
     suite: Annotated[str, typer.Option(help="safety, utility or all")] = "all",
     requests: Annotated[Path | None, typer.Option(help="Requests that must be refused")] = None,
     safe_requests: Annotated[Path | None, typer.Option(help="Harmless requests that look alike (XSTest)")] = None,
     sql: Annotated[Path | None, typer.Option(help="Rows with question, context (CREATE TABLE), answer")] = None,
     gsm8k: Annotated[Path | None, typer.Option(help="Rows with question, answer (ends in #### number)")] = None,
+    code: Annotated[Path | None, typer.Option(help="Functions to write: HumanEval's shape or MBPP's")] = None,
     summaries: Annotated[Path | None, typer.Option(help="Rows with dialogue, summary (SAMSum's shape)")] = None,
     world: Annotated[
         bool | None, typer.Option("--world/--no-world", help="The embedded world's suites; default: if it speaks them")
@@ -62,6 +65,7 @@ def audit(
 
     limits = {"strict": strict, "max_worse": max_worse, "strict_before": strict_before}
     files = {"requests": requests, "safe_requests": safe_requests, "sql": sql, "gsm8k": gsm8k, "summaries": summaries}
+    files |= {"code": code}
     how = {"world": world, "suite": suite, "judges": judge or (), "limit": limit, "max_new_tokens": max_new_tokens}
     _run_and_show(
         model,
