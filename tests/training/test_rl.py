@@ -11,9 +11,8 @@ from holdfast.config import InputError
 from holdfast.config.rl import GrpoSettings, RlConfig
 from holdfast.records import context
 from holdfast.tokens import prompt_ids
-from holdfast.training.rl import RlPrompt, train_rl
-from holdfast.training.rl_sampling import sample
-from holdfast.training.rl_trainer import group_mean, kl_to_go
+from holdfast.training.rl import RlPrompt, sample, train_rl
+from holdfast.training.rl.trainer import group_mean, kl_to_go
 from holdfast.training.run_directory import RunDirectory
 from holdfast_studies.worlds.slips import Slips
 from training.rl_runs import TOKENIZER, WORLD, asked, save_policy, saving, shortness, trained

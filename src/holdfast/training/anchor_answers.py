@@ -22,8 +22,8 @@ from holdfast.generation import generate
 from holdfast.models import LoadedModel
 from holdfast.records import Trace, answer, context
 from holdfast.tokens import tokenize_all
-from holdfast.training.loading import load_model
-from holdfast.training.main_first import Alive, main_first
+from holdfast.training.policy import load_model
+from holdfast.training.processes import Alive, main_first
 from holdfast.training.streams import read_data
 from holdfast.training.vetting import Vetted, vetted, vetted_streams, write_vetted
 from holdfast.worlds.held_prompts import held_prompts

@@ -23,7 +23,7 @@ from torch import Tensor
 from holdfast.config import InputError
 from holdfast.heads import Reference, token_stats
 from holdfast.training.anchors import ModelAnchor
-from holdfast.training.checkpoints import sha256_file
+from holdfast.training.checkpoints.folders import sha256_file
 from holdfast.training.collate import Collator, StreamRow
 
 FORMAT = 1

@@ -18,7 +18,7 @@ from holdfast.heads import FusedLoss
 from holdfast.records import Role
 from holdfast.training.loss import StreamLoss
 from holdfast.training.plan import StepPlan
-from holdfast.training.step_log import StepLog
+from holdfast.training.run_directory import StepLog
 
 FIGURES = ("loss", "nll", "tokens")
 

@@ -21,24 +21,18 @@ from holdfast.data.fields import listed
 from holdfast.models import LoadedModel
 from holdfast.models.head_access import why_not_plain
 from holdfast.models.positions import num_learned_positions, num_positions
-from holdfast.training.adapters import with_adapters
 from holdfast.training.anchor_answers import answer_prompts, forget_answers
-from holdfast.training.arguments import training_arguments
-from holdfast.training.checkpoints import resume_point, step_of
-from holdfast.training.choose_anchor import choose_anchor
+from holdfast.training.arguments import choose_learning_rate, training_arguments
+from holdfast.training.checkpoints.folders import resume_point, step_of
 from holdfast.training.collate import Collator, StreamRow
-from holdfast.training.finish import write_result
-from holdfast.training.finished import last_checkpoint, write_finished
-from holdfast.training.freezing import freeze
-from holdfast.training.learning_rate import choose_learning_rate
-from holdfast.training.loading import load_model
 from holdfast.training.loss import StepLoss
 from holdfast.training.microscope import prepare_microscope, write_microscope
 from holdfast.training.monitor import StepMonitor
 from holdfast.training.plan import StepPlan
+from holdfast.training.policy import choose_anchor, freeze, load_model, with_adapters
 from holdfast.training.progress import ProgressBar, SaveOnInterrupt
-from holdfast.training.run_directory import RunDirectory
-from holdfast.training.step_log import StepLog
+from holdfast.training.result import last_checkpoint, write_finished, write_result
+from holdfast.training.run_directory import RunDirectory, StepLog
 from holdfast.training.streams import ReadStream, check_names, read_stream
 from holdfast.training.trainer import StreamTrainer
 from holdfast.training.vetting import about

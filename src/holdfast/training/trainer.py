@@ -14,14 +14,13 @@ from transformers import Trainer, TrainingArguments
 
 from holdfast.config import InputError
 from holdfast.training.anchors import AdapterOffAnchor, ModelAnchor
+from holdfast.training.checkpoints.durable import load_tree
+from holdfast.training.checkpoints.state import load_rng, load_sharded, load_state, save_state
 from holdfast.training.collate import Collator, StreamRow
 from holdfast.training.loss import StepLoss
 from holdfast.training.monitor import StepMonitor
 from holdfast.training.plan import PlanSampler, StepPlan
-from holdfast.training.saved_state import load_rng
-from holdfast.training.saving import load_sharded, load_state, save_state
-from holdfast.training.sharding import SayWhatIsSharded, refuse_zero3, shard_anchor, shard_on_cpu_too
-from holdfast.training.tensor_tree import load_tree
+from holdfast.training.processes import SayWhatIsSharded, refuse_zero3, shard_anchor, shard_on_cpu_too
 
 DescribeRows = Callable[[Sequence[int]], str]
 

@@ -24,14 +24,11 @@ from holdfast.records import context
 from holdfast.tokens import prompt_ids
 from holdfast.tokens.encoding import check_known
 from holdfast.training.progress import SaveOnInterrupt
-from holdfast.training.rl_checkpoints import inner_folder
-from holdfast.training.rl_log import RlLog, Watch
-from holdfast.training.rl_sampling import Environment, sample
-from holdfast.training.rl_trainer import TRAINERS
+from holdfast.training.rl.sampling import Environment, sample
+from holdfast.training.rl.trainer import TRAINERS, RlLog, Watch, inner_folder
+from holdfast.training.rl.undo import UndoRl
 from holdfast.training.run import where_to_resume
-from holdfast.training.run_directory import RunDirectory
-from holdfast.training.step_log import StepLog
-from holdfast.training.undo_rl import UndoRl
+from holdfast.training.run_directory import RunDirectory, StepLog
 
 Reward = Callable[[Sequence[str], Sequence[str], Sequence[bool]], list[float]]
 """(responses, reference answers, whether each ended by itself) -> rewards."""
