@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from accelerate.utils import send_to_device
 from torch import Tensor, nn
 
 from holdfast.config import TrainConfig
@@ -24,8 +23,8 @@ from holdfast.records import Role
 from holdfast.tokens import TokenRow
 from holdfast.tokens.show import token_texts
 from holdfast.training.anchor_cache import CachedAnchor
-from holdfast.training.anchors import ModelAnchor, model_inputs
-from holdfast.training.collate import Collator, StreamRow
+from holdfast.training.anchors import ModelAnchor
+from holdfast.training.collate import Collator, MicroBatch, StreamRow
 from holdfast.training.run_directory import RunDirectory
 from holdfast.training.streams import ReadStream
 from holdfast.training.trainer import StreamTrainer
@@ -75,22 +74,21 @@ class Microscope:
         for slide in self.slides:
             batch = self._batch(slide.row)
             columns = self._columns(policy, slide, batch)
-            kl.setdefault(slide.row.stream, []).append((batch["targets"]["position"], slide.kl_before, columns["kl"]))
+            kl.setdefault(slide.row.stream, []).append((batch.targets.position, slide.kl_before, columns["kl"]))
             if len(answers) < MAX_ANSWERS:
                 answers.append(self._answer(slide.row, columns))
         return answers, [self._depth(number, rows) for number, rows in sorted(kl.items())]
 
-    def _batch(self, row: StreamRow) -> dict[str, Any]:
-        moved: dict[str, Any] = send_to_device(self.collator([row]), self.device)
-        return moved
+    def _batch(self, row: StreamRow) -> MicroBatch:
+        return self.collator([row]).to(self.device)
 
-    def _columns(self, policy: Any, slide: Slide, batch: Mapping[str, Any]) -> dict[str, Tensor]:
+    def _columns(self, policy: Any, slide: Slide, batch: MicroBatch) -> dict[str, Tensor]:
         """What is told of every target token."""
-        stream, targets = self.streams[slide.row.stream].loss, batch["targets"]
+        stream, targets = self.streams[slide.row.stream].loss, batch.targets
         logits = _logits(policy, batch).float().requires_grad_()
         with torch.enable_grad():
             stats = _stats(logits, batch, slide.anchor.to(logits.device), stream.soften)
-            loss = stream.loss(stats, targets["role"], targets["position"], 1.0)
+            loss = stream.loss(stats, targets.role, targets.position, 1.0)
             slope, gradient = torch.autograd.grad(loss.sum(), [stats.logp, logits], allow_unused=True)
         norm = torch.linalg.vector_norm(gradient, dim=-1)  # as training/monitor.py has it: at the logits
         columns = {
@@ -158,8 +156,7 @@ def prepare_microscope(config: TrainConfig, trainer: StreamTrainer, streams: Seq
     anchor, start = trainer.step_loss.anchor, trainer.model
     if isinstance(anchor, CachedAnchor) and config.anchor.model not in (None, config.model.name):
         return None
-    assert isinstance(trainer.data_collator, Collator)
-    made = Microscope(streams, trainer.processing_class, trainer.data_collator, trainer.accelerator.device)
+    made = Microscope(streams, trainer.processing_class, trainer.collator, trainer.accelerator.device)
     rows: Any = trainer.train_dataset
     made.prepare(start, anchor.model if isinstance(anchor, ModelAnchor) else start, rows)
     return made
@@ -185,18 +182,18 @@ def _cut(row: TokenRow) -> TokenRow:
 
 
 @torch.no_grad()
-def _logits(model: Any, batch: Mapping[str, Any]) -> Tensor:
+def _logits(model: Any, batch: MicroBatch) -> Tensor:
     """Logits [N, V] at the target tokens, made by the model's own head within its own forward; no dropout."""
 
     def select(hidden: Tensor, head: nn.Module) -> Tensor:
-        chosen = hidden.flatten(0, 1)[batch["targets"]["index"]]
+        chosen = hidden.flatten(0, 1)[batch.targets.index]
         logits: Tensor = type(head).forward(head, chosen[None])
         return logits
 
     with eval_mode(model), head_replaced(model, select):
-        logits: Tensor = model(**model_inputs(batch)).logits[0]
+        logits: Tensor = model(**batch.inputs.keywords()).logits[0]
     return logits
 
 
-def _stats(logits: Tensor, batch: Mapping[str, Any], anchor: Tensor, soften: float | None) -> TokenStats:
-    return stats_from_logits(logits, batch["targets"]["ids"], Reference(logits=anchor), soften=soften)
+def _stats(logits: Tensor, batch: MicroBatch, anchor: Tensor, soften: float | None) -> TokenStats:
+    return stats_from_logits(logits, batch.targets.ids, Reference(logits=anchor), soften=soften)
