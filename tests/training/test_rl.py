@@ -137,7 +137,7 @@ def test_grpo_end_to_end(folder, tmp_path, kl):
 def test_killed_while_saving_goes_on_from_the_last_whole_checkpoint_and_after_the_end_nothing_changes(folder, tmp_path):
     run, config = tmp_path / "run", saving(folder, tmp_path / "run")
     run.mkdir()
-    with RunDirectory(run).held(), pytest.raises(InputError, match="another process is training here"):
+    with RunDirectory(run).locked(), pytest.raises(InputError, match="another process is training here"):
         trained(config)
     weights = trained(config) / "model.safetensors"
     unbroken, log = weights.read_bytes(), (run / "steps.jsonl").read_text()

@@ -79,7 +79,7 @@ def train(
     transformers_logging.disable_progress_bar()
     run = RunDirectory(config.run)
     run.check(config)
-    with run.held() if processes.is_main_process and run.path.is_dir() else nullcontext():
+    with run.locked() if processes.is_main_process and run.path.is_dir() else nullcontext():
         ended = last_checkpoint(config, run, watched=bool(callbacks))
     if ended:
         say(f"trained already: {run.model}")
@@ -98,7 +98,7 @@ def train(
     trainer = _trainer(config, run, loaded, new_token_ids, streams, say, progress)
     with processes.main_process_first():
         run.claim(config, data)
-    with run.held() if processes.is_main_process else nullcontext():
+    with run.locked() if processes.is_main_process else nullcontext():
         checkpoint = where_to_resume(run, config.training.keep, processes.is_main_process, say)
         for callback in callbacks:
             trainer.add_callback(callback)

@@ -61,7 +61,7 @@ class RunDirectory:
                 partial.replace(path)
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def locked(self) -> Iterator[None]:
         """No other process trains here meanwhile: both would write one log and delete each other's checkpoints.
 
         A killed process holds nothing, so there is no stale lock to remove.

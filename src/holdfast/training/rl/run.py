@@ -80,7 +80,7 @@ def train_rl(
     trainer = _trainer(config, prompts, tokenizer, parts, RlLog(StepLog(folder.steps), watch), say)
     watch.time(trainer)
     folder.claim(config, data)
-    with folder.held() if trainer.is_world_process_zero() else nullcontext():
+    with folder.locked() if trainer.is_world_process_zero() else nullcontext():
         _run(trainer, tokenizer, folder, say)
     say(f"trained model: {folder.model}")
     return folder.model
