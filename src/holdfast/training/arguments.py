@@ -67,8 +67,8 @@ def training_arguments(
 def _check_names(config: TrainConfig) -> None:
     """Names that only transformers knows."""
     for field, name, known in (
-        ("training.scheduler", config.training.scheduler, [each.value for each in SchedulerType]),
-        ("training.optimizer", config.training.optimizer, [each.value for each in OptimizerNames]),
+        ("training.scheduler", config.training.scheduler, [scheduler.value for scheduler in SchedulerType]),
+        ("training.optimizer", config.training.optimizer, [optimizer.value for optimizer in OptimizerNames]),
         *(("report_to", name, [*INTEGRATION_TO_CALLBACK, "all", "none"]) for name in config.report_to),
     ):
         if name not in known:
@@ -77,7 +77,7 @@ def _check_names(config: TrainConfig) -> None:
 
 
 def _check_schedule(name: str) -> None:
-    """Some schedules want settings of their own, for which a config has no place: told before anything is written."""
+    """Refuse schedules that need settings of their own, which a config cannot give, before anything is written."""
     optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
     try:
         get_scheduler(name, optimizer, num_warmup_steps=1, num_training_steps=9)
@@ -110,7 +110,7 @@ LORA, LORA_POWER = 2e-4, 0.77
 
 
 def choose_learning_rate(config: TrainConfig, model: PreTrainedModel, say: Callable[[str], None]) -> float:
-    """The rate that was asked for, or one by the model's width, which is said aloud."""
+    """The configured rate. For ``auto``: a rate by the model's width, which is printed."""
     if config.training.lr != "auto":
         return config.training.lr
     width = getattr(model.config.get_text_config(), "hidden_size", None)

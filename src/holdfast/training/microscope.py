@@ -83,7 +83,7 @@ class Microscope:
         return self.collator([row]).to(self.device)
 
     def _columns(self, policy: Any, slide: Slide, batch: MicroBatch) -> dict[str, Tensor]:
-        """What is told of every target token."""
+        """The figures of every target token, by name."""
         stream, targets = self.streams[slide.row.stream].loss, batch.targets
         logits = _logits(policy, batch).float().requires_grad_()
         with torch.enable_grad():
@@ -108,13 +108,13 @@ class Microscope:
         places = [place for place in range(1, len(ids)) if roles[place] != Role.PROMPT]
         tokens = []
         for index, place in enumerate(places):
-            told: dict[str, Any] = {"text": texts[place], "role": Role(roles[place]).label}
+            token: dict[str, Any] = {"text": texts[place], "role": Role(roles[place]).label}
             for name, column in columns.items():
                 value = column[index].item()
-                told[name] = (
+                token[name] = (
                     self._token(ids, place, int(value), texts) if name.endswith("_top") else float(f"{value:.4g}")
                 )
-            tokens.append(told)
+            tokens.append(token)
         prompt = "\n".join(turn.visible for turn in stream.dataset.traces[row.row.source].prompt)
         return {
             "title": f"{stream.loss.name}, row {row.place + 1}",
@@ -156,15 +156,15 @@ def prepare_microscope(config: TrainConfig, trainer: StreamTrainer, streams: Seq
     anchor, start = trainer.step_loss.anchor, trainer.model
     if isinstance(anchor, CachedAnchor) and config.anchor.model not in (None, config.model.name):
         return None
-    made = Microscope(streams, trainer.processing_class, trainer.collator, trainer.accelerator.device)
+    microscope = Microscope(streams, trainer.processing_class, trainer.collator, trainer.accelerator.device)
     rows: Any = trainer.train_dataset
-    made.prepare(start, anchor.model if isinstance(anchor, ModelAnchor) else start, rows)
-    return made
+    microscope.prepare(start, anchor.model if isinstance(anchor, ModelAnchor) else start, rows)
+    return microscope
 
 
-def write_microscope(made: Microscope, config: TrainConfig, trainer: StreamTrainer, run: RunDirectory) -> None:
+def write_microscope(microscope: Microscope, config: TrainConfig, trainer: StreamTrainer, run: RunDirectory) -> None:
     """After training: ``microscope.json`` and ``depth.json``, for the report."""
-    answers, lines = made.look(trainer.model)
+    answers, lines = microscope.look(trainer.model)
     if not trainer.accelerator.is_main_process:
         return
     depth = {"to": config.anchor.model or config.model.name, "lines": lines}

@@ -43,7 +43,10 @@ def load_model(config: TrainConfig, name: str) -> tuple[LoadedModel, list[int]]:
 
 
 def freeze(model: Any, patterns: Sequence[str], say: Callable[[str], None]) -> None:
-    """Those whose names match a pattern, such as ``model.layers.[0-9].*``. A tied head goes with its embedding."""
+    """Freeze the parameters whose names match a pattern, such as ``model.layers.[0-9].*``. A tied head goes with its embedding.
+
+    Raises ``InputError`` for a pattern that matches nothing, and when nothing is left to train.
+    """
     parameters = dict(model.named_parameters())
     for pattern in patterns:
         matched = [name for name in parameters if fnmatchcase(name, pattern)]
@@ -54,8 +57,8 @@ def freeze(model: Any, patterns: Sequence[str], say: Callable[[str], None]) -> N
             )
         for name in matched:
             parameters[name].requires_grad_(False)
-    frozen = sum(each.numel() for each in parameters.values() if not each.requires_grad)
-    total = sum(each.numel() for each in parameters.values())
+    frozen = sum(weights.numel() for weights in parameters.values() if not weights.requires_grad)
+    total = sum(weights.numel() for weights in parameters.values())
     if frozen == total:
         raise InputError("field 'training.freeze': nothing is left to train")
     say(f"frozen: {frozen:,} of {total:,} parameters")

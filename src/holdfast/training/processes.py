@@ -21,9 +21,9 @@ from holdfast.config import InputError
 
 
 def shard_on_cpu_too(accelerator: Accelerator) -> bool:
-    """Make accelerate keep its word on CPU; whether it was needed."""
-    asked = os.environ.get("ACCELERATE_USE_FSDP", "false").lower() == "true"
-    if not (asked and accelerator.distributed_type == DistributedType.MULTI_CPU):
+    """Switch accelerate to FSDP2 on CPU where it was asked for FSDP; returns whether that was needed."""
+    wanted = os.environ.get("ACCELERATE_USE_FSDP", "false").lower() == "true"
+    if not (wanted and accelerator.distributed_type == DistributedType.MULTI_CPU):
         return False
     plugin = FullyShardedDataParallelPlugin()
     plugin.set_state_dict_type("FULL_STATE_DICT")
@@ -88,9 +88,9 @@ def main_first() -> Iterator[Alive]:
 
 def _told(*, going_on: bool) -> bool:
     """What the main process says, as every process hears it."""
-    said = [going_on]
-    dist.broadcast_object_list(said)
-    return said[0]
+    message = [going_on]
+    dist.broadcast_object_list(message)
+    return message[0]
 
 
 def _sign(*_: object) -> None:

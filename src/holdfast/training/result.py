@@ -88,19 +88,20 @@ REPORTED = ("microscope.json", "depth.json")
 
 
 def write_finished(run: RunDirectory, step: int) -> None:
-    """What a run has made, by file: the last thing that it writes."""
-    made = [path for path in run.model.rglob("*") if path.is_file()]
-    made += [run.path / name for name in REPORTED if (run.path / name).is_file()]
-    files = {path.relative_to(run.path).as_posix(): sha256_file(path) for path in sorted(made)}
+    """Write ``finished.json``: the sha256 of every file that the run has made. The last thing that a run writes."""
+    paths = [path for path in run.model.rglob("*") if path.is_file()]
+    paths += [run.path / name for name in REPORTED if (run.path / name).is_file()]
+    files = {path.relative_to(run.path).as_posix(): sha256_file(path) for path in sorted(paths)}
     with atomic_text(run.finished) as file:
         json.dump({"step": step, "files": files}, file, indent=1)
         file.write("\n")
 
 
 def last_checkpoint(config: TrainConfig, run: RunDirectory, *, watched: bool = False) -> Path | None:
-    """Of a run that has ended and lost nothing since; None for every other, which goes on from what is left of it.
+    """The last checkpoint of a run that has finished and whose files are all unchanged; None for any other run.
 
-    ``watched``: by callbacks, which want to see the model at its end; then only a run that cannot ask again is not gone into.
+    ``watched``: there are callbacks, which want to see the model at the end of training. Then a finished run is entered
+    again, unless it asked its anchor: those answers are gone.
     """
     if any(stream.vet is not None or stream.data.startswith(PREFIX) for stream in config.streams):
         return _after_asking(config, run)
@@ -115,8 +116,8 @@ def last_checkpoint(config: TrainConfig, run: RunDirectory, *, watched: bool = F
 def _whole(run: RunDirectory) -> Path | None:
     """The last checkpoint, if it and every file that the run made are as they were at its end."""
     try:
-        made = json.loads(run.finished.read_text(encoding="utf-8"))
-        step, files = made["step"], made["files"]
+        finished = json.loads(run.finished.read_text(encoding="utf-8"))
+        step, files = finished["step"], finished["files"]
         if any(sha256_file(run.path / name) != digest for name, digest in files.items()):
             return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -126,7 +127,10 @@ def _whole(run: RunDirectory) -> Path | None:
 
 
 def _after_asking(config: TrainConfig, run: RunDirectory) -> Path | None:
-    """Of a run that asked its anchor. Its answers are the last thing to go; rows that have changed since are refused."""
+    """The last checkpoint of a finished run that asked its anchor, whose answers are deleted last.
+
+    Raises ``InputError`` when the rows of a stream have changed since.
+    """
     if not run.model.is_dir() or not run.data.is_file() or (run.path / FOLDER).exists():
         return None
     known = json.loads(run.data.read_text(encoding="utf-8"))

@@ -66,10 +66,9 @@ def train(
     callbacks: Sequence[TrainerCallback] = (),
     throwaway: bool = False,
 ) -> TrainResult:
-    """Train, or go on where the same command stopped. Says what it finds on the way.
+    """Train, or go on where the same command stopped. Prints (with ``say``) what it reads and chooses on the way.
 
-    ``throwaway``: nobody goes on from this run or looks at it, so there is no checkpoint at its end and nothing for a
-    report; only the model.
+    ``throwaway``: nobody continues this run or looks at it, so it leaves the model only: no checkpoint, nothing for a report.
     """
     # The first PartialState decides for all later ones; without cpu=True several processes on CPU would not find each other.
     on_cpu = config.model.device == "cpu" or not torch.cuda.is_available()
@@ -118,7 +117,7 @@ def train(
 
 
 def _streams(config: TrainConfig, loaded: LoadedModel, run: RunDirectory, say: Say, progress: bool) -> list[ReadStream]:
-    """The rows, those that the model answers itself too; refused if the model could not learn from them as asked."""
+    """Read and check the rows of all streams, those that the anchor answers included."""
     streams = [
         read_stream(settings, number, loaded.tokenizer, config.training, say)
         for number, settings in enumerate(answer_prompts(config, loaded, run.path, say, progress))
@@ -150,9 +149,9 @@ def describe_data(streams: Sequence[ReadStream]) -> list[dict[str, Any]]:
 
 
 def _origin(stream: ReadStream) -> dict[str, Any]:
-    """Of vetted rows: the file that they were read from. Their own is deleted with the run's end."""
-    found = about(stream.settings.data)
-    return {} if found is None else {"source": found["source"], "vetted from": found["fingerprint"]}
+    """The file that vetted rows were read from: the file of vetted rows itself is deleted when the run ends."""
+    origin = about(stream.settings.data)
+    return {} if origin is None else {"source": origin["source"], "vetted from": origin["fingerprint"]}
 
 
 def _trainer(

@@ -117,8 +117,8 @@ def os_error(error: BaseException | None) -> OSError | None:
     while error is not None:
         if isinstance(error, OSError) and error.errno is not None:
             return error
-        if found := re.search(r"\(os error (\d+)\)", str(error)):
-            number = int(found[1])
+        if match := re.search(r"\(os error (\d+)\)", str(error)):
+            number = int(match[1])
             return OSError(number, os.strerror(number))
         error = error.__cause__
     return None

@@ -93,9 +93,9 @@ def folder_name(step: int) -> str:
 
 def step_of(path: Path) -> int:
     """The step in a checkpoint's folder name."""
-    found = re.fullmatch(r"step-(\d{6,})", path.name)
-    assert found, path
-    return int(found[1])
+    match = re.fullmatch(r"step-(\d{6,})", path.name)
+    assert match, path
+    return int(match[1])
 
 
 def prepare(directory: Path, step: int) -> Path | None:
@@ -116,9 +116,9 @@ def prepare(directory: Path, step: int) -> Path | None:
 
 def seal(temp: Path) -> Path:
     """Sync every file, write the manifest, and rename the folder into place."""
-    found = re.fullmatch(r"\.tmp-(step-\d+)-\d+", temp.name)
-    assert found, temp
-    final = temp.with_name(found[1])
+    match = re.fullmatch(r"\.tmp-(step-\d+)-\d+", temp.name)
+    assert match, temp
+    final = temp.with_name(match[1])
     durable.at_point("before-sync")
     files = {}
     for name in sorted(_files(temp)):
@@ -178,8 +178,8 @@ def sweep(directory: Path) -> None:
     if not directory.is_dir():
         return
     for path in directory.iterdir():
-        found = re.fullmatch(r"\.(?:tmp|old)-step-\d+-(\d+)", path.name)
-        if found and (int(found[1]) == os.getpid() or not _is_alive(int(found[1]))):
+        match = re.fullmatch(r"\.(?:tmp|old)-step-\d+-(\d+)", path.name)
+        if match and (int(match[1]) == os.getpid() or not _is_alive(int(match[1]))):
             shutil.rmtree(path, ignore_errors=True)
 
 
@@ -338,11 +338,11 @@ def _agreed(work: Callable[[], Path | None]) -> Path | None:
         result = work()
     except Exception as error:  # whatever it was, the others must not wait for ever
         failure = error
-    told: list[tuple[Path | None, str]] = [(None, "")] * dist.get_world_size()
-    dist.all_gather_object(told, (result, repr(failure) if failure else ""))
+    outcomes: list[tuple[Path | None, str]] = [(None, "")] * dist.get_world_size()
+    dist.all_gather_object(outcomes, (result, repr(failure) if failure else ""))
     if failure:
         raise failure
-    for rank, (_, problem) in enumerate(told):
+    for rank, (_, problem) in enumerate(outcomes):
         if problem:
             raise CheckpointError(f"no checkpoint was saved, because process {rank} failed: {problem}")
-    return told[0][0]
+    return outcomes[0][0]
