@@ -13,7 +13,7 @@ import torch
 import yaml
 
 from holdfast.config import InputError
-from holdfast.training.checkpoints import newest_good
+from holdfast.training.checkpoints.folders import newest_good
 from holdfast.training.loss import StepLoss
 from holdfast.training.run_directory import RunDirectory
 from invariants.launching import steps

@@ -23,7 +23,7 @@ def _is_rate(value: Any) -> Any:
 
 
 LearningRate = Annotated[float | Literal["auto"], BeforeValidator(_is_rate)]
-"""``auto``: by the model's width, see ``holdfast.training.learning_rate``."""
+"""``auto``: by the model's width, see ``holdfast.training.arguments``."""
 
 
 class ModelSettings(Settings):

@@ -15,8 +15,7 @@ from holdfast.diagnostics.attempts import Splitter, lexical_splitter
 from holdfast.diagnostics.extractors import Extractor, find_extractor, reference_answer
 from holdfast.diagnostics.from_transcripts import judge
 from holdfast.diagnostics.transcripts import PROMPTS, REFERENCES, Transcript
-from holdfast.training.rl import Observer, Reward, RlPrompt
-from holdfast.training.rl_sampling import Environment
+from holdfast.training.rl import Environment, Observer, Reward, RlPrompt
 
 
 class RlTask(NamedTuple):

@@ -8,7 +8,7 @@ import numpy as np
 
 from holdfast.config.errors import InputError
 
-MOST_SIGNS = 2_000_000  # held in memory together
+MOST_SIGNS = 2_000_000  # kept in memory together
 
 
 def mcnemar(first: Sequence[bool], second: Sequence[bool]) -> float:

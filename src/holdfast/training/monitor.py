@@ -16,9 +16,10 @@ from torch import Tensor
 
 from holdfast.heads import FusedLoss
 from holdfast.records import Role
+from holdfast.training.collate import MicroBatch
 from holdfast.training.loss import StreamLoss
 from holdfast.training.plan import StepPlan
-from holdfast.training.step_log import StepLog
+from holdfast.training.run_directory import StepLog
 
 FIGURES = ("loss", "nll", "tokens")
 
@@ -40,14 +41,14 @@ class StepMonitor:
         self.since = time.monotonic()
 
     @torch.no_grad()
-    def add(self, batch: Mapping[str, Any], result: FusedLoss, counts: Tensor, *, steps_done: int) -> None:
+    def add(self, batch: MicroBatch, result: FusedLoss, counts: Tensor, *, steps_done: int) -> None:
         """Take in one micro-batch of the step that follows ``steps_done`` others."""
         self.steps_before = steps_done if self.steps_before is None else self.steps_before
-        role, position = batch["targets"]["role"], batch["targets"]["position"]
-        self.fed_tokens += batch["input_ids"].numel()
+        role, position = batch.targets.role, batch.targets.position
+        self.fed_tokens += batch.inputs.ids.numel()
         self.loss += result.loss
         weights = torch.tensor([stream.weight for stream in self.streams], device=counts.device) / counts.clamp(min=1)
-        for (number, start, stop), stats in zip(batch["spans"], result.stats, strict=True):
+        for (number, start, stop), stats in zip(batch.spans, result.stats, strict=True):
             rows = slice(start, stop)
             loss, nll, ones = result.per_token[rows], -stats.logp, torch.ones_like(stats.logp)
             gauges = [gauge(stats, position[rows]) for gauge in self.streams[number].gauges.values()]
@@ -61,7 +62,7 @@ class StepMonitor:
         """Write one row of each log; return the figures flattened, for trackers and the progress bar."""
         assert self.steps_before is not None
         sums = self.sums(accelerator)
-        by_stream, by_role = [each.tolist() for each in sums["by_stream"]], sums["by_role"].tolist()
+        by_stream, by_role = [stream.tolist() for stream in sums["by_stream"]], sums["by_role"].tolist()
         row = {
             "step": step,
             "epoch": plan.epoch_at(step),
@@ -85,7 +86,7 @@ class StepMonitor:
         return {
             "steps_before": self.steps_before,
             "loss": accelerator.reduce(self.loss, "sum"),
-            "by_stream": [accelerator.reduce(each, "sum") for each in self.by_stream],
+            "by_stream": [accelerator.reduce(stream, "sum") for stream in self.by_stream],
             "by_role": accelerator.reduce(self.by_role, "sum"),
         }
 
@@ -94,7 +95,7 @@ class StepMonitor:
         self.steps_before = sums["steps_before"]
         if main:
             self.loss, self.by_role, *self.by_stream = (
-                each.to(self.device) for each in (sums["loss"], sums["by_role"], *sums["by_stream"])
+                figures.to(self.device) for figures in (sums["loss"], sums["by_role"], *sums["by_stream"])
             )
 
 

@@ -21,24 +21,18 @@ from holdfast.data.fields import listed
 from holdfast.models import LoadedModel
 from holdfast.models.head_access import why_not_plain
 from holdfast.models.positions import num_learned_positions, num_positions
-from holdfast.training.adapters import with_adapters
 from holdfast.training.anchor_answers import answer_prompts, forget_answers
-from holdfast.training.arguments import training_arguments
-from holdfast.training.checkpoints import resume_point, step_of
-from holdfast.training.choose_anchor import choose_anchor
+from holdfast.training.arguments import choose_learning_rate, training_arguments
+from holdfast.training.checkpoints.folders import resume_point, step_of
 from holdfast.training.collate import Collator, StreamRow
-from holdfast.training.finish import write_result
-from holdfast.training.finished import last_checkpoint, write_finished
-from holdfast.training.freezing import freeze
-from holdfast.training.learning_rate import choose_learning_rate
-from holdfast.training.loading import load_model
 from holdfast.training.loss import StepLoss
 from holdfast.training.microscope import prepare_microscope, write_microscope
 from holdfast.training.monitor import StepMonitor
 from holdfast.training.plan import StepPlan
+from holdfast.training.policy import choose_anchor, freeze, load_model, with_adapters
 from holdfast.training.progress import ProgressBar, SaveOnInterrupt
-from holdfast.training.run_directory import RunDirectory
-from holdfast.training.step_log import StepLog
+from holdfast.training.result import last_checkpoint, write_finished, write_result
+from holdfast.training.run_directory import RunDirectory, StepLog
 from holdfast.training.streams import ReadStream, check_names, read_stream
 from holdfast.training.trainer import StreamTrainer
 from holdfast.training.vetting import about
@@ -72,10 +66,9 @@ def train(
     callbacks: Sequence[TrainerCallback] = (),
     throwaway: bool = False,
 ) -> TrainResult:
-    """Train, or go on where the same command stopped. Says what it finds on the way.
+    """Train, or go on where the same command stopped. Prints (with ``say``) what it reads and chooses on the way.
 
-    ``throwaway``: nobody goes on from this run or looks at it, so there is no checkpoint at its end and nothing for a
-    report; only the model.
+    ``throwaway``: nobody continues this run or looks at it, so it leaves the model only: no checkpoint, nothing for a report.
     """
     # The first PartialState decides for all later ones; without cpu=True several processes on CPU would not find each other.
     on_cpu = config.model.device == "cpu" or not torch.cuda.is_available()
@@ -85,7 +78,7 @@ def train(
     transformers_logging.disable_progress_bar()
     run = RunDirectory(config.run)
     run.check(config)
-    with run.held() if processes.is_main_process and run.path.is_dir() else nullcontext():
+    with run.locked() if processes.is_main_process and run.path.is_dir() else nullcontext():
         ended = last_checkpoint(config, run, watched=bool(callbacks))
     if ended:
         say(f"trained already: {run.model}")
@@ -104,7 +97,7 @@ def train(
     trainer = _trainer(config, run, loaded, new_token_ids, streams, say, progress)
     with processes.main_process_first():
         run.claim(config, data)
-    with run.held() if processes.is_main_process else nullcontext():
+    with run.locked() if processes.is_main_process else nullcontext():
         checkpoint = where_to_resume(run, config.training.keep, processes.is_main_process, say)
         for callback in callbacks:
             trainer.add_callback(callback)
@@ -124,7 +117,7 @@ def train(
 
 
 def _streams(config: TrainConfig, loaded: LoadedModel, run: RunDirectory, say: Say, progress: bool) -> list[ReadStream]:
-    """The rows, those that the model answers itself too; refused if the model could not learn from them as asked."""
+    """Read and check the rows of all streams, those that the anchor answers included."""
     streams = [
         read_stream(settings, number, loaded.tokenizer, config.training, say)
         for number, settings in enumerate(answer_prompts(config, loaded, run.path, say, progress))
@@ -156,9 +149,9 @@ def describe_data(streams: Sequence[ReadStream]) -> list[dict[str, Any]]:
 
 
 def _origin(stream: ReadStream) -> dict[str, Any]:
-    """Of vetted rows: the file that they were read from. Their own is deleted with the run's end."""
-    found = about(stream.settings.data)
-    return {} if found is None else {"source": found["source"], "vetted from": found["fingerprint"]}
+    """The file that vetted rows were read from: the file of vetted rows itself is deleted when the run ends."""
+    origin = about(stream.settings.data)
+    return {} if origin is None else {"source": origin["source"], "vetted from": origin["fingerprint"]}
 
 
 def _trainer(

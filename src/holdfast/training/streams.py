@@ -41,7 +41,7 @@ class ReadStream:
 def read_stream(
     settings: StreamSettings, number: int, tokenizer: Any, training: TrainingSettings, say: Say
 ) -> ReadStream:
-    """Read the stream's data, tokenise it with roles, bind its objective. Everything odd is said."""
+    """Read the stream's data, tokenise it with roles, bind its objective. Prints skipped and odd rows."""
     loss = bind_objective(settings, number)
     dataset = read_data(settings)
     say(f"{loss.name}: {dataset.sentence}")
@@ -105,7 +105,7 @@ def bind_objective(settings: StreamSettings, number: int) -> StreamLoss:
 
 
 def _registered(name: str, field: str) -> Objective:
-    """One that somebody registered himself may be a bare function, or read what no head gives."""
+    """Look the objective up. One that a user registered may be a bare function, or read a statistic that does not exist."""
     objective: object = look_up(objectives.REGISTRY, name)
     if objective is None:
         known = nearest_or_all(name, objectives.REGISTRY)
@@ -152,22 +152,22 @@ def _bound(objective: Objective, options: Mapping[str, Any]) -> TokenLoss:
 
 
 def _try_on_two_tokens(bound: StreamLoss, settings: StreamSettings, reads: Sequence[str], field: str) -> None:
-    """So that a wrong option, or a wrong objective, is found before training begins, not at its first step."""
+    """Call the objective once on two tokens: a wrong option or a wrong objective is refused before training begins."""
     zero, place = torch.zeros(2, requires_grad=True), torch.zeros(2, dtype=torch.long)
     every = TokenStats(zero, place, zero, logp_ref=zero, kl=zero, kl_rev=zero, delta=zero, top_ref=place)
     try:
         with torch.enable_grad():
-            found = bound.loss(every.only(reads), place, place, 0.0)
+            losses = bound.loss(every.only(reads), place, place, 0.0)
     except InputError as error:
         raise InputError(f"field '{field}.options': {error}") from None
     except Exception as error:  # whatever a stranger's function may raise
         values = f"a value of the wrong kind in {dict(settings.options)}: " if settings.options else ""
         reason = f"{type(error).__name__}: {error}".partition("\n")[0]
         raise InputError(f"field '{field}.options': {values}{settings.objective}: {reason}") from None
-    if not isinstance(found, Tensor) or found.shape != zero.shape:
-        got = f"shape {tuple(found.shape)}" if isinstance(found, Tensor) else type(found).__name__
+    if not isinstance(losses, Tensor) or losses.shape != zero.shape:
+        got = f"shape {tuple(losses.shape)}" if isinstance(losses, Tensor) else type(losses).__name__
         raise InputError(f"objective '{settings.objective}': expected a loss for each of 2 tokens, got {got}")
-    if not found.requires_grad:
+    if not losses.requires_grad:
         raise InputError(f"objective '{settings.objective}': its loss has no gradient")
     for name, gauge in bound.gauges.items():
         try:

@@ -14,14 +14,13 @@ from transformers import Trainer, TrainingArguments
 
 from holdfast.config import InputError
 from holdfast.training.anchors import AdapterOffAnchor, ModelAnchor
-from holdfast.training.collate import Collator, StreamRow
+from holdfast.training.checkpoints.durable import load_tree
+from holdfast.training.checkpoints.state import load_rng, load_sharded, load_state, save_state
+from holdfast.training.collate import Collator, MicroBatch, StreamRow
 from holdfast.training.loss import StepLoss
 from holdfast.training.monitor import StepMonitor
 from holdfast.training.plan import PlanSampler, StepPlan
-from holdfast.training.saved_state import load_rng
-from holdfast.training.saving import load_sharded, load_state, save_state
-from holdfast.training.sharding import SayWhatIsSharded, refuse_zero3, shard_anchor, shard_on_cpu_too
-from holdfast.training.tensor_tree import load_tree
+from holdfast.training.processes import SayWhatIsSharded, refuse_zero3, shard_anchor, shard_on_cpu_too
 
 DescribeRows = Callable[[Sequence[int]], str]
 
@@ -45,12 +44,13 @@ class StreamTrainer(Trainer):
         say: Callable[[str], None] = print,
         **kwargs: Any,
     ) -> None:
-        super().__init__(model, args, train_dataset=rows, data_collator=collator, **kwargs)
+        super().__init__(model, args, train_dataset=rows, **kwargs)
+        self.collator = collator  # Trainer's own wants dictionaries; only our loader calls it
         self.loss_is_scaled_for_ga = True  # we divide by the counts of the whole global batch
         self.plan, self.step_loss, self.monitor = plan, step_loss, monitor
         self.describe_rows, self.checkpoints, self.keep, self.say = describe_rows, checkpoints, keep, say
         if self.is_fsdp_enabled and isinstance(step_loss.anchor, ModelAnchor | AdapterOffAnchor):
-            self.data_collator = replace(collator, always_anchor=True)
+            self.collator = replace(collator, always_anchor=True)
             if isinstance(step_loss.anchor, ModelAnchor):
                 step_loss.anchor.model = shard_anchor(self.accelerator, step_loss.anchor.model)
         self.add_callback(SayWhatIsSharded(step_loss.anchor, say))
@@ -68,7 +68,7 @@ class StreamTrainer(Trainer):
         loader = DataLoader(
             self.train_dataset,  # type: ignore[arg-type]
             batch_sampler=sampler,
-            collate_fn=self.data_collator,
+            collate_fn=self.collator,
             pin_memory=self.args.dataloader_pin_memory,
             num_workers=self.args.dataloader_num_workers,
         )
@@ -76,17 +76,20 @@ class StreamTrainer(Trainer):
         return prepared
 
     def get_batch_samples(
-        self, epoch_iterator: Iterator[Any], num_batches: int, device: torch.device
-    ) -> tuple[list[Any], Tensor]:
+        self, epoch_iterator: Iterator[MicroBatch], num_batches: int, device: torch.device
+    ) -> tuple[list[MicroBatch], Tensor]:
         """A step's micro-batches and, instead of one count of labels, the target tokens of every stream."""
         batches = [next(epoch_iterator) for _ in range(num_batches)]
-        counts = torch.stack([batch["counts"] for batch in batches]).sum(0).to(device)
+        counts = torch.stack([batch.counts for batch in batches]).sum(0).to(device)
         return batches, self.accelerator.reduce(counts, "sum")
+
+    def _prepare_inputs(self, inputs: MicroBatch) -> MicroBatch:  # type: ignore[override]
+        return inputs.to(self.args.device)  # accelerate's loader has moved it; Trainer's own code knows mappings only
 
     def compute_loss(
         self,
         model: nn.Module,
-        inputs: dict[str, Any],
+        inputs: MicroBatch,  # type: ignore[override]
         return_outputs: bool = False,
         num_items_in_batch: Tensor | int | None = None,
     ) -> Tensor:
@@ -104,7 +107,7 @@ class StreamTrainer(Trainer):
         if not torch.isfinite(result.loss):
             raise InputError(
                 f"step {self.state.global_step + 1}: the loss is {result.loss.item()}; the run stops and its last"
-                f" checkpoint is good. Rows of this batch: {self.describe_rows(inputs['rows'])}."
+                f" checkpoint is good. Rows of this batch: {self.describe_rows(inputs.rows)}."
                 " Look at them, or lower training.lr"
             )
         self.monitor.add(inputs, result, num_items_in_batch, steps_done=self.state.global_step)
@@ -121,7 +124,7 @@ class StreamTrainer(Trainer):
             )
         return norm
 
-    def floating_point_ops(self, inputs: dict[str, Any]) -> int:
+    def floating_point_ops(self, inputs: MicroBatch) -> int:  # type: ignore[override]
         """Not counted: Trainer's formula assumes that every token is a target."""
         return 0
 

@@ -1,9 +1,11 @@
-"""Checkpoints that a kill, a full disk or a flipped bit cannot turn into a wrong one.
+"""Folders of checkpoints that a kill, a full disk or a flipped bit cannot turn into a wrong one.
 
 A checkpoint is written into a hidden folder; MANIFEST.json (size and sha256 of every file) comes last; everything is
 synced and the folder renamed into place. So a folder ``step-000100`` is either whole or was damaged later, and then
 ``verify`` says by which file.
-"""
+
+``save_jointly`` is for several processes, which must see the same directory (on several machines: a shared file system).
+Either all files are saved or none, and every process learns which."""
 
 from __future__ import annotations
 
@@ -14,12 +16,15 @@ import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch.distributed as dist
+
 from holdfast._version import __version__
-from holdfast.training import durable
-from holdfast.training.durable import CheckpointError
+from holdfast.training.checkpoints import durable
+from holdfast.training.checkpoints.durable import CheckpointError
 
 MANIFEST = "MANIFEST.json"
 
@@ -88,9 +93,9 @@ def folder_name(step: int) -> str:
 
 def step_of(path: Path) -> int:
     """The step in a checkpoint's folder name."""
-    found = re.fullmatch(r"step-(\d{6,})", path.name)
-    assert found, path
-    return int(found[1])
+    match = re.fullmatch(r"step-(\d{6,})", path.name)
+    assert match, path
+    return int(match[1])
 
 
 def prepare(directory: Path, step: int) -> Path | None:
@@ -111,9 +116,9 @@ def prepare(directory: Path, step: int) -> Path | None:
 
 def seal(temp: Path) -> Path:
     """Sync every file, write the manifest, and rename the folder into place."""
-    found = re.fullmatch(r"\.tmp-(step-\d+)-\d+", temp.name)
-    assert found, temp
-    final = temp.with_name(found[1])
+    match = re.fullmatch(r"\.tmp-(step-\d+)-\d+", temp.name)
+    assert match, temp
+    final = temp.with_name(match[1])
     durable.at_point("before-sync")
     files = {}
     for name in sorted(_files(temp)):
@@ -173,8 +178,8 @@ def sweep(directory: Path) -> None:
     if not directory.is_dir():
         return
     for path in directory.iterdir():
-        found = re.fullmatch(r"\.(?:tmp|old)-step-\d+-(\d+)", path.name)
-        if found and (int(found[1]) == os.getpid() or not _is_alive(int(found[1]))):
+        match = re.fullmatch(r"\.(?:tmp|old)-step-\d+-(\d+)", path.name)
+        if match and (int(match[1]) == os.getpid() or not _is_alive(int(match[1]))):
             shutil.rmtree(path, ignore_errors=True)
 
 
@@ -303,3 +308,41 @@ def _is_alive(pid: int) -> bool:
     except (PermissionError, OverflowError):
         pass
     return True
+
+
+def save_jointly(directory: Path, step: int, write: Callable[[Path], None], *, keep: int | None) -> Path:
+    """``save_checkpoint`` called by all processes at once; ``write(folder)`` runs on each: collectives work in it.
+
+    The first process prepares and seals. When any process fails to write, nothing is saved and all raise.
+    """
+    if not (dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1):
+        return save_checkpoint(directory, step, write, keep=keep)
+    main = dist.get_rank() == 0
+    with whole_or_nothing(directory, step):
+        temp = _agreed(partial(prepare, directory, step) if main else _wait)
+        if temp is not None:
+            _agreed(partial(write, temp))
+            _agreed(partial(seal, temp) if main else _wait)
+        _agreed(partial(prune, directory, step, keep) if main else _wait)
+    return directory / folder_name(step)
+
+
+def _wait() -> None:
+    """The part of a process that has nothing to do but to hear how it went."""
+
+
+def _agreed(work: Callable[[], Path | None]) -> Path | None:
+    """Do this process's part of the work; returns the first process's result, and raises everywhere when any failed."""
+    result, failure = None, None
+    try:
+        result = work()
+    except Exception as error:  # whatever it was, the others must not wait for ever
+        failure = error
+    outcomes: list[tuple[Path | None, str]] = [(None, "")] * dist.get_world_size()
+    dist.all_gather_object(outcomes, (result, repr(failure) if failure else ""))
+    if failure:
+        raise failure
+    for rank, (_, problem) in enumerate(outcomes):
+        if problem:
+            raise CheckpointError(f"no checkpoint was saved, because process {rank} failed: {problem}")
+    return outcomes[0][0]

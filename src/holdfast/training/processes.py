@@ -1,15 +1,16 @@
-"""FSDP2 where accelerate would quietly do something else: on CPU, and for the anchor.
+"""Several processes: work that the main one does first, and FSDP2 where accelerate would quietly do something else.
 
 Asked for FSDP on CPU, accelerate falls back to DDP without a word. The same sharding works there over gloo, so a run
-that asks for it gets it: slow, but the same code as on a cluster, and testable without one.
-"""
+that asks for it gets it: slow, but the same code as on a cluster, and testable without one."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import torch.distributed as dist
 from accelerate import Accelerator, FullyShardedDataParallelPlugin
 from accelerate.utils import DistributedType
 from accelerate.utils.fsdp_utils import fsdp2_prepare_model
@@ -20,9 +21,9 @@ from holdfast.config import InputError
 
 
 def shard_on_cpu_too(accelerator: Accelerator) -> bool:
-    """Make accelerate keep its word on CPU; whether it was needed."""
-    asked = os.environ.get("ACCELERATE_USE_FSDP", "false").lower() == "true"
-    if not (asked and accelerator.distributed_type == DistributedType.MULTI_CPU):
+    """Switch accelerate to FSDP2 on CPU where it was asked for FSDP; returns whether that was needed."""
+    wanted = os.environ.get("ACCELERATE_USE_FSDP", "false").lower() == "true"
+    if not (wanted and accelerator.distributed_type == DistributedType.MULTI_CPU):
         return False
     plugin = FullyShardedDataParallelPlugin()
     plugin.set_state_dict_type("FULL_STATE_DICT")
@@ -63,3 +64,38 @@ def num_shards(model: Any) -> int:
 def shard_anchor(accelerator: Accelerator, model: Any) -> Any:
     """The anchor sharded like the policy: a whole second copy on every device would defeat the purpose."""
     return fsdp2_prepare_model(accelerator, model)
+
+
+Alive = Callable[..., None]
+"""To be called after every piece of a long work; what it is given does not matter."""
+
+
+@contextmanager
+def main_first() -> Iterator[Alive]:
+    """The main process goes through the body first and the others after it, as with accelerate's ``main_process_first``.
+
+    There the others wait in one collective, which gives up after ten minutes (NCCL) or thirty (gloo). Here they wait from
+    one sign of life of the main process to the next.
+    """
+    several = dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
+    main = not several or dist.get_rank() == 0
+    while not main and _told(going_on=True):
+        pass
+    yield _sign if several and main else _no_sign
+    if several and main:
+        _told(going_on=False)
+
+
+def _told(*, going_on: bool) -> bool:
+    """What the main process says, as every process hears it."""
+    message = [going_on]
+    dist.broadcast_object_list(message)
+    return message[0]
+
+
+def _sign(*_: object) -> None:
+    _told(going_on=True)
+
+
+def _no_sign(*_: object) -> None:
+    """Nobody waits."""

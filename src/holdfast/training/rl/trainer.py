@@ -1,17 +1,61 @@
-"""What is ours in GRPO's loss, on TRL's trainer: the mean over an update's tokens, and where and how the KL is charged.
+"""What is ours on TRL's GRPOTrainer: whole checkpoints, the mean over an update's tokens, the KL, and the log of its steps.
 
-TRL has changed both between versions (``use_bias_correction_kl`` became true, ``dapo`` divides by another count), so neither
-is left to its defaults: TRL gives the clipped policy loss of a pass, averaged over its tokens (``bnpo``), and the rest is here.
-"""
+TRL has changed how it averages and how it charges the KL between versions (``use_bias_correction_kl`` became true, ``dapo``
+divides by another count), so neither is left to its defaults: TRL gives the clipped policy loss of a pass, averaged over its
+tokens (``bnpo``), and the rest is here."""
 
 from __future__ import annotations
 
+import functools
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
+from transformers import TrainerCallback
+from trl import GRPOTrainer
 
-from holdfast.training.rl_checkpoints import SafeGrpoTrainer
+from holdfast.records.rl_steps import TRAINER_FIGURES, seconds_name
+from holdfast.training.checkpoints.folders import save_jointly, step_of
+from holdfast.training.run_directory import RunDirectory, StepLog
+
+
+class SafeGrpoTrainer(GRPOTrainer):
+    """GRPOTrainer that a kill or a second Ctrl-C while saving cannot leave with half a checkpoint."""
+
+    _saves_into: str | None = None
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        run, save = RunDirectory(self.args.output_dir), super()._save_checkpoint
+
+        def write(folder: Path) -> None:
+            self._saves_into = str(folder)
+            try:
+                save(model, trial)
+            finally:
+                self._saves_into = None
+
+        StepLog(run.steps).sync()
+        save_jointly(run.checkpoints, self.state.global_step, write, keep=None)
+
+    def _run_epoch(self, *args: Any, **kwargs: Any) -> None:
+        """Not after the last step: killed between its checkpoint and its model, a run would make one step too many."""
+        if self.state.global_step < self.state.max_steps:
+            super()._run_epoch(*args, **kwargs)
+
+    def _get_output_dir(self, trial: Any) -> str:
+        """Where Trainer makes the folder of a checkpoint."""
+        folder: str = self._saves_into or super()._get_output_dir(trial)
+        return folder
+
+
+def inner_folder(checkpoint: Path) -> Path:
+    """What Trainer resumes from: it gives the folder of a checkpoint a name of its own."""
+    return checkpoint / f"checkpoint-{step_of(checkpoint)}"
 
 
 def k3(logp: Tensor, logp_ref: Tensor) -> Tensor:
@@ -151,3 +195,59 @@ def kl_to_go(log_ratio: Tensor, mask: Tensor) -> Tensor:
 def group_mean(values: Tensor, group: int) -> Tensor:
     """Each value replaced by its group's mean; groups lie side by side."""
     return values.view(-1, group).mean(1).repeat_interleave(group)
+
+
+TIMED = {"rollout": "_generate", "reward": "_calculate_rewards", "scoring": "_generate_and_score_completions"}
+"""Parts of a step, and the methods of TRL's trainer that they are."""
+
+
+@dataclass
+class Watch:
+    """What a batch of rollouts was, between the sampler, the reward and the log; and what took how long."""
+
+    figures: dict[str, float] = field(default_factory=dict)
+    seconds: defaultdict[str, float] = field(
+        default_factory=lambda: defaultdict(float)
+    )  # since the last row of the log
+
+    def time(self, trainer: Any) -> None:
+        """Watch the trainer's clock. Scoring holds the rewards and the log-probabilities under policy and reference."""
+        for name, method in TIMED.items():
+            setattr(trainer, method, self._timed(name, getattr(trainer, method)))
+
+    def _timed(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(call)
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            started = time.perf_counter()
+            try:
+                return call(*args, **kwargs)
+            finally:
+                self.seconds[name] += time.perf_counter() - started
+
+        return timed
+
+    def row(self, num_steps: int) -> dict[str, float]:
+        """Seconds of a step by part, the mean of so many; counted anew from here."""
+        spent, self.seconds = self.seconds, defaultdict(float)
+        spent["scoring"] -= spent["rollout"]  # it is the whole of what comes before the update
+        return {seconds_name(name): round(spent[name] / num_steps, 3) for name in TIMED}
+
+
+class RlLog(TrainerCallback):
+    """steps.jsonl: TRL's figures, the observer's, and where the time went."""
+
+    def __init__(self, log: StepLog, watch: Watch) -> None:
+        self.log, self.watch, self.last_step = log, watch, 0
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """The clock counts from here."""
+        self.last_step = state.global_step
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any) -> None:
+        """One row per logged step, from one process of several."""
+        if not logs or "reward" not in logs or not state.is_world_process_zero:
+            return
+        row = {name: logs[name] for name in TRAINER_FIGURES if logs.get(name) is not None}
+        times = self.watch.row(max(1, state.global_step - self.last_step))
+        self.last_step = state.global_step
+        self.log.append({"step": state.global_step, **row, **self.watch.figures, **times})

@@ -24,14 +24,11 @@ from holdfast.records import context
 from holdfast.tokens import prompt_ids
 from holdfast.tokens.encoding import check_known
 from holdfast.training.progress import SaveOnInterrupt
-from holdfast.training.rl_checkpoints import inner_folder
-from holdfast.training.rl_log import RlLog, Watch
-from holdfast.training.rl_sampling import Environment, sample
-from holdfast.training.rl_trainer import TRAINERS
+from holdfast.training.rl.sampling import Environment, sample
+from holdfast.training.rl.trainer import TRAINERS, RlLog, Watch, inner_folder
+from holdfast.training.rl.undo import UndoRl
 from holdfast.training.run import where_to_resume
-from holdfast.training.run_directory import RunDirectory
-from holdfast.training.step_log import StepLog
-from holdfast.training.undo_rl import UndoRl
+from holdfast.training.run_directory import RunDirectory, StepLog
 
 Reward = Callable[[Sequence[str], Sequence[str], Sequence[bool]], list[float]]
 """(responses, reference answers, whether each ended by itself) -> rewards."""
@@ -83,7 +80,7 @@ def train_rl(
     trainer = _trainer(config, prompts, tokenizer, parts, RlLog(StepLog(folder.steps), watch), say)
     watch.time(trainer)
     folder.claim(config, data)
-    with folder.held() if trainer.is_world_process_zero() else nullcontext():
+    with folder.locked() if trainer.is_world_process_zero() else nullcontext():
         _run(trainer, tokenizer, folder, say)
     say(f"trained model: {folder.model}")
     return folder.model
@@ -126,7 +123,7 @@ def _trainer(
     os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"  # we know that rollout_func may change: the tests would say so
     device, why = choose_device(config.model.device)
     say(f"{config.model.name}: GRPO on {device} ({why}); KL {config.rl.kl}, weight {config.rl.kl_weight}")
-    rows = [{"prompt": [{"role": "user", "content": each.prompt}], "answer": each.answer} for each in prompts]
+    rows = [{"prompt": [{"role": "user", "content": problem.prompt}], "answer": problem.answer} for problem in prompts]
     try:
         trainer = parts.trainer_class(
             model=model_source(config.model.name),  # by path: TRL loads the reference itself
@@ -171,7 +168,7 @@ def _check_number(settings: GrpoSettings, prompts: Sequence[RlPrompt], say: Call
 
 def _described(prompts: Sequence[RlPrompt], undo: UndoRl | None) -> list[dict[str, Any]]:
     """What a run keeps of what is no setting: enough to see that it is the same when it goes on."""
-    digest = hashlib.sha256(repr([(each.prompt, each.answer) for each in prompts]).encode()).hexdigest()
+    digest = hashlib.sha256(repr([(problem.prompt, problem.answer) for problem in prompts]).encode()).hexdigest()
     return [{"prompts": len(prompts), "fingerprint": digest, "undo": undo and asdict(undo)}]
 
 
@@ -194,7 +191,7 @@ def _refuse_what_would_be_ignored(settings: GrpoSettings, environment: Environme
 
 def _check_lengths(config: RlConfig, prompts: Sequence[RlPrompt], tokenizer: Any) -> None:
     """Prompts beyond ``max_prompt_tokens``, and rollouts beyond learned positions, which would end in an index error."""
-    ids = [prompt_ids([context("user", each.prompt)], tokenizer) for each in prompts]
+    ids = [prompt_ids([context("user", problem.prompt)], tokenizer) for problem in prompts]
     check_known(ids, tokenizer)
     longest = max(map(len, ids))
     settings, room = config.rl, num_learned_positions(AutoConfig.from_pretrained(model_source(config.model.name)))
@@ -264,8 +261,10 @@ def _adapters(config: RlConfig) -> Any:
 def _rollouts(settings: GrpoSettings, tokenizer: Any, environment: Environment | None) -> Any:
     """TRL's ``rollout_func``: our sampler, with the environment's tokens masked from the loss."""
 
-    def rollout(prompts: list[Any], trainer: Any) -> dict[str, Any]:
-        texts = [each[-1]["content"] for each in prompts]  # every prompt stands there once per rollout of its group
+    def write(prompts: list[Any], trainer: Any) -> dict[str, Any]:
+        texts = [
+            messages[-1]["content"] for messages in prompts
+        ]  # every prompt stands there once per rollout of its group
         known = {text: prompt_ids([context("user", text)], tokenizer) for text in dict.fromkeys(texts)}
         ids = [known[text] for text in texts]
         written = sample(
@@ -280,12 +279,12 @@ def _rollouts(settings: GrpoSettings, tokenizer: Any, environment: Environment |
         )
         return {
             "prompt_ids": ids,
-            "completion_ids": [each.ids for each in written],
-            "logprobs": [each.logps for each in written],
-            "env_mask": [[int(own) for own in each.own] for each in written],
+            "completion_ids": [rollout.ids for rollout in written],
+            "logprobs": [rollout.logps for rollout in written],
+            "env_mask": [[int(own) for own in rollout.own] for rollout in written],
         }
 
-    return rollout
+    return write
 
 
 def _observed(reward: Reward, observe: Observer | None, watch: Watch) -> Reward:
@@ -303,7 +302,7 @@ def _reward_function(reward: Reward, end_id: int) -> Any:
     """TRL's calling convention around ours."""
 
     def score(completions: list[Any], completion_ids: list[list[int]], answer: list[str], **_: Any) -> list[float]:
-        texts = [each[0]["content"] if isinstance(each, list) else each for each in completions]
+        texts = [text[0]["content"] if isinstance(text, list) else text for text in completions]
         return reward(texts, answer, [ids[-1:] == [end_id] for ids in completion_ids])
 
     score.__name__ = "final_answer"

@@ -42,7 +42,10 @@ class UndoRl:
         """TRL's ``rollout_func``: the decoder that users get. A typed ``<UNDO>`` in a prompt stays text."""
 
         def rollout(prompts: list[Any], trainer: Any) -> dict[str, Any]:
-            ids = [prompt_ids([context(turn["role"], turn["content"]) for turn in each], tokenizer) for each in prompts]
+            ids = [
+                prompt_ids([context(turn["role"], turn["content"]) for turn in messages], tokenizer)
+                for messages in prompts
+            ]
             policy = trainer.accelerator.unwrap_model(trainer.model)
             seed = settings.seed * 1_000_003 + trainer.state.global_step
             temperature = settings.temperature

@@ -1,23 +1,95 @@
-"""Which of the three anchors a run gets, and making it ready."""
+"""The two models of a run: the policy (loaded, frozen in part, with adapters) and the anchor it is compared with."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 from accelerate import PartialState
+from peft import LoraConfig, get_peft_model, prepare_model_for_kbit_training
 from rich.progress import Progress
 
-from holdfast.config import InputError, TrainConfig
-from holdfast.models import LoadedModel
+from holdfast.config import InputError, TrainConfig, did_you_mean
+from holdfast.config.training import LoraSettings
+from holdfast.models import LoadedModel, add_tokens, load
 from holdfast.training.anchor_cache import CachedAnchor, build_cache, cache_key
 from holdfast.training.anchors import AdapterOffAnchor, Anchor, ModelAnchor
 from holdfast.training.collate import Collator, StreamRow
-from holdfast.training.loading import load_model
-from holdfast.training.main_first import main_first
+from holdfast.training.processes import main_first
 from holdfast.training.streams import ReadStream
 
 Say = Callable[[str], None]
+
+
+def load_model(config: TrainConfig, name: str) -> tuple[LoadedModel, list[int]]:
+    """A model under the config's settings, and the ids of its new tokens. Each process takes its own device."""
+    settings = config.model
+    processes = PartialState()
+    device = str(processes.device) if processes.num_processes > 1 else settings.device
+    loaded = load(
+        name,
+        dtype=settings.dtype,
+        device=device,
+        attention=settings.attention,
+        allow_pickle=settings.allow_pickle,
+        quantize=config.lora.quantize if config.lora else None,
+    )
+    new_ids: list[int] = []
+    if settings.new_tokens:
+        new_ids = add_tokens(loaded.model, loaded.tokenizer, settings.new_tokens, init=settings.new_token_init)
+    return loaded, new_ids
+
+
+def freeze(model: Any, patterns: Sequence[str], say: Callable[[str], None]) -> None:
+    """Freeze the parameters whose names match a pattern, such as ``model.layers.[0-9].*``. A tied head goes with its embedding.
+
+    Raises ``InputError`` for a pattern that matches nothing, and when nothing is left to train.
+    """
+    parameters = dict(model.named_parameters())
+    for pattern in patterns:
+        matched = [name for name in parameters if fnmatchcase(name, pattern)]
+        if not matched:
+            raise InputError(
+                f"field 'training.freeze': no parameter is called '{pattern}'"
+                f"{did_you_mean(pattern, parameters) or '; the first is ' + next(iter(parameters))}"
+            )
+        for name in matched:
+            parameters[name].requires_grad_(False)
+    frozen = sum(weights.numel() for weights in parameters.values() if not weights.requires_grad)
+    total = sum(weights.numel() for weights in parameters.values())
+    if frozen == total:
+        raise InputError("field 'training.freeze': nothing is left to train")
+    say(f"frozen: {frozen:,} of {total:,} parameters")
+
+
+def with_adapters(model: Any, settings: LoraSettings, new_token_ids: Sequence[int]) -> Any:
+    """The model wrapped by peft. Naming only the embedding would leave the head's row untrained on an untied model."""
+    if settings.quantize:
+        model = prepare_model_for_kbit_training(model, use_gradient_checkpointing=False)
+    config = LoraConfig(
+        task_type="CAUSAL_LM",
+        r=settings.r,
+        lora_alpha=settings.alpha,
+        lora_dropout=settings.dropout,
+        target_modules=settings.targets if isinstance(settings.targets, str) else list(settings.targets),
+        trainable_token_indices=_token_modules(model, new_token_ids) or None,
+    )
+    try:
+        return get_peft_model(model, config)
+    except ValueError as error:  # peft's own words name the targets
+        raise InputError(f"field 'lora': {error}") from None
+
+
+def _token_modules(model: Any, new_token_ids: Sequence[int]) -> dict[str, list[int]]:
+    if not new_token_ids:
+        return {}
+    modules = [model.get_input_embeddings()]
+    if not model.config.tie_word_embeddings:  # a tied head follows its embedding
+        modules.append(model.get_output_embeddings())
+    names = {id(module): name.rsplit(".", 1)[-1] for name, module in model.named_modules()}
+    return {names[id(module)]: list(new_token_ids) for module in modules}
 
 
 def choose_anchor(
