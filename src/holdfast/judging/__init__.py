@@ -1,7 +1,7 @@
 """Judges: a request and a response in, a verdict out."""
 
 from holdfast.judging.asked_judge import AskedJudge
-from holdfast.judging.batch import refusals, verdicts
+from holdfast.judging.batch import refusals, tells_outcomes, verdicts
 from holdfast.judging.code import check_code
 from holdfast.judging.code_stdio import Case, check_output
 from holdfast.judging.embeddings import package_folder
@@ -50,6 +50,7 @@ __all__ = [
     "pair_features",
     "refusals",
     "request_text",
+    "tells_outcomes",
     "verdicts",
     "wanted",
 ]

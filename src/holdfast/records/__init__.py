@@ -1,6 +1,6 @@
 """Frozen values that cross floors. No torch, no files."""
 
-from holdfast.records.audit import Agreement, AuditResult, Bar, Better, Change, Figure
+from holdfast.records.audit import Agreement, AuditResult, Bar, Better, Change, Figure, Group, figure_name, unsafe_means
 from holdfast.records.matrix import MEASURES, Cell, Measure, Outcomes, pooled_cells
 from holdfast.records.results import OUTCOMES, Completion, FinishReason, Outcome, Probabilities, Verdict
 from holdfast.records.roles import Role
@@ -28,6 +28,7 @@ __all__ = [
     "Completion",
     "Figure",
     "FinishReason",
+    "Group",
     "Measure",
     "Outcome",
     "Outcomes",
@@ -41,7 +42,9 @@ __all__ = [
     "chat_arguments",
     "chat_messages",
     "context",
+    "figure_name",
     "pooled_cells",
     "setup",
+    "unsafe_means",
     "visible_text",
 ]
