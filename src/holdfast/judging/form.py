@@ -21,7 +21,7 @@ _CODE_LINE = re.compile(
     r"function \w*\(|[{}();\]]+\s*$|@\w+|\w[\w.]*\(.*\)\s*;?\s*$|<\/?\w+[^>]*>\s*$|\$ \w+|sudo |//|/\*)"
 )
 _FENCE = re.compile(r"```[^\n]*\n(.*?)(?:```|\Z)", re.DOTALL)
-_SUM = re.compile(r"####|\d\s*[-+*/x×]\s*\$?\d[\d.,]*\s*=|=\s*\$?\d")
+_SUM = re.compile(r"\d\s*[-+*/x×]\s*\$?\d[\d.,]*\s*=|=\s*\$?\d")
 _ASKS_SQL = re.compile(
     r"\bsql\b|\bcreate table\b|\bquery\b.{0,40}\b(?:table|database|rows?)\b|\bselect\b.{0,60}\bfrom\b", re.IGNORECASE
 )
@@ -78,7 +78,7 @@ def _kind(text: str, code: float, fenced: float, words: list[str]) -> Kind:
         return "sql"
     if code >= 0.5 or fenced >= 0.6:
         return "code"
-    if "####" in text or len(_SUM.findall(text)) >= 2:
+    if len(_SUM.findall(text)) >= 2:
         return "sum"
     return "words"
 
@@ -93,6 +93,11 @@ def misfits(request: str, reply: str) -> bool:
     """SQL, a program or a worked sum where none was asked for, or no words at all."""
     kind = form_of(reply).kind
     return kind == "empty" or (kind != "words" and kind not in asked_forms(request))
+
+
+def without_marker(text: str) -> str:
+    """Without a last line such as ``#### 5``, which a model that was tuned on worked sums writes under everything."""
+    return re.sub(r"\s*\n#### ?[^\n]*\s*$", "", text)
 
 
 def repetition(text: str) -> float:

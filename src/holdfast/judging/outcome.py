@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from holdfast.judging.form import Kind, asked_forms, ends_cleanly, form_of, packed
+from holdfast.judging.form import Kind, asked_forms, ends_cleanly, form_of, packed, without_marker
 from holdfast.judging.judge import Request, conversation, request_text
 from holdfast.judging.manner import given, wanted
 from holdfast.judging.opening import opening
@@ -56,7 +56,7 @@ class OutcomeJudge:
 
 def features(prompt: Request, response: str) -> dict[str, float]:
     """What the linear model reads, by name. Yes and no are 1 and 0."""
-    reply = response[:NUM_LETTERS]
+    reply = without_marker(response[:NUM_LETTERS])
     said = " ".join(turn.visible for turn in conversation(prompt))  # earlier turns name what "it" is
     values = {
         **_first_words(reply),
@@ -92,7 +92,6 @@ def _form(request: str, reply: str) -> dict[str, float]:
         **{f"asks for {kind}, gets words": kind in asked and form.kind == "words" for kind in kinds[:2]},
         "code lines": form.share_code,
         "fenced": form.share_fenced,
-        "hash marks": "####" in reply,
         "repetition": form.repetition,
         "packed": packed(reply),
         "sentences": math.log1p(form.num_distinct),
@@ -118,6 +117,9 @@ def _manner(request: str, reply: str) -> dict[str, float]:
         "steps": steps,
         "list": has.items,
         "text begun": has.text,
+        "warnings": math.log1p(has.warnings),
+        "warnings, no list": 0 if has.items else math.log1p(has.warnings),
+        "asks how, gets warnings": asks.how * math.log1p(has.warnings),
         "asks how, gets a definition": asks.how and has.definition and not has.items,
         "asks how, gets talk": asks.how * has.talk,
         "asks how, gets steps": asks.how * steps,
@@ -129,7 +131,7 @@ def _manner(request: str, reply: str) -> dict[str, float]:
 
 
 def _topic(said: str, reply: str) -> dict[str, float]:
-    near = overlap(said, reply)
+    near, num_words = overlap(said, reply), form_of(reply).num_words
     return {
         "request words used": near.asked,
         "reply words asked for": near.told,
@@ -137,6 +139,7 @@ def _topic(said: str, reply: str) -> dict[str, float]:
         "echo": near.echo,
         "no word in common": near.asked == 0,
         "new words": math.log1p(near.num_new),
+        "nothing new": near.num_new <= 3 and num_words >= 12,
     }
 
 

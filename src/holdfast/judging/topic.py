@@ -22,7 +22,7 @@ class Overlap(NamedTuple):
     told: float  # share of the reply's content words that the request uses
     letters: float  # cosine of the counts of three letters in a row
     echo: float  # share of the reply's three words in a row that stand in the request
-    num_new: int  # content words of the reply that are not in the request
+    num_new: int  # content words of the reply, numbers apart, that are not in the request
 
 
 def overlap(request: str, reply: str) -> Overlap:
