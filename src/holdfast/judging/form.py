@@ -36,6 +36,8 @@ _ASKS_SUM = re.compile(
     r"\bsolve\b|\bequation\b|\bprobability\b|\bsum\b|\bprofit\b|\baverage\b",
     re.IGNORECASE,
 )
+SAME = 0.7
+"""Share of common words from which two sentences count as one."""
 
 
 class Form(NamedTuple):
@@ -46,7 +48,7 @@ class Form(NamedTuple):
     share_fenced: float  # of its letters, those between ``` and ```
     repetition: float  # 0 where nothing is said twice, towards 1 where everything is
     num_sentences: int  # all of them
-    num_distinct: int  # sentences that differ; a loop has few
+    num_distinct: int  # sentences that differ by more than a word or a number; a loop has few
     share_latin: float  # of its letters
     num_words: int
 
@@ -64,7 +66,7 @@ def form_of(text: str) -> Form:
         share_fenced=min(1.0, fenced),
         repetition=repetition(text),
         num_sentences=len(said),
-        num_distinct=len(set(said)),
+        num_distinct=len(distinct(said)),
         share_latin=share_latin(text),
         num_words=len(words),
     )
@@ -112,6 +114,18 @@ def sentences(text: str) -> list[str]:
     """Of three words and more, in small letters."""
     parts = re.split(r"[.!?\n]+", " ".join(text.lower().split(" ")))
     return [" ".join(part.split()) for part in parts if len(part.split()) > 2]
+
+
+def distinct(said: list[str]) -> list[str]:
+    """Without those that repeat an earlier one in nearly the same words. Numbers do not count as words, so a list that only counts is one."""
+    kept: list[str] = []
+    seen: list[set[str]] = []
+    for sentence in said:
+        words = set(re.findall(r"[^\W\d_]+", sentence))
+        if words and not any(words <= other or len(words & other) >= SAME * len(words | other) for other in seen):
+            seen.append(words)
+            kept.append(sentence)
+    return kept
 
 
 def packed(text: str) -> float:

@@ -8,9 +8,25 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from holdfast.data.near_twins import content_words
+from holdfast.judging.form import sentences
 from holdfast.judging.judge import Request, request_text
 
 NUM_OTHERS = 8
+GENERAL_WORDS = frozenset(
+    "was were been being has had having not no but so if then than also just very more most much many some any all other another such "
+    "these those there here its his her he she we us our him may might must should shall did done about over under up down out off "
+    "again once only own same too each few both between through during before after because until while against why since however "
+    "person people individual anyone everyone thing something anything way time times need want make made making use uses used using "
+    "create created creating find found know take taking get getting go going good great best better important understand "
+    "understanding help one two first second third next last new long able like well even still often always never include includes "
+    "including involve involves involving various several different certain specific particular key general common process steps "
+    "plan based due ensure consider start begin following follow example order keep try part lot kind type form level number set "
+    "place case point fact mean means called known become come see look say says said think feel let work works world life day "
+    "complex multifaceted nuanced delicate serious issue problem situation approach requires require required careful "
+    "consideration deep clear essential crucial task concept term idea topic question answer reason story message written title "
+    "titled intended".split()
+)
+"""Words that say nothing by themselves: a reply whose other words are all the request's own adds nothing to it."""
 Logps = Callable[[Sequence[tuple[Request, str]]], Sequence[float]]
 """Log-probability per token of each reply after its request, as a model sees it."""
 
@@ -22,7 +38,9 @@ class Overlap(NamedTuple):
     told: float  # share of the reply's content words that the request uses
     letters: float  # cosine of the counts of three letters in a row
     echo: float  # share of the reply's three words in a row that stand in the request
-    num_new: int  # content words of the reply, numbers apart, that are not in the request
+    num_new: int  # content words of the reply that are not in the request
+    num_telling: int  # of these, words that say something: neither numbers nor GENERAL_WORDS
+    num_telling_first: int  # the same of its first sentence
 
 
 def overlap(request: str, reply: str) -> Overlap:
@@ -32,8 +50,19 @@ def overlap(request: str, reply: str) -> Overlap:
     triples = _runs(re.findall(r"\w+", reply.lower()), 3)
     echo = len(triples & _runs(re.findall(r"\w+", request.lower()), 3)) / len(triples) if triples else 0.0
     return Overlap(
-        common / max(1, len(asked)), common / max(1, len(told)), _letters(request, reply), echo, len(told) - common
+        asked=common / max(1, len(asked)),
+        told=common / max(1, len(told)),
+        letters=_letters(request, reply),
+        echo=echo,
+        num_new=len(told) - common,
+        num_telling=len(_telling(reply) - asked),
+        num_telling_first=len(_telling(" ".join(sentences(reply)[:1])) - asked),
     )
+
+
+def _telling(text: str) -> frozenset[str]:
+    words = [word for word in re.findall(r"[^\W\d_]{3,}", text.lower().replace("'", "")) if word not in GENERAL_WORDS]
+    return content_words(" ".join(words)) if words else frozenset()
 
 
 def _letters(first: str, second: str) -> float:
