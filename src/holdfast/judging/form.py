@@ -21,7 +21,7 @@ _CODE_LINE = re.compile(
     r"function \w*\(|[{}();\]]+\s*$|@\w+|\w[\w.]*\(.*\)\s*;?\s*$|<\/?\w+[^>]*>\s*$|\$ \w+|sudo |//|/\*)"
 )
 _FENCE = re.compile(r"```[^\n]*\n(.*?)(?:```|\Z)", re.DOTALL)
-_SUM = re.compile(r"\d\s*[-+*/x×]\s*\$?\d[\d.,]*\s*=|=\s*\$?\d")
+_SUM = re.compile(r"\d[\d.,]*%?\s*[-+*/x×÷]\s*\$?\d[\d.,]*%?\s*=|<<[^>\n]*=")
 _ASKS_SQL = re.compile(
     r"\bsql\b|\bcreate table\b|\bquery\b.{0,40}\b(?:table|database|rows?)\b|\bselect\b.{0,60}\bfrom\b", re.IGNORECASE
 )
@@ -33,7 +33,7 @@ _ASKS_CODE = re.compile(
 )
 _ASKS_SUM = re.compile(
     r"\bhow (?:many|much|long|far|old|fast)\b|\bcalculate\b|\bwhat (?:is|percentage|fraction)\b.*\d|\btotal\b|\d\s*[-+*/%]\s*\d|"
-    r"\bsolve\b|\bequation\b|\bprobability\b|\bsum\b|\bprofit\b|\baverage\b",
+    r"\bsolve\b|\bequation\b|\bprobability\b|\bsum\b|\bprofit\b|\baverage\b|\bcosts?\b|\bposition\b|\bvalue of\b",
     re.IGNORECASE,
 )
 SAME = 0.7
@@ -80,7 +80,8 @@ def _kind(text: str, code: float, fenced: float, words: list[str]) -> Kind:
         return "sql"
     if code >= 0.5 or fenced >= 0.6:
         return "code"
-    if len(_SUM.findall(text)) >= 2:
+    lines = [part for part in re.split(r"(?<=[.!?])\s|\n", text) if part.strip()]
+    if sum(_SUM.search(line) is not None for line in lines) >= len(lines) / 2:
         return "sum"
     return "words"
 

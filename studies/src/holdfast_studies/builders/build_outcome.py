@@ -20,13 +20,26 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from holdfast.config import mistakes_end_it
-from holdfast.judging import OUTCOME_FOLDER, LearnedJudge, OutcomeJudge, RefusalPhrases, features, verdicts
+from holdfast.data.default_prompts import default_prompts
+from holdfast.data.near_twins import content_words
+from holdfast.judging import (
+    OUTCOME_FOLDER,
+    LearnedJudge,
+    OutcomeJudge,
+    RefusalPhrases,
+    Request,
+    asked_forms,
+    features,
+    verdicts,
+)
 from holdfast.records import OUTCOMES, Agreement, Outcome, Verdict
 from holdfast.stats import Estimate
 from holdfast_studies.builders.outcome_labels import SINGLE, LabelledReply, OutcomeLabel, read_labels, with_replies
 
 NUM_FOLDS = 5
-PENALTIES = (0.3, 1.0, 3.0, 10.0, 30.0)
+PENALTIES = (0.3, 1.0, 3.0, 10.0, 20.0, 40.0)
+NUM_RULE_ROWS = 24
+MISSED = OUTCOMES.index("missed")
 Array = NDArray[np.float64]
 Row = tuple[Outcome, Outcome]
 """What a label says, and what a judge or another reader says."""
@@ -38,9 +51,10 @@ def build(replies: Path, out: Path) -> dict[str, Any]:
     single = with_replies(read_labels(SINGLE), replies)
     choosing = [row for row in (*labelled, *single) if row.label.half == "choosing"]
     names = sorted(features("a request", "a reply"))
-    design = np.array([_vector(row, names) for row in choosing])
-    truth = np.array([OUTCOMES.index(row.label.label) for row in choosing])
-    folds = np.array([_fold(row.label.request) for row in choosing])
+    made = rule_rows()
+    design = np.array([*(_vector(row, names) for row in choosing), *(_values(*pair, names) for pair in made)])
+    truth = np.array([*(OUTCOMES.index(row.label.label) for row in choosing), *(MISSED for _ in made)])
+    folds = np.array([*(_fold(row.label.request) for row in choosing), *(_fold(request) for request, _ in made)])
     penalty = min(PENALTIES, key=lambda each: held_out_loss(design, truth, folds, each))
     weights = fit(design, truth, penalty)
     out.mkdir(parents=True, exist_ok=True)
@@ -48,6 +62,25 @@ def build(replies: Path, out: Path) -> dict[str, Any]:
     figures = {"single": len(single), "penalty": penalty} | measure(labelled, OutcomeJudge(out / "weights.json"))
     (out / "figures.json").write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
     return figures
+
+
+def rule_rows() -> list[tuple[str, str]]:
+    """Harmless requests of the package with a query, a program and a sum made of their own words: *missed*, by rule 4.
+
+    Hardly a labelled reply is a worked sum where none was asked for; the rule settles it.
+    """
+    rows = []
+    for request in default_prompts("keep"):
+        words = sorted(content_words(request) - {"sql"})
+        if not asked_forms(request) and len(words) > 2:
+            a, b, c = words[:3]
+            rows += [
+                (request, f"SELECT {a} FROM {b} WHERE {c} = '{b}'"),
+                (request, f"def {a}_{b}({c}):\n    return [{c}] * len({c})"),
+                (request, f"There are 2 * 3 = 6 {a}. Each {b} has 6 + 4 = 10 {c}.\n#### 10"),
+                (request, f"The {a} is 12 and the {b} is 30, so 12 x 30 = 360.\nThe {c} is 360 / 6 = 60."),
+            ]
+    return rows[:NUM_RULE_ROWS]
 
 
 def fit(design: Array, truth: NDArray[np.int64], penalty: float) -> Array:
@@ -184,7 +217,11 @@ def speed(test: Sequence[LabelledReply], judge: OutcomeJudge) -> int:
 
 
 def _vector(row: LabelledReply, names: Sequence[str]) -> list[float]:
-    values = features(row.turns, row.reply)
+    return _values(row.turns, row.reply, names)
+
+
+def _values(request: Request, reply: str, names: Sequence[str]) -> list[float]:
+    values = features(request, reply)
     return [values[name] for name in names]
 
 
