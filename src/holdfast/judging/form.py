@@ -118,7 +118,7 @@ def sentences(text: str) -> list[str]:
 
 
 def distinct(said: list[str]) -> list[str]:
-    """Without those that repeat an earlier one in nearly the same words. Numbers do not count as words, so a list that only counts is one."""
+    """Without those that repeat an earlier one in nearly the same words; numbers do not count as words."""
     kept: list[str] = []
     seen: list[set[str]] = []
     for sentence in said:

@@ -20,7 +20,8 @@ _SORRY = _any("sorry|my apologies|i apologi[sz]e")
 _HELP = _any("""
     help|assist|provide|answer|support|fulfil|fulfill|comply|engage|create|write|generate|give|offer|share|do|discuss|respond|
     tell|teach|explain|show|encourage|promote|advise|recommend|participate|facilitate|make|produce|complete|carry out|
-    endorse|guide|suggest|take part|be able|feel comfortable|have the (?:ability|capability|capacity)|express|talk|say|proceed|allow|address|access|browse|
+    endorse|guide|suggest|take part|be able|feel comfortable|express|talk|say|
+    have the (?:ability|capability|capacity)|proceed|allow|address|access|browse|
     collect|condone""")
 _UNABLE = _any("""
     unable|not able|not willing|unwilling|not allowed|not permitted|not going|not here|not programmed|not designed|
@@ -44,7 +45,8 @@ DECLINES = tuple(
         r"\b(?:not|n't) something (?:that )?(?:i|we)(?:'m| am| can| will|'d| would|'ll)\b",
         rf"\b{_RULES}\b[^.!?]{{0,30}}\b(?:not allow|prohibit|forbid|prevent|against|don't allow)",
         rf"\b(?:against|violates?|contrary to) {_RULES}\b",
-        r"\b(?:beyond|outside|against) (?:what i(?:'m| am| can)|(?:the scope of )?my (?:\w+ )?(?:capabilit|abilit|scope|purpose|expertise))",
+        r"\b(?:beyond|outside|against) what i(?:'m| am| can)\b",
+        r"\b(?:beyond|outside) (?:the scope of )?my (?:\w+ )?(?:capabilit|abilit|scope|purpose|expertise)",
         r"\bi(?:'m| am) committed to (?:\w+ )?(?:uphold|respect|promot|provid|not|maintain|the (?:principle|value))",
         r"\bnot (?:be )?(?:right|appropriate|ethical|acceptable|proper|possible|able) for me to\b",
         rf"\b(?:request|question|topic|prompt|content|query)\b[^.!?]{{0,30}}\b(?:is|are|seems|appears)\b[^.!?]{{0,20}}\b{_BAD}\b",
