@@ -39,6 +39,8 @@ from holdfast_studies.builders.outcome_labels import SINGLE, LabelledReply, Outc
 NUM_FOLDS = 5
 PENALTIES = (0.3, 1.0, 3.0, 10.0, 20.0, 40.0)
 NUM_RULE_ROWS = 24
+EVALUATIONS = 2
+"""How often weights were measured on the test half, this build included. Raise it when the features change."""
 MISSED = OUTCOMES.index("missed")
 Array = NDArray[np.float64]
 Row = tuple[Outcome, Outcome]
@@ -59,7 +61,17 @@ def build(replies: Path, out: Path) -> dict[str, Any]:
     weights = fit(design, truth, penalty)
     out.mkdir(parents=True, exist_ok=True)
     (out / "weights.json").write_text(json.dumps(_named(weights, names), indent=1) + "\n", encoding="utf-8")
-    figures = {"single": len(single), "penalty": penalty} | measure(labelled, OutcomeJudge(out / "weights.json"))
+    guesses = [OUTCOMES[number] for number in held_out(design, truth, folds, penalty).argmax(1)]
+    folded = [(row.label, guess) for row, guess in zip(choosing, guesses, strict=False) if row.label.second is not None]
+    figures = {
+        "single": len(single),
+        "rule rows": len(made),
+        "penalty": penalty,
+        "features": len(names),
+        "evaluations": EVALUATIONS,
+        "choosing in folds": _figures(folded),
+        "choosing in folds by arm": _by_arm(folded),
+    } | measure(labelled, OutcomeJudge(out / "weights.json"))
     (out / "figures.json").write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
     return figures
 
@@ -104,15 +116,19 @@ def fit(design: Array, truth: NDArray[np.int64], penalty: float) -> Array:
     return np.hstack([slopes, found[:, -1:] - slopes @ centre[:, None]])
 
 
-def held_out_loss(design: Array, truth: NDArray[np.int64], folds: NDArray[np.int64], penalty: float) -> float:
-    """Mean -log p of the label by weights of the other folds."""
-    total = 0.0
+def held_out(design: Array, truth: NDArray[np.int64], folds: NDArray[np.int64], penalty: float) -> Array:
+    """[rows, outcomes]: log p of every outcome, by weights of the other folds."""
+    logp = np.empty((len(truth), len(OUTCOMES)))
     for fold in range(NUM_FOLDS):
         theirs, mine = folds != fold, folds == fold
         weights = fit(design[theirs], truth[theirs], penalty)
-        logp = _log_softmax(np.hstack([design[mine], np.ones((int(mine.sum()), 1))]) @ weights.T)
-        total -= float(logp[np.arange(len(logp)), truth[mine]].sum())
-    return total / len(truth)
+        logp[mine] = _log_softmax(np.hstack([design[mine], np.ones((int(mine.sum()), 1))]) @ weights.T)
+    return logp
+
+
+def held_out_loss(design: Array, truth: NDArray[np.int64], folds: NDArray[np.int64], penalty: float) -> float:
+    """Mean -log p of the label by weights of the other folds."""
+    return -float(held_out(design, truth, folds, penalty)[np.arange(len(truth)), truth].mean())
 
 
 def measure(labelled: Sequence[LabelledReply], judge: OutcomeJudge) -> dict[str, Any]:
@@ -129,9 +145,7 @@ def measure(labelled: Sequence[LabelledReply], judge: OutcomeJudge) -> dict[str,
         "readers by arm": _by(labels, "arm", lambda some: kappa(_readings(some))),
         "counts": {outcome: sum(label.label == outcome for label in labels) for outcome in OUTCOMES},
         "test": _figures(judged),
-        "test by arm": {
-            arm: _figures([p for p in judged if p[0].arm == arm]) for arm in sorted({p[0].arm for p in judged})
-        },
+        "test by arm": _by_arm(judged),
         "test by model": {
             model: _figures([p for p in judged if p[0].model == model])
             for model in sorted({p[0].model for p in judged})
@@ -175,6 +189,11 @@ def _figures(judged: Sequence[tuple[OutcomeLabel, Outcome]]) -> dict[str, Any]:
     pairs: list[Row] = [(label.label, outcome) for label, outcome in judged]
     table = {a: {b: sum(pair == (a, b) for pair in pairs) for b in OUTCOMES} for a in OUTCOMES}
     return {**kappa(pairs), "confusion": table}
+
+
+def _by_arm(judged: Sequence[tuple[OutcomeLabel, Outcome]]) -> dict[str, dict[str, Any]]:
+    arms = sorted({label.arm for label, _ in judged})
+    return {arm: _figures([pair for pair in judged if pair[0].arm == arm]) for arm in arms}
 
 
 def _by(
