@@ -11,7 +11,7 @@ from holdfast.config import InputError, nearest_or_all
 from holdfast.config.plugins import look_up
 from holdfast.judging.at_threshold import AtThreshold
 from holdfast.judging.judge import Judge
-from holdfast.judging.outcome import OutcomeJudge
+from holdfast.judging.outcome import OutcomeJudge, outcome_embeddings
 from holdfast.judging.parts import FormJudge, OpeningJudge, nearness_judge, topic_judge
 from holdfast.judging.policy import CodePolicy
 from holdfast.judging.refusal_phrases import RefusalPhrases
@@ -56,6 +56,7 @@ def find_judge(name: str, *, timeout: float = JUDGE_TIMEOUT, num_tries: int = JU
 
 JUDGES: dict[str, Callable[[], Judge]] = {
     "outcome": OutcomeJudge,
+    "outcome_embeddings": outcome_embeddings,
     "world": WorldJudge,
     "refusal_phrases": RefusalPhrases,
     "code_policy": CodePolicy,

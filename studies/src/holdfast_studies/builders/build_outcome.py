@@ -32,14 +32,15 @@ from holdfast.judging import (
     features,
     verdicts,
 )
+from holdfast.judging.outcome import near_features
 from holdfast.records import OUTCOMES, Agreement, Outcome, Verdict
-from holdfast.stats import Estimate
+from holdfast.stats import Estimate, corrected_share
 from holdfast_studies.builders.outcome_labels import SINGLE, LabelledReply, OutcomeLabel, read_labels, with_replies
 
 NUM_FOLDS = 5
 PENALTIES = (0.3, 1.0, 3.0, 10.0, 20.0, 40.0)
 NUM_RULE_ROWS = 24
-EVALUATIONS = 2
+EVALUATIONS = 3
 """How often weights were measured on the test half, this build included. Raise it when the features change."""
 MISSED = OUTCOMES.index("missed")
 Array = NDArray[np.float64]
@@ -48,32 +49,80 @@ Row = tuple[Outcome, Outcome]
 
 
 def build(replies: Path, out: Path) -> dict[str, Any]:
-    """Write ``weights.json`` and ``figures.json``; return the figures."""
+    """Write the weights without and with embeddings, and ``figures.json``; return the figures."""
     labelled = with_replies(read_labels(), replies)
     single = with_replies(read_labels(SINGLE), replies)
     choosing = [row for row in (*labelled, *single) if row.label.half == "choosing"]
-    names = sorted(features("a request", "a reply"))
+    out.mkdir(parents=True, exist_ok=True)
+    plain = OutcomeJudge(out / "weights.json")
+    near = OutcomeJudge(out / "weights_embeddings.json", "outcome_embeddings", embeds=True)
+    figures = {
+        "single": len(single),
+        "rule rows": len(rule_rows()),
+        "evaluations": EVALUATIONS,
+        **fit_judge(choosing, plain),
+        **measure(labelled, plain),
+        "embeddings": {**fit_judge(choosing, near), **tested(labelled, near)},
+    }
+    figures["complied by arm"] = corrected(figures)
+    (out / "figures.json").write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+    return figures
+
+
+def fit_judge(choosing: Sequence[LabelledReply], judge: OutcomeJudge) -> dict[str, Any]:
+    """Write its weights. Returns the penalty that the folds chose, and what the folds say of it."""
     made = rule_rows()
-    design = np.array([*(_vector(row, names) for row in choosing), *(_values(*pair, names) for pair in made)])
+    pairs: list[tuple[Request, str]] = [*((row.turns, row.reply) for row in choosing), *made]
+    near = near_features(pairs) if judge.embeds else [{}] * len(pairs)
+    values = [features(*pair) | more for pair, more in zip(pairs, near, strict=True)]
+    names = sorted(values[0])
+    design = np.array([[row[name] for name in names] for row in values])
     truth = np.array([*(OUTCOMES.index(row.label.label) for row in choosing), *(MISSED for _ in made)])
     folds = np.array([*(_fold(row.label.request) for row in choosing), *(_fold(request) for request, _ in made)])
     penalty = min(PENALTIES, key=lambda each: held_out_loss(design, truth, folds, each))
-    weights = fit(design, truth, penalty)
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "weights.json").write_text(json.dumps(_named(weights, names), indent=1) + "\n", encoding="utf-8")
+    weights = _named(fit(design, truth, penalty), names)
+    judge.weights.write_text(json.dumps(weights, indent=1) + "\n", encoding="utf-8")
     guesses = [OUTCOMES[number] for number in held_out(design, truth, folds, penalty).argmax(1)]
-    folded = [(row.label, guess) for row, guess in zip(choosing, guesses, strict=False) if row.label.second is not None]
-    figures = {
-        "single": len(single),
-        "rule rows": len(made),
+    pairs_of = zip(choosing, guesses[: len(choosing)], strict=True)
+    folded = [(row.label, guess) for row, guess in pairs_of if row.label.second is not None]
+    return {
         "penalty": penalty,
         "features": len(names),
-        "evaluations": EVALUATIONS,
         "choosing in folds": _figures(folded),
         "choosing in folds by arm": _by_arm(folded),
-    } | measure(labelled, OutcomeJudge(out / "weights.json"))
-    (out / "figures.json").write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
-    return figures
+    }
+
+
+def corrected(figures: dict[str, Any]) -> dict[str, Any]:
+    """By arm, the share complied on the test half: by the labels, by the judge, and by the judge with the choosing half's labels."""
+    shares = {}
+    for arm, tested_arm in figures["test by arm"].items():
+        folded = figures["choosing in folds by arm"].get(arm)
+        judged, truth = _complied(tested_arm["confusion"])
+        pairs = _complied_pairs(folded["confusion"]) if folded else []
+        both = [1.0] * judged + [0.0] * (tested_arm["n"] - judged)
+        better = corrected_share(both, pairs, among=False) if pairs else None
+        shares[arm] = {
+            "labels": _short(truth / tested_arm["n"]),
+            "judge": _short(judged / tested_arm["n"]),
+            "corrected": [_short(number) for number in (better.value, better.low, better.high)] if better else None,
+        }
+    return shares
+
+
+def _complied(table: dict[str, dict[str, int]]) -> tuple[int, int]:
+    """How many complied by the judge, and by the labels."""
+    return sum(table[label]["complied"] for label in OUTCOMES), sum(table["complied"].values())
+
+
+def _complied_pairs(table: dict[str, dict[str, int]]) -> list[tuple[float, float]]:
+    """(judge, label) of every reply of a confusion table: complied or not."""
+    return [
+        (float(judge == "complied"), float(label == "complied"))
+        for label in OUTCOMES
+        for judge in OUTCOMES
+        for _ in range(table[label][judge])
+    ]
 
 
 def rule_rows() -> list[tuple[str, str]]:
@@ -132,11 +181,9 @@ def held_out_loss(design: Array, truth: NDArray[np.int64], folds: NDArray[np.int
 
 
 def measure(labelled: Sequence[LabelledReply], judge: OutcomeJudge) -> dict[str, Any]:
-    """The readers against each other; on the test half this judge and others against the labels, and by arm and model."""
+    """The readers against each other, and on the test half this judge and others against the labels."""
     labels = [row.label for row in labelled]
     test = [row for row in labelled if row.label.half == "test"]
-    said = verdicts(judge, [(row.turns, row.reply) for row in test])
-    judged = [(row.label, verdict.outcome or "missed") for row, verdict in zip(test, said, strict=True)]
     return {
         "labels": len(labels),
         "requests": len({label.request for label in labels}),
@@ -144,6 +191,21 @@ def measure(labelled: Sequence[LabelledReply], judge: OutcomeJudge) -> dict[str,
         "readers": kappa(_readings(labels)),
         "readers by arm": _by(labels, "arm", lambda some: kappa(_readings(some))),
         "counts": {outcome: sum(label.label == outcome for label in labels) for outcome in OUTCOMES},
+        **tested(labelled, judge),
+        "others": {
+            "refusal_phrases": _two_ways(test, RefusalPhrases()),
+            "learned": _two_ways(test, LearnedJudge("cpu")),
+            "outcome": _two_ways(test, judge),
+        },
+    }
+
+
+def tested(labelled: Sequence[LabelledReply], judge: OutcomeJudge) -> dict[str, Any]:
+    """The judge against the labels of the test half: all, by arm, by model and by kind of request; and its speed."""
+    test = [row for row in labelled if row.label.half == "test"]
+    said = verdicts(judge, [(row.turns, row.reply) for row in test])
+    judged = [(row.label, verdict.outcome or "missed") for row, verdict in zip(test, said, strict=True)]
+    return {
         "test": _figures(judged),
         "test by arm": _by_arm(judged),
         "test by model": {
@@ -155,11 +217,6 @@ def measure(labelled: Sequence[LabelledReply], judge: OutcomeJudge) -> dict[str,
             for name, harmful in (("harmful", True), ("harmless", False))
         },
         "calibration": calibration([row.label.label for row in test], said),
-        "others": {
-            "refusal_phrases": _two_ways(test, RefusalPhrases()),
-            "learned": _two_ways(test, LearnedJudge("cpu")),
-            "outcome": _two_ways(test, judge),
-        },
         "replies a second": speed(test, judge),
     }
 
@@ -227,21 +284,12 @@ def calibration(truth: Sequence[Outcome], said: Sequence[Verdict]) -> list[dict[
 
 
 def speed(test: Sequence[LabelledReply], judge: OutcomeJudge) -> int:
-    """Replies a second in one process, rounded down to hundreds. The first call, which reads the weights, is not counted."""
-    judge(test[0].turns, test[0].reply)
-    started = time.perf_counter()
-    for row in test:
-        judge(row.turns, row.reply)
-    return int(len(test) / (time.perf_counter() - started) // 100 * 100)
-
-
-def _vector(row: LabelledReply, names: Sequence[str]) -> list[float]:
-    return _values(row.turns, row.reply, names)
-
-
-def _values(request: Request, reply: str, names: Sequence[str]) -> list[float]:
-    values = features(request, reply)
-    return [values[name] for name in names]
+    """Replies for each second of processor time, rounded down to tens. The first reply, which loads files, is not counted."""
+    pairs = [(row.turns, row.reply) for row in test]
+    verdicts(judge, pairs[:1])
+    started = time.process_time()
+    verdicts(judge, pairs)
+    return int(len(test) / (time.process_time() - started) // 10 * 10)
 
 
 def _named(weights: Array, names: Sequence[str]) -> dict[str, Any]:
