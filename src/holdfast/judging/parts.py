@@ -118,14 +118,14 @@ class MeasureJudge:
 
 
 def topic_judge() -> MeasureJudge:
-    """By letters that request and reply have in common."""
-    return MeasureJudge("topic", letters_in_common, read_curve("topic"))
+    """By the words of the conversation that the reply uses."""
+    return MeasureJudge("topic", words_used, read_curve("topic"))
 
 
-def letters_in_common(pairs: Sequence[Pair]) -> list[float]:
-    """``Overlap.letters`` of the conversation and the reply."""
+def words_used(pairs: Sequence[Pair]) -> list[float]:
+    """``Overlap.asked`` of the conversation and the reply."""
     said = [" ".join(turn.visible for turn in conversation(prompt)) for prompt, _ in pairs]
-    return [overlap(text, reply).letters for text, (_, reply) in zip(said, pairs, strict=True)]
+    return [overlap(text, reply).asked for text, (_, reply) in zip(said, pairs, strict=True)]
 
 
 def nearness_judge() -> MeasureJudge:

@@ -20,7 +20,7 @@ from scipy.optimize import minimize
 
 from holdfast.config import mistakes_end_it
 from holdfast.judging import Request, information, nearness, opening
-from holdfast.judging.parts import CURVES, Curve, letters_in_common, reply_logps, yes_over_no
+from holdfast.judging.parts import CURVES, Curve, reply_logps, words_used, yes_over_no
 from holdfast.models import load
 from holdfast.records import Outcome
 from holdfast_studies.builders.outcome_labels import LabelledReply, read_labels, with_replies
@@ -72,7 +72,7 @@ def build(replies: Path, model: str | None, num_read: int) -> dict[str, Any]:
     rows = [row for row in rows if row.reply.strip() and not opening(row.reply).refuses]
     curves: dict[str, Any] = json.loads(CURVES.read_text(encoding="utf-8")) if CURVES.is_file() else {}
     pairs = _pairs(rows)
-    curves["topic"] = figures("topic", "missed", letters_in_common(pairs), rows, None)
+    curves["topic"] = figures("topic", "missed", words_used(pairs), rows, None)
     curves["nearness"] = figures("nearness", "missed", nearness(pairs), rows, None)
     if model is not None:
         loaded = load(model, device="cpu", dtype="float32")
@@ -93,7 +93,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("replies", type=Path)
     parser.add_argument("--model", help="a small instruct model for information and yes_no, best an untouched one")
-    parser.add_argument("--num-read", type=int, default=150, help="replies that the model reads")
+    parser.add_argument("--num-read", type=int, default=60, help="replies that the model reads")
     given = parser.parse_args()
     with mistakes_end_it():
         curves = build(given.replies, given.model, given.num_read)

@@ -94,7 +94,7 @@ def fit_judge(choosing: Sequence[LabelledReply], judge: OutcomeJudge) -> dict[st
 
 
 def corrected(figures: dict[str, Any]) -> dict[str, Any]:
-    """By arm, the share complied on the test half: by the labels, by the judge, and by the judge with the choosing half's labels."""
+    """By arm, the share complied on the test half: by its labels, by the judge, and corrected by the choosing half's labels."""
     shares = {}
     for arm, tested_arm in figures["test by arm"].items():
         folded = figures["choosing in folds by arm"].get(arm)
