@@ -11,6 +11,7 @@ from holdfast.judging.learned_judge import FOLDER, LearnedJudge, pair_features
 from holdfast.judging.manner import Given, Wanted, given, wanted
 from holdfast.judging.opening import Opening, opening
 from holdfast.judging.outcome import OUTCOME_FOLDER, OutcomeJudge, features
+from holdfast.judging.parts import FormJudge, MeasureJudge, OpeningJudge
 from holdfast.judging.refusal_phrases import RefusalPhrases
 from holdfast.judging.registry import JUDGE_TIMEOUT, JUDGES, find_judge
 from holdfast.judging.topic import Overlap, information, nearness, overlap
@@ -24,10 +25,13 @@ __all__ = [
     "AskedJudge",
     "Case",
     "Form",
+    "FormJudge",
     "Given",
     "Judge",
     "LearnedJudge",
+    "MeasureJudge",
     "Opening",
+    "OpeningJudge",
     "OutcomeJudge",
     "Overlap",
     "RefusalPhrases",

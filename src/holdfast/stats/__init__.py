@@ -8,6 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from holdfast.stats.correction import corrected_share
 from holdfast.stats.estimate import Estimate, Unknown, finite_or_none
 from holdfast.stats.intervals import (
     clopper_pearson,
@@ -39,6 +40,7 @@ __all__ = [
     "bootstrap_mean",
     "clopper_pearson",
     "cohen_kappa",
+    "corrected_share",
     "difference_of_repeats",
     "finite_or_none",
     "holm",
