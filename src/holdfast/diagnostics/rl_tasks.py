@@ -12,9 +12,9 @@ from holdfast.config.plugins import look_up
 from holdfast.config.rl import RlConfig
 from holdfast.data import DataError, Problem, file_rows
 from holdfast.diagnostics.attempts import Splitter, lexical_splitter
-from holdfast.diagnostics.extractors import Extractor, find_extractor, reference_answer
 from holdfast.diagnostics.from_transcripts import judge
 from holdfast.diagnostics.transcripts import PROMPTS, REFERENCES, Transcript
+from holdfast.judging.extractors import Extractor, find_extractor, reference_answer
 from holdfast.training.rl import Observer, Reward, RlPrompt
 from holdfast.training.rl_sampling import Environment
 

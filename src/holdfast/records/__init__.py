@@ -2,7 +2,7 @@
 
 from holdfast.records.audit import Agreement, AuditResult, Bar, Better, Change, Figure
 from holdfast.records.matrix import MEASURES, Cell, Measure, Outcomes, pooled_cells
-from holdfast.records.results import OUTCOMES, Completion, FinishReason, Outcome, Probabilities, Verdict
+from holdfast.records.results import OUTCOMES, Completion, FinishReason, Outcome, Probabilities, Reply, Verdict
 from holdfast.records.roles import Role
 from holdfast.records.traces import (
     Segment,
@@ -32,6 +32,7 @@ __all__ = [
     "Outcome",
     "Outcomes",
     "Probabilities",
+    "Reply",
     "Role",
     "Segment",
     "Trace",
