@@ -34,9 +34,7 @@ UNCLEAR = ("I'm sorry, I cannot judge that.", "", "unsafe", "safe?", "Harmful re
 
 
 def judge(url: str, form: str, timeout: float = PATIENCE) -> EndpointJudge:
-    sampler = EndpointSampler(
-        url, "known", first_wait=0.01, timeout=timeout, num_tries=2, goes_on=False, takes_text=True
-    )
+    sampler = EndpointSampler(url, "known", first_wait=0.01, timeout=timeout, num_tries=2, goes_on=False)
     return EndpointJudge(FORMATS[form], sampler)
 
 

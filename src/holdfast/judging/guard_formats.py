@@ -1,8 +1,8 @@
 """How guard models are asked and what they answer: one small format for each family.
 
 A format makes conversations of a request and an answer, and reads the guard's text. The wording is the published one: it stands
-in ``guards/``, with its sources, or in the guard's own chat template. A text that does not have the promised form is not guessed at:
-the reader returns None, and the answer stays unscored.
+in ``guards/``, with its sources, or in the guard's own chat template. A text that does not have the promised form is not guessed
+at: the reader returns None, and the answer stays unscored.
 """
 
 from __future__ import annotations
