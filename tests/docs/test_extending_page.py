@@ -73,9 +73,9 @@ def test_its_reward_chooses_in_the_server(script: Path) -> None:
 
     from serve.processes import holdfast_serve
 
-    options = ["tiny:aligned", "--reward", "few_words", "--n", "4"]
+    options = ["tiny:aligned", "--reward", "few_words", "--n", "4", "--max-tokens", "12"]
     with holdfast_serve(*options, program=(str(script),)) as address:
-        body = {"messages": [{"role": "user", "content": "copy : sun river stone"}], "temperature": 3}
+        body = {"messages": [{"role": "user", "content": "copy : sun river stone"}], "temperature": 2}
         answer = httpx.post(f"{address}/v1/chat/completions", json=body, timeout=60).json()
     text = answer["choices"][0]["message"]["content"]
     assert answer["holdfast"]["reason"].startswith(f"reward {1 / (1 + len(text.split())):.3g}, the best of")
