@@ -4,6 +4,7 @@ import asyncio
 import json
 import signal
 import subprocess
+import threading
 from collections.abc import Iterator, Sequence
 
 import httpx
@@ -12,8 +13,9 @@ import pytest
 
 from holdfast.judging import RefusalPhrases
 from holdfast.judging.judge import Request
-from holdfast.records import Verdict
+from holdfast.records import Reply, Verdict
 from holdfast.serve import AnswerRequest, Draw, GuardedJudge, NullJudge, ServerSettings
+from holdfast.serve.answers import Choice
 from holdfast.serve.backends import Drawn
 from holdfast.serve.balance import Balancer
 from holdfast.serve.chat import read_chat
@@ -212,15 +214,25 @@ def test_a_reward_that_hangs_costs_the_choice_and_not_the_answer() -> None:
         async def draw(self, _request: AnswerRequest, n: int) -> Drawn:
             return Drawn([Draw(f"answer {number}", "stop") for number in range(n)])
 
-    async def hangs(_request: AnswerRequest, _draws: Sequence[Draw]) -> list[float | None]:
-        await asyncio.sleep(3 * PATIENCE)
-        return [0.0, 1.0]
+    over = threading.Event()
+
+    def hangs(replies: Sequence[Reply]) -> list[float | None]:
+        over.wait(3 * PATIENCE)
+        return [float(number) for number in range(len(replies))]
 
     settings = ServerSettings(backend_seconds=1.0)
     balancer = Balancer([Counting()], lambda *_: None)  # type: ignore[list-item]
     overseer = Overseer(balancer, GuardedJudge(NullJudge(), seconds=PATIENCE), hangs, settings, Metrics())
     request = read_chat(b'{"messages": [{"role": "user", "content": "x"}]}', settings)
-    (choice,) = run_async(asyncio.wait_for(overseer.answer(request), PATIENCE)).choices
+
+    async def answered() -> Choice:
+        try:
+            (choice,) = (await asyncio.wait_for(overseer.answer(request), PATIENCE)).choices
+            return choice
+        finally:
+            over.set()  # or the loop would wait for the thread before it ends
+
+    choice = run_async(answered())
     assert (choice.text, "the reward failed: TimeoutError" in choice.verdict["reason"]) == ("answer 0", True)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from holdfast.config import InputError
-from holdfast.diagnostics.extractors import Candidate, Extractor
+from holdfast.judging.extractors import Candidate, Extractor
 from holdfast.records import Role, Segment
 
 MARKERS = (

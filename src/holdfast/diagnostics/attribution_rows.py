@@ -8,9 +8,9 @@ from typing import Any
 
 from holdfast.diagnostics.attempts import Attempts, Splitter
 from holdfast.diagnostics.attribution import AttributionRow
-from holdfast.diagnostics.extractors import Extractor, reference_answer
 from holdfast.diagnostics.rewards import Scored, group_advantages, outcome, partial_credit, process_rewards
 from holdfast.diagnostics.transcripts import Transcript
+from holdfast.judging.extractors import Extractor, reference_answer
 from holdfast.records import Role, Segment, Trace, Turn, context
 from holdfast.tokens import TokenRow, tokenize_all
 

@@ -10,10 +10,10 @@ from holdfast.diagnostics.attempts import Splitter
 from holdfast.diagnostics.calibration import Calibration, calibrate
 from holdfast.diagnostics.counts import count
 from holdfast.diagnostics.decomposition import Decomposition, decompose
-from holdfast.diagnostics.extractors import Extractor, reference_answer
 from holdfast.diagnostics.splitting import how_to_split
 from holdfast.diagnostics.transcripts import Columns, Source, Transcript, read_transcripts
 from holdfast.diagnostics.two_stage import Floats
+from holdfast.judging.extractors import Extractor, reference_answer
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,18 @@
-"""How likely a model finds an answer."""
+"""How likely a model finds an answer: a reward that needs nothing but the model itself."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 
+from holdfast.config import InputError
 from holdfast.heads import stats_from_logits
 from holdfast.models import LoadedModel
 from holdfast.models.positions import num_learned_positions
-from holdfast.records import Role, Trace, Turn, answer
+from holdfast.records import Reply, Role, Trace, Turn, answer
 from holdfast.tokens import pad, tokenize_all
 
 
@@ -35,3 +37,24 @@ def pair_logps(loaded: LoadedModel, pairs: Sequence[tuple[Sequence[Turn], str]])
         logps.update(zip(chosen, means, strict=True))
     values = iter(logps[index] for index in range(len(rows)))
     return [next(values) if text else -math.inf for _, text in pairs]
+
+
+@dataclass(frozen=True)
+class Likelihood:
+    """The geometric mean of the token probabilities, so in [0, 1]. The plain likelihood would prefer the shortest answer.
+
+    ``loaded``: the model that is asked where the sampler did not tell ``Reply.mean_logp``.
+    """
+
+    loaded: LoadedModel | None = None
+    needs_logps: bool = True
+
+    def __call__(self, replies: Sequence[Reply]) -> list[float | None]:
+        """None for a reply whose likelihood nobody knows; an ``InputError`` where that is all of them."""
+        logps: list[float | None] = [reply.mean_logp for reply in replies]
+        if self.loaded is not None and None in logps:
+            computed = pair_logps(self.loaded, [(reply.turns, reply.text) for reply in replies])
+            logps = [own if logp is None else logp for logp, own in zip(logps, computed, strict=True)]
+        if replies and all(logp is None for logp in logps):
+            raise InputError("reward 'likelihood': the model's server tells no log-probabilities")
+        return [None if logp is None else math.exp(logp) for logp in logps]

@@ -17,6 +17,7 @@ from holdfast.reports.depth import depth_parts
 from holdfast.reports.findings import findings
 from holdfast.reports.heat import LEVELS, MEANINGS, NAMES, heat_rows
 from holdfast.reports.microscope import FIGURES, microscope
+from holdfast.reports.outcomes import WORDS, matrix_outcomes
 from holdfast.reports.papers import papers_part
 from holdfast.reports.plane import legend_mark, plane, plane_points, utility_limits
 from holdfast.reports.pooling import Matrix, pool
@@ -60,6 +61,8 @@ def render(data: RunData) -> str:
         run=data,
         matrix=matrix,
         rows=heat_rows(matrix) if matrix else [],
+        replied=matrix_outcomes(matrix) if matrix else [],
+        outcome_words=WORDS,
         names=NAMES,
         meanings=MEANINGS,
         levels=range(LEVELS + 1),

@@ -25,9 +25,9 @@ from typing import Any
 from holdfast.audits import held_out
 from holdfast.config import InputError
 from holdfast.generation import generate
-from holdfast.judging import WorldJudge
+from holdfast.judging import WorldJudge, pair_logps
 from holdfast.models import load
-from holdfast.oversight import Pool, curve, expected, pair_logps
+from holdfast.oversight import Pool, curve, expected
 from holdfast.records import Trace
 from holdfast.stats import Estimate, permutation
 from holdfast_studies.oversight import humaneval, refusal

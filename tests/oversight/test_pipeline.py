@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from holdfast.oversight.answering import answer_overseen
+from holdfast.oversight import answer_overseen
 from holdfast.records import Completion
 
 
