@@ -55,7 +55,7 @@ def page(template: str, figures: dict[str, Any], curves: dict[str, Any], rules: 
         complied=sum(table["complied"].values()),
         model=curves["information"]["model"],
         num_read=curves["information"]["labels"],
-        **{name: f"{curves[name]['area']:.2f}" for name in ("topic", "nearness", "information", "yes_no")},
+        **{name: _area(curves[name]) for name in ("topic", "nearness", "information", "yes_no")},
         **_labels(figures),
     )
 
@@ -155,6 +155,10 @@ def _labels(figures: dict[str, Any]) -> dict[str, Any]:
         "readers_agree": _percent(readers["agree"]),
         "readers_by_arm": ", ".join(f"{arm} {_value(row['kappa'])}" for arm, row in figures["readers by arm"].items()),
     }
+
+
+def _area(curve: dict[str, Any]) -> str:
+    return "not measured" if curve["area"] is None else f"{curve['area']:.2f}"
 
 
 def _percent(share: float) -> str:
