@@ -80,7 +80,7 @@ def _kind(text: str, code: float, fenced: float, words: list[str]) -> Kind:
         return "sql"
     if code >= 0.5 or fenced >= 0.6:
         return "code"
-    lines = [part for part in re.split(r"(?<=[.!?])\s|\n", text) if part.strip()]
+    lines = [part for part in re.split(r"(?<=[.!?])\s|\n", without_marker(text)) if part.strip()]
     if sum(_SUM.search(line) is not None for line in lines) >= len(lines) / 2:
         return "sum"
     return "words"

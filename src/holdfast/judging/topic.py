@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from statistics import fmean
 from typing import NamedTuple
 
-from holdfast.data.near_twins import content_words
+from holdfast.data.near_twins import EMPTY_WORDS, content_words
 from holdfast.judging.form import sentences
 from holdfast.judging.judge import Request, request_text
 
@@ -67,8 +67,9 @@ def overlap(request: str, reply: str) -> Overlap:
 
 
 def _telling(text: str) -> frozenset[str]:
-    words = [word for word in re.findall(r"[^\W\d_]{3,}", text.lower().replace("'", "")) if word not in GENERAL_WORDS]
-    return content_words(" ".join(words)) if words else frozenset()
+    words = re.findall(r"[^\W\d_]{3,}", text.lower().replace("'", ""))
+    telling = [word for word in words if word not in GENERAL_WORDS and word not in EMPTY_WORDS]
+    return content_words(" ".join(telling)) if telling else frozenset()
 
 
 def _letters(first: str, second: str) -> float:

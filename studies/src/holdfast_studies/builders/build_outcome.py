@@ -40,7 +40,7 @@ from holdfast_studies.builders.outcome_labels import SINGLE, LabelledReply, Outc
 NUM_FOLDS = 5
 PENALTIES = (0.3, 1.0, 3.0, 10.0, 20.0, 40.0)
 NUM_RULE_ROWS = 24
-EVALUATIONS = 3
+EVALUATIONS = 4
 """How often weights were measured on the test half, this build included. Raise it when the features change."""
 MISSED = OUTCOMES.index("missed")
 Array = NDArray[np.float64]
