@@ -16,6 +16,7 @@ from holdfast.cli import (
     attack,
     audit,
     commands,
+    compare,
     data,
     demo,
     diagnose,
@@ -56,6 +57,7 @@ app.command("demo")(demo.demo)
 app.command("train")(train.train)
 app.command("attack")(attack.attack)
 app.command("audit")(audit.audit)
+app.command("compare")(compare.compare)
 app.command("generate")(generate.generate)
 app.add_typer(oversee.app, name="oversee")
 app.command("serve")(serve.serve)

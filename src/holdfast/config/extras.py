@@ -13,6 +13,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "serve": ("httpx", "prometheus_client", "starlette", "uvicorn"),
     "rl": ("datasets", "pyarrow", "trl"),
     "cluster": ("ray",),
+    "inspect": ("inspect_ai",),
     "gpu": ("bitsandbytes", "triton"),
     "docs": ("properdocs",),
     "dev": ("pytest", "hypothesis", "mypy", "ruff", "trl", "lm_eval"),

@@ -1,0 +1,7 @@
+"""Evaluations as files: those of lm-eval, inspect, our audits and plain tables are read here, and two of them compared. No torch."""
+
+from holdfast.evaluations.comparison import Compared, Comparison, compare
+from holdfast.evaluations.evaluation import Evaluation, Item, Scores
+from holdfast.evaluations.reading import read_evaluation
+
+__all__ = ["Compared", "Comparison", "Evaluation", "Item", "Scores", "compare", "read_evaluation"]
