@@ -27,6 +27,7 @@ from holdfast.cli import (
     report,
     runs,
     serve,
+    tasks,
     traces,
     train,
 )
@@ -66,6 +67,7 @@ app.add_typer(diagnose.app, name="diagnose")
 app.add_typer(traces.app, name="traces")
 app.command("tokens")(data.tokens)
 app.command("validate")(data.validate)
+app.add_typer(tasks.app, name="tasks")
 app.command("recipes")(recipes.show)
 app.command("doctor")(doctor.doctor)
 app.command("ls")(runs.ls)

@@ -37,8 +37,9 @@ def _show(done: Comparison) -> None:
     from rich.table import Table
 
     console = Console(highlight=False)
-    columns = ("figure", "A", "B", "B - A, 95 % interval", "p", "items", "could show", "")
-    table = Table(*columns, box=None, header_style="bold")
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for column in ("figure", "A", "B", "B - A [95 %]", "p", "items", "could show", ""):
+        table.add_column(column, no_wrap=column != "figure")
     for each in done.figures:
         table.add_row(as_written(each.figure), *_cells(each))
     console.print(as_written(f"A: {done.first}"), soft_wrap=True)
