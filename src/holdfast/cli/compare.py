@@ -39,12 +39,13 @@ def _show(done: Comparison) -> None:
     console = Console(highlight=False)
     table = Table(box=None, header_style="bold", pad_edge=False)
     for column in ("figure", "A", "B", "B - A [95 %]", "p", "items", "could show", ""):
-        table.add_column(column, no_wrap=column != "figure")
+        table.add_column(column, no_wrap=True)
     for each in done.figures:
         table.add_row(as_written(each.figure), *_cells(each))
     console.print(as_written(f"A: {done.first}"), soft_wrap=True)
     console.print(as_written(f"B: {done.second}"), soft_wrap=True)
-    console.print(table)
+    width = max(console.width, console.measure(table, options=console.options.update(width=400)).maximum)
+    console.print(table, width=width)  # a long name of a figure is not cut
     for note in done.notes:
         console.print(as_written(note), soft_wrap=True)
     console.print(as_written(done.verdict), soft_wrap=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 from holdfast.config import InputError
 from holdfast.config.extras import need_extra
-from holdfast.evaluations.evaluation import Evaluation, Trial, scores_of
+from holdfast.evaluations.evaluation import Direction, Evaluation, Trial, scores_of
 
 
 def is_inspect_log(path: Path) -> bool:
@@ -35,19 +35,21 @@ def read_inspect(logs: Sequence[Path], source: str) -> Evaluation:
     need_extra("inspect", f"{source}: a log of inspect", "inspect_ai")
     trials: dict[str, list[Trial]] = {}
     skipped: dict[str, None] = {}
+    directions: dict[str, Direction] = {}
     for path in logs:
         log = _read(path)
         if log.status != "success":
             skipped[f"{path.name}: the evaluation ended with status '{log.status}'; what it scored is compared"] = None
         for sample in log.samples or []:
             content = hashlib.sha256(_text(sample.input).encode()).hexdigest()[:16]
-            for name, value in _values(sample.scores or {}):
+            for name, value, less in _values(sample.scores or {}):
                 figure = f"{log.eval.task}/{name}"
+                directions[figure] = "less" if less else "more"
                 if value is None:
                     skipped[f"{figure}: not one number per item"] = None
                 else:
                     trials.setdefault(figure, []).append(Trial(str(sample.id), value, content))
-    figures = {name: scores_of(rows, "more", f"{source}, {name}") for name, rows in trials.items()}
+    figures = {name: scores_of(rows, directions[name], f"{source}, {name}") for name, rows in trials.items()}
     return Evaluation(source, figures, tuple(skipped))
 
 
@@ -67,13 +69,15 @@ def _text(asked: Any) -> str:
     return json.dumps([[message.role, message.text] for message in asked])
 
 
-def _values(scores: dict[str, Any]) -> Iterator[tuple[str, float | None]]:
+def _values(scores: dict[str, Any]) -> Iterator[tuple[str, float | None, bool]]:
+    """Figure, value, and whether less of it is better: our own logs say so, inspect has no word for it."""
     for scorer, score in scores.items():
+        less = (score.metadata or {}).get("better") == "less"
         if isinstance(score.value, dict):
             for key, value in score.value.items():
-                yield f"{scorer}/{key}", _number(value)
+                yield f"{scorer}/{key}", _number(value), less
         else:
-            yield scorer, _number(score.value)
+            yield scorer, _number(score.value), less
 
 
 LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}

@@ -3,7 +3,7 @@
 from holdfast.judging.asked_judge import AskedJudge
 from holdfast.judging.batch import refusals, verdicts
 from holdfast.judging.code import check_code
-from holdfast.judging.code_stdio import Case, check_output
+from holdfast.judging.code_stdio import Case, Ran, check_output, run_program
 from holdfast.judging.embeddings import package_folder
 from holdfast.judging.form import Form, asked_forms, form_of, misfits
 from holdfast.judging.judge import Judge, Request, request_text
@@ -30,6 +30,7 @@ __all__ = [
     "Opening",
     "OutcomeJudge",
     "Overlap",
+    "Ran",
     "RefusalPhrases",
     "Request",
     "Wanted",
@@ -50,6 +51,7 @@ __all__ = [
     "pair_features",
     "refusals",
     "request_text",
+    "run_program",
     "verdicts",
     "wanted",
 ]
