@@ -191,13 +191,13 @@ def _items(name: str, first: Evaluation, second: Evaluation, *, common: bool) ->
     """Items of both with the same content. Others are an error, or with ``common`` left out and noted."""
     one, other = first.figures[name].items, second.figures[name].items
     both = [item for item in one if item in other]
-    changed = [item for item in both if one[item].content and other[item].content and one[item][2] != other[item][2]]
-    lacking = {
-        f"only in {first.source}": [item for item in one if item not in other],
-        f"only in {second.source}": [item for item in other if item not in one],
-        "with the same id but another question": changed,
-    }
-    told = [f"{shown(name)}: {_count(items)} {where}" for where, items in lacking.items() if items]
+    changed = [item for item in both if one[item].content and other[item].content and one[item].content != other[item].content]
+    lacking = (
+        (f"only in A ({first.source})", [item for item in one if item not in other]),
+        (f"only in B ({second.source})", [item for item in other if item not in one]),
+        ("with the same id but another question", changed),
+    )
+    told = [f"{shown(name)}: {_count(items)} {where}" for where, items in lacking if items]
     same = [item for item in both if item not in set(changed)]
     if told and not common:
         raise InputError(f"{'; '.join(told)}. --common compares the {len(same)} that both have")

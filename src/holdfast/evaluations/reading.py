@@ -84,12 +84,11 @@ def _row(fields: Fields) -> tuple[str, dict[str, float]]:
 
 
 def _number(field: str, value: object) -> float:
-    if isinstance(value, bool | int | float):
-        return float(value)
-    try:
-        return float(value) if isinstance(value, str) else float("nan" if value is None else "x")
-    except ValueError:
-        pass
+    if isinstance(value, bool | int | float | str):
+        try:
+            return float(value)
+        except ValueError:
+            pass
     raise BadField(field, "a number, true or false", describe(value))
 
 

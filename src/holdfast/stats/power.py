@@ -55,9 +55,8 @@ def t_power(n: int, effect: float, alpha: float = 0.05) -> float:
 
     edge = t.isf(alpha / 2, n - 1)
     shift = effect * math.sqrt(n)
-    if shift > 2 * edge + 40:  # scipy's tail is no number so far out
-        return 1.0
-    return float(nct.sf(edge, n - 1, shift) + nct.cdf(-edge, n - 1, shift))
+    chance = float(1 - nct.cdf(edge, n - 1, shift) + nct.cdf(-edge, n - 1, shift))
+    return chance if math.isfinite(chance) else 1.0  # scipy has no number far out, where it is 1
 
 
 def _least(power_at: Callable[[float], float], highest: float, power: float, n: int) -> float | Unknown:
