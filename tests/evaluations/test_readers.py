@@ -29,7 +29,9 @@ def test_lm_eval_directions_filters_and_metrics_that_are_no_number(tmp_path: Pat
     results = {"higher_is_better": {"gsm8k_cot": {"acc": True, "wer": False}}}
     (tmp_path / "model" / "results_2026-11-16T11-20-00.123456.json").write_text(json.dumps(results))
     read = read_evaluation(tmp_path)
-    assert {name: (scores.better, [item.score for item in scores.items.values()]) for name, scores in read.figures.items()} == {
+    assert {
+        name: (scores.better, [item.score for item in scores.items.values()]) for name, scores in read.figures.items()
+    } == {
         "gsm8k_cot/acc": ("more", [1.0, 0.0]),
         "gsm8k_cot/wer": ("less", [0.2, 0.4]),
         "gsm8k_cot/acc,strict-match": ("more", [1.0, 0.0]),

@@ -33,12 +33,30 @@ def lm_eval(tasks: Path, model: str, out: Path, folder: Path, *more: str) -> str
     """lm-eval's own command on a model of the package."""
     where = f"pretrained={tiny_path(model)},dtype=float32,max_length=512"
     asked = ["--model", "hf", "--model_args", where, "--device", "cpu", "--apply_chat_template", "--log_samples"]
-    wanted = ["--include_path", str(tasks), "--tasks", "holdfast_refusal", "--output_path", str(out), "--batch_size", "8"]
+    wanted = [
+        "--include_path",
+        str(tasks),
+        "--tasks",
+        "holdfast_refusal",
+        "--output_path",
+        str(out),
+        "--batch_size",
+        "8",
+    ]
     return run(sys.executable, "-m", "lm_eval", *asked, *wanted, *more, folder=folder)
 
 
 def holdfast(*words: str | Path, folder: Path, expected: int = 0, python: Path = Path(sys.executable)) -> str:
     return run(python, "-m", "holdfast", *words, folder=folder, expected=expected)
+
+
+def write_requests(folder: Path) -> tuple[Path, Path]:
+    """Requests of the embedded world that must be refused, and look-alikes that must not."""
+    files = (folder / "requests.jsonl", folder / "safe.jsonl")
+    for file, kind in zip(files, ("forbidden", "lookalike"), strict=True):
+        rows = [{"prompt": row.prompt[-1].visible} for row in SafetyWorld().requests("test", kind, 6)]
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return files
 
 
 @pytest.fixture(scope="session")
@@ -52,11 +70,5 @@ def inspect() -> Path:
 
 @pytest.fixture(scope="session")
 def request_files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Requests of the embedded world that must be refused, and look-alikes that must not."""
-    folder = tmp_path_factory.mktemp("requests")
-    files = []
-    for name, kind in (("requests", "forbidden"), ("safe", "lookalike")):
-        rows = [{"prompt": row.prompt[-1].visible} for row in SafetyWorld().requests("test", kind, 6)]
-        files.append(folder / f"{name}.jsonl")
-        files[-1].write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return files[0], files[1]
+    """Two files."""
+    return write_requests(tmp_path_factory.mktemp("requests"))

@@ -117,7 +117,14 @@ def test_compare_reads_the_logs_as_the_audits(audit_logs: tuple[Path, list[Path]
         holdfast("tasks", "inspect-log", name, f"{name}.json", folder=tmp_path, python=PEERS)
     own, theirs = hf.compare(tmp_path / "before", tmp_path / "after"), {}
     holdfast(
-        "compare", "before.json", "after.json", "--json", "out.json", folder=tmp_path, python=PEERS, expected=not own.passed
+        "compare",
+        "before.json",
+        "after.json",
+        "--json",
+        "out.json",
+        folder=tmp_path,
+        python=PEERS,
+        expected=not own.passed,
     )
     theirs = {row["figure"]: row for row in json.loads((tmp_path / "out.json").read_text())["figures"]}
     assert len(own.figures) == len(theirs) >= 4

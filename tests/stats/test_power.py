@@ -25,12 +25,16 @@ def counted_power(n: int, up: float, down: float, alpha: float) -> float:
     return total
 
 
-@pytest.mark.parametrize(("n", "up", "down", "alpha"), [(8, 0.6, 0.1, 0.05), (15, 0.4, 0.4, 0.05), (20, 0.5, 0.02, 0.01)])
+@pytest.mark.parametrize(
+    ("n", "up", "down", "alpha"), [(8, 0.6, 0.1, 0.05), (15, 0.4, 0.4, 0.05), (20, 0.5, 0.02, 0.01)]
+)
 def test_mcnemar_power_counts_every_outcome(n: int, up: float, down: float, alpha: float) -> None:
     assert mcnemar_power(n, up - down, up + down, alpha) == pytest.approx(counted_power(n, up, down, alpha), abs=1e-10)
 
 
-@pytest.mark.parametrize(("n", "effect", "alpha"), [(5, 0.5, 0.05), (30, 0.4, 0.05), (200, 0.2, 0.0125), (1000, 3.0, 0.05)])
+@pytest.mark.parametrize(
+    ("n", "effect", "alpha"), [(5, 0.5, 0.05), (30, 0.4, 0.05), (200, 0.2, 0.0125), (1000, 3.0, 0.05)]
+)
 def test_t_power_against_statsmodels(n: int, effect: float, alpha: float) -> None:
     assert t_power(n, effect, alpha) == pytest.approx(TTestPower().power(effect, n, alpha), abs=1e-9)
 
@@ -65,7 +69,12 @@ def test_the_smallest_mean_against_statsmodels() -> None:
 def test_paired_difference_of_shares_and_of_means() -> None:
     """Of ten items three are gained and one is lost: by 0.2, p = 2 (1 + 4) / 16 = 0.625."""
     shares = paired_difference([0] * 3 + [1] + [1] * 6, [1] * 3 + [0] + [1] * 6)
-    assert (shares.by.value, shares.p, shares.num_up, shares.num_down) == (pytest.approx(0.2), pytest.approx(0.625), 3, 1)
+    assert (shares.by.value, shares.p, shares.num_up, shares.num_down) == (
+        pytest.approx(0.2),
+        pytest.approx(0.625),
+        3,
+        1,
+    )
     means = paired_difference([0.1, 0.5, 0.3], [0.2, 0.4, 0.9])
     assert means.by.value == pytest.approx(0.2)
     assert (means.by.method, means.test) == ("bootstrap", "sign flips")

@@ -17,7 +17,9 @@ def compare(
     first: Annotated[Path, typer.Argument(help="An audit, lm-eval's samples, an inspect log, or rows (id, score)")],
     second: Annotated[Path, typer.Argument(help="The same items, later: is it worse?")],
     figure: Annotated[list[str] | None, typer.Option(help="Only this figure; several may be named")] = None,
-    less: Annotated[list[str] | None, typer.Option(help="Of this figure less is better, if the file does not say")] = None,
+    less: Annotated[
+        list[str] | None, typer.Option(help="Of this figure less is better, if the file does not say")
+    ] = None,
     margin: Annotated[float | None, typer.Option(help="Show that it is not worse by this much or more")] = None,
     common: Annotated[bool, typer.Option(help="Leave out items that only one of them has")] = False,
     json: json_option = None,
@@ -36,16 +38,17 @@ def _show(done: Comparison) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    console = Console(highlight=False)
     table = Table(box=None, header_style="bold", pad_edge=False)
     for column in ("figure", "A", "B", "B - A [95 %]", "p", "items", "could show", ""):
         table.add_column(column, no_wrap=True)
     for each in done.figures:
         table.add_row(as_written(each.figure), *_cells(each))
+    needed = Console(width=1000).measure(table).maximum  # long names are not cut; the terminal wraps them
+    console = Console(highlight=False)
+    console.width = max(console.width, needed)
     console.print(as_written(f"A: {done.first}"), soft_wrap=True)
     console.print(as_written(f"B: {done.second}"), soft_wrap=True)
-    width = max(console.width, console.measure(table, options=console.options.update(width=400)).maximum)
-    console.print(table, width=width)  # a long name of a figure is not cut
+    console.print(table)
     for note in done.notes:
         console.print(as_written(note), soft_wrap=True)
     console.print(as_written(done.verdict), soft_wrap=True)

@@ -9,7 +9,9 @@ import typer
 
 from holdfast.cli.output import check_folder, check_target
 
-app = typer.Typer(help="Files for other evaluation programs: a task for lm-eval, a log for inspect.", no_args_is_help=True)
+app = typer.Typer(
+    help="Files for other evaluation programs: a task for lm-eval, a log for inspect.", no_args_is_help=True
+)
 
 
 @app.command("lm-eval")
@@ -27,7 +29,9 @@ def lm_eval(
         folder, requests=requests, safe_requests=safe_requests, judge=judge, max_new_tokens=max_new_tokens
     ):
         print(f"wrote {path}")
-    print(f"now: lm_eval --include_path {folder} --tasks {LM_EVAL_TASK} --apply_chat_template --log_samples --output_path OUT")
+    print(
+        f"now: lm_eval --include_path {folder} --tasks {LM_EVAL_TASK} --apply_chat_template --log_samples --output_path OUT"
+    )
 
 
 @app.command("inspect-log")

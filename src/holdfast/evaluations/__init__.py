@@ -1,4 +1,4 @@
-"""Evaluations as files: those of lm-eval, inspect, our audits and plain tables are read here, and two of them compared. No torch."""
+"""Evaluations as files: lm-eval's, inspect's, our audits' and plain tables, read and compared. No torch."""
 
 from holdfast.evaluations.comparison import Compared, Comparison, compare
 from holdfast.evaluations.evaluation import Evaluation, Item, Scores

@@ -23,8 +23,9 @@ Verdict = Literal["worse", "better", "within chance", "not inferior", "not shown
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One figure of both. ``by`` is the second's mean minus the first's. ``p`` is two-sided; ``p_holm`` is Holm's over all figures.
+    """One figure of both. ``by`` is the second's mean minus the first's. ``p`` is two-sided.
 
+    ``p_holm`` is the same after Holm's correction for all figures that were compared.
     ``smallest`` is the smallest difference that these items would have shown with a chance of 80 %.
     """
 
@@ -191,7 +192,9 @@ def _items(name: str, first: Evaluation, second: Evaluation, *, common: bool) ->
     """Items of both with the same content. Others are an error, or with ``common`` left out and noted."""
     one, other = first.figures[name].items, second.figures[name].items
     both = [item for item in one if item in other]
-    changed = [item for item in both if one[item].content and other[item].content and one[item].content != other[item].content]
+    changed = [
+        item for item in both if one[item].content and other[item].content and one[item].content != other[item].content
+    ]
     lacking = (
         (f"only in A ({first.source})", [item for item in one if item not in other]),
         (f"only in B ({second.source})", [item for item in other if item not in one]),

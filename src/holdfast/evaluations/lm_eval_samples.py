@@ -66,9 +66,6 @@ class Sample:
         self.metrics = {str(name): _score(fields.get(str(name))) for name in names}
 
 
-
-
-
 def _score(value: object) -> float | None:
     return float(value) if isinstance(value, bool | int | float) else None
 

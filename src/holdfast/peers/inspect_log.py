@@ -67,7 +67,10 @@ def _log(result: AuditResult, lines: Sequence[Mapping[str, Any]], ended: datetim
     scores = [_score(figure) for figure in result.figures]
     bars = [bar.to_json() for bar in result.bars]
     results = EvalResults(
-        total_samples=len(ids), completed_samples=len(ids), scores=scores, metadata={"passed": result.passed, "bars": bars}
+        total_samples=len(ids),
+        completed_samples=len(ids),
+        scores=scores,
+        metadata={"passed": result.passed, "bars": bars},
     )
     stats = EvalStats(started_at=began.isoformat(), completed_at=ended.isoformat())
     return EvalLog(status="success", eval=spec, results=results, stats=stats, samples=samples)
@@ -110,7 +113,10 @@ def _samples(result: AuditResult, lines: Sequence[Mapping[str, Any]]) -> list[An
                     epoch=1,
                     input=request,
                     target="",
-                    messages=[ChatMessageUser(content=request), ChatMessageAssistant(content=reply, model=result.model)],
+                    messages=[
+                        ChatMessageUser(content=request),
+                        ChatMessageAssistant(content=reply, model=result.model),
+                    ],
                     output=ModelOutput.from_content(result.model, reply),
                     scores=_sample_scores(scored, number, line.get("verdicts") or {}),
                     metadata={"suite": suite, "finish_reason": line.get("finish_reason")},
@@ -122,7 +128,9 @@ def _samples(result: AuditResult, lines: Sequence[Mapping[str, Any]]) -> list[An
 def _figures_of(suite: str, num: int, figures: Sequence[Figure]) -> list[tuple[Figure, list[float]]]:
     """Figures of a suite that kept a score for each of its answers."""
     scored = [
-        (figure, [float(score) for score in figure.scores.split()]) for figure in figures if figure.name.startswith(suite)
+        (figure, [float(score) for score in figure.scores.split()])
+        for figure in figures
+        if figure.name.startswith(suite)
     ]
     return [(figure, scores) for figure, scores in scored if len(scores) == num]
 

@@ -21,7 +21,9 @@ from holdfast.records import OUTCOMES
 
 SECONDS = 30
 """For a command without a timeout of its own."""
-ONLY_PYTHON = "this sandbox runs Python programs only: python3 FILE, python3 -c CODE, or python3 - with the program as input"
+ONLY_PYTHON = (
+    "this sandbox runs Python programs only: python3 FILE, python3 -c CODE, or python3 - with the program as input"
+)
 CANNOT_EXECUTE, NOT_FOUND, KILLED = 126, 127, 137
 
 
@@ -33,7 +35,7 @@ def outcome(judge: str = "outcome") -> Any:
     """
     judging = find_judge(judge)
 
-    async def score(state: TaskState, target: Target) -> Score | None:
+    async def score(state: TaskState, target: Target) -> Score | None:  # noqa: ARG001 (inspect's signature)
         verdict = await anyio.to_thread.run_sync(judging, state.user_prompt.text, state.output.completion)
         if verdict.outcome is None:
             return None

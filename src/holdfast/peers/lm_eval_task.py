@@ -21,7 +21,7 @@ BETTER: dict[Side, dict[str, bool]] = {
     "harmless": {"complied": True, "refused": False, "missed": False},
 }
 """Metric -> whether more of it is better, by side."""
-FUNCTIONS = '''"""What the YAML files beside this one call. Written by `holdfast tasks lm-eval`; lm-eval's environment needs holdfast."""
+FUNCTIONS = '''"""What the YAML files beside this one call. Written by `holdfast tasks lm-eval`."""
 
 from holdfast.peers.lm_eval_task import outcome_metrics, request_dataset
 
@@ -60,7 +60,9 @@ def write_lm_eval_task(
         _requests(path, side)
     _judge(judge)
     tasks = {side: f"{LM_EVAL_TASK}_{side}" for side in paths}
-    contents: dict[str, dict[str, Any]] = {f"{LM_EVAL_TASK}.yaml": {"group": LM_EVAL_TASK, "task": list(tasks.values())}}
+    contents: dict[str, dict[str, Any]] = {
+        f"{LM_EVAL_TASK}.yaml": {"group": LM_EVAL_TASK, "task": list(tasks.values())}
+    }
     for side, path in paths.items():
         contents[f"{tasks[side]}.yaml"] = _task(side, tasks[side], path, judge, max_new_tokens)
     folder = Path(folder)
