@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from holdfast.diagnostics import Attributed, Calibration
     from holdfast.diagnostics import attribute_transcripts as attribute
     from holdfast.diagnostics import calibrate_transcripts as calibrate
+    from holdfast.evaluations import Comparison, compare
     from holdfast.generation import generate_answers as generate
     from holdfast.models import LoadedModel, load
     from holdfast.oversight import Overseen, best_of
@@ -43,6 +44,8 @@ _HOMES = {
     "Calibration": "diagnostics",
     "attribute": "diagnostics:attribute_transcripts",
     "calibrate": "diagnostics:calibrate_transcripts",
+    "Comparison": "evaluations",
+    "compare": "evaluations",
     "LoadedModel": "models",
     "Overseen": "oversight",
     "best_of": "oversight",
@@ -61,6 +64,7 @@ __all__ = [
     "Audit",
     "Bars",
     "Calibration",
+    "Comparison",
     "Files",
     "LoadedModel",
     "Matrix",
@@ -73,6 +77,7 @@ __all__ = [
     "audit",
     "best_of",
     "calibrate",
+    "compare",
     "generate",
     "held",
     "load",

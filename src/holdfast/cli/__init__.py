@@ -16,6 +16,7 @@ from holdfast.cli import (
     attack,
     audit,
     commands,
+    compare,
     data,
     demo,
     diagnose,
@@ -26,6 +27,7 @@ from holdfast.cli import (
     report,
     runs,
     serve,
+    tasks,
     traces,
     train,
 )
@@ -56,6 +58,7 @@ app.command("demo")(demo.demo)
 app.command("train")(train.train)
 app.command("attack")(attack.attack)
 app.command("audit")(audit.audit)
+app.command("compare")(compare.compare)
 app.command("generate")(generate.generate)
 app.add_typer(oversee.app, name="oversee")
 app.command("serve")(serve.serve)
@@ -64,6 +67,7 @@ app.add_typer(diagnose.app, name="diagnose")
 app.add_typer(traces.app, name="traces")
 app.command("tokens")(data.tokens)
 app.command("validate")(data.validate)
+app.add_typer(tasks.app, name="tasks")
 app.command("recipes")(recipes.show)
 app.command("doctor")(doctor.doctor)
 app.command("ls")(runs.ls)

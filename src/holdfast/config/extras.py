@@ -14,6 +14,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "rl": ("datasets", "pyarrow", "trl"),
     "cluster": ("ray",),
     "gguf": ("gguf",),
+    "inspect": ("inspect_ai",),
     "gpu": ("bitsandbytes", "triton"),
     "docs": ("properdocs",),
     "dev": ("pytest", "hypothesis", "mypy", "ruff", "trl", "lm_eval"),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.judging.asked_judge import AskedJudge
 from holdfast.judging.batch import refusals, tells_outcomes, verdicts
 from holdfast.judging.code import check_code
-from holdfast.judging.code_stdio import Case, check_output
+from holdfast.judging.code_stdio import Case, Ran, check_output, run_program
 from holdfast.judging.embeddings import package_folder
 from holdfast.judging.extractors import Extractor, find_extractor, reference_answer
 from holdfast.judging.form import Form, asked_forms, form_of, misfits
@@ -50,6 +50,7 @@ __all__ = [
     "OpeningJudge",
     "OutcomeJudge",
     "Overlap",
+    "Ran",
     "RefusalPhrases",
     "Request",
     "Reward",
@@ -76,6 +77,7 @@ __all__ = [
     "reference_answer",
     "refusals",
     "request_text",
+    "run_program",
     "score_replies",
     "tells_outcomes",
     "verdicts",
