@@ -21,6 +21,7 @@ from holdfast._version import __version__
 if TYPE_CHECKING:
     from holdfast.attacks import Matrix, attack  # type: ignore[no-redef]
     from holdfast.audits import Audit, Bars, audit
+    from holdfast.audits import write_card as card
     from holdfast.config.files import FilesConfig as Files
     from holdfast.diagnostics import Attributed, Calibration
     from holdfast.diagnostics import attribute_transcripts as attribute
@@ -39,6 +40,7 @@ _HOMES = {
     "Audit": "audits",
     "Bars": "audits",
     "audit": "audits",
+    "card": "audits:write_card",
     "Attributed": "diagnostics",
     "Calibration": "diagnostics",
     "attribute": "diagnostics:attribute_transcripts",
@@ -73,6 +75,7 @@ __all__ = [
     "audit",
     "best_of",
     "calibrate",
+    "card",
     "generate",
     "held",
     "load",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -74,9 +74,10 @@ def audit_model(
         suite.name: _ask(suite, sampler, policy, reference, plan, paths.get(suite.name), on_progress)
         for suite in suites
     }
-    figures = [figure for each in done.values() for figure in each.figures]
+    figures = [replace(figure, source=suite.source) for suite in suites for figure in done[suite.name].figures]
     if policy is not None and plan.tasks:
-        figures += perplexity_figures(policy, reference, [row for suite in plan.tasks for row in suite.rows])
+        of_tasks = perplexity_figures(policy, reference, [row for suite in plan.tasks for row in suite.rows])
+        figures += [replace(figure, source="; ".join(suite.source for suite in plan.tasks)) for figure in of_tasks]
     headlines = [done[suite.name].figures[0].name for suite in plan.tasks]
     finite, mad = _only_finite(figures)
     kl = mean_by_position(torch.tensor(row).double() for each in done.values() for row in each.kl)

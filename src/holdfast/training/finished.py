@@ -18,7 +18,8 @@ REPORTED = ("microscope.json", "depth.json")
 
 def write_finished(run: RunDirectory, step: int) -> None:
     """What a run has made, by file: the last thing that it writes."""
-    made = [path for path in run.model.rglob("*") if path.is_file()]
+    card = run.model / "README.md"  # left out: `holdfast report --card` writes it anew after an audit
+    made = [path for path in run.model.rglob("*") if path.is_file() and path != card]
     made += [run.path / name for name in REPORTED if (run.path / name).is_file()]
     files = {path.relative_to(run.path).as_posix(): sha256_file(path) for path in sorted(made)}
     with atomic_text(run.finished) as file:
