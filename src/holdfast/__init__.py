@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from holdfast.diagnostics import attribute_transcripts as attribute
     from holdfast.diagnostics import calibrate_transcripts as calibrate
     from holdfast.generation import generate_answers as generate
+    from holdfast.judging.forgery import Forgeries, forge
     from holdfast.models import LoadedModel, load
     from holdfast.oversight import Overseen, best_of
     from holdfast.reports import write_report as report
@@ -45,6 +46,8 @@ _HOMES = {
     "Calibration": "diagnostics",
     "attribute": "diagnostics:attribute_transcripts",
     "calibrate": "diagnostics:calibrate_transcripts",
+    "Forgeries": "judging.forgery",
+    "forge": "judging.forgery",
     "LoadedModel": "models",
     "Overseen": "oversight",
     "best_of": "oversight",
@@ -64,6 +67,7 @@ __all__ = [
     "Bars",
     "Calibration",
     "Files",
+    "Forgeries",
     "LoadedModel",
     "Matrix",
     "Overseen",
@@ -76,6 +80,7 @@ __all__ = [
     "best_of",
     "calibrate",
     "card",
+    "forge",
     "generate",
     "held",
     "load",

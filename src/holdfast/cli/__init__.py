@@ -20,6 +20,7 @@ from holdfast.cli import (
     demo,
     diagnose,
     doctor,
+    forge,
     generate,
     oversee,
     recipes,
@@ -65,6 +66,7 @@ app.add_typer(traces.app, name="traces")
 app.command("tokens")(data.tokens)
 app.command("validate")(data.validate)
 app.command("recipes")(recipes.show)
+app.command("forge")(forge.forge)
 app.command("doctor")(doctor.doctor)
 app.command("ls")(runs.ls)
 commands.add_installed(app, {"oversee": oversee.app, "diagnose": diagnose.app})
