@@ -13,6 +13,8 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "serve": ("httpx", "prometheus_client", "starlette", "uvicorn"),
     "rl": ("datasets", "pyarrow", "trl"),
     "cluster": ("ray",),
+    "search": ("optuna",),
+    "onnx": ("onnxruntime",),
     "gpu": ("bitsandbytes", "triton"),
     "docs": ("properdocs",),
     "dev": ("pytest", "hypothesis", "mypy", "ruff", "trl", "lm_eval"),
