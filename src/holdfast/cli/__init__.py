@@ -21,6 +21,7 @@ from holdfast.cli import (
     demo,
     diagnose,
     doctor,
+    forge,
     generate,
     oversee,
     recipes,
@@ -69,6 +70,7 @@ app.command("tokens")(data.tokens)
 app.command("validate")(data.validate)
 app.add_typer(tasks.app, name="tasks")
 app.command("recipes")(recipes.show)
+app.command("forge")(forge.forge)
 app.command("doctor")(doctor.doctor)
 app.command("ls")(runs.ls)
 commands.add_installed(app, {"oversee": oversee.app, "diagnose": diagnose.app})

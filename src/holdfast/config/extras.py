@@ -15,6 +15,8 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "cluster": ("ray",),
     "gguf": ("gguf",),
     "inspect": ("inspect_ai",),
+    "search": ("optuna",),
+    "onnx": ("onnxruntime",),
     "gpu": ("bitsandbytes", "triton"),
     "docs": ("properdocs",),
     "dev": ("pytest", "hypothesis", "mypy", "ruff", "trl", "lm_eval"),
