@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Mapping
-from urllib.parse import unquote_to_bytes
 
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -49,7 +48,7 @@ class Gate:
         head, _, rest = scope["path"].removeprefix("/").partition("/")
         if problem := _wrong_sender(scope):
             return await PlainTextResponse(problem, 403)(scope, receive, send_guarded)
-        if not hmac.compare_digest(unquote_to_bytes(head), self.token.encode()):
+        if not hmac.compare_digest(head.encode(errors="replace"), self.token.encode()):
             answer = PlainTextResponse("not found: the address needs the token that `holdfast view` printed", 404)
             return await answer(scope, receive, send_guarded)
         inner = {**scope, "path": f"/{rest}", "raw_path": f"/{rest}".encode(errors="surrogateescape"), "root_path": ""}

@@ -21,12 +21,12 @@ from starlette.types import ASGIApp
 from holdfast.config import InputError
 from holdfast.reports.page import asset, embedded_json, environment, page_policy, render
 from holdfast.reports.reading import read_run
-from holdfast.serve.protocol import event
 from holdfast.view.access import Gate
 from holdfast.view.cells import cell_values, matrix_values, read_matrix
 from holdfast.view.charts import NUM_OPEN, run_charts
+from holdfast.view.chat import JUDGES, REWARDS, Ask, answer_events, read_json
 from holdfast.view.models import Models
-from holdfast.view.watch import Watch
+from holdfast.view.watch import Watch, event
 
 MAX_BODY = 1 << 20
 MAX_LAID_OVER = 8
@@ -35,9 +35,15 @@ SCRIPTS = ("view.js", "runs.js", "matrix.js", "tokens.js", "try.js")
 TYPES = {".js": "text/javascript", ".css": "text/css"}
 
 
-def make_view(root: Path, token: str, models: Sequence[str] = ()) -> ASGIApp:
-    """The whole server as an ASGI application. ``models``: names beside the embedded models and those of the runs."""
-    server = _Server(Watch(root.resolve()), models)
+def make_view(
+    root: Path, token: str, models: Sequence[str] = (), *, has_ended: Callable[[], bool] = lambda: False
+) -> ASGIApp:
+    """The whole server as an ASGI application.
+
+    ``models``: names beside the embedded models and those of the runs. ``has_ended`` tells that the server is to stop: pages
+    listen for ever otherwise.
+    """
+    server = _Server(Watch(root.resolve(), has_ended), models)
     app = Starlette(
         routes=[
             Route("/", server.page),
@@ -63,8 +69,6 @@ class _Server:
 
     async def page(self, _request: Request) -> Response:
         """The page itself: empty panels that its scripts fill."""
-        from holdfast.view.chat import JUDGES, REWARDS
-
         return _html("view.html.j2", judges=JUDGES, rewards=REWARDS, most=MAX_LAID_OVER)
 
     async def asset(self, request: Request) -> Response:
@@ -125,16 +129,11 @@ class _Server:
 
     async def tokens(self, request: Request) -> Response:
         """A conversation token by token."""
-        from holdfast.view.weighing import Weighed, weigh
-
-        asked = await _body(request, Weighed.read)
-        return JSONResponse(await asyncio.to_thread(weigh, asked, self._models))
+        return JSONResponse(await asyncio.to_thread(_weighed, await _body(request), self._models))
 
     async def chat(self, request: Request) -> Response:
         """One answer, as events while it is written."""
-        from holdfast.view.chat import Ask, answer_events
-
-        asked = await _body(request, Ask.read)
+        asked = read_json(Ask, await _body(request))
         return StreamingResponse(answer_events(asked, self._models), media_type="text/event-stream")
 
     async def _run(self, request: Request) -> Any:
@@ -149,13 +148,19 @@ class _Server:
         return await asyncio.to_thread(read_matrix, run.folder.path, running=run.summary.state == "running")
 
 
-async def _body(request: Request, read: Callable[[bytes], Any]) -> Any:
+def _weighed(data: bytes, models: Models) -> dict[str, Any]:
+    from holdfast.view.weighing import Weighed, weigh  # brings torch: a second or more, in a thread
+
+    return weigh(read_json(Weighed, data), models)
+
+
+async def _body(request: Request) -> bytes:
     data = bytearray()
     async for part in request.stream():
         data += part
         if len(data) > MAX_BODY:
             raise HTTPException(413, "too much text")
-    return read(bytes(data))
+    return bytes(data)
 
 
 async def _told(_request: Request, error: Exception) -> Response:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median
 
 from holdfast.reports.lines import MAX_POINTS, LineChart, Series, line_chart
@@ -104,7 +105,7 @@ def gridded(
     Returns the ends of the stretches, the means, and how many steps a stretch has.
     """
     low, high = min(steps[0] for steps, _ in lines), max(steps[-1] for steps, _ in lines)
-    gaps = [median(b - a for a, b in zip(steps, steps[1:], strict=False)) for steps, _ in lines if len(steps) > 1]
+    gaps = [median(b - a for a, b in pairwise(steps)) for steps, _ in lines if len(steps) > 1]
     width = max(1.0, *gaps, math.ceil((high - low) / MAX_POINTS)) if gaps else 1.0
     sums: list[dict[int, list[float]]] = []
     for steps, values in lines:

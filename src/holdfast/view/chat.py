@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from pydantic import Field
 
 from holdfast.config import InputError
 from holdfast.config.base import Settings
-from holdfast.serve.protocol import event
+from holdfast.config.loading import validated
 from holdfast.view.models import Models
+from holdfast.view.watch import event
 
 if TYPE_CHECKING:
     from holdfast.models import LoadedModel
     from holdfast.records import Turn
 
+SettingsType = TypeVar("SettingsType", bound=Settings)
 JUDGES = ("world", "outcome", "refusal_phrases", "code_policy", "none")
 REWARDS = ("likelihood", "none")
 
@@ -44,13 +47,16 @@ class Ask(Settings):
     judge: Literal["world", "outcome", "refusal_phrases", "code_policy", "none"] = "outcome"
     reward: Literal["likelihood", "none"] = "likelihood"
 
-    @classmethod
-    def read(cls, data: bytes) -> Ask:
-        """Raises ``InputError`` for anything else."""
-        from holdfast.view.weighing import read_json
 
-        asked: Ask = read_json(cls, data)
-        return asked
+def read_json(kind: type[SettingsType], data: bytes) -> SettingsType:
+    """What a page has sent, as the settings of that kind. Raises ``InputError`` for anything else."""
+    try:
+        content = json.loads(data)
+    except (ValueError, RecursionError):
+        raise InputError("expected JSON") from None
+    if not isinstance(content, dict):
+        raise InputError("expected a JSON object")
+    return validated(kind, content, "view")
 
 
 class _GivenUpError(Exception):

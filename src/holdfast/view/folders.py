@@ -87,4 +87,6 @@ def _fault(path: Path, root: Path) -> str:
 def _steps_below(path: Path) -> Iterable[Path]:
     """The report shows runs one folder down too."""
     with os.scandir(path) as entries:
-        return [Path(entry.path) / "steps.jsonl" for entry in entries if entry.is_dir() and not entry.name.startswith(".")]
+        return [
+            Path(entry.path) / "steps.jsonl" for entry in entries if entry.is_dir() and not entry.name.startswith(".")
+        ]

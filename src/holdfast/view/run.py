@@ -34,13 +34,14 @@ def open_view(root: str | Path, *, port: int = 0, opens: bool = True, models: Se
         raise InputError(f"view: cannot listen on {HOST}, port {port}: {error.strerror}") from None
     token = secrets.token_urlsafe(24)
     address = f"http://{HOST}:{listening.getsockname()[1]}/{token}/"
+    app = make_view(root, token, models, has_ended=lambda: server.should_exit)
     # Access logs are off: they would repeat the token.
-    config = uvicorn.Config(make_view(root, token, models), log_level="warning", access_log=False)
-    config.timeout_graceful_shutdown = 1  # pages listen for ever
+    config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=5)
+    server = uvicorn.Server(config)
     listening.listen(128)
     print(address, flush=True)
     if opens:
         webbrowser.open(address)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with contextlib.suppress(KeyboardInterrupt):  # uvicorn raises either signal again after an orderly end
-        uvicorn.Server(config).run([listening])
+        server.run([listening])

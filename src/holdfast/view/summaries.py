@@ -17,7 +17,7 @@ from holdfast.reports.text import shown
 from holdfast.view.folders import Folder
 from holdfast.view.logs import NOT_A_ROW, last_row
 
-MAX_CONFIG = 1 << 20
+MAX_CONFIG = 1 << 16
 RECENT = 60.0  # seconds: where the system does not tell locks, a log that grew since then belongs to a run that runs
 LOCKS = Path("/proc/locks")
 WATCHED = (
@@ -198,7 +198,7 @@ def _config(path: Path) -> tuple[dict[str, Any], str]:
             return {}, ""
         if path.stat().st_size > MAX_CONFIG:
             return {}, "config.yaml is too large"
-        config = yaml.load(path.read_bytes(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506  # both are safe
+        config = yaml.safe_load(path.read_bytes())  # not libyaml's loader, which a deep nesting kills
     except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
         return {}, f"config.yaml cannot be read: {type(error).__name__}"
     return (config, "") if isinstance(config, dict) else ({}, "config.yaml is no mapping")

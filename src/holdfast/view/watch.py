@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,16 @@ SEARCH_SECONDS = 2.0  # between two searches for new folders
 KEPT_LOGS = 24  # whole logs in memory
 
 
+def event(data: dict[str, Any]) -> bytes:
+    """As server-sent events write it. (``holdfast.serve`` has the same, but brings torch.)"""
+    return f"data: {json.dumps(data, ensure_ascii=False)}\n\n".encode(errors="replace")
+
+
 class Watch:
     """All runs under ``root``, by id. Files are read in a thread; one at a time."""
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    def __init__(self, root: Path, has_ended: Callable[[], bool]) -> None:
+        self.root, self.has_ended = root, has_ended
         self.runs: dict[str, Watched] = {}
         self._folders: list[Folder] = []
         self._searched = self._looked = -SEARCH_SECONDS
@@ -48,9 +54,9 @@ class Watch:
         self.runs = runs
 
     async def changes(self) -> AsyncIterator[dict[str, Any]]:
-        """First every run, then for ever the rows of those that changed and the ids of those that are gone."""
+        """First every run, then until the server ends the rows of those that changed and the ids of those that are gone."""
         told: dict[str, int] = {}
-        while True:
+        while not self.has_ended():
             await self.look()
             runs = self.runs
             changed = [run for run in runs.values() if told.get(run.folder.id) != run.version]

@@ -11,7 +11,6 @@ from torch import Tensor
 
 from holdfast.config import InputError
 from holdfast.config.base import Settings
-from holdfast.config.loading import validated
 from holdfast.data import read_rows
 from holdfast.heads import Reference, TokenStats, stats_from_logits
 from holdfast.models import LoadedModel
@@ -19,6 +18,7 @@ from holdfast.models.positions import num_positions
 from holdfast.objectives import REGISTRY, Objective
 from holdfast.records import Role, Trace
 from holdfast.reports.text import shown
+from holdfast.serve.embedded import ONE_AT_A_TIME
 from holdfast.tokens import TokenRow, answer_positions, pad, tokenize_all
 from holdfast.tokens.show import token_texts
 from holdfast.view.models import Models
@@ -34,22 +34,6 @@ class Weighed(Settings):
     conversation: str
     model: str
     anchor: str
-
-    @classmethod
-    def read(cls, data: bytes) -> Weighed:
-        """Raises ``InputError`` for anything else."""
-        return read_json(cls, data)
-
-
-def read_json(kind: type[Any], data: bytes) -> Any:
-    """A body of the page as the settings of that kind."""
-    try:
-        content = json.loads(data)
-    except (ValueError, RecursionError):
-        raise InputError("expected JSON") from None
-    if not isinstance(content, dict):
-        raise InputError("expected a JSON object")
-    return validated(kind, content, "view")
 
 
 def conversation_of(text: str) -> Trace:
@@ -74,11 +58,15 @@ def weigh(asked: Weighed, models: Models) -> dict[str, Any]:
     trace = conversation_of(asked.conversation)
     policy, anchor = models.load(asked.model), models.load(asked.anchor)
     if policy.tokenizer.get_vocab() != anchor.tokenizer.get_vocab():
-        raise InputError(f"{asked.anchor} reads other tokens than {asked.model}: choose an anchor with the same tokenizer")
+        raise InputError(
+            f"{asked.anchor} reads other tokens than {asked.model}: choose an anchor with the same tokenizer"
+        )
     longest = min(MAX_LENGTH, num_positions(policy.model.config), num_positions(anchor.model.config))
     rows, report = tokenize_all([trace], policy.tokenizer, max_length=longest)
+    with ONE_AT_A_TIME:  # an answer that is given up would stop this pass too
+        weighed = [_row(row, policy, anchor) for row in rows[:MAX_ROWS]]
     return {
-        "rows": [_row(row, policy, anchor) for row in rows[:MAX_ROWS]],
+        "rows": weighed,
         "objectives": list(REGISTRY),
         "note": report.sentence if len(rows) > 1 or report.num_cut else "",
     }

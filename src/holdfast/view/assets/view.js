@@ -76,7 +76,7 @@ let known = "";
 export const fillModels = async () => {
   const models = await (await fetch("models")).json();
   for (const select of all("select.models")) {
-    const before = select.value;
+    const before = select.value || select.dataset.first;
     const options = [...(select.dataset.none ? [{ id: "", name: select.dataset.none }] : []), ...models].map(({ id, name }) => { const option = make("option", "", name); option.value = id; return option; });
     select.replaceChildren(...options);
     if (options.some((option) => option.value === before)) select.value = before;
