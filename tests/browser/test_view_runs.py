@@ -171,7 +171,7 @@ def test_hostile_folders_are_shown_and_do_nothing(live, open_page, tmp_path):
         {"step": 5, "loss": True, "nll": [], "streams": {"task": 7}, "roles": [1]},
         {"step": 10**30, "loss": 1},
         {"step": "7"},
-        {"step": 6, **{f"f{n}": n for n in range(1_000)}},
+        {"step": 6, **{f"z{n}": n for n in range(1_000)}},
         {"step": 7, "loss": 10**400},
     ]
     append(wild / "steps.jsonl", rows)
@@ -197,7 +197,7 @@ def test_hostile_folders_are_shown_and_do_nothing(live, open_page, tmp_path):
     wait_for(lambda: page.locator("#run-rows tr").count() == 7)
     for tick in page.locator("#run-rows input:enabled").all():
         tick.check()
-    wait_for(lambda: any("window.hacked" in text for text in page.locator("figcaption").all_inner_texts()))
+    wait_for(lambda: any("window.hacked" in text for text in page.locator("figcaption").all_text_contents()))
     for panel in ("matrix-panel", "tokens", "try", "runs"):
         page.locator(f"nav a[href='#{panel}']").click()
     page.locator("nav a[href='#matrix-panel']").click()

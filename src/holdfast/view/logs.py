@@ -13,7 +13,7 @@ from holdfast.reports.text import named
 MAX_COLUMNS = 240
 MAX_LINE = 1 << 20
 MAX_STEP = 1e12
-LAST = 1 << 16  # bytes in which the last row is looked for
+LAST = (1 << 16, 1 << 22)  # bytes from the end in which the last row is looked for: a few first, then many
 NOT_A_ROW = re.compile(rb"^(?!\{)[^\r\n]|[^}\r\n]\r?\n", re.MULTILINE)
 """A line that does not begin or end as a JSON object: cheap enough for every row of every run."""
 Key = tuple[str, ...]
@@ -89,15 +89,19 @@ def read_row(line: bytes) -> dict[str, Any] | None:
 
 
 def last_row(path: Path) -> dict[str, Any]:
-    """The last whole row of a file; empty where there is none."""
-    try:
-        with path.open("rb") as file:
-            size = file.seek(0, 2)
-            file.seek(max(0, size - LAST))
-            lines = file.read().split(b"\n")[:-1]
-    except OSError:
-        return {}
-    return next((row for line in reversed(lines) if (row := read_row(line)) is not None), {})
+    """The last whole row of a file; empty where there is none in its last megabytes."""
+    for span in LAST:
+        try:
+            with path.open("rb") as file:
+                size = file.seek(0, 2)
+                file.seek(max(0, size - span))
+                lines = file.read().split(b"\n")[:-1]
+        except OSError:
+            return {}
+        row = next((row for line in reversed(lines) if (row := read_row(line)) is not None), None)
+        if row is not None or size <= span:
+            return row or {}
+    return {}
 
 
 def _figures(row: dict[str, Any]) -> list[tuple[Key, float | None]]:
