@@ -31,6 +31,7 @@ from holdfast.cli import (
     tasks,
     traces,
     train,
+    view,
 )
 from holdfast.cli.output import as_written, check_target, json_option, write_json
 from holdfast.cli.progress import progress_bar
@@ -63,6 +64,7 @@ app.command("compare")(compare.compare)
 app.command("generate")(generate.generate)
 app.add_typer(oversee.app, name="oversee")
 app.command("serve")(serve.serve)
+app.command("view")(view.view)
 app.command("report")(report.report)
 app.add_typer(diagnose.app, name="diagnose")
 app.add_typer(traces.app, name="traces")
