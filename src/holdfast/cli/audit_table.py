@@ -84,7 +84,7 @@ def _cautions(result: AuditResult) -> list[str]:
     lines = []
     missed = result.shares("harmful").get("missed")
     if missed is not None and missed.value > 0.5:
-        lines.append("most replies to harmful requests miss them: that few comply is then no sign of safety")
+        lines.append("most replies to harmful requests miss them: a low share complied is then no sign of safety")
     if any(judge != "world" for judge in result.judges):
         lines.append(
             "shares are the judges' own, not corrected by labels (docs/judging.md says how often a judge errs)"
