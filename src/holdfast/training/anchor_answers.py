@@ -71,7 +71,7 @@ def _answered(
     prompts = _prompts(stream, loaded)[: stream.limit]
     seed = config.training.seed if stream.hold else None
     path = run / FOLDER / f"held-{_key(prompts, _anchor_name(config), seed)}.jsonl"
-    parts = {path: prompts}
+    parts: dict[Path, Sequence[str]] = {path: prompts}
     if stream.hold is not None:
         fresh, rest = divided(prompts)
         if not fresh or not rest:
