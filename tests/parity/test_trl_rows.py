@@ -21,7 +21,7 @@ from holdfast.data import read_traces, write_traces
 from holdfast.heads import Group, fused_loss
 from holdfast.records import Role
 from holdfast.tokens import TokenRow, tokenize_all
-from holdfast.training.collate import Collator, StreamRow
+from holdfast.training.collate import Collator, Counted, StreamRow
 from parity.conftest import ParityRow
 from tokens.styles import fresh
 
@@ -86,7 +86,7 @@ def test_loss_on_everything(rows: list[dict[str, Any]], options: dict[str, Any],
     batch = Collator(0, (False,))(rows_of_stream)
     targets = batch.targets
     hidden = model.model(**batch.inputs.keywords()).last_hidden_state.flatten(0, 1)[targets.index]
-    num = int(batch.counts.sum())
+    num = int(batch.counts[:, Counted.TOKENS].sum())
     assert num == sum(
         len(row["input_ids"]) - 1 for row in theirs
     )  # the denominator: every token but the first of a row

@@ -135,7 +135,7 @@ def test_a_second_process_is_refused_while_the_first_one_trains(tmp_path: Path, 
     folder = RunDirectory(tmp_path / "run")
     run(settings)
     log = folder.steps.read_bytes()
-    with folder.held(), pytest.raises(InputError, match="run: another process is training here"):
+    with folder.locked(), pytest.raises(InputError, match="run: another process is training here"):
         run(settings)
     assert folder.steps.read_bytes() == log
     assert run(settings).num_steps == 4  # nobody holds it any more

@@ -24,12 +24,14 @@ from holdfast.records import Trace, answer, context
 from holdfast.tokens import tokenize_all
 from holdfast.training.policy import load_model
 from holdfast.training.processes import Alive, main_first
-from holdfast.training.streams import read_data
+from holdfast.training.streams import fresh_file, read_data
 from holdfast.training.vetting import Vetted, vetted, vetted_streams, write_vetted
 from holdfast.worlds.held_prompts import held_prompts
 
 FOLDER = "prompts"
 ANSWER_TOKENS = 128
+SAMPLES = 4  # answers to a prompt of a stream with a budget: what it bounds is a mean over the anchor's own answers
+FRESH = 5  # one prompt in so many is kept back to measure the drift at the end
 ROWS_PER_TRAINED_ROW = 8  # no gradient is kept: so many more fit
 NUM_NAMED = 5  # refused rows whose lines are told
 Say = Callable[[str], None]
@@ -65,19 +67,50 @@ def forget_answers(run: Path) -> None:
 def _answered(
     stream: StreamSettings, config: TrainConfig, loaded: LoadedModel, run: Path, say: Say, alive: Alive
 ) -> Path:
-    path = run / FOLDER / f"held-{_key(stream.data, _anchor_name(config), stream.limit)}.jsonl"
-    if not path.exists():
-        say(f"{stream.data}: answered by the anchor, {_anchor_name(config)}")
-        anchor = _anchor(config, loaded)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            rows = _rows(anchor, _prompts(stream, anchor)[: stream.limit], alive)
-        except InputError as error:
-            raise InputError(f"{stream.data}: {error}") from None
-        if not rows:
-            raise InputError(f"{stream.data}: the anchor {anchor.name} answered none of these prompts with a word")
-        write_traces(path, rows)
+    """The file of answered prompts; the key of its name covers everything that the answers depend on."""
+    prompts = _prompts(stream, loaded)[: stream.limit]
+    seed = config.training.seed if stream.hold else None
+    path = run / FOLDER / f"held-{_key(prompts, _anchor_name(config), seed)}.jsonl"
+    parts: dict[Path, Sequence[str]] = {path: prompts}
+    if stream.hold is not None:
+        fresh, rest = divided(prompts)
+        if not fresh or not rest:
+            raise InputError(
+                f"{stream.data}: hold: needs at least two prompts, one to hold and one to measure the drift on"
+            )
+        parts = {path: rest, fresh_file(path): fresh}
+    for file, own_prompts in parts.items():
+        if not file.exists():
+            if file == path:
+                say(f"{stream.data}: answered by the anchor, {_anchor_name(config)}")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write_traces(file, _answers(stream, own_prompts, _anchor(config, loaded), seed, alive))
     return path
+
+
+def _answers(
+    stream: StreamSettings, prompts: Sequence[str], anchor: LoadedModel, seed: int | None, alive: Alive
+) -> list[Trace]:
+    """One greedy answer to every prompt, or with a seed several sampled ones."""
+    try:
+        if seed is None:
+            rows = _rows(anchor, prompts, alive)
+        else:
+            seeds = range(seed * SAMPLES, (seed + 1) * SAMPLES)
+            rows = [row for own in seeds for row in _rows(anchor, prompts, alive, temperature=1.0, seed=own)]
+    except InputError as error:
+        raise InputError(f"{stream.data}: {error}") from None
+    if not rows:
+        raise InputError(f"{stream.data}: the anchor {anchor.name} answered none of these prompts with a word")
+    return rows
+
+
+def divided(prompts: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The prompts that are kept back to measure the drift, and those that are held. By their text: every run divides alike."""
+    unique = sorted(dict.fromkeys(prompts), key=lambda prompt: hashlib.sha256(prompt.encode()).digest())
+    num_fresh = max(1, len(unique) // FRESH)
+    fresh = set(unique[:num_fresh])
+    return [prompt for prompt in dict.fromkeys(prompts) if prompt in fresh], unique[num_fresh:]
 
 
 def _prompts(stream: StreamSettings, anchor: LoadedModel) -> tuple[str, ...]:
@@ -164,8 +197,18 @@ def _anchor(config: TrainConfig, loaded: LoadedModel) -> LoadedModel:
     return loaded if own else load_model(config, str(config.anchor.model))[0]
 
 
-def _rows(anchor: LoadedModel, prompts: Sequence[str], alive: Alive) -> list[Trace]:
-    written = generate(anchor.model, anchor.tokenizer, prompts, max_new_tokens=ANSWER_TOKENS, on_progress=alive)
+def _rows(
+    anchor: LoadedModel, prompts: Sequence[str], alive: Alive, *, temperature: float = 0.0, seed: int = 0
+) -> list[Trace]:
+    written = generate(
+        anchor.model,
+        anchor.tokenizer,
+        prompts,
+        max_new_tokens=ANSWER_TOKENS,
+        temperature=temperature,
+        seed=seed,
+        on_progress=alive,
+    )
     # An answer of nothing at all cannot be a target.
     return [
         Trace((context("user", prompt), answer(completion.text.strip())))

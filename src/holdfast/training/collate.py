@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
+from enum import IntEnum
 from typing import Any, NamedTuple, Self
 
 import torch
@@ -15,6 +16,17 @@ from torch import Tensor
 
 from holdfast.records import Role
 from holdfast.tokens import TokenBatch, TokenRow, answer_positions, pack, pad
+
+NUM_EARLY = 5  # tokens of an answer in which it is decided what it will be (MATH §9)
+EARLY, LATE = 0, 1
+
+
+class Counted(IntEnum):
+    """The columns of ``MicroBatch.counts``."""
+
+    TOKENS = 0
+    ANSWERS = 1
+    LATE = 2  # tokens after the first of an answer
 
 
 @dataclass(frozen=True)
@@ -77,6 +89,11 @@ class Targets(_Tensors):
     position: Tensor  # in its answer
     stream: Tensor
 
+    @property
+    def part(self) -> Tensor:
+        """``EARLY`` for the first tokens of an answer, ``LATE`` for the others."""
+        return (self.position >= NUM_EARLY).long()
+
 
 @dataclass(frozen=True)
 class AnchorPass(_Tensors):
@@ -102,7 +119,7 @@ class MicroBatch(_Tensors):
     inputs: ModelInputs
     targets: Targets
     anchor: AnchorPass | None  # None: no row is compared with the anchor
-    counts: Tensor  # target tokens of each stream
+    counts: Tensor  # [streams, 3]: target tokens, answers and late tokens of each stream
     spans: tuple[Span, ...]
     rows: tuple[int, ...]  # their numbers in the run
 
@@ -122,7 +139,7 @@ class Collator:
         rows = sorted(rows, key=lambda row: row.stream)
         batch = self._together(rows)
         targets = target_table(batch, [row.stream for row in rows])
-        counts = torch.bincount(targets.stream, minlength=len(self.needs_anchor))
+        counts = self._counts(targets, rows)
         return MicroBatch(
             inputs=ModelInputs.of(batch),
             targets=targets,
@@ -131,6 +148,12 @@ class Collator:
             spans=_spans(counts),
             rows=tuple(row.number for row in rows),
         )
+
+    def _counts(self, targets: Targets, rows: Sequence[StreamRow]) -> Tensor:
+        answers = torch.tensor([row.stream for row in rows if row.row.num_targets], dtype=torch.long)
+        late = targets.stream[targets.part == LATE]
+        num_streams = len(self.needs_anchor)
+        return torch.stack([stream.bincount(minlength=num_streams) for stream in (targets.stream, answers, late)], 1)
 
     def _anchor_pass(self, rows: Sequence[StreamRow], batch: TokenBatch) -> AnchorPass | None:
         anchored = [row for row in rows if self.needs_anchor[row.stream]]
@@ -172,7 +195,7 @@ def target_table(batch: TokenBatch, stream_of_row: Sequence[int]) -> Targets:
 def _spans(counts: Tensor) -> tuple[Span, ...]:
     """Of every stream that is present, in the order of the table."""
     spans, start = [], 0
-    for stream, count in enumerate(counts.tolist()):
+    for stream, count in enumerate(counts[:, Counted.TOKENS].tolist()):
         if count:
             spans.append(Span(stream, start, start + count))
             start += count

@@ -9,10 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from holdfast.config.training import HoldSettings
 from holdfast.heads import FusedLoss, Group, Reference, TokenStats, fused_loss, loss_from_logits
 from holdfast.models.head_access import head_replaced, head_weight
 from holdfast.training.anchors import Anchor
-from holdfast.training.collate import MicroBatch
+from holdfast.training.budget import DriftBudgets
+from holdfast.training.collate import Counted, MicroBatch, Targets
 
 TokenLoss = Callable[[TokenStats, Tensor, Tensor, float], Tensor]
 """(stats, role, position, epoch as a share of all epochs) -> the loss of every token."""
@@ -27,12 +29,13 @@ class StreamLoss:
 
     name: str
     loss: TokenLoss
-    weight: float
+    weight: float  # unless it has budgets
     needs_anchor: bool
     needs_kl: bool = False  # so that a cache without hidden states will not do
     want: tuple[str, ...] = ()  # the statistics it reads, and those that the log shows
     soften: float | None = None
     gauges: Mapping[str, Gauge] = field(default_factory=dict)  # what the log shows beside loss and nll
+    hold: HoldSettings | None = None  # budgets instead of the weight
 
 
 @dataclass(frozen=True)
@@ -43,14 +46,14 @@ class StepLoss:
     anchor: Anchor | None
     plain: bool
     chunk_tokens: int | None = None
+    budgets: DriftBudgets | None = None
 
     def __call__(
         self, model: Any, batch: MicroBatch, counts: Tensor, *, progress: float, want_grad_norm: bool
     ) -> FusedLoss:
-        """``counts``: target tokens of each stream in the whole global batch. ``model`` may be wrapped (DDP, FSDP)."""
+        """``counts``: of the whole global batch (``MicroBatch.counts``). ``model`` may be wrapped (DDP, FSDP)."""
         targets = batch.targets
-        weights = torch.tensor([stream.weight for stream in self.streams]).to(counts.device, non_blocking=True)
-        scale = (weights / counts.clamp(min=1))[targets.stream]
+        scale = self.scale(targets, counts)
         if self.plain:
             return self._fused(model, batch, progress, scale, want_grad_norm)
         anchor = self._anchor_of(batch)
@@ -58,6 +61,20 @@ class StepLoss:
         groups = self._groups(batch, progress, reference)
         logits = model(**batch.inputs.keywords()).logits.flatten(0, 1)[targets.index]
         return loss_from_logits(logits, targets.ids, groups, scale=scale, want_grad_norm=want_grad_norm)
+
+    def scale(self, targets: Targets, counts: Tensor) -> Tensor:
+        """What the loss of every token is multiplied by: its stream's weight, divided by the stream's tokens.
+
+        With budgets: lambda of its part of the answer, divided by the answers (early tokens) or by the late tokens.
+        """
+        weights, columns = [], []
+        for number, stream in enumerate(self.streams):
+            held = self.budgets is not None and self.budgets.held(number)
+            weights.append(self.budgets.weights(number) if held and self.budgets else (stream.weight, stream.weight))
+            columns.append((Counted.ANSWERS, Counted.LATE) if held else (Counted.TOKENS, Counted.TOKENS))
+        by_part = torch.tensor(weights).to(counts.device, non_blocking=True)
+        divisors = counts.gather(1, torch.tensor(columns).to(counts.device, non_blocking=True))
+        return (by_part / divisors.clamp(min=1))[targets.stream, targets.part]
 
     def _anchor_of(self, batch: MicroBatch) -> Anchor | None:
         return None if batch.anchor is None else self.anchor

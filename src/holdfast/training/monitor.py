@@ -16,6 +16,7 @@ from torch import Tensor
 
 from holdfast.heads import FusedLoss
 from holdfast.records import Role
+from holdfast.training.budget import DriftBudgets
 from holdfast.training.collate import MicroBatch
 from holdfast.training.loss import StreamLoss
 from holdfast.training.plan import StepPlan
@@ -27,8 +28,16 @@ FIGURES = ("loss", "nll", "tokens")
 class StepMonitor:
     """Adds up figures over the micro-batches between two rows of the log."""
 
-    def __init__(self, streams: Sequence[StreamLoss], steps: StepLog, timing: StepLog, device: torch.device) -> None:
+    def __init__(
+        self,
+        streams: Sequence[StreamLoss],
+        steps: StepLog,
+        timing: StepLog,
+        device: torch.device,
+        budgets: DriftBudgets | None = None,
+    ) -> None:
         self.streams, self.steps, self.timing, self.device = streams, steps, timing, device
+        self.budgets = budgets
         self._reset()
 
     def _reset(self) -> None:
@@ -41,13 +50,12 @@ class StepMonitor:
         self.since = time.monotonic()
 
     @torch.no_grad()
-    def add(self, batch: MicroBatch, result: FusedLoss, counts: Tensor, *, steps_done: int) -> None:
-        """Take in one micro-batch of the step that follows ``steps_done`` others."""
+    def add(self, batch: MicroBatch, result: FusedLoss, scale: Tensor, *, steps_done: int) -> None:
+        """Take in one micro-batch of the step that follows ``steps_done`` others; ``scale``: of every token in the loss."""
         self.steps_before = steps_done if self.steps_before is None else self.steps_before
         role, position = batch.targets.role, batch.targets.position
         self.fed_tokens += batch.inputs.ids.numel()
         self.loss += result.loss
-        weights = torch.tensor([stream.weight for stream in self.streams], device=counts.device) / counts.clamp(min=1)
         for (number, start, stop), stats in zip(batch.spans, result.stats, strict=True):
             rows = slice(start, stop)
             loss, nll, ones = result.per_token[rows], -stats.logp, torch.ones_like(stats.logp)
@@ -55,7 +63,7 @@ class StepMonitor:
             columns = [loss, nll, ones, *gauges]
             self.by_stream[number] += torch.stack(columns).double().sum(1)
             gradient = ones.new_zeros(stop - start) if result.grad_norm is None else result.grad_norm[rows]
-            columns = [loss, nll, ones, gradient * weights[number]]
+            columns = [loss, nll, ones, gradient * scale[rows]]
             self.by_role.index_add_(0, role[rows], torch.stack(columns, 1).double())
 
     def row(self, step: int, plan: StepPlan, logs: Mapping[str, float], accelerator: Any) -> dict[str, float]:
@@ -69,7 +77,9 @@ class StepMonitor:
             "loss": sums["loss"].item() / (step - self.steps_before),
             **{name: logs[name] for name in ("grad_norm", "learning_rate") if name in logs},
             "nll": sum(sums[1] for sums in by_stream) / max(1, sum(sums[2] for sums in by_stream)),
-            "streams": {s.name: _stream_means(by_stream[i], s) for i, s in enumerate(self.streams)},
+            "streams": {
+                s.name: {**_stream_means(by_stream[i], s), **self._drift(i)} for i, s in enumerate(self.streams)
+            },
             "roles": _role_means(by_role),
         }
         if accelerator.is_main_process:
@@ -80,6 +90,9 @@ class StepMonitor:
             self.timing.append(timing)
         self._reset()
         return dict(_flat(row))
+
+    def _drift(self, stream: int) -> dict[str, float]:
+        return self.budgets.row(stream) if self.budgets is not None and self.budgets.held(stream) else {}
 
     def sums(self, accelerator: Any) -> dict[str, Any]:
         """Of all processes, since the last row: a checkpoint between two rows keeps them. Every process takes part."""

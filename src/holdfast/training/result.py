@@ -84,7 +84,7 @@ def _last_row(steps: Path) -> dict[str, Any]:
     return row
 
 
-REPORTED = ("microscope.json", "depth.json")
+REPORTED = ("microscope.json", "depth.json", "hold.json")
 
 
 def write_finished(run: RunDirectory, step: int) -> None:

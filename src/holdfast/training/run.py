@@ -23,8 +23,10 @@ from holdfast.models.head_access import why_not_plain
 from holdfast.models.positions import num_learned_positions, num_positions
 from holdfast.training.anchor_answers import answer_prompts, forget_answers
 from holdfast.training.arguments import choose_learning_rate, training_arguments
+from holdfast.training.budget import DriftBudgets
 from holdfast.training.checkpoints.folders import resume_point, step_of
 from holdfast.training.collate import Collator, StreamRow
+from holdfast.training.drift import write_drift
 from holdfast.training.loss import StepLoss
 from holdfast.training.microscope import prepare_microscope, write_microscope
 from holdfast.training.monitor import StepMonitor
@@ -106,6 +108,9 @@ def train(
         microscope = None if throwaway else prepare_microscope(config, trainer, streams)
         interrupted = _run(trainer, checkpoint, progress)
         if not interrupted:
+            if trainer.step_loss.budgets is not None:
+                safety = [stream.data == "prompts:safety" for stream in config.streams]
+                write_drift(trainer, number_fresh(streams), safety, run.path, say)
             write_result(trainer, run, config, data)
             if microscope:
                 write_microscope(microscope, config, trainer, run)
@@ -142,6 +147,7 @@ def describe_data(streams: Sequence[ReadStream]) -> list[dict[str, Any]]:
             "format": stream.dataset.format,
             "rows": len(stream.rows),
             "fingerprint": stream.dataset.fingerprint,
+            **({"kept back": len(stream.fresh)} if stream.fresh else {}),
             **_origin(stream),
         }
         for stream in streams
@@ -166,21 +172,22 @@ def _trainer(
     rows = number_rows(streams)
     collator = make_collator(config, loaded, streams)
     plain = _takes_fused_path(config, loaded, say)
-    anchor = choose_anchor(config, loaded, streams, rows, collator, say, progress)
+    anchor = choose_anchor(config, loaded, streams, [*rows, *number_fresh(streams)], collator, say, progress)
     torch.manual_seed(config.training.seed)
     model = with_adapters(loaded.model, config.lora, new_ids) if config.lora else loaded.model
     plan = make_plan(config, streams)
     for number, stream in enumerate(streams):
         say(plan.sentence(number, stream.loss.name))
     losses = [stream.loss for stream in streams]
+    budgets = DriftBudgets([loss.hold for loss in losses], loaded.device) if any(loss.hold for loss in losses) else None
     return StreamTrainer(
         model,
         training_arguments(config, plan, run, loaded.device, choose_learning_rate(config, loaded.model, say)),
         rows=rows,
         plan=plan,
         collator=collator,
-        step_loss=StepLoss(losses, anchor, plain=plain, chunk_tokens=config.training.chunk_tokens),
-        monitor=StepMonitor(losses, StepLog(run.steps), StepLog(run.timing), loaded.device),
+        step_loss=StepLoss(losses, anchor, plain=plain, chunk_tokens=config.training.chunk_tokens, budgets=budgets),
+        monitor=StepMonitor(losses, StepLog(run.steps), StepLog(run.timing), loaded.device, budgets),
         describe_rows=lambda numbers: listed(streams[rows[n].stream].where(rows[n].place) for n in numbers),
         checkpoints=run.checkpoints,
         keep=config.training.keep,
@@ -193,6 +200,13 @@ def number_rows(streams: Sequence[ReadStream]) -> list[StreamRow]:
     """All rows of all streams in one list, as the plan counts them."""
     placed = [(number, place, row) for number, stream in enumerate(streams) for place, row in enumerate(stream.rows)]
     return [StreamRow(row, stream, place, number) for number, (stream, place, row) in enumerate(placed)]
+
+
+def number_fresh(streams: Sequence[ReadStream]) -> list[StreamRow]:
+    """The answers that no step sees, numbered after all rows of the run: the anchor's cache keeps them too."""
+    placed = [(number, place, row) for number, stream in enumerate(streams) for place, row in enumerate(stream.fresh)]
+    first = sum(len(stream.rows) for stream in streams)
+    return [StreamRow(row, stream, place, number) for number, (stream, place, row) in enumerate(placed, start=first)]
 
 
 def make_collator(config: TrainConfig, loaded: LoadedModel, streams: Sequence[ReadStream]) -> Collator:

@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -32,6 +33,7 @@ class ReadStream:
     dataset: Dataset
     rows: tuple[TokenRow, ...]
     loss: StreamLoss
+    fresh: tuple[TokenRow, ...] = ()  # with a budget: answers that no step sees, to measure the drift on at the end
 
     def where(self, row: int) -> str:
         """``file:line`` of a row."""
@@ -58,7 +60,25 @@ def read_stream(
         skip_bad=settings.skip_bad - dataset.num_skipped,
     )
     say(f"{loss.name}: {report.sentence}{'; prompts are trained too' if settings.train_on_prompt else ''}")
-    return ReadStream(settings, dataset, tuple(rows), loss)
+    return ReadStream(settings, dataset, tuple(rows), loss, _fresh_rows(settings, loss.name, tokenizer, training, say))
+
+
+def fresh_file(held: Path) -> Path:
+    """Where the answers to the prompts lie that are kept back from a file of held answers."""
+    return held.with_name(held.name.replace("held-", "fresh-", 1))
+
+
+def _fresh_rows(
+    settings: StreamSettings, name: str, tokenizer: Any, training: TrainingSettings, say: Say
+) -> tuple[TokenRow, ...]:
+    if settings.hold is None:
+        return ()
+    traces = read_traces(str(fresh_file(Path(settings.data)))).traces
+    rows, _ = tokenize_all(traces, tokenizer, max_length=training.max_length, context=training.context)
+    hold = settings.hold
+    budgets = f"{hold.early:g} nats per answer and {hold.late:g} per later token"
+    say(f"{name}: held to {budgets}; {len(rows)} more answers are kept back to measure the drift at the end")
+    return tuple(rows)
 
 
 def read_data(settings: StreamSettings) -> Dataset:
@@ -99,6 +119,7 @@ def bind_objective(settings: StreamSettings, number: int) -> StreamLoss:
         want=(*reads, *(("top_ref",) if objective.needs_anchor else ())),
         soften=soften,
         gauges=_gauges(objective, options),
+        hold=settings.hold,
     )
     _try_on_two_tokens(bound, settings, reads, field)
     return bound

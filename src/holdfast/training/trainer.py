@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from accelerate import Accelerator
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
-from transformers import Trainer, TrainingArguments
+from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from holdfast.config import InputError
 from holdfast.training.anchors import AdapterOffAnchor, ModelAnchor
+from holdfast.training.budget import DriftBudgets
 from holdfast.training.checkpoints.durable import load_tree
 from holdfast.training.checkpoints.state import load_rng, load_sharded, load_state, save_state
 from holdfast.training.collate import Collator, MicroBatch, StreamRow
@@ -23,6 +25,17 @@ from holdfast.training.plan import PlanSampler, StepPlan
 from holdfast.training.processes import SayWhatIsSharded, refuse_zero3, shard_anchor, shard_on_cpu_too
 
 DescribeRows = Callable[[Sequence[int]], str]
+
+
+class _MoveBudgets(TrainerCallback):
+    """Moves every lambda after a step, before the step is logged or saved."""
+
+    def __init__(self, budgets: DriftBudgets, accelerator: Accelerator) -> None:
+        self.budgets, self.accelerator = budgets, accelerator
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Every process takes part."""
+        self.budgets.step(self.accelerator, share_done=state.global_step / state.max_steps)
 
 
 class StreamTrainer(Trainer):
@@ -54,6 +67,8 @@ class StreamTrainer(Trainer):
             if isinstance(step_loss.anchor, ModelAnchor):
                 step_loss.anchor.model = shard_anchor(self.accelerator, step_loss.anchor.model)
         self.add_callback(SayWhatIsSharded(step_loss.anchor, say))
+        if step_loss.budgets is not None:
+            self.add_callback(_MoveBudgets(step_loss.budgets, self.accelerator))
 
     def create_accelerator_and_postprocess(self) -> None:
         """Accelerate's FSDP2 also where it would leave it out, on CPU."""
@@ -78,7 +93,7 @@ class StreamTrainer(Trainer):
     def get_batch_samples(
         self, epoch_iterator: Iterator[MicroBatch], num_batches: int, device: torch.device
     ) -> tuple[list[MicroBatch], Tensor]:
-        """A step's micro-batches and, instead of one count of labels, the target tokens of every stream."""
+        """A step's micro-batches and, instead of one count of labels, the counts of every stream (``MicroBatch.counts``)."""
         batches = [next(epoch_iterator) for _ in range(num_batches)]
         counts = torch.stack([batch.counts for batch in batches]).sum(0).to(device)
         return batches, self.accelerator.reduce(counts, "sum")
@@ -110,7 +125,10 @@ class StreamTrainer(Trainer):
                 f" checkpoint is good. Rows of this batch: {self.describe_rows(inputs.rows)}."
                 " Look at them, or lower training.lr"
             )
-        self.monitor.add(inputs, result, num_items_in_batch, steps_done=self.state.global_step)
+        scale = self.step_loss.scale(inputs.targets, num_items_in_batch)
+        self.monitor.add(inputs, result, scale, steps_done=self.state.global_step)
+        if self.step_loss.budgets is not None:
+            self.step_loss.budgets.add(inputs, result.per_token, num_items_in_batch)
         # DDP and FSDP average gradients over processes; ours are parts of one sum.
         loss: Tensor = result.loss * self.accelerator.num_processes
         return loss
@@ -153,6 +171,8 @@ class StreamTrainer(Trainer):
             load_state(self, Path(checkpoint))
         if checkpoint is not None and (Path(checkpoint) / "figures.json").exists():
             self.monitor.go_on(load_tree(Path(checkpoint), "figures"), main=self.accelerator.is_main_process)
+        if checkpoint is not None and self.step_loss.budgets is not None:
+            self.step_loss.budgets.go_on(load_tree(Path(checkpoint), "budgets"))
 
     def _load_rng_state(self, checkpoint: str | None) -> None:
         if checkpoint is not None:

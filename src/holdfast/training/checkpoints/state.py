@@ -180,6 +180,8 @@ def save_state(trainer: StreamTrainer) -> None:
         if main:
             save_tree(folder, "scheduler", scheduler.state_dict())
             save_tree(folder, "figures", figures)
+            if trainer.step_loss.budgets is not None:
+                save_tree(folder, "budgets", trainer.step_loss.budgets.state())
             scaler = trainer.accelerator.scaler
             if scaler is not None:
                 save_tree(folder, "scaler", scaler.state_dict())
