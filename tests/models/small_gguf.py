@@ -4,6 +4,7 @@ from pathlib import Path
 
 import gguf
 import numpy as np
+from gguf import GGMLQuantizationType as Kind
 
 HIDDEN, LAYERS, HEADS, KV_HEADS, INSIDE = 64, 2, 4, 2, 96
 WORDS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
@@ -24,13 +25,57 @@ def write_gguf(
     path: Path,
     architecture: str,
     *,
-    kind: gguf.GGMLQuantizationType = gguf.GGMLQuantizationType.Q8_0,
+    kind: Kind = Kind.Q8_0,
     head: str = "absent",
     extra_tensor: str | None = None,
 ) -> Path:
     """``head``: absent, the embedding again ("copy", rounded otherwise than the embedding), or one of its own ("own")."""
-    random = np.random.default_rng(0)
     writer = gguf.GGUFWriter(path, architecture)
+    _describe(writer, architecture)
+    tensors = _Tensors(writer, kind)
+    num_tokens = len(_vocabulary()[0])
+    embedding = tensors.add("token_embd.weight", num_tokens, HIDDEN)
+    tensors.add("output_norm.weight", HIDDEN)
+    if head == "copy":
+        tensors.add("output.weight", num_tokens, HIDDEN, kind=Kind.Q4_0, values=embedding)
+    elif head == "own":
+        tensors.add("output.weight", num_tokens, HIDDEN)
+    kv = HIDDEN * KV_HEADS // HEADS
+    rows = {"attn_q": HIDDEN, "attn_k": kv, "attn_v": kv, "attn_output": HIDDEN, "ffn_gate": INSIDE, "ffn_up": INSIDE}
+    for layer in range(LAYERS):
+        for part, num_rows in rows.items():
+            tensors.add(f"blk.{layer}.{part}.weight", num_rows, HIDDEN)
+            if architecture == "qwen2" and part in ("attn_q", "attn_k", "attn_v"):
+                tensors.add(f"blk.{layer}.{part}.bias", num_rows)
+        tensors.add(f"blk.{layer}.ffn_down.weight", HIDDEN, INSIDE)
+        tensors.add(f"blk.{layer}.attn_norm.weight", HIDDEN)
+        tensors.add(f"blk.{layer}.ffn_norm.weight", HIDDEN)
+    if extra_tensor:
+        tensors.add(extra_tensor, HIDDEN)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+class _Tensors:
+    """Random tensors; matrices are rounded to ``kind``, vectors are not."""
+
+    def __init__(self, writer: gguf.GGUFWriter, kind: Kind) -> None:
+        self._writer, self._kind, self._random = writer, kind, np.random.default_rng(0)
+
+    def add(self, name: str, *shape: int, kind: Kind | None = None, values: np.ndarray | None = None) -> np.ndarray:
+        made = self._random.normal(0, 0.1, shape).astype(np.float32) if values is None else values
+        if len(shape) == 1:
+            self._writer.add_tensor(name, made + ("norm" in name))
+        else:
+            kind = kind or self._kind
+            self._writer.add_tensor(name, gguf.quants.quantize(made, kind), raw_dtype=kind)
+        return made
+
+
+def _describe(writer: gguf.GGUFWriter, architecture: str) -> None:
     writer.add_name("small")
     writer.add_file_type(gguf.LlamaFileType.MOSTLY_Q8_0)
     writer.add_block_count(LAYERS)
@@ -53,44 +98,3 @@ def write_gguf(
     writer.add_bos_token_id(1)
     writer.add_pad_token_id(0)
     writer.add_chat_template(TEMPLATE)
-
-    def add(
-        name: str, *shape: int, kind: gguf.GGMLQuantizationType = kind, values: np.ndarray | None = None
-    ) -> np.ndarray:
-        made = random.normal(0, 0.1, shape).astype(np.float32) if values is None else values
-        if len(shape) == 1:
-            writer.add_tensor(name, made + ("norm" in name))
-        else:
-            writer.add_tensor(name, gguf.quants.quantize(made, kind), raw_dtype=kind)
-        return made
-
-    embedding = add("token_embd.weight", len(tokens), HIDDEN)
-    add("output_norm.weight", HIDDEN)
-    if head == "copy":
-        add("output.weight", len(tokens), HIDDEN, kind=gguf.GGMLQuantizationType.Q4_0, values=embedding)
-    elif head == "own":
-        add("output.weight", len(tokens), HIDDEN)
-    kv = HIDDEN * KV_HEADS // HEADS
-    for layer in range(LAYERS):
-        rows = {
-            "attn_q": HIDDEN,
-            "attn_k": kv,
-            "attn_v": kv,
-            "attn_output": HIDDEN,
-            "ffn_gate": INSIDE,
-            "ffn_up": INSIDE,
-        }
-        for part, num_rows in rows.items():
-            add(f"blk.{layer}.{part}.weight", num_rows, HIDDEN)
-            if architecture == "qwen2" and part in ("attn_q", "attn_k", "attn_v"):
-                add(f"blk.{layer}.{part}.bias", num_rows)
-        add(f"blk.{layer}.ffn_down.weight", HIDDEN, INSIDE)
-        add(f"blk.{layer}.attn_norm.weight", HIDDEN)
-        add(f"blk.{layer}.ffn_norm.weight", HIDDEN)
-    if extra_tensor:
-        add(extra_tensor, HIDDEN)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    return path

@@ -12,7 +12,8 @@ from typing import Any
 from holdfast.records import MEASURES, Cell
 from holdfast.reports.findings import findings
 from holdfast.reports.heat import LEVELS, MEANINGS, NAMES, heat_rows
-from holdfast.reports.outcomes import WORDS, matrix_outcomes
+from holdfast.reports.outcomes import WORDS as OUTCOME_WORDS
+from holdfast.reports.outcomes import matrix_outcomes
 from holdfast.reports.plane import told_rate
 from holdfast.reports.pooling import Pooled, pool
 from holdfast.reports.reading import Problems, cells_of, read_cells
@@ -69,7 +70,7 @@ def matrix_values(cells: Sequence[Cell]) -> dict[str, Any]:
         "meanings": MEANINGS,
         "levels": range(LEVELS + 1),
         "replied": matrix_outcomes(matrix),
-        "outcome_words": WORDS,
+        "outcome_words": OUTCOME_WORDS,
     }
 
 
