@@ -10,20 +10,31 @@ from holdfast.judging.judge import Judge, Request, request_text
 from holdfast.judging.learned_judge import FOLDER, LearnedJudge, pair_features
 from holdfast.judging.manner import Given, Wanted, given, wanted
 from holdfast.judging.opening import Opening, opening
-from holdfast.judging.outcome import OUTCOME_FOLDER, OutcomeJudge, features
-from holdfast.judging.parts import FormJudge, MeasureJudge, OpeningJudge
+from holdfast.judging.outcome import OUTCOME_FOLDER, OutcomeJudge, features, near_features
+from holdfast.judging.parts import (
+    CURVES,
+    Curve,
+    FormJudge,
+    MeasureJudge,
+    OpeningJudge,
+    reply_logps,
+    words_used,
+    yes_over_no,
+)
 from holdfast.judging.refusal_phrases import RefusalPhrases
 from holdfast.judging.registry import JUDGE_TIMEOUT, JUDGES, find_judge
 from holdfast.judging.topic import Overlap, information, nearness, overlap
 from holdfast.judging.world import WorldJudge
 
 __all__ = [
+    "CURVES",
     "FOLDER",
     "JUDGES",
     "JUDGE_TIMEOUT",
     "OUTCOME_FOLDER",
     "AskedJudge",
     "Case",
+    "Curve",
     "Form",
     "FormJudge",
     "Given",
@@ -47,13 +58,17 @@ __all__ = [
     "given",
     "information",
     "misfits",
+    "near_features",
     "nearness",
     "opening",
     "overlap",
     "package_folder",
     "pair_features",
     "refusals",
+    "reply_logps",
     "request_text",
     "verdicts",
     "wanted",
+    "words_used",
+    "yes_over_no",
 ]

@@ -12,8 +12,7 @@ from typing import Any
 
 from holdfast.config import InputError, mistakes_end_it
 from holdfast.data import atomic_text
-from holdfast.judging import OUTCOME_FOLDER, find_judge
-from holdfast.judging.parts import CURVES
+from holdfast.judging import CURVES, OUTCOME_FOLDER, find_judge
 from holdfast.records import OUTCOMES
 from holdfast_studies.builders.outcome_labels import LABELS
 
