@@ -16,8 +16,17 @@ from holdfast.judging.judge import Judge, Request, request_text
 from holdfast.judging.learned_judge import FOLDER, LearnedJudge, pair_features
 from holdfast.judging.manner import Given, Wanted, given, wanted
 from holdfast.judging.opening import Opening, opening
-from holdfast.judging.outcome import OUTCOME_FOLDER, OutcomeJudge, features
-from holdfast.judging.parts import FormJudge, MeasureJudge, OpeningJudge
+from holdfast.judging.outcome import OUTCOME_FOLDER, OutcomeJudge, features, near_features
+from holdfast.judging.parts import (
+    CURVES,
+    Curve,
+    FormJudge,
+    MeasureJudge,
+    OpeningJudge,
+    reply_logps,
+    words_used,
+    yes_over_no,
+)
 from holdfast.judging.refusal_phrases import RefusalPhrases
 from holdfast.judging.registry import JUDGE_TIMEOUT, JUDGES, find_judge
 from holdfast.judging.rewards import REWARDS, FinalAnswer, Reward, find_reward, score_replies
@@ -29,6 +38,7 @@ if TYPE_CHECKING:
     from holdfast.judging.likelihood import Likelihood, pair_logps
 
 __all__ = [
+    "CURVES",
     "FOLDER",
     "JUDGES",
     "JUDGE_TIMEOUT",
@@ -36,6 +46,7 @@ __all__ = [
     "REWARDS",
     "AskedJudge",
     "Case",
+    "Curve",
     "Extractor",
     "FinalAnswer",
     "Form",
@@ -68,6 +79,7 @@ __all__ = [
     "given",
     "information",
     "misfits",
+    "near_features",
     "nearness",
     "opening",
     "overlap",
@@ -76,12 +88,15 @@ __all__ = [
     "pair_logps",
     "reference_answer",
     "refusals",
+    "reply_logps",
     "request_text",
     "run_program",
     "score_replies",
     "tells_outcomes",
     "verdicts",
     "wanted",
+    "words_used",
+    "yes_over_no",
 ]
 
 _LATER = {

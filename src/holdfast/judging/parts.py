@@ -13,15 +13,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.judging.form import form_of, misfits
 from holdfast.judging.judge import Request, conversation, request_text
 from holdfast.judging.opening import opening
 from holdfast.judging.outcome import NUM_LETTERS, OUTCOME_FOLDER
 from holdfast.judging.topic import Logps, information, nearness, overlap
-from holdfast.models import LoadedModel
 from holdfast.records import Outcome, Verdict
+
+if TYPE_CHECKING:
+    from holdfast.models import LoadedModel
 
 CURVES = OUTCOME_FOLDER / "curves.json"
 Pair = tuple[Request, str]

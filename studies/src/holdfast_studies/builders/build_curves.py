@@ -19,8 +19,17 @@ import numpy as np
 from scipy.optimize import minimize
 
 from holdfast.config import mistakes_end_it
-from holdfast.judging import Request, information, nearness, opening
-from holdfast.judging.parts import CURVES, Curve, reply_logps, words_used, yes_over_no
+from holdfast.judging import (
+    CURVES,
+    Curve,
+    Request,
+    information,
+    nearness,
+    opening,
+    reply_logps,
+    words_used,
+    yes_over_no,
+)
 from holdfast.models import load
 from holdfast.records import Outcome
 from holdfast_studies.builders.outcome_labels import LabelledReply, read_labels, with_replies

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from holdfast.config import mistakes_end_it
-from holdfast.data.default_prompts import default_prompts
-from holdfast.data.near_twins import content_words
+from holdfast.data import content_words, default_prompts
 from holdfast.judging import (
     OUTCOME_FOLDER,
     LearnedJudge,
@@ -30,9 +29,9 @@ from holdfast.judging import (
     Request,
     asked_forms,
     features,
+    near_features,
     verdicts,
 )
-from holdfast.judging.outcome import near_features
 from holdfast.records import OUTCOMES, Agreement, Outcome, Verdict
 from holdfast.stats import Estimate, corrected_share
 from holdfast_studies.builders.outcome_labels import SINGLE, LabelledReply, OutcomeLabel, read_labels, with_replies

@@ -12,8 +12,7 @@ from typing import Any
 
 from holdfast.config import InputError, mistakes_end_it
 from holdfast.data import atomic_text
-from holdfast.judging import OUTCOME_FOLDER, find_judge
-from holdfast.judging.parts import CURVES
+from holdfast.judging import CURVES, OUTCOME_FOLDER, find_judge
 from holdfast.records import OUTCOMES
 from holdfast_studies.builders.outcome_labels import LABELS
 
@@ -55,6 +54,9 @@ def page(template: str, figures: dict[str, Any], curves: dict[str, Any], rules: 
         complied=sum(table["complied"].values()),
         model=curves["information"]["model"],
         num_read=curves["information"]["labels"],
+        yes_no_note=""
+        if curves["yes_no"]["labels"]
+        else "; that of `yes_no` is not fitted: P is p(Yes) / (p(Yes) + p(No))",
         **{name: _area(curves[name]) for name in ("topic", "nearness", "information", "yes_no")},
         **_labels(figures),
     )
