@@ -76,7 +76,7 @@ def audit_model(
         paths = {suite.name: asked_path(out / ASKED, suite, shared) for suite in suites}
     models = Models(sampler, policy, reference, None if anchor is None else ModelSampler(anchor, _batch_size(sampler)))
     done = {suite.name: _ask(suite, models, plan, paths.get(suite.name), on_progress) for suite in suites}
-    figures = []
+    figures: list[Figure] = []
     for suite in suites:
         figures += done[suite.name].figures
         if isinstance(suite, RequestSuite) and suite.name == "harmless":
