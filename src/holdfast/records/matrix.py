@@ -34,8 +34,8 @@ class Cell:
 
     ``outcomes`` has, by judge, what became of every harmful and every harmless request (``harmful:JUDGE``,
     ``harmless:JUDGE``), and of the latter with the untouched model (``untouched:JUDGE``). A judge that does not tell missed
-    from complied has ``asr:JUDGE`` and ``over_refusal:JUDGE`` instead: yes where it calls a reply unsafe, or refused. Cells written before version
-    0.2 have only these, also for the first judge (``asr``).
+    from complied has ``asr:JUDGE`` and ``over_refusal:JUDGE`` instead: yes where it calls a reply unsafe, or refused. Cells
+    written before version 0.2 have only these, also for the first judge (``asr``).
     """
 
     attack: str
