@@ -13,7 +13,7 @@ from holdfast.attacks.attack import Attack
 from holdfast.attacks.defences import Defence, find_defence
 from holdfast.attacks.file_setting import file_scale
 from holdfast.attacks.matrix import OnCell, run_matrix
-from holdfast.attacks.matrix_table import MEASURE_TITLES, rows_of
+from holdfast.attacks.matrix_table import rows_of, shown_measures
 from holdfast.attacks.paired import Paired, paired_tests
 from holdfast.attacks.registry import find_attack
 from holdfast.attacks.scale import Scale
@@ -23,7 +23,7 @@ from holdfast.config import MatrixConfig, need_extra
 from holdfast.config.files import FilesConfig
 from holdfast.config.loading import validated
 from holdfast.data import atomic_text
-from holdfast.records import MEASURES, Cell, Measure, pooled_cells
+from holdfast.records import Cell, Measure, pooled_cells
 from holdfast.stats import Estimate
 
 
@@ -57,11 +57,11 @@ class Matrix:
     def __repr__(self) -> str:
         """A table for every measure: defences down, attacks across."""
         parts = []
-        for measure in MEASURES:
+        for measure, title in shown_measures(self.cells):
             attacks, rows = rows_of(self.cells, self.tests, measure)
             lines = [f"  {defence:14} " + "  ".join(f"{text:24}" for text in texts) for defence, texts in rows]
             head = "  " + " " * 15 + "  ".join(f"{name:24}" for name in attacks)
-            parts.append("\n".join([MEASURE_TITLES[measure], head, *lines]))
+            parts.append("\n".join([title, head, *lines]))
         return "\n".join(parts)
 
 

@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from holdfast.attacks import Matrix, Paired, chosen, results_page, run_config
-from holdfast.attacks.matrix_table import MEASURE_TITLES, cell_text, legend, ran_alone, rows_of
+from holdfast.attacks.matrix_table import cell_text, legend, ran_alone, rows_of, shown_measures
 from holdfast.cli.output import write_json
 from holdfast.cli.progress import progress_bar
 from holdfast.config.matrix import MatrixConfig
@@ -63,7 +63,7 @@ def _run(config: MatrixConfig) -> Matrix:
 def _show(matrix: Matrix, config: MatrixConfig) -> None:
     cells, tests = matrix.cells, matrix.tests
     console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
-    for measure, title in MEASURE_TITLES.items():
+    for measure, title in shown_measures(cells):
         console.print(measure_table(cells, tests, measure, f"{title}, {len(config.seeds)} seeds pooled, 95 % interval"))
         console.print()
     if note := legend(tests, asked_again=matrix.asks_again):

@@ -82,10 +82,10 @@ def outcome_figures(cells: Sequence[Cell], measures: Sequence[str]) -> Figures:
     outcomes: dict[str, dict[str, dict[str, list[str]]]] = {}
     for cell in sorted(cells, key=lambda cell: cell.seed):
         for measure in measures:
-            if measure in cell.outcomes:
+            if counted := cell.counted(measure):
                 of_defence = outcomes.setdefault(cell.attack, {}).setdefault(cell.defence, {})
                 # What a judge could not score counts against the model.
-                digits = "".join("0" if hit is False else "1" for hit in cell.outcomes[measure])
+                digits = "".join(str(int(hit)) for hit in counted)
                 of_defence.setdefault(measure, []).append(digits)
     return {"seeds": sorted({cell.seed for cell in cells}), "outcomes": outcomes}
 
