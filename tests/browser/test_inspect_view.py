@@ -32,7 +32,7 @@ def address(audit: Path) -> Iterator[str]:
         port = free.getsockname()[1]
     command = [str(PEERS.with_name("inspect")), "view", "--log-dir", str(audit / "logs"), "--port", str(port)]
     said = (audit / "view.txt").open("w")
-    server = subprocess.Popen(command, env=environment(), stdout=said, stderr=said, cwd=audit)
+    server = subprocess.Popen(command, env=environment(command[0]), stdout=said, stderr=said, cwd=audit)
     try:
         address = f"http://127.0.0.1:{port}"
         wait_for(lambda: answers(address))

@@ -69,6 +69,8 @@ WORK = [
     "ls runs",
     "recipes",
     "recipes defended",
+    "compare runs/mine runs/mine",
+    "tasks lm-eval tasks --requests rows.jsonl --safe-requests rows.jsonl",
 ]
 """What the core does."""
 
@@ -82,6 +84,7 @@ NEEDS_EXTRA = {
     "train mine.yaml run=runs/q lora.r=2 lora.quantize=nf4": "gpu",
     "validate rows.parquet": "data",
     "validate hf:owner/name": "data",
+    "tasks inspect-log runs/mine mine.eval": "inspect",
 }
 """What an extra is needed for, and which."""
 

@@ -16,17 +16,19 @@ PEERS = Path(os.environ.get("HOLDFAST_PEERS", ROOT / ".venv-peers/bin/python"))
 OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 
 
-def environment() -> dict[str, str]:
+def environment(command: str | Path) -> dict[str, str]:
+    """The peers have holdfast installed: inspect asks for that, not for a folder on the path."""
+    if Path(command).parent == PEERS.parent:
+        return {**{name: value for name, value in os.environ.items() if name != "PYTHONPATH"}, **OFFLINE}
     return {**os.environ, **OFFLINE, "PYTHONPATH": str(ROOT / "src")}
 
 
 def run(*words: str | Path, folder: Path, expected: int = 0) -> str:
-    """What a command says, on both streams; its exit code is checked."""
-    done = subprocess.run(
-        [str(word) for word in words], capture_output=True, text=True, check=False, cwd=folder, env=environment()
-    )
+    """What a command says on standard output; its exit code is checked."""
+    command = [str(word) for word in words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, env=environment(words[0]))
     assert done.returncode == expected, f"{done.stdout}\n{done.stderr}"
-    return done.stdout + done.stderr
+    return done.stdout
 
 
 def lm_eval(tasks: Path, model: str, out: Path, folder: Path, *more: str) -> str:

@@ -94,8 +94,8 @@ def test_inspect_reads_an_audit(inspect: Path, audit_logs: tuple[Path, list[Path
     content = json.loads(run(inspect, "log", "dump", log, folder=folder))
     audit = json.loads((folder / "before" / "audit.json").read_text())
     answers = [json.loads(line) for line in (folder / "before" / "completions.jsonl").read_text().splitlines()]
-    assert [sample["input"] for sample in content["samples"]] == [line["request"] for line in answers]
-    assert [sample["messages"][-1]["content"] for sample in content["samples"]] == [line["answer"] for line in answers]
+    seen = sorted((sample["input"], sample["messages"][-1]["content"]) for sample in content["samples"])
+    assert seen == sorted((line["request"], line["answer"]) for line in answers)
     means = {score["name"]: score["metrics"]["mean"]["value"] for score in content["results"]["scores"]}
     assert means == pytest.approx({name: figure["value"] for name, figure in audit["figures"].items()})
     for name in ("asr (world)", "skill"):

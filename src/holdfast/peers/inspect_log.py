@@ -109,7 +109,7 @@ def _samples(result: AuditResult, lines: Sequence[Mapping[str, Any]]) -> list[An
             reply = str(line.get("answer") or f"(answer not kept; sha256 {line['answer_sha256']})")
             samples.append(
                 EvalSample(
-                    id=f"{suite}/{number + 1}",
+                    id=f"{suite}/{number + 1:0{len(str(len(answers)))}d}",  # inspect sorts them as texts
                     epoch=1,
                     input=request,
                     target="",

@@ -27,7 +27,7 @@ ONLY_PYTHON = (
 CANNOT_EXECUTE, NOT_FOUND, KILLED = 126, 127, 137
 
 
-@scorer(metrics={"*": [mean(), stderr()]})  # type: ignore[misc]
+@scorer(metrics={"*": [mean(), stderr()]})  # type: ignore[untyped-decorator]
 def outcome(judge: str = "outcome") -> Any:
     """What the answer did with the request: complied, refused or missed, each 0 or 1.
 
