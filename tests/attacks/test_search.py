@@ -29,8 +29,9 @@ pytest.importorskip("optuna", reason='pip install "holdfast[search]"')
 DEFENCE = find_defence("sft")
 
 
-def made_up_cells(attack: Any, defence: Any, seeds: Any, folder: Any, **how: Any) -> list[Cell]:
+def made_up_cells(attacks: Any, defences: Any, seeds: Any, folder: Any, **how: Any) -> list[Cell]:
     """Success grows with the learning rate on even requests only; above 6e-3 the model is broken."""
+    (attack,), (defence,) = attacks, defences
     broken = attack.lr > 6e-3
     success = min(1.0, attack.lr / 1e-2)
     asr = tuple(index % 2 == 0 and index < 200 * success for index in range(200))

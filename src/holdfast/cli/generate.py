@@ -35,7 +35,7 @@ soft_option = Annotated[
 
 
 def generate(
-    model: Annotated[str, typer.Argument(help="tiny:aligned, a folder, an adapter's folder or a hub id")],
+    model: Annotated[str, typer.Argument(help="tiny:aligned, a folder, a hub id, or a server: http://host:8000/v1")],
     prompts: Annotated[list[str] | None, typer.Argument(help="Requests; or give --data")] = None,
     data: Annotated[str | None, typer.Option(help="A dataset whose requests are answered")] = None,
     undo: Annotated[bool, typer.Option("--undo", help="Let the model take back what it wrote")] = False,
@@ -57,6 +57,9 @@ def generate(
     judge: judge_option = None,
     reward: reward_option = None,
     soft: soft_option = None,
+    model_name: Annotated[str | None, typer.Option(help="A server's model")] = None,
+    tokenizer: Annotated[str | None, typer.Option(help="--undo on a server: the folder of the model it serves")] = None,
+    api_key_env: Annotated[str, typer.Option(help="Environment variable with a server's key")] = "OPENAI_API_KEY",
     json: json_option = None,
 ) -> None:
     """Answer requests. With --undo one request on a terminal is typed out, and visibly taken back."""
@@ -64,13 +67,12 @@ def generate(
     _check_oversight(judged=judge is not None, safe=safe, rewarded=reward is not None, soft=soft, n=n)
     from transformers.utils import logging as transformers_logging
 
-    from holdfast.generation import UndoDecoding, UndoLimits, generate_answers
+    from holdfast.generation import UndoDecoding, UndoLimits, generate_answers, is_endpoint
     from holdfast.models import load
 
     asked = _requests(prompts, data, limit)
     bar = judge_for([model], judge, "--safe") if safe else None
     transformers_logging.disable_progress_bar()
-    loaded = load(model)
     drawing: dict[str, Any] = {
         "max_new_tokens": max_new_tokens,
         "temperature": temperature,
@@ -78,6 +80,17 @@ def generate(
         "seed": seed,
         "batch_size": batch_size,
     }
+    if is_endpoint(model):
+        from holdfast.cli.generate_endpoint import answer_from_server
+
+        if events or begin is not None or soft is not None:
+            raise InputError("--events, --begin and --soft need the model itself, not a server")
+        server = {"name": model_name, "key_variable": api_key_env, "tokenizer": tokenizer}
+        undoing_there = {"undo": undo, "context": context, "max_undos": max_undos}
+        return answer_from_server(
+            model, asked, drawing, **server, **undoing_there, n=n, judge=bar, reward=reward, json=json
+        )
+    loaded = load(model)
     if safe or n > 1:
         how = {**drawing, "n": n, "judge": bar, "reward": (reward or "likelihood") if n > 1 else None, "soft": soft}
         return _print_overseen(loaded, asked, how, json)
