@@ -44,10 +44,7 @@ def answer_from_server(
     server = EndpointSampler(address, name, os.environ.get(key_variable), say=lambda line: print(line, file=sys.stderr))
     if judge or n > 1:
         return _overseen(server, prompts, how, n, judge, reward, json)
-    if undo:
-        completions = _with_undo(server, prompts, how, tokenizer, context, max_undos)
-    else:
-        completions = server(prompts, **how)
+    completions = _with_undo(server, prompts, how, tokenizer, context, max_undos) if undo else server(prompts, **how)
     if not write_json(json, [asdict(completion) for completion in completions]):
         for completion in completions:
             print(completion.text)
