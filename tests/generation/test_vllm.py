@@ -10,7 +10,6 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from generation.vllm_stub import serving_vllm
-from holdfast.cli.generate_endpoint import answer_from_server
 from holdfast.generation import (
     EndpointSampler,
     LikeliestFirst,
@@ -108,4 +107,3 @@ def test_the_command_line(
     told = capsys.readouterr().err
     assert "say which of its models with --model-name" in told
     assert "give --tokenizer" in told
-    assert answer_from_server.__doc__

@@ -21,30 +21,29 @@ def answer_from_server(
     address: str,
     prompts: Sequence[Any],
     drawing: Mapping[str, Any],
-    *,
-    name: str | None,
-    key_variable: str,
-    tokenizer: str | None,
-    undo: bool,
-    context: str,
-    max_undos: int,
-    n: int,
-    judge: str | None,
-    reward: str | None,
+    server: Mapping[str, Any],
+    undoing: Mapping[str, Any],
+    best: Mapping[str, Any],
     json: Path | None,
 ) -> None:
-    """Print the answers, or write them as JSON."""
+    """Print the answers, or write them as JSON.
+
+    ``server``: name, key_variable, tokenizer; ``undoing``: undo, context, max_undos; ``best``: n, judge, reward.
+    """
     from holdfast.generation import EndpointSampler
 
-    if not name:
+    if not server["name"]:
         raise InputError(f"{address}: say which of its models with --model-name")
-    if reward not in (None, "none", "likelihood"):
-        raise InputError(f"--reward {reward}: of a server's answers none or likelihood can be had")
-    how = {key: drawing[key] for key in ("max_new_tokens", "temperature", "top_p", "seed")}
-    server = EndpointSampler(address, name, os.environ.get(key_variable), say=lambda line: print(line, file=sys.stderr))
-    if judge or n > 1:
-        return _overseen(server, prompts, how, n, judge, reward, json)
-    completions = _with_undo(server, prompts, how, tokenizer, context, max_undos) if undo else server(prompts, **how)
+    if best["reward"] not in (None, "none", "likelihood"):
+        raise InputError(f"--reward {best['reward']}: of a server's answers none or likelihood can be had")
+    key = os.environ.get(server["key_variable"])
+    sampler = EndpointSampler(address, server["name"], key, say=lambda line: print(line, file=sys.stderr))
+    if best["judge"] or best["n"] > 1:
+        return _overseen(sampler, prompts, drawing, best, json)
+    if undoing["undo"]:
+        completions = _with_undo(sampler, prompts, drawing, server["tokenizer"], undoing)
+    else:
+        completions = sampler(prompts, **drawing)
     if not write_json(json, [asdict(completion) for completion in completions]):
         for completion in completions:
             print(completion.text)
@@ -52,12 +51,11 @@ def answer_from_server(
 
 
 def _with_undo(
-    server: EndpointSampler,
+    sampler: EndpointSampler,
     prompts: Sequence[Any],
-    how: Mapping[str, Any],
+    drawing: Mapping[str, Any],
     tokenizer: str | None,
-    context: str,
-    max_undos: int,
+    undoing: Mapping[str, Any],
 ) -> list[Completion]:
     from holdfast.generation import UndoDecoding, UndoLimits
     from holdfast.generation.endpoint_undo import RemoteUndo, stops_of
@@ -65,26 +63,25 @@ def _with_undo(
 
     if tokenizer is None:
         raise InputError("--undo on a server: give --tokenizer, the folder or hub id of the model that it serves")
-    decoding = UndoDecoding(context=context, limits=UndoLimits(per_answer=max_undos), **how)  # type: ignore[arg-type]
+    decoding = UndoDecoding(context=undoing["context"], limits=UndoLimits(per_answer=undoing["max_undos"]), **drawing)
     loaded = load_tokenizer(tokenizer)
-    return RemoteUndo(server, loaded, stops_of(tokenizer, loaded), decoding)(prompts)
+    return RemoteUndo(sampler, loaded, stops_of(tokenizer, loaded), decoding)(prompts)
 
 
 def _overseen(
     server: EndpointSampler,
     prompts: Sequence[Any],
-    how: Mapping[str, Any],
-    n: int,
-    judge: str | None,
-    reward: str | None,
+    drawing: Mapping[str, Any],
+    best: Mapping[str, Any],
     json: Path | None,
 ) -> None:
     from holdfast.generation import LikeliestFirst
     from holdfast.judging import find_judge
     from holdfast.oversight import answer_overseen
 
-    sampler = server if reward == "none" else LikeliestFirst(server, n)
-    answers = answer_overseen(sampler, prompts, find_judge(judge) if judge else None, None, n=n, **how)
+    sampler = server if best["reward"] == "none" else LikeliestFirst(server, best["n"])
+    judge = find_judge(best["judge"]) if best["judge"] else None
+    answers = answer_overseen(sampler, prompts, judge, None, n=best["n"], **drawing)
     if not write_json(json, [answer.row() for answer in answers]):
         for answer in answers:
             print(f"({answer.selection.reason})" if answer.text is None else answer.text)
