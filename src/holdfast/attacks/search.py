@@ -8,7 +8,9 @@ then finds what an unbroken one finds.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -170,6 +172,26 @@ def settings_of(params: Mapping[str, Any]) -> dict[str, float | str]:
     return {name: value for name, value in rounded.items() if value != OWN}
 
 
+class _Lock:
+    """For Optuna's journal. A killed process holds nothing; Optuna's own lock would be waited for in vain."""
+
+    def __init__(self, journal: Path) -> None:
+        self.path = journal.with_name(f".{journal.name}.lock")
+        self.file: int | None = None
+
+    def acquire(self) -> bool:
+        """Wait until nobody else writes."""
+        self.file = os.open(self.path, os.O_CREAT | os.O_RDWR)
+        fcntl.flock(self.file, fcntl.LOCK_EX)
+        return True
+
+    def release(self) -> None:
+        """Let the next one write."""
+        if self.file is not None:
+            os.close(self.file)
+            self.file = None
+
+
 def _study(journal: Path, name: str) -> Any:
     import optuna
     from optuna.storages import JournalStorage
@@ -177,7 +199,7 @@ def _study(journal: Path, name: str) -> Any:
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     journal.parent.mkdir(parents=True, exist_ok=True)
-    storage = JournalStorage(JournalFileBackend(str(journal)))
+    storage = JournalStorage(JournalFileBackend(str(journal), lock_obj=_Lock(journal)))
     return optuna.create_study(storage=storage, study_name=name, direction="maximize", load_if_exists=True)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.config import InputError, nearest_or_all
@@ -31,6 +32,7 @@ FORM = "FORMAT:MODEL@URL, such as wildguard:allenai/wildguard@http://localhost:8
 def find_judge(name: str, *, timeout: float = JUDGE_TIMEOUT, num_tries: int = JUDGE_TRIES) -> Judge:
     """``outcome``, ``refusal_phrases``, ``world``, ``learned`` (or ``learned:cpu``), or a guard's endpoint: FORMAT:MODEL@URL.
 
+    ``onnx:FOLDER`` is a small guard model that onnxruntime runs.
     ``asked:MODEL`` asks a language model for the outcome, ``asked:MODEL@URL`` one behind an endpoint.
     ``opening``, ``form``, ``topic``, ``nearness``, ``information:MODEL`` and ``yes_no:MODEL`` are parts: each knows one outcome.
     ``at:0.9:JUDGE`` is any of them whose answers pass from that score.
@@ -44,13 +46,15 @@ def find_judge(name: str, *, timeout: float = JUDGE_TIMEOUT, num_tries: int = JU
         return AtThreshold(find_judge(judge, timeout=timeout, num_tries=num_tries), threshold)
     if kind == "learned":
         return _learned(rest or "auto")
+    if kind == "onnx":
+        return _onnx(rest, name)
     if kind == "asked":
         return _asked(rest, name, timeout, num_tries)
     if kind in PARTS_WITH_MODEL:
         return _part(kind, rest, name)
     if (make := look_up(JUDGES, name)) is not None:
         return _checked(name, make())
-    known = (*JUDGES, "learned", "asked", *PARTS_WITH_MODEL, *GUARDS)
+    known = (*JUDGES, "learned", "asked", "onnx", *PARTS_WITH_MODEL, *GUARDS)
     raise InputError(f"judge '{name}': no such judge{nearest_or_all(kind, known)}")
 
 
@@ -97,6 +101,14 @@ def _learned(device: str) -> Judge:
 
     package_folder(PACKAGE, INSTALL)
     return LearnedJudge(device)
+
+
+def _onnx(folder: str, name: str) -> Judge:
+    from holdfast.judging.onnx_judge import OnnxJudge
+
+    if not folder:
+        raise InputError(f"judge '{name}': expected onnx:FOLDER with model.onnx, tokenizer.json and config.json")
+    return OnnxJudge(Path(folder).expanduser())
 
 
 def _asked(rest: str, name: str, timeout: float, num_tries: int) -> Judge:
