@@ -61,7 +61,7 @@ def test_every_state_is_told(live, root):
         assert states == {"alpha": "running", "beta": "stopped", "done": "finished", "half": "stopped"}
         assert "model/model.safetensors is gone" in row(page, "lost").inner_text()
         assert "damaged" in row(page, "lost").inner_text()
-        assert "steps.jsonl has" in row(page, "torn").inner_text()
+        assert "damaged lines in steps.jsonl: 1" in row(page, "torn").inner_text()
         assert page.locator("#connection").inner_text() == "6 runs, 1 running"
         os.close(lock)
         lock = -1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,6 @@ MAX_COLUMNS = 240
 MAX_LINE = 1 << 20
 MAX_STEP = 1e12
 LAST = (1 << 16, 1 << 22)  # bytes from the end in which the last row is looked for: a few first, then many
-NOT_A_ROW = re.compile(rb"^(?!\{)[^\r\n]|[^}\r\n]\r?\n", re.MULTILINE)
-"""A line that does not begin or end as a JSON object: cheap enough for every row of every run."""
 Key = tuple[str, ...]
 """("loss",), or ("streams", NAME, "nll")."""
 
@@ -86,6 +83,12 @@ def read_row(line: bytes) -> dict[str, Any] | None:
         return None
     step = finite(row.get("step")) if isinstance(row, dict) else None
     return row if step is not None and abs(step) <= MAX_STEP else None
+
+
+def num_damaged(lines: bytes) -> int:
+    """How many lines do not begin and end as a JSON object: cheap enough for every row of every run."""
+    stripped = (line.strip() for line in lines.split(b"\n"))
+    return sum(1 for line in stripped if line and not (line[:1] == b"{" and line[-1:] == b"}"))
 
 
 def last_row(path: Path) -> dict[str, Any]:

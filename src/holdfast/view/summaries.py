@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import socket
 import time
@@ -15,7 +16,7 @@ import yaml
 from holdfast.reports.reading import finite
 from holdfast.reports.text import shown
 from holdfast.view.folders import Folder
-from holdfast.view.logs import NOT_A_ROW, last_row
+from holdfast.view.logs import last_row, num_damaged
 
 MAX_CONFIG = 1 << 16
 RECENT = 60.0  # seconds: where the system does not tell locks, a log that grew since then belongs to a run that runs
@@ -68,25 +69,32 @@ class Watched:
         self.summary = Summary(folder.id, folder.name)
         self._marks: object = None
         self._scanned, self._num_bad = 0, 0
+        self._config: tuple[object, dict[str, Any], str] | None = None
         self._pace: tuple[float, float] | None = None  # when it was first seen running, and at which step
 
-    def refresh(self, folder: Folder, locked: frozenset[tuple[int, int]] | None) -> None:
-        """Read the run again if one of its files, or whether it runs, has changed."""
+    def refresh(self, folder: Folder, locked: frozenset[tuple[int, int]] | None, deadline: float = math.inf) -> None:
+        """Read the run again if one of its files, or whether it runs, has changed.
+
+        Past ``deadline`` its log is not searched for damaged lines: that is done at the next look.
+        """
         self.folder = folder
         running = _is_running(folder.path, locked)
         marks = (folder, running, tuple(_mark(folder.path / name) for name in WATCHED))
         if marks != self._marks:
-            self._marks = marks
-            self.summary = self._read(running)
-            self.version += 1
+            in_time = time.monotonic() < deadline
+            self._marks = marks if in_time else None
+            summary = self._read(running, in_time)
+            self.version += summary != self.summary or not self.version
+            self.summary = summary
 
-    def _read(self, running: bool) -> Summary:
+    def _read(self, running: bool, searched: bool) -> Summary:
         path, name = self.folder.path, self.folder.name
         if self.folder.fault:
             return Summary(self.folder.id, name, "damaged", self.folder.fault)
-        config, problem = _config(path / "config.yaml")
+        config, problem = self._read_config(path / "config.yaml")
         row, timing = last_row(path / "steps.jsonl"), last_row(path / "timing.jsonl")
-        problem = problem or self._bad_rows(path / "steps.jsonl") or ("" if running else _lost_files(path))
+        problem = problem or (self._bad_rows(path / "steps.jsonl") if searched else "")
+        problem = problem or ("" if running else _lost_files(path))
         done = (path / "finished.json").is_file() or (path / "model").is_dir() or (path / "matrix.jsonl").is_file()
         step = finite(row.get("step"))
         total = _total(config, step, finite(row.get("epoch")))
@@ -110,6 +118,12 @@ class Watched:
             has_model=(path / "model").is_dir(),
         )
 
+    def _read_config(self, path: Path) -> tuple[dict[str, Any], str]:
+        mark = _mark(path)
+        if self._config is None or self._config[0] != mark:
+            self._config = (mark, *_config(path))
+        return self._config[1:]
+
     def _bad_rows(self, path: Path) -> str:
         """Lines that are no rows; a last line without its end may still be written."""
         try:
@@ -122,8 +136,8 @@ class Watched:
             return ""
         whole = new[: new.rfind(b"\n") + 1]
         self._scanned += len(whole)
-        self._num_bad += sum(1 for _ in NOT_A_ROW.finditer(whole))
-        return f"steps.jsonl has {self._num_bad:,} damaged places" if self._num_bad else ""
+        self._num_bad += num_damaged(whole)
+        return f"damaged lines in steps.jsonl: {self._num_bad:,}" if self._num_bad else ""
 
     def _seconds_left(self, running: bool, step: float | None, total: float | None) -> float | None:
         """From the pace since the run was first seen; None until it has moved."""

@@ -49,8 +49,9 @@ class Watch:
             self._searched = time.monotonic()
         locked = locked_folders()
         runs = {folder.id: self.runs.get(folder.id) or Watched(folder) for folder in self._folders}
+        deadline = time.monotonic() + SECONDS  # the list comes first, then what takes longer
         for folder in self._folders:
-            runs[folder.id].refresh(folder, locked)
+            runs[folder.id].refresh(folder, locked, deadline)
         self.runs = runs
 
     async def changes(self) -> AsyncIterator[dict[str, Any]]:
