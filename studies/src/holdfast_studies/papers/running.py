@@ -86,6 +86,9 @@ def _row(study: Study, scale: Scale, claim: Claim, finding: Finding) -> StudyRow
         verdict=finding.verdict,
         command=f"holdfast reproduce {study.id}{option}",
         erratum=claim.erratum,
+        about=claim.about or study.about,
+        rule=claim.rule or study.rule,
+        model=study.model_at(scale),
     )
 
 
