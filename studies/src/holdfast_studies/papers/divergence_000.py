@@ -158,4 +158,6 @@ STUDY = Study(
     ),
     run=run,
     seconds={"cpu": 100},
+    rule="after",
+    model="embedded world",
 )

@@ -132,7 +132,6 @@ STUDY = Study(
             text="close agreement of predicted and observed accuracy validates the two-stage decomposition",
             printed="'validates the two-stage decomposition'",
             judge=agreement_validates,
-            erratum=True,
             rule="changed",
         ),
         Claim(

@@ -254,4 +254,5 @@ STUDY = Study(
     ),
     run=run,
     seconds={"cpu": 300},
+    model="LSTMs",
 )

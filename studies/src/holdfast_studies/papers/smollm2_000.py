@@ -119,4 +119,5 @@ STUDY = Study(
     run=run,
     seconds={"h200": 1},
     reads=reads,
+    model="SmolLM2-135M",
 )

@@ -234,4 +234,5 @@ STUDY = Study(
     ),
     run=run,
     seconds={"cpu": 1},
+    model="printed figures",
 )

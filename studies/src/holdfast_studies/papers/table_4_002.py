@@ -38,16 +38,16 @@ def run(scale: Scale, on_progress: OnProgress) -> Figures:
     return embedded_outcomes(ID, attacks, defences, SEEDS, ("utility",), on_progress)
 
 
-def loses_little(task: str, than: str, measure: str = "utility") -> Callable[[Figures], Finding]:
+def loses_little(task: str, than: str) -> Callable[[Figures], Finding]:
     """csft + PA against csft or sft on one task."""
 
     def judge(figures: Figures) -> Finding:
-        right = {name: share_of(figures, task, name, measure).value for name in DEFENCES}
+        right = {name: share_of(figures, task, name, "utility").value for name in DEFENCES}
         found = "right answers: " + ", ".join(f"{name} {share:.1%}" for name, share in right.items())
         if right[than] < right["sft"] / 2:
             return needed(f"a setting in which {than} learns the task, such as its published recipe; {found}")
         rows = figures["outcomes"][task]
-        pairs = zip(rows["csft_pa"][measure], rows[than][measure], strict=True)
+        pairs = zip(rows["csft_pa"]["utility"], rows[than]["utility"], strict=True)
         loss = student([100 * (1 - new.count("1") / max(old.count("1"), 1)) for new, old in pairs])
         verdict = "holds" if loss.below(WORST) else "does not hold" if loss.above(WORST) else "holds in part"
         return Finding(verdict, f"{found}; csft_pa loses {loss.value:.1f} % against {than}", loss)  # type: ignore[arg-type]
