@@ -148,7 +148,7 @@ def _rises(figures: Figures, way: int) -> Finding:
         stuck = statistics.median(gradient[way] for gradient in figures["gradients"])
         return needed(
             f"minima: with PA the search ends at a gradient of {stuck:.1g} (median), at a minimum in {len(minima)} of {num} problems,"
-            " for it lies on a tie of favourites, where PA has no gradient; a curvature there would be that of a kink"
+            " for it lies on a tie of favourites, where PA's gradient jumps; a curvature there would be that of a kink"
         )
     share = sum(row[way] > row[0] for row in minima) / len(minima)
     found = f"the smallest curvature rose in {share:.0%} of {len(minima)} softmax regressions ({num - len(minima)} reached no minimum)"

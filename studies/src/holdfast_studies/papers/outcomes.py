@@ -19,6 +19,8 @@ from holdfast_studies.papers.measured import Verdict
 from holdfast_studies.papers.study import Figures, Finding, OnProgress, needed
 
 LEVEL = 0.05
+FLOOR = 0.05
+"""An attack that gets fewer requests answered than this has nothing for a defence to take away."""
 RUNS = Path("runs/papers")
 
 
@@ -154,11 +156,14 @@ def fewer_under(figures: Figures, attacks: Sequence[str], worse: str, better: st
     contains zero, more seeds are needed.
     """
     found = {attack: steps(figures, attack, (worse, better), measure)[0] for attack in attacks}
+    if all(step.before.value < FLOOR for step in found.values()):
+        return needed(f"an attack that works on '{worse}': fewer than {FLOOR:.0%} of requests are answered")
     words = "; ".join(f"{attack} {said(step)}, over seeds {step.change:+.2f}" for attack, step in found.items())
     changes = [statistics.fmean(seed) for seed in zip(*(step.changes for step in found.values()), strict=True)]
     verdict = all_fall(list(found.values()), over_seeds=True)
-    if verdict == "does not hold" and any(step.falls for step in found.values()):
-        return needed(f"more than {len(changes)} seeds, by requests alone it would hold in part; {worse} -> {better}: {words}")
+    by_requests = all_fall(list(found.values()))
+    if verdict == "does not hold" != by_requests:
+        return needed(f"more than {len(changes)} seeds ('{by_requests}' by requests alone); {worse} -> {better}: {words}")
     return Finding(verdict, f"{worse} -> {better}: {words}", student(changes))
 
 
