@@ -49,7 +49,7 @@ Nothing here is typed in by hand: a verdict comes from the stored figures by a r
 Verdicts: *holds*; *holds in part* (the row says where); *does not hold*; *not testable here* (the row says what would be needed). A
 comparison whose arms are degenerate is not testable: 0 % against 0 %, an opponent that did not learn its own training rows, a figure
 at its floor. *Erratum* marks a slip of the paper that the row shows by a number; each was derived again from the paper's text
-before our row was read ([lab log](lab-log.md)). Where `printed` is "not in the paper", the row is ours. Intervals are 95 %. Qi et al.
+alone, and the [lab log](lab-log.md) tells where that did not agree with our row. Where `printed` is "not in the paper", the row is ours. Intervals are 95 %. Qi et al.
 2024, whose constrained SFT [002] builds on, is cited by name. How each method is implemented: [objectives.md](objectives.md).
 """
 
@@ -67,7 +67,7 @@ def write_ledger(path: Path, studies: Sequence[Study], kept: dict[str, Kept]) ->
 def _summary(rows: Sequence[StudyRow]) -> str:
     """Verdicts by what a claim is about, by model and by when the rule was written."""
     errata = sum(row.erratum for row in rows)
-    models = sorted({row.model for row in rows}, key=lambda model: -sum(row.model == model for row in rows))
+    models = sorted({row.model for row in rows}, key=lambda model: (-sum(row.model == model for row in rows), model))
     return "\n".join(
         [
             f"{len(rows)} claims; {errata} rows are errata.",
