@@ -32,12 +32,16 @@ def no_progress(_share: float) -> None:
 
 
 def test_every_printed_number_is_recomputed() -> None:
-    """Sums come out; significance, direction, interval and 'more than' do not. Fisher's p of 3 and 5 in 20 is 0.69."""
+    """Sums come out; direction, interval and 'more than' do not. Fisher's p of 3 and 5 in 20 is 0.69, of 25 and 41 in 164 .038."""
     figures = statistics_001.run("cpu", no_progress)
     assert figures["fisher_p"] == pytest.approx(0.6948, abs=1e-4)
     assert figures["kl_base_overseen"] == pytest.approx(0.24, abs=1e-4)
     assert figures["kl_overseen_base"] == pytest.approx(0.2079, abs=1e-4)
+    assert figures["fisher_p_of_all"] == pytest.approx(0.0383, abs=1e-4)
     found = verdicts(statistics_001.STUDY, figures)
+    assert found["001-capability-significance"] == "not testable here", "the number of tasks is not printed"
+    neither = {**figures, "fisher_p_of_all": 0.3}
+    assert verdicts(statistics_001.STUDY, neither)["001-capability-significance"] == "does not hold"
     assert [claim for claim, verdict in found.items() if verdict == "holds"] == ["001-improvement", "001-reward-gain"]
     kinder = {
         **figures, "fisher_p": 0.01, "mcnemar_p": 0.01, "refused": [0.95, 0.9, 0.99], "joint_minus_reward": [-0.1, -0.1],
