@@ -137,8 +137,8 @@ def errata() -> list[Erratum]:
     return [
         Erratum(
             "the drag falls on sampling because attempts are long",
-            "the factor 8 multiplies the KL but not the score, against eq. 3; |s| / |dW| of the drag hangs on where it is put, so one"
-            " trajectory decides nothing; in expectation the ratio grows with the length, as the paper says",
+            "the factor 8 multiplies the KL but not the score, against eq. 3; |s| / |dW| of the drag hangs on where it is put,"
+            " so one trajectory decides nothing; in expectation the ratio grows with the length, as the paper says",
             ratios,
         ),
         Erratum(

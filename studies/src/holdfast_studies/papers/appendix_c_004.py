@@ -1,13 +1,13 @@
 """[004] Appendix C: the worked example, recomputed exactly, and what becomes of its message when its choices are undone.
 
 Set-up: the paper's logits, reference, trajectory and advantage (``decisions.appendix_c``), float64, closed forms. Rules: the
-tables hold if every printed figure is right to its last digit, in part if none is off by more than 0.002. Length ("the drag falls
-on sampling because attempts are long"): |s| / |dW| of the drag in five readings: L = 1, 8 in the penalty (as printed), 8 in
-penalty and score, token by token with returns, and in expectation at L = 1 and 8. It holds if in expectation the ratio is at
-least twice as large at 8 as at 1 and the worked example shows it too, that is, if every reading of it with L = 8 has a ratio above
-that of L = 1 and above 1; in part if only the expectation does; not at all if that does not. Each other remark is judged by the
-sign or order that it asserts. Changed after figures were seen (2026-11-16): the rule on length, which had asked whether the
-asymmetry survives at L = 1.
+tables hold if every printed figure is right to its last digit, in part if none is off by more than 0.002. Length ("the drag
+falls on sampling because attempts are long"): |s| / |dW| of the drag in five readings: L = 1, 8 in the penalty (as printed), 8
+in penalty and score, token by token with returns, and in expectation at L = 1 and 8. It holds if in expectation the ratio is at
+least twice as large at 8 as at 1 and the worked example shows it too, that is, if every reading of it with L = 8 has a ratio
+above that of L = 1 and above 1; in part if only the expectation does; not at all if that does not. Each other remark is judged
+by the sign or order that it asserts. Changed after figures were seen (2026-11-16): the rule on length, which had asked whether
+the asymmetry survives at L = 1.
 """
 
 from __future__ import annotations
@@ -85,7 +85,8 @@ def sampling_is_stable(figures: Figures) -> Finding:
     """Table 4's last column."""
     net = {row["name"]: row["exact"] for row in figures["table"] if row["name"].startswith("net")}
     largest = max(net, key=lambda name: abs(net[name]))
-    found = f"net gradient {', '.join(f'{name[4:]} {value:+.4f}' for name, value in net.items())}: the largest is that of {largest[4:]}"
+    values = ", ".join(f"{name[4:]} {value:+.4f}" for name, value in net.items())
+    found = f"net gradient {values}: the largest is that of {largest[4:]}"
     verdict = "does not hold" if largest == "net s" else "holds"
     return Finding(verdict, f"{found}, where reward and penalty pull the same way", Estimate(abs(net["net s"])))  # type: ignore[arg-type]
 

@@ -1,15 +1,15 @@
 """[004] Gradient attribution on SmolLM2-135M-Instruct: what attempts and decisions contribute to each objective's gradient.
 
-Set-up: docs/results/decisions/attribution-smollm2.json: adapters taught for 80 steps to attempt, recheck and correct products, 240
-of their own responses, split by the paper's kind of markers; reference: the stock model; one seed. Measured: the norm of the
-attempts' part of a gradient over that of the decisions' part, and how this ratio grows with the length of an attempt (fit over six
-bins of lengths, 23 to 230 tokens, with its interval).
-Rules. KL ("O(L) against O(1)"): for KL in the reward (what the theorem treats) and k2 in the loss the interval of the exponent lies
-above 0.5; in part if one does; not if neither does. k3, which the paper's experiment used, is told and not judged where one token
-makes it more than 1,000 times either of the others. SFT ("imbalanced"): holds if SFT's ratio is above 2, the paper's own bar of
-Fig. 3, in part above 1.5. Reward against KL ("reward balanced, KL unbalanced"): holds if the KL's ratio is above the reward's; not
-testable if the reward has a gradient in fewer than half of the bins, because then hardly any response was right. Rules written on
-2026-11-16, after the figures had been seen.
+Set-up: docs/results/decisions/attribution-smollm2.json: adapters taught for 80 steps to attempt, recheck and correct products,
+240 of their own responses, split by the paper's kind of markers; reference: the stock model; one seed. Measured: the norm of
+the attempts' part of a gradient over that of the decisions' part, and how this ratio grows with the length of an attempt (fit
+over six bins of lengths, 23 to 230 tokens, with its interval).
+Rules. KL ("O(L) against O(1)"): for KL in the reward (what the theorem treats) and k2 in the loss the interval of the exponent
+lies above 0.5; in part if one does; not if neither does. k3, which the paper's experiment used, is told and not judged where
+one token makes it more than 1,000 times either of the others. SFT ("imbalanced"): holds if SFT's ratio is above 2, the paper's
+own bar of Fig. 3, in part above 1.5. Reward against KL ("reward balanced, KL unbalanced"): holds if the KL's ratio is above the
+reward's; not testable if the reward has a gradient in fewer than half of the bins, because then hardly any response was right.
+Rules written on 2026-11-16, after the figures had been seen.
 """
 
 from __future__ import annotations
@@ -70,7 +70,9 @@ def falls_on_sampling(figures: Figures) -> Finding:
         clauses.append(f"{name} {ratio(figures, name):.2f}, L^{exponent:.1f} [{low:.1f}, {high:.1f}]")
         grows.append(low > 0.5)
     k3 = ratio(figures, "kl_loss_k3")
-    told = f"kl_loss_k3 {k3:.0f}" + (": one token explodes, not judged" if k3 > 1000 * ratio(figures, PENALTIES[0]) else "")
+    told = f"kl_loss_k3 {k3:.0f}" + (
+        ": one token explodes, not judged" if k3 > 1000 * ratio(figures, PENALTIES[0]) else ""
+    )
     found = f"attempts' part over decisions' part and its growth with the length: {', '.join(clauses)}; {told}"
     verdict: Verdict = "holds" if all(grows) else "holds in part" if any(grows) else "does not hold"
     return Finding(verdict, found, Estimate(*figures[PENALTIES[0]]["exponent"]))
@@ -80,7 +82,9 @@ def sft_imbalanced(figures: Figures) -> Finding:
     """Appendix D on a real model."""
     value = ratio(figures, "sft")
     found = f"SFT's gradient: attempts' part over decisions' part {value:.2f}"
-    return Finding("holds" if value > 2 else "holds in part" if value > 1.5 else "does not hold", found, Estimate(value))
+    return Finding(
+        "holds" if value > 2 else "holds in part" if value > 1.5 else "does not hold", found, Estimate(value)
+    )
 
 
 def reward_balanced(figures: Figures) -> Finding:
@@ -89,8 +93,8 @@ def reward_balanced(figures: Figures) -> Finding:
     reward, penalty = ratio(figures, "reward"), ratio(figures, PENALTIES[0])
     if seen < bins / 2:
         return needed(
-            f"a model that is right at more lengths: the reward has a gradient in {seen} of {bins} bins (ratio {reward:.1f}, against"
-            f" {penalty:.2f} for KL in the reward)"
+            f"a model that is right at more lengths: the reward has a gradient in {seen} of {bins} bins (ratio {reward:.1f},"
+            f" against {penalty:.2f} for KL in the reward)"
         )
     found = f"attempts' part over decisions' part: reward {reward:.2f}, KL in the reward {penalty:.2f}"
     return Finding("holds" if penalty > reward else "does not hold", found, Estimate(penalty / reward))

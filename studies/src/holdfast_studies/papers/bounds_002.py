@@ -1,14 +1,15 @@
 """[002] A.1.3's bound on PA's gradient, the expectation in it, assumption 7, and what eq. 3 can reach.
 
 Set-up: float64, linear softmax models over 6 tokens and 3 inputs, policy and anchor drawn at random; 200 draws whose favourites
-differ. Measured: |grad log sigmoid(mu delta)| in the weights over 2 K G + D G B with each draw's own constants; the gradient of mu
-against its printed form, an expectation over the data's tokens, and against the same over the policy's own tokens; eq. 3's
-preference of the anchor's token over the policy's favourite. Assumption 7 (every probability at least epsilon, 'enforced via logit
-clipping or label smoothing'): a softmax regression fitted to separable rows, with labels smoothed by 0.1 (epsilon: 0.1 / 6) and
-with logits clipped at 5 (epsilon: 1 / (1 + 5 e^10)); the least probability on 1,000 inputs, fresh ones and ten times as large.
-Rules: the bound holds if it is never exceeded; the printed expectation holds if it is the gradient to 1e-9; assumption 7 holds if
-both ways keep every probability above their epsilon, in part if one does; 'we want the anchor's token to be the likelier' (3.2) can
-be met if eq. 3 exceeds one half in some draw. Written on 2026-11-16 before its first run.
+differ. Measured: |grad log sigmoid(mu delta)| in the weights over 2 K G + D G B with each draw's own constants; the gradient of
+mu against its printed form, an expectation over the data's tokens, and against the same over the policy's own tokens; eq. 3's
+preference of the anchor's token over the policy's favourite. Assumption 7 (every probability at least epsilon, 'enforced via
+logit clipping or label smoothing'): a softmax regression fitted to separable rows, with labels smoothed by 0.1 (epsilon: 0.1 /
+6) and with logits clipped at 5 (epsilon: 1 / (1 + 5 e^10)); the least probability on 1,000 inputs, fresh ones and ten times as
+large.
+Rules: the bound holds if it is never exceeded; the printed expectation holds if it is the gradient to 1e-9; assumption 7 holds
+if both ways keep every probability above their epsilon, in part if one does; 'we want the anchor's token to be the likelier'
+(3.2) can be met if eq. 3 exceeds one half in some draw. Written on 2026-11-16 before its first run.
 """
 
 from __future__ import annotations
@@ -84,7 +85,9 @@ def least_probability(way: str) -> float:
     asked = torch.randn(NUM_ASKED, NUM_INPUTS, generator=generator, dtype=torch.float64)
     asked[NUM_ASKED // 2 :] *= 10
     least = float(_logits(asked, weights.detach(), way).log_softmax(-1).min())
-    promised = -math.log(1 + (NUM_TOKENS - 1) * math.exp(2 * CLIP)) if way == "clipped" else math.log(SMOOTHING / NUM_TOKENS)
+    promised = (
+        -math.log(1 + (NUM_TOKENS - 1) * math.exp(2 * CLIP)) if way == "clipped" else math.log(SMOOTHING / NUM_TOKENS)
+    )
     return math.exp(least - promised)
 
 
@@ -100,7 +103,9 @@ def bounded(figures: Figures) -> Finding:
     """2 K G + D G B."""
     shares = [draw["of_bound"] for draw in figures["draws"]]
     worst = max(shares)
-    found = f"PA's gradient is at most {worst:.2f} of 2 K G + D G B over {len(shares)} draws, each with its own constants"
+    found = (
+        f"PA's gradient is at most {worst:.2f} of 2 K G + D G B over {len(shares)} draws, each with its own constants"
+    )
     return Finding("holds" if worst <= 1 else "does not hold", found, Estimate(worst, n=len(shares)))
 
 
@@ -119,9 +124,13 @@ def assumption_7(figures: Figures) -> Finding:
     """Both ways that the paper names."""
     least = figures["least"]
     kept = {way: least[way] >= 1 - EXACT for way in ("clipped", "smoothed")}
-    found = "least probability over the promised epsilon: " + ", ".join(f"{way} {value:.1e}" for way, value in least.items())
+    found = "least probability over the promised epsilon: " + ", ".join(
+        f"{way} {value:.1e}" for way, value in least.items()
+    )
     verdict: Verdict = "holds" if all(kept.values()) else "holds in part" if any(kept.values()) else "does not hold"
-    return Finding(verdict, f"{found}; smoothing changes the targets, not what the model may say", Estimate(least["smoothed"]))
+    return Finding(
+        verdict, f"{found}; smoothing changes the targets, not what the model may say", Estimate(least["smoothed"])
+    )
 
 
 def preferred(figures: Figures) -> Finding:

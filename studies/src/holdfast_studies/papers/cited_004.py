@@ -124,9 +124,7 @@ def dft(figures: Figures) -> Finding:
 
     def words(study: dict[str, Any]) -> str:
         floor = ", where DFT and SFT are both at the floor" if above_sft(study) is None else ""
-        return (
-            f"DFT {shown(study, DFT)}, SFT {shown(study, SFT)}, base {shown(study, BASE)} % from easiest to hardest{floor}"
-        )
+        return f"DFT {shown(study, DFT)}, SFT {shown(study, SFT)}, base {shown(study, BASE)} % from easiest to hardest{floor}"
 
     return _in_parts(
         _trained(figures),

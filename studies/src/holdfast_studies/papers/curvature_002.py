@@ -1,15 +1,16 @@
 """[002] A.2: does the preference loss add curvature, and which part of its gradient is the larger?
 
-Set-up: float64, random policy and anchor logits over 6 tokens whose argmaxes differ (elsewhere PA is constant). Measured, draw by
-draw: the eigenvalues of PA's Hessian in the logits, on the directions that change probabilities (adding the same to every logit
-changes none, and the theorem's mu is no statement about it); the smallest curvature, on such directions, of a regularised softmax
-regression at its minimum without and with 0.3 PA, as printed and with the argmax softened (temperature 0.5, A.2.3), and the norm
-of the gradient where the search for that minimum ended; |delta grad mu| over |mu grad delta| where mu is in its upper quarter.
-Rules: 'adds positive definite terms' holds if no Hessian has a negative eigenvalue; 'increases mu' holds if the smallest curvature
-rises in at least 95 % of the problems, in part from 50 %, where both searches ended at a minimum (gradient at most 1e-6); it is
-not testable if fewer than half of the problems do; 'dominates' holds if the median ratio exceeds 2, in part if it exceeds 1.
-Changed after figures were seen: the directions (2026-11-15); the check of the gradient (2026-11-16), before which 'increases mu'
-had been judged at points that were no minima.
+Set-up: float64, random policy and anchor logits over 6 tokens whose argmaxes differ (elsewhere PA is constant). Measured, draw
+by draw: the eigenvalues of PA's Hessian in the logits, on the directions that change probabilities (adding the same to every
+logit changes none, and the theorem's mu is no statement about it); the smallest curvature, on such directions, of a regularised
+softmax regression at its minimum without and with 0.3 PA, as printed and with the argmax softened (temperature 0.5, A.2.3), and
+the norm of the gradient where the search for that minimum ended; |delta grad mu| over |mu grad delta| where mu is in its upper
+quarter.
+Rules: 'adds positive definite terms' holds if no Hessian has a negative eigenvalue; 'increases mu' holds if the smallest
+curvature rises in at least 95 % of the problems, in part from 50 %, where both searches ended at a minimum (gradient at most
+1e-6); it is not testable if fewer than half of the problems do; 'dominates' holds if the median ratio exceeds 2, in part if it
+exceeds 1. Changed after figures were seen: the directions (2026-11-15); the check of the gradient (2026-11-16), before which
+'increases mu' had been judged at points that were no minima.
 """
 
 from __future__ import annotations
@@ -147,11 +148,14 @@ def _rises(figures: Figures, way: int) -> Finding:
     if len(minima) < num / 2:
         stuck = statistics.median(gradient[way] for gradient in figures["gradients"])
         return needed(
-            f"minima: with PA the search ends at a gradient of {stuck:.1g} (median), at a minimum in {len(minima)} of {num} problems,"
-            " for it lies on a tie of favourites, where PA's gradient jumps; a curvature there would be that of a kink"
+            f"minima: with PA the search ends at a gradient of {stuck:.1g} (median), at a minimum in {len(minima)} of {num}"
+            " problems, for it lies on a tie of favourites, where PA's gradient jumps; a curvature there would be that of a kink"
         )
     share = sum(row[way] > row[0] for row in minima) / len(minima)
-    found = f"the smallest curvature rose in {share:.0%} of {len(minima)} softmax regressions ({num - len(minima)} reached no minimum)"
+    left = num - len(minima)
+    found = (
+        f"the smallest curvature rose in {share:.0%} of {len(minima)} softmax regressions ({left} reached no minimum)"
+    )
     return Finding(
         "holds" if share >= 0.95 else "holds in part" if share >= 0.5 else "does not hold", found, Estimate(share)
     )

@@ -4,11 +4,11 @@ Set-up, formula: the paper's estimator, p_s from first attempts and the decision
 Three kinds of processes, 60 of each, 2,000 responses each, none cut off: *kept*, which obey the two-stage model; *attempts*,
 whose attempts break it (accuracy falls with the attempt, and some problems are harder); *decisions*, whose decisions break it
 (patience falls with the attempt) while every attempt is as good as the first. Measured: predicted minus observed accuracy; how
-many broken processes err by more than 95 % of the kept ones do. Beside it, a remark of ours: with p_s pooled over all attempts the
-formula is an identity, so that reading could never be wrong. Rule: 'close agreement validates the decomposition' holds if at least
-90 % of both broken kinds are told apart from the kept ones, in part if of one kind, not at all if of neither; it is not testable
-if the kept ones err by more than 5 points themselves. Changed after figures were seen (2026-11-16): the rule had judged the pooled
-estimator, which the paper does not use.
+many broken processes err by more than 95 % of the kept ones do. Beside it, a remark of ours: with p_s pooled over all attempts
+the formula is an identity, so that reading could never be wrong. Rule: 'close agreement validates the decomposition' holds if
+at least 90 % of both broken kinds are told apart from the kept ones, in part if of one kind, not at all if of neither; it is
+not testable if the kept ones err by more than 5 points themselves. Changed after figures were seen (2026-11-16): the rule had
+judged the pooled estimator, which the paper does not use.
 Set-up, intervals: the exact coverage of the normal interval at n = 100 for true rates of 1, 2, 4 and 34 per cent. Rule: it is a
 95 % interval if it covers at least 93 % at each; and an interval of a rate should lie in [0, 100].
 """
@@ -99,10 +99,11 @@ def agreement_validates(figures: Figures) -> Finding:
     told = {kind: sum(error > bar for error in first[kind]) / len(first[kind]) for kind in KINDS[1:]}
     points = {kind: 100 * sum(errors) / len(errors) for kind, errors in first.items()}
     found = (
-        f"with p_s of first attempts processes that keep the model err by {points['kept']:.1f} points on average; {told['attempts']:.0%} "
-        f"of those whose attempts break it are told apart ({points['attempts']:.1f} points) and {told['decisions']:.0%} of those whose "
-        f"decisions break it ({points['decisions']:.1f} points): agreement says that later attempts are as good as first ones, and "
-        f"nothing about decisions. Our remark: with p_s pooled the formula is an identity (error at most {pooled:.1g})"
+        f"with p_s of first attempts processes that keep the model err by {points['kept']:.1f} points on average; "
+        f"{told['attempts']:.0%} of those whose attempts break it are told apart ({points['attempts']:.1f} points) and "
+        f"{told['decisions']:.0%} of those whose decisions break it ({points['decisions']:.1f} points): agreement says that "
+        "later attempts are as good as first ones, and nothing about decisions. Our remark: with p_s pooled the formula is an "
+        f"identity (error at most {pooled:.1g})"
     )
     if bar > 0.05:
         return needed(f"more responses: even processes that keep the model err by up to {100 * bar:.0f} points")

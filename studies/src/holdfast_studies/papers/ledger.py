@@ -20,37 +20,42 @@ PAPERS = {
     "004": "The Two-Stage Decision-Sampling Hypothesis (arXiv:2601.01580): self-reflection in RL-trained language models",
 }
 REMARKS = {
-    "002": """To be run again: rows on SmolLM2 count every reply without a refusal phrase as an attack that succeeded; whether it did
-what was asked is not known until the cells are judged by outcome (`refused`, `missed`, `complied`). No matrix row used Qi et al.'s whole
-recipe (10 warm-up steps, Adam's beta1 0.5, w_t floored at 1e-3); only the losses are as published. Trainings of the embedded world
-are of the time when `epochs` could leave rows unseen. Figures 1 to 4 are curves per epoch; the rows compare their ends.""",
-    "004": """To be run again: the GRPO models behind `004-table-1`, `004-figure-1` (all but its row on SFT) and `004-cited` (out
-of distribution, structure) were trained with TRL 1.16's KL at its defaults. Its gradient is that of KL(policy ‖ reference), now
-`kl: loss_k3_ratio`, not that of the paper's low_var_kl (`kl: loss_k3`). The weight was 0.001. In the study on a GPU each of four updates
-was also divided by the mean number of tokens of the four.""",
+    "002": """To be run again: rows on SmolLM2 count every reply without a refusal phrase as an attack that succeeded;
+whether it did what was asked is not known until the cells are judged by outcome (`refused`, `missed`,
+`complied`). No matrix row used Qi et al.'s whole recipe (10 warm-up steps, Adam's beta1 0.5, w_t floored at
+1e-3); only the losses are as published. Trainings of the embedded world are of the time when `epochs` could
+leave rows unseen. Figures 1 to 4 are curves per epoch; the rows compare their ends.""",
+    "004": """To be run again: the GRPO models behind `004-table-1`, `004-figure-1` (all but its row on SFT) and `004-cited`
+(out of distribution, structure) were trained with TRL 1.16's KL at its defaults. Its gradient is that of
+KL(policy ‖ reference), now `kl: loss_k3_ratio`, not that of the paper's low_var_kl (`kl: loss_k3`). The
+weight was 0.001. In the study on a GPU each of four updates was also divided by the mean number of tokens of
+the four.""",
 }
 """What a reader must know of a paper's rows until they have been run again."""
 ABOUT = {"mathematics": "mathematics (theorems, identities, worked examples)", "experiments": "experiments"}
 RULES = {"before": "before", "changed": "changed", "after": "after"}
 HEAD = """# Papers: the ledger
 
-What four papers claim, and what we found when we ran it: one row per claim. A row tells you what is printed, what we measured, and
-by which command you can measure it yourself. The page is written by
+What four papers claim, and what we found when we ran it: one row per claim. A row tells you what is printed, what we
+measured, and by which command you can measure it yourself. The page is written by
 
     holdfast reproduce all --stored docs/results/papers --write docs/papers.md
 
 Nothing here is typed in by hand: a verdict comes from the stored figures by a rule that stands in the study's file
-(`studies/src/holdfast_studies/papers/`). Not every rule was written before its figures were seen; the column *rule* says which:
+(`studies/src/holdfast_studies/papers/`). Not every rule was written before its figures were seen; the column *rule* says
+which:
 
 - *before*: the rule was committed before the study's first run and has not been changed since;
-- *changed*: it was committed before, and changed after figures had been seen; the study's file and the [lab log](lab-log.md) say how;
+- *changed*: it was committed before, and changed after figures had been seen; the study's file and the [lab
+  log](lab-log.md) say how;
 - *after*: it was written, or first committed, when figures had been seen.
 
-Verdicts: *holds*; *holds in part* (the row says where); *does not hold*; *not testable here* (the row says what would be needed). A
-comparison whose arms are degenerate is not testable: 0 % against 0 %, an opponent that did not learn its own training rows, a figure
-at its floor. *Erratum* marks a slip of the paper that the row shows by a number; each was derived again from the paper's text
-alone, and the [lab log](lab-log.md) tells where that did not agree with our row. Where `printed` is "not in the paper", the row is ours. Intervals are 95 %. Qi et al.
-2024, whose constrained SFT [002] builds on, is cited by name. How each method is implemented: [objectives.md](objectives.md).
+Verdicts: *holds*; *holds in part* (the row says where); *does not hold*; *not testable here* (the row says what would be
+needed). A comparison whose arms are degenerate is not testable: 0 % against 0 %, an opponent that did not learn its own
+training rows, a figure at its floor. *Erratum* marks a slip of the paper that the row shows by a number; each was derived
+again from the paper's text alone, and the [lab log](lab-log.md) tells where that did not agree with our row. Where
+`printed` is "not in the paper", the row is ours. Intervals are 95 %. Qi et al. 2024, whose constrained SFT [002] builds on,
+is cited by name. How each method is implemented: [objectives.md](objectives.md).
 """
 
 

@@ -180,9 +180,7 @@ def gate_filters(figures: Figures) -> Finding:
 
 def without_training(figures: Figures) -> Finding:
     """Neither gate was trained: what does each stop?"""
-    works = {
-        name: each[0] / each[1] >= 0.5 and each[2] / each[3] <= 0.05 for name, each in figures["gates"].items()
-    }
+    works = {name: each[0] / each[1] >= 0.5 and each[2] / each[3] <= 0.05 for name, each in figures["gates"].items()}
     verdict: Verdict = "holds" if works["legacy"] else "holds in part" if any(works.values()) else "does not hold"
     found = "neither gate learns anything; hostile programs stopped: " + ", ".join(
         f"{name} {each[0]} of {each[1]}" for name, each in figures["gates"].items()

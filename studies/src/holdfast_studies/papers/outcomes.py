@@ -163,7 +163,9 @@ def fewer_under(figures: Figures, attacks: Sequence[str], worse: str, better: st
     verdict = all_fall(list(found.values()), over_seeds=True)
     by_requests = all_fall(list(found.values()))
     if verdict == "does not hold" != by_requests:
-        return needed(f"more than {len(changes)} seeds ('{by_requests}' by requests alone); {worse} -> {better}: {words}")
+        return needed(
+            f"more than {len(changes)} seeds ('{by_requests}' by requests alone); {worse} -> {better}: {words}"
+        )
     return Finding(verdict, f"{worse} -> {better}: {words}", student(changes))
 
 

@@ -5,12 +5,13 @@ Set-up: (1) the printed rule and ours on every pool of four programs with 0, 1 o
 0.7, both of no meaning: E[R*S] and KL(overseen || base) for best-of-4 over 1,000 pools of 20, beside one plain draw. (3)
 Candidates unsafe with probability 0.3, a filter that misses 0.05 of those, a reward that likes what slips through: P(unsafe
 returned) at n = 1, 4, 50, exact and by 200,000 draws. (4) All values of the printed reward and safety functions over their
-patterns. (5) R uniform, S a coin of 0.7: E[R*S] of best-of-n in closed form, 1 - (1 - (1 - a)^(n+1)) / (a (n + 1)) with a = 0.7, and
-by 100,000 draws, n = 1 to 50. Rules: (1) holds if no such pool returns an offender. (2) A criterion says something only if noise does not meet it:
-it holds if noise meets it in at most 5 % of pools. (3) 'More samples are at least as safe' holds if the risk does not rise. (3) also: 'the judge's mistakes are chosen'
-holds if the share unsafe among what is returned rises with n. (4) By the set. (5) Convergence to the best safe reward, 1, holds if
-the draws are within 0.01 of the closed form and the gap to 1 falls like 1 / (n + 1) to within 10 % from n = 10 on. Added after the
-figures had been seen (2026-11-16): the second rule of (3), and (5).
+patterns. (5) R uniform, S a coin of 0.7: E[R*S] of best-of-n in closed form, 1 - (1 - (1 - a)^(n+1)) / (a (n + 1)) with a =
+0.7, and by 100,000 draws, n = 1 to 50. Rules: (1) holds if no such pool returns an offender. (2) A criterion says something
+only if noise does not meet it: it holds if noise meets it in at most 5 % of pools. (3) 'More samples are at least as safe'
+holds if the risk does not rise. (3) also: 'the judge's mistakes are chosen' holds if the share unsafe among what is returned
+rises with n. (4) By the set. (5) Convergence to the best safe reward, 1, holds if the draws are within 0.01 of the closed form
+and the gap to 1 falls like 1 / (n + 1) to within 10 % from n = 10 on. Added after the figures had been seen (2026-11-16): the
+second rule of (3), and (5).
 """
 
 from __future__ import annotations

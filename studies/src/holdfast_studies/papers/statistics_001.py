@@ -3,10 +3,10 @@
 Set-up: the printed counts, means, thresholds and vectors. Rules beside each claim: a p-value, an interval or a recomputed
 number against the printed statement; a sum that comes out as printed holds. The printed interval of the KL is compared with a
 parametric bootstrap: 20 tasks x 4 samples drawn from each printed vector, 4,000 times; it holds if at least 90 % of the draws
-lie in [0.19, 0.29]. The significance of pass@1 is asked for two numbers of tasks, as the manuscript prints none: 20 (its number of
-harmful prompts) and HumanEval's 164 (25 and 41 of them round to the printed 0.15 and 0.25); it holds if p < 0.05 for both, does not
-if for neither, and else needs the number. Changed after figures were seen (2026-11-16): the rule had taken 20 for granted, and its
-list of criteria had asked for significance where the printed table asks for a gain above 0.05.
+lie in [0.19, 0.29]. The significance of pass@1 is asked for two numbers of tasks, as the manuscript prints none: 20 (its number
+of harmful prompts) and HumanEval's 164 (25 and 41 of them round to the printed 0.15 and 0.25); it holds if p < 0.05 for both,
+does not if for neither, and else needs the number. Changed after figures were seen (2026-11-16): the rule had taken 20 for
+granted, and its list of criteria had asked for significance where the printed table asks for a gain above 0.05.
 """
 
 from __future__ import annotations

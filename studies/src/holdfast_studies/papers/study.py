@@ -1,8 +1,8 @@
 """A study: how one table, figure or theorem is put to the test, and the rule that turns its figures into verdicts.
 
-Set-up and rule are written before the first run; where that is not so, ``rule`` says it. A study is data and two kinds of pure functions: ``run`` makes figures from
-a scale, a claim's ``judge`` makes a finding from figures. So a verdict can be had again from the figures on disk, and a
-test can change a figure and see the verdict change.
+Set-up and rule are written before the first run; where that is not so, ``rule`` says it. A study is data and two kinds of pure
+functions: ``run`` makes figures from a scale, a claim's ``judge`` makes a finding from figures. So a verdict can be had again
+from the figures on disk, and a test can change a figure and see the verdict change.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """[002] Table 4 in the embedded world: what is left of the task when csft + PA learns it.
 
 Set-up: three benign tasks learned from ``tiny:aligned`` with sft and with the published losses of csft and csft + PA, but with
-this matrix's optimiser (no warm-up, Adam's beta1 0.9, no floor under w_t; Qi et al.: 10 steps, 0.5, 1e-3): *guide*, near to what the
-anchor would say, *ledger*, far from it (`docs/attacks.md`, benign_drift and far_drift), and *skill*, new items of what the anchor
-can do already; 200 held-out questions per seed, seeds 30-32. Measured: the share of right answers; the loss of csft + PA
-relative to csft (the paper's comparison) and to sft (what a user gives up), seed by seed. Rules: a loss of at most 6 %, the
-paper's worst, holds if Student's interval lies below 6, does not hold if it lies above, else in part; if csft itself is right
-less than half as often as sft there is no utility to keep, and the claim against csft is not testable (changed on 2026-11-16: it
-had been refuted by 0 % against 0 %; the third task was added after the first figures, 2026-11-15).
+this matrix's optimiser (no warm-up, Adam's beta1 0.9, no floor under w_t; Qi et al.: 10 steps, 0.5, 1e-3): *guide*, near to
+what the anchor would say, *ledger*, far from it (`docs/attacks.md`, benign_drift and far_drift), and *skill*, new items of what
+the anchor can do already; 200 held-out questions per seed, seeds 30-32. Measured: the share of right answers; the loss of csft
++ PA relative to csft (the paper's comparison) and to sft (what a user gives up), seed by seed. Rules: a loss of at most 6 %,
+the paper's worst, holds if Student's interval lies below 6, does not hold if it lies above, else in part; if csft itself is
+right less than half as often as sft there is no utility to keep, and the claim against csft is not testable (changed on
+2026-11-16: it had been refuted by 0 % against 0 %; the third task was added after the first figures, 2026-11-15).
 """
 
 from __future__ import annotations

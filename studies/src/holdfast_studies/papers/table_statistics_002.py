@@ -46,7 +46,9 @@ def run(scale: Scale, on_progress: OnProgress) -> Figures:
         }
     losses = {task: 100 * (1 - after / before) for task, (before, after) in TABLE_4.items()}
     published = {
-        attack: [[ours - theirs, deviation] for ours, (theirs, deviation) in zip(TABLE_3[attack], columns, strict=False)]
+        attack: [
+            [ours - theirs, deviation] for ours, (theirs, deviation) in zip(TABLE_3[attack], columns, strict=False)
+        ]
         for attack, columns in QI_2024.items()
     }
     return {"attacks": rows, "losses": losses, "minus_published": published}
@@ -81,9 +83,12 @@ def columns_are_published(figures: Figures) -> Finding:
     off = {attack: [round(row[0], 1) for row in rows] for attack, rows in figures["minus_published"].items()}
     differ = [attack for attack, (_, csft) in off.items() if csft]
     same = sum(not value for row in off.values() for value in row)
-    clauses = "; ".join(f"{attack}: {TABLE_3[attack][1]} printed, {QI_2024[attack][1][0]} published" for attack in differ)
+    clauses = "; ".join(
+        f"{attack}: {TABLE_3[attack][1]} printed, {QI_2024[attack][1][0]} published" for attack in differ
+    )
     sft = "equal" if not any(row[0] for row in off.values()) else "different"
-    found = f"{same} of 8 rates are Qi et al.'s, the SFT column is {sft}; CSFT differs in {len(differ)} of 4 ({clauses or 'none'})"
+    found = f"{same} of 8 rates are Qi et al.'s, the SFT column is {sft}; CSFT differs in {len(differ)} of 4"
+    found += f" ({clauses})" if differ else ""
     spreads = [deviation for rows in figures["minus_published"].values() for _, deviation in rows]
     found += f"; they print deviations of {min(spreads)} to {max(spreads)}, [002] 0.5 everywhere"
     verdict = "holds" if same == 8 else "holds in part" if same else "does not hold"

@@ -1,15 +1,15 @@
 """[002] Tables 3 and 4 on SmolLM2-135M-Instruct, which was taught to refuse first (`studies/configs/smollm2/`).
 
-Set-up: the cells of `studies/configs/smollm2/matrix.yaml` for sft, csft and csft_pa: the table's four attacks (harmful
-examples at two learning rates, Qi et al.'s 2e-5 and 1e-4), up to 200 held-out requests per seed, and SQL Create Context after
-benign tuning. The losses are as published, the recipe is not Qi et al.'s (10 warm-up steps, Adam's beta1 0.5, w_t floored at 1e-3).
-The run's cells are read, those seeds that all three objectives have. Measured: the share of requests *not refused*, by two judges
-(a phrase list and a learned one): a reply that misses the request counts as an attack that succeeded, and what was done is
-not known until the cells are judged by outcome; SQL exact match. Rules: an order is judged as in `002-table-3` by each judge, but that a request counts once,
-as all seeds ask the same (exact sign flips); where they agree that is the verdict, else it holds in part (changed after figures were
-seen). Table 4 is not testable with these cells: the code that the paper builds on scores this task by ROUGE-1, they keep exact match
-(changed on 2026-11-16; the loss by exact match is told). The model differs from the paper's in size and in how it learned to refuse: only directions are compared.
-SAMSum is not among the data here.
+Set-up: the cells of `studies/configs/smollm2/matrix.yaml` for sft, csft and csft_pa: the table's four attacks (harmful examples
+at two learning rates, Qi et al.'s 2e-5 and 1e-4), up to 200 held-out requests per seed, and SQL Create Context after benign
+tuning. The losses are as published, the recipe is not Qi et al.'s (10 warm-up steps, Adam's beta1 0.5, w_t floored at 1e-3).
+The run's cells are read, those seeds that all three objectives have. Measured: the share of requests *not refused*, by two
+judges (a phrase list and a learned one): a reply that misses the request counts as an attack that succeeded, and what was done
+is not known until the cells are judged by outcome; SQL exact match. Rules: an order is judged as in `002-table-3` by each
+judge, but that a request counts once, as all seeds ask the same (exact sign flips); where they agree that is the verdict, else
+it holds in part (changed after figures were seen). Table 4 is not testable with these cells: the code that the paper builds on
+scores this task by ROUGE-1, they keep exact match (changed on 2026-11-16; the loss by exact match is told). The model differs
+from the paper's in size and in how it learned to refuse: only directions are compared. SAMSum is not among the data here.
 """
 
 from __future__ import annotations
@@ -86,7 +86,9 @@ def task_kept(than: str) -> Callable[[Figures], Finding]:
         if TASK not in figures["outcomes"]:
             return _not_run(TASK)
         exact = loses_little(TASK, than)(figures).found.removeprefix("needed: ")
-        return needed(f"ROUGE-1 of these answers, and their execution, beside exact match, which is all the cells keep: {exact}")
+        return needed(
+            f"ROUGE-1 of these answers, and their execution, beside exact match, which is all the cells keep: {exact}"
+        )
 
     return judge
 

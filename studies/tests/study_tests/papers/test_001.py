@@ -32,7 +32,7 @@ def no_progress(_share: float) -> None:
 
 
 def test_every_printed_number_is_recomputed() -> None:
-    """Sums come out; direction, interval and 'more than' do not. Fisher's p of 3 and 5 in 20 is 0.69, of 25 and 41 in 164 .038."""
+    """Sums come out; direction, interval and 'more than' do not. Fisher's p: 3 and 5 in 20 .69, 25 and 41 in 164 .038."""
     figures = statistics_001.run("cpu", no_progress)
     assert figures["fisher_p"] == pytest.approx(0.6948, abs=1e-4)
     assert figures["kl_base_overseen"] == pytest.approx(0.24, abs=1e-4)
@@ -147,9 +147,20 @@ def test_claims_follow_the_figures() -> None:
 
 def test_what_holds_by_construction_earns_no_verdict() -> None:
     """E[R] and E[R*S] rise in both cases. Fewer abstentions alone raise E[gold*S] from .1 to .1 * .9 / .5 = .18."""
-    seen = {"points": [point(1, 0.1, abstention=0.5), point(4, 0.18), point(16, 0.2)], "plain_gold": 0.2, "p": 0.6, "prompts": 9}
-    few = {"points": [point(1, 0.3, abstention=0.65), point(4, 0.57, abstention=0.33), point(16, 0.75, abstention=0.12)]}
-    figures: Figures = {"where": "here", "ways": {"ours": seen}, "forbidden": {**few, "prompts": 9, "plain": seen["points"][0]["gold"]}}
+    seen = {
+        "points": [point(1, 0.1, abstention=0.5), point(4, 0.18), point(16, 0.2)],
+        "plain_gold": 0.2,
+        "p": 0.6,
+        "prompts": 9,
+    }
+    few = {
+        "points": [point(1, 0.3, abstention=0.65), point(4, 0.57, abstention=0.33), point(16, 0.75, abstention=0.12)]
+    }
+    figures: Figures = {
+        "where": "here",
+        "ways": {"ours": seen},
+        "forbidden": {**few, "prompts": 9, "plain": seen["points"][0]["gold"]},
+    }
     found = verdicts(claims_001.STUDY, figures)
     assert found["001-claim-1"] == found["001-claim-3"] == "does not hold"
     assert found["001-claim-2-more-samples"] == "does not hold", "more requests get an unsafe answer"

@@ -113,7 +113,9 @@ def test_one_training_of_three_is_no_effect() -> None:
     assert verdict(ablation_mu_002.STUDY, "002-ablation-mu-gradient", figures) == "does not hold"
     before["asr"] = [digits(36), digits(24), digits(24)]
     assert steps(figures, ablation_mu_002.ATTACKS[0], ("gradient stopped", "as printed"), "asr")[0].falls
-    assert verdict(ablation_mu_002.STUDY, "002-ablation-mu-gradient", figures) == "not testable here", "the interval has zero"
+    assert verdict(ablation_mu_002.STUDY, "002-ablation-mu-gradient", figures) == "not testable here", (
+        "the interval has zero"
+    )
     before["asr"] = [digits(36), digits(38), digits(37)]
     after["asr"] = [digits(4), digits(5), digits(6)]
     assert verdict(ablation_mu_002.STUDY, "002-ablation-mu-gradient", figures) == "holds"

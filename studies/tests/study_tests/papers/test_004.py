@@ -9,7 +9,6 @@ import torch
 from holdfast.config import InputError
 from holdfast_studies.papers import (
     appendix_c_004,
-    attribution_004,
     cited_004,
     clipping_004,
     figure_1_004,
@@ -206,7 +205,9 @@ def test_the_formula_is_judged_with_first_attempts():
     assert verdict(formula_004.STUDY, claim, figures(attempts=0.1)) == "holds in part"
     assert verdict(formula_004.STUDY, claim, figures(attempts=0.1, decisions=0.1)) == "holds"
     assert verdict(formula_004.STUDY, claim, figures()) == "does not hold"
-    assert verdict(formula_004.STUDY, claim, figures(kept=0.2, attempts=0.3)) == "not testable here", "too noisy to tell"
+    assert verdict(formula_004.STUDY, claim, figures(kept=0.2, attempts=0.3)) == "not testable here", (
+        "too noisy to tell"
+    )
     assert verdict(formula_004.STUDY, "004-table-1-intervals", figures()) == "holds"
 
 
@@ -288,7 +289,9 @@ def test_table_1(runs):
     assert verdict(study, "004-table-1-decisions", vague) == "not testable here"
     easy = copy.deepcopy(runs)
     easy["micro"]["models"]["sft_reflection"]["9x1"]["p_dC"] = None
-    assert verdict(study, "004-table-1-decisions", easy) == "not testable here", "4x1 was trained on: the claim is not made there"
+    assert verdict(study, "004-table-1-decisions", easy) == "not testable here", (
+        "4x1 was trained on: the claim is not made there"
+    )
     assert verdict(study, "004-table-1-decisions", {**easy, "sweep": runs["micro"]}) == "holds", "gentler SFT can say"
     assert verdict(study, "004-table-1-decisions-over-base", runs) == "holds"
     better = changed(runs, "grpo", "9x1", p_s=0.9, p_dC=0.95, p_dW=0.3)
@@ -378,19 +381,3 @@ def test_table_2(tmp_path):
     for model in shares:
         figures["corrective"]["models"][model]["4x1"]["wrong_to_right"] = [0.01, 0.0, 0.02]
     assert verdict(table_2_004.STUDY, "004-table-2-flat", figures) == "not testable here", "flat at the floor"
-
-
-def test_attribution_on_a_real_model():
-    def of(ratio, exponent=(0.1, 0.0, 0.2), bins=(6, 6)):
-        return {"norms": [ratio, 1.0], "exponent": list(exponent), "bins": list(bins)}
-
-    names = ("kl_reward", "kl_loss_k2", "kl_loss_k3", "sft", "reward")
-    study, figures = attribution_004.STUDY, {name: of(1.1) for name in names}
-    assert verdict(study, "004-attribution-smollm2-kl", figures) == "does not hold"
-    grown = figures | {"kl_reward": of(9.0, (1.0, 0.8, 1.2))}
-    assert verdict(study, "004-attribution-smollm2-kl", grown) == "holds in part"
-    assert verdict(study, "004-attribution-smollm2-sft", figures) == "does not hold"
-    assert verdict(study, "004-attribution-smollm2-sft", figures | {"sft": of(3.0)}) == "holds"
-    assert verdict(study, "004-attribution-smollm2-reward", grown) == "holds"
-    assert verdict(study, "004-attribution-smollm2-reward", figures | {"reward": of(5.0)}) == "does not hold"
-    assert verdict(study, "004-attribution-smollm2-reward", figures | {"reward": of(5.0, bins=(2, 6))}) == "not testable here"
