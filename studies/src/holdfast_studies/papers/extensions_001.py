@@ -232,4 +232,5 @@ STUDY = Study(
     ),
     run=run,
     seconds={"cpu": 10},
+    model="embedded world",
 )
