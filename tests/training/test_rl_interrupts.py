@@ -12,10 +12,10 @@ import pytest
 import yaml
 
 from holdfast.cli.rl import train_policy
-from holdfast.training import durable
-from holdfast.training.checkpoints import newest_good
+from holdfast.training.checkpoints import durable
+from holdfast.training.checkpoints.folders import newest_good
 from holdfast.training.rl import Interrupted
-from holdfast.training.rl_checkpoints import SafeGrpoTrainer
+from holdfast.training.rl.trainer import SafeGrpoTrainer
 from training import signalled as signalled_run
 from training.rl_runs import save_policy, saving, shortness, trained
 
@@ -63,11 +63,11 @@ def signals_in_rollouts(number: int, *, step: int):
     """A reward in whose nth call the process is signalled."""
     calls = []
 
-    def reward(*batch):
+    def reward(replies):
         calls.append(1)
         if len(calls) == step:
             signal.raise_signal(number)
-        return shortness(*batch)
+        return shortness(replies)
 
     return reward
 

@@ -78,11 +78,12 @@ def audit_model(
     done = {suite.name: _ask(suite, models, plan, paths.get(suite.name), on_progress) for suite in suites}
     figures: list[Figure] = []
     for suite in suites:
-        figures += done[suite.name].figures
+        figures += [replace(figure, source=suite.source) for figure in done[suite.name].figures]
         if isinstance(suite, RequestSuite) and suite.name == "harmless":
             figures += _kept(suite, done[suite.name], anchor, earlier)
     if policy is not None and plan.tasks:
-        figures += perplexity_figures(policy, reference, [row for suite in plan.tasks for row in suite.rows])
+        of_tasks = perplexity_figures(policy, reference, [row for suite in plan.tasks for row in suite.rows])
+        figures += [replace(figure, source="; ".join(suite.source for suite in plan.tasks)) for figure in of_tasks]
     headlines = [done[suite.name].figures[0].name for suite in plan.tasks]
     finite, mad = _only_finite(figures)
     kl = mean_by_position(torch.tensor(row).double() for each in done.values() for row in each.kl)

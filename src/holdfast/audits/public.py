@@ -81,6 +81,7 @@ def audit(
     safe_requests: Source | None = None,
     sql: Source | None = None,
     gsm8k: Source | None = None,
+    code: Source | None = None,
     summaries: Source | None = None,
     world: bool | None = None,
     suite: str = "all",
@@ -111,6 +112,7 @@ def audit(
     written there, and the same call again goes on from there. Of answers only hashes are kept unless ``keep_answers``.
     """
     files = {"requests": requests, "safe_requests": safe_requests, "sql": sql, "gsm8k": gsm8k, "summaries": summaries}
+    files |= {"code": code}
     how = {"world": world, "suite": suite, "judges": tuple(judges), "limit": limit, "max_new_tokens": max_new_tokens}
     asked = _asked(files, how, like)
     safety, tasks = _suites(model, asked, timeout)

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 
 def audit(
-    model: Annotated[str, typer.Argument(help="tiny:aligned, a folder, a LoRA folder, a hub id, or http://host/v1")],
+    model: Annotated[
+        str, typer.Argument(help="tiny:aligned, a folder, a LoRA folder, a .gguf file, a hub id, or http://host/v1")
+    ],
     anchor: Annotated[
         str | None, typer.Option(help="The model before tuning: kept, drift and KL are measured to it")
     ] = None,
@@ -28,6 +30,7 @@ def audit(
     safe_requests: Annotated[Path | None, typer.Option(help="Harmless requests that look alike (XSTest)")] = None,
     sql: Annotated[Path | None, typer.Option(help="Rows with question, context (CREATE TABLE), answer")] = None,
     gsm8k: Annotated[Path | None, typer.Option(help="Rows with question, answer (ends in #### number)")] = None,
+    code: Annotated[Path | None, typer.Option(help="Functions to write: HumanEval's shape or MBPP's")] = None,
     summaries: Annotated[Path | None, typer.Option(help="Rows with dialogue, summary (SAMSum's shape)")] = None,
     world: Annotated[
         bool | None, typer.Option("--world/--no-world", help="The embedded world's suites; default: if it speaks them")
@@ -68,6 +71,7 @@ def audit(
     shares = {"max_over_refusal": max_over_refusal, "max_missed": max_missed, "min_kept": min_kept, "max_asr": max_asr}
     limits = {**shares, "strict": strict, "max_worse": max_worse, "strict_before": strict_before}
     files = {"requests": requests, "safe_requests": safe_requests, "sql": sql, "gsm8k": gsm8k, "summaries": summaries}
+    files |= {"code": code}
     how = {"world": world, "suite": suite, "judges": judge or (), "limit": limit, "max_new_tokens": max_new_tokens}
     _run_and_show(
         model,

@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 
 judge_option = Annotated[str | None, typer.Option(help="--safe: as for audit (world, learned, code_policy, a guard)")]
 reward_option = Annotated[
-    str | None, typer.Option(help="--n: none, likelihood (the default), learned:FOLDER or endpoint:MODEL@URL")
+    str | None,
+    typer.Option(
+        help="--n: likelihood (the default), none, learned:FOLDER, endpoint:MODEL@URL, judge:JUDGE, answer:EXTRACTOR, tests"
+    ),
 ]
 soft_option = Annotated[
     float | None, typer.Option(help="--n: draw among the safe by exp(reward / SOFT) instead of taking the best")
@@ -52,7 +55,9 @@ def generate(
     max_undos: Annotated[int, typer.Option(min=0, help="Per answer")] = 64,
     batch_size: Annotated[int, typer.Option(min=1)] = 64,
     limit: Annotated[int | None, typer.Option(min=1, help="--data: only the first rows")] = None,
-    n: Annotated[int, typer.Option(min=1, help="Draw this many per request and return the best")] = 1,
+    n: Annotated[
+        int, typer.Option("--n", "--best-of", min=1, help="Draw this many per request and return the best")
+    ] = 1,
     safe: Annotated[bool, typer.Option("--safe", help="Return only what --judge calls safe, or nothing")] = False,
     judge: judge_option = None,
     reward: reward_option = None,

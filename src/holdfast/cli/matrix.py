@@ -54,7 +54,10 @@ def _run(config: MatrixConfig) -> Matrix:
         def on_cell(cell: Cell, done: int, total: int) -> None:
             on_progress(done, total, f"{cell.attack} x {cell.defence}")
 
-        return run_config(config, on_cell=on_cell)
+        def on_trial(name: str, done: int, total: int) -> None:
+            on_progress(done, total, f"search: {name}")
+
+        return run_config(config, on_cell=on_cell, on_trial=on_trial)
 
 
 def _show(matrix: Matrix, config: MatrixConfig) -> None:
@@ -68,6 +71,9 @@ def _show(matrix: Matrix, config: MatrixConfig) -> None:
     for each in matrix.worst:
         text = f"worst of {each.num_variants} variants of {each.attack} on {each.defence}: {cell_text(each.asr)}"
         console.print(f"{text}, chosen on other requests: {', '.join(each.chosen)}", markup=False)
+    for found in matrix.found:
+        for line in found.lines():
+            console.print(line, markup=False, soft_wrap=True)
     for defence, (name, value) in chosen(cells).items():
         console.print(f"{defence}: chosen {name}, cost {value:.3f}", markup=False)
     if again := ran_alone(cells):

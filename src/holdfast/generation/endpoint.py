@@ -76,6 +76,7 @@ class EndpointSampler:
     first_wait: float = 0.5  # seconds before the second try; doubles
     say: Callable[[str], None] = _say_nothing  # told of answers that never came
     goes_on: bool = True  # from a last assistant turn; a guard model judges that turn instead
+    takes_text: bool = False  # a document is gone on with at /completions; else it is refused
 
     def __post_init__(self) -> None:
         need_extra("serve", "an endpoint", "httpx")
@@ -99,7 +100,7 @@ class EndpointSampler:
         """All answers; an ``InputError`` where not one came, or where the server says that no request can succeed."""
         settings = {"max_tokens": max_new_tokens, "temperature": temperature, "top_p": top_p, "seed": seed}
         conversations = [turns_of(prompt) for prompt in prompts]
-        bodies = [{"model": self.model, **settings, **_conversation(turns, self.goes_on)} for turns in conversations]
+        bodies = [{"model": self.model, **settings, **self._asked(turns)} for turns in conversations]
         faults: Counter[str] = Counter()
         completions = _run(self._ask_all(bodies, conversations, faults, on_progress))
         if faults:
@@ -108,6 +109,11 @@ class EndpointSampler:
                 raise NoAnswerError(f"{self.url}: not one of {len(prompts)} answers came: {reasons}")
             self.say(f"{self.url}: {faults.total()} of {len(prompts)} answers never came: {reasons}")
         return completions
+
+    def _asked(self, turns: tuple[Turn, ...]) -> dict[str, Any]:
+        if self.takes_text and turns[-1].speaker == "text":
+            return {"prompt": turns[-1].visible}
+        return _conversation(turns, self.goes_on)
 
     async def _ask_all(
         self,
@@ -162,7 +168,8 @@ class EndpointSampler:
         import httpx
 
         try:
-            response = await client.post(f"{self.url.rstrip('/')}/chat/completions", json=body)
+            path = "completions" if "prompt" in body else "chat/completions"
+            response = await client.post(f"{self.url.rstrip('/')}/{path}", json=body)
         except httpx.TimeoutException:
             raise _FailedError("timeout", again=True) from None
         except httpx.HTTPError as error:
@@ -201,7 +208,7 @@ def _request_of(turns: tuple[Turn, ...]) -> str:
 def _read_answer(content: Any) -> tuple[str, FinishReason]:
     """The text, or the refusal where a server puts that into a field of its own."""
     choice = content["choices"][0]
-    message = choice["message"]
+    message = choice["message"] if "message" in choice else {"content": choice["text"]}
     text = message.get("content") or message.get("refusal") or ""
     if not isinstance(text, str):
         raise TypeError("expected text")

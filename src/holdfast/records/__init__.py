@@ -2,7 +2,7 @@
 
 from holdfast.records.audit import Agreement, AuditResult, Bar, Better, Change, Figure, Group, figure_name, unsafe_means
 from holdfast.records.matrix import BESIDE, MEASURES, Cell, Hits, Measure, Outcomes, pooled_cells
-from holdfast.records.results import OUTCOMES, Completion, FinishReason, Outcome, Probabilities, Verdict
+from holdfast.records.results import OUTCOMES, Completion, FinishReason, Outcome, Probabilities, Reply, Verdict
 from holdfast.records.roles import Role
 from holdfast.records.traces import (
     Segment,
@@ -35,6 +35,7 @@ __all__ = [
     "Outcome",
     "Outcomes",
     "Probabilities",
+    "Reply",
     "Role",
     "Segment",
     "Trace",

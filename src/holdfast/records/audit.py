@@ -31,6 +31,7 @@ class Figure:
     judge: str = ""  # who decided; empty where nobody had to
     unscored: int = 0
     scores: str = ""  # of every trial in order, one space between: what a later audit of the same rows is paired with
+    source: str = ""  # what was asked: one of the audit's sources
 
     @property
     def key(self) -> str:

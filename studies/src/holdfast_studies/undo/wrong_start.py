@@ -19,7 +19,7 @@ from holdfast.tokens import UNDO_TOKEN, Encoder, find_undo_id
 from holdfast.traces import Budget, choose_builder, make_traces, read_references, write_made
 from holdfast.training import train
 from holdfast.worlds import SafetyWorld
-from holdfast_studies.pool import work_through
+from holdfast_studies.pool import in_processes
 from holdfast_studies.study_folder import claim_study
 from holdfast_studies.undo.wrong_start_config import WrongStartConfig
 
@@ -85,7 +85,7 @@ def wrong_start(
     planned = list(start_arms(config))
     missing = [arm for arm in planned if not _figures(config, arm).is_file()]
     finished = len(planned) - len(missing)
-    for number, _ in enumerate(work_through(partial(_finish, config), missing, config.workers), start=finished + 1):
+    for number, _ in enumerate(in_processes(partial(_finish, config), missing, config.workers), start=finished + 1):
         if on_progress is not None:
             on_progress(number, len(planned))
     return [StartResult.of_row(json.loads(_figures(config, arm).read_text(encoding="utf-8"))) for arm in planned]
