@@ -20,7 +20,7 @@ rows = [{"prompt": f"copy : {pair}", "completion": pair} for pair in words]
 # `vet` leaves out the loss on rows that the model itself refuses. `held` keeps its own answers to safety prompts and to others.
 run = hf.train(
     MODEL,
-    [hf.Stream(rows, "sft", vet="refusal_phrases"), *hf.held("safety", "keep")],
+    [hf.Stream(rows, "sft", vet="outcome"), *hf.held("safety", "keep")],
     run="runs/tune",
     lr=1e-3,
     batch_size=8,

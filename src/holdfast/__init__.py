@@ -3,7 +3,7 @@
     import holdfast as hf
 
     before = hf.audit("MODEL", requests="requests.jsonl", safe_requests="safe.jsonl")
-    run = hf.train("MODEL", [hf.Stream(rows, "sft", vet="refusal_phrases"), *hf.held("safety", "keep")], run="runs/mine")
+    run = hf.train("MODEL", [hf.Stream(rows, "sft", vet="outcome"), *hf.held("safety", "keep")], run="runs/mine")
     after = hf.audit(run.model, like=before)
     print(after.against(before))
 

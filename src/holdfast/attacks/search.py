@@ -230,7 +230,7 @@ def _tell(study: Any, trial: Any, value: float) -> None:
 
 def _rate(cells: Sequence[Cell], half: int) -> Estimate:
     """Attack success on one half of the requests. Where every seed asked the same ones, a request counts once."""
-    seeds = [[hit is True for hit in cell.outcomes["asr"][half::2]] for cell in cells]
+    seeds = [cell.counted("asr")[half::2] for cell in cells]
     if all(cell.asks_again for cell in cells):
         return share_of_repeats(seeds)
     return share(hit for seed in seeds for hit in seed)

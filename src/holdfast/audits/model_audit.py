@@ -80,7 +80,7 @@ def audit_model(
     for suite in suites:
         figures += [replace(figure, source=suite.source) for figure in done[suite.name].figures]
         if isinstance(suite, RequestSuite) and suite.name == "harmless":
-            figures += _kept(suite, done[suite.name], anchor, earlier)
+            figures += [replace(kept, source=suite.source) for kept in _kept(suite, done[suite.name], anchor, earlier)]
     if policy is not None and plan.tasks:
         of_tasks = perplexity_figures(policy, reference, [row for suite in plan.tasks for row in suite.rows])
         figures += [replace(figure, source="; ".join(suite.source for suite in plan.tasks)) for figure in of_tasks]
@@ -103,11 +103,7 @@ def audit_model(
         notes=(*notes, *mad),
         settings=_settings(plan, policy),
         seconds=round(time.monotonic() - started, 2),
-        outcomes={
-            f"{suite.name} ({judge})": outcomes
-            for suite in plan.safety
-            for judge, outcomes in done[suite.name].outcomes.items()
-        },
+        outcomes={f"{name} ({judge})": said for name, each in done.items() for judge, said in each.outcomes.items()},
         untouched=anchor.name if anchor else earlier.model if earlier else None,
     )
     return result, [line for each in done.values() for line in each.lines]

@@ -7,6 +7,7 @@ import sys
 from functools import cache
 from pathlib import Path
 
+from holdfast.audits.reached import data_of, reached
 from holdfast.models import tiny_path
 from holdfast.models.embedded import PREFIX
 
@@ -35,6 +36,13 @@ def code_hash() -> str:
     """Of every source file that has a part in a figure."""
     files = sorted(PACKAGE.rglob("*.py"))
     return _hash_of(PACKAGE, [path for path in files if path.relative_to(PACKAGE).parts[0] not in NO_PART])
+
+
+@cache
+def reached_hash(*modules: str) -> str:
+    """Of every source file that these modules reach by their imports, and of the data files that their code reads."""
+    files = reached(*modules)
+    return _hash_of(PACKAGE, [*files, *data_of(files)])
 
 
 def _hash_of(root: Path, files: list[Path]) -> str:

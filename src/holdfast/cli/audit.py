@@ -63,31 +63,29 @@ def audit(
     allow_pickle: Annotated[bool, typer.Option(help="Load pickled weights")] = False,
     json: json_option = None,
 ) -> None:
-    """Ask a model what it must refuse, what it must not, and its tasks. Exit code 1 if it misses a bar."""
-    if keep_answers and out is None:
+    """Ask a model what it must refuse, what it must not, and its tasks. Exit code 1 if it does not hold a bar."""
+    _run_and_show(**_settings(dict(locals())))
+
+
+BARS = "max_complied max_asr max_over_refusal max_missed min_kept min_utility strict max_worse strict_before".split()
+LOADING = ("dtype", "device", "allow_pickle")
+ENDPOINT = {"name": "model_name", "key_variable": "api_key_env", "concurrency": "concurrency"}
+
+
+def _settings(options: dict[str, Any]) -> dict[str, Any]:
+    """The command's options as ``hf.audit`` takes them."""
+    if options["keep_answers"] and options["out"] is None:
         raise InputError("--keep-answers: needs --out, the folder to keep them in")
     from holdfast.audits import Bars
 
-    shares = {"max_over_refusal": max_over_refusal, "max_missed": max_missed, "min_kept": min_kept, "max_asr": max_asr}
-    limits = {**shares, "strict": strict, "max_worse": max_worse, "strict_before": strict_before}
-    files = {"requests": requests, "safe_requests": safe_requests, "sql": sql, "gsm8k": gsm8k, "summaries": summaries}
-    files |= {"code": code}
-    how = {"world": world, "suite": suite, "judges": judge or (), "limit": limit, "max_new_tokens": max_new_tokens}
-    _run_and_show(
-        model,
-        json,
-        **files,
-        **how,
-        anchor=anchor,
-        before=before,
-        out=out,
-        keep_answers=keep_answers,
-        batch_size=batch_size,
-        bars=Bars(max_complied, min_utility=min_utility, **limits),  # type: ignore[arg-type]
-        loading={"dtype": dtype, "device": device, "allow_pickle": allow_pickle},
-        endpoint={"name": model_name, "key_variable": api_key_env, "concurrency": concurrency},
-        timeout=timeout,
-    )
+    grouped = {
+        "judges": options["judge"] or (),
+        "bars": Bars(**{name: options[name] for name in BARS}),
+        "loading": {name: options[name] for name in LOADING},
+        "endpoint": {name: options[option] for name, option in ENDPOINT.items()},
+    }
+    taken = {"judge", *BARS, *LOADING, *ENDPOINT.values()}
+    return {**{name: value for name, value in options.items() if name not in taken}, **grouped}
 
 
 def _run_and_show(model: str, json: Path | None, **asked: Any) -> None:

@@ -102,7 +102,7 @@ def cell_values(cells: Sequence[Cell], defence: str, attack: str, *, with_reques
         "figures": [_seed_figures(cell) for cell in found.cells],
         "judged": list(_judged(found)),
         "pairs": _pairs(cells, found),
-        "num_requests": sum(len(cell.outcomes.get("asr", ())) for cell in found.done),
+        "num_requests": sum(len(cell.hits("asr")) for cell in found.done),
         "requests": [_requests(cell) for cell in found.done] if with_requests else None,
         "names": NAMES,
     }
@@ -144,7 +144,7 @@ def _pairs(cells: Sequence[Cell], found: Pooled) -> list[dict[str, Any]]:
     name = found.cells[0].defence
     return [
         {
-            "measure": NAMES[test.measure],
+            "measure": NAMES.get(test.measure, test.measure.replace("_", " ")),
             "other": test.other,
             "only_own": test.only_defence,
             "only_other": test.only_other,
@@ -158,7 +158,7 @@ def _pairs(cells: Sequence[Cell], found: Pooled) -> list[dict[str, Any]]:
 
 
 def _requests(cell: Cell) -> tuple[int, list[str], list[Asked]]:
-    keys = [name for name in cell.outcomes if name == "asr" or name.startswith("asr:")]
+    keys = [name for name in cell.outcomes if name.partition(":")[0] in ("harmful", "asr")]
     keys = [name for name in keys if name != "asr" or len(keys) == 1]
     outcomes = [cell.outcomes[name] for name in keys]
     texts = _texts(cell, max(map(len, outcomes), default=0))
