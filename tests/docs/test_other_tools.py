@@ -94,6 +94,7 @@ def test_inspect(folder: Path) -> None:
     assert_said(write.output, run_shown(write, folder, python=PEERS))
     (folder / "mine.py").write_text(fenced(INSPECT, "python")[0], encoding="utf-8")
     assert "accuracy" in run_shown(ask, folder)
-    run_shown(score, folder)
-    scored = json.loads(run(PEERS.with_name("inspect"), "log", "dump", folder / "logs/scored.eval", folder=folder))
+    (log,) = (folder / "evals").glob("*.eval")
+    run_shown(Shown(score.command.replace("LOG", log.stem)), folder)
+    scored = json.loads(run(PEERS.with_name("inspect"), "log", "dump", folder / "scored.eval", folder=folder))
     assert {"complied", "refused", "missed"} <= {each["name"] for each in scored["results"]["scores"]}
