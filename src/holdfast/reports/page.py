@@ -56,7 +56,8 @@ def render(data: RunData) -> str:
     drawn += [run.charts for run in reinforced.runs] if reinforced else []
     charts = [chart for part in drawn for _, chart in part]
     payload = {"charts": {chart.key: chart.figures for chart in charts}, "microscope": answers}
-    return environment().get_template("page.html.j2").render(
+    template = environment().get_template("page.html.j2")
+    return template.render(
         run=data,
         matrix=matrix,
         rows=heat_rows(matrix) if matrix else [],
