@@ -94,7 +94,6 @@ def _runs_panel(page: Any) -> None:
     for name in OBJECTIVES.values():
         page.get_by_label(f"Chart {name}", exact=True).check()
     page.locator("figure[data-title='Loss'] svg .line").nth(1).wait_for()
-    page.locator("figure[data-title='NLL by role']").wait_for()
     page.locator(".more, figure:nth-of-type(n + 5)").evaluate_all("parts => parts.forEach(part => part.remove())")
 
 
