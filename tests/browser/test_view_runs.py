@@ -112,6 +112,7 @@ def test_runs_are_laid_over_each_other(live, root):
         page.get_by_label(f"Chart {name}", exact=True).check()
     wait_for(lambda: sorted(legend(page, "Loss")) == ["alpha", "beta", "done"])
     assert page.locator("#runs-status").inner_text() == "3 runs laid over each other"
+    assert sorted(legend(page, "NLL, role error")) == ["alpha", "beta", "done"]
     colours = page.locator("figure[data-title='Loss'] svg .line").evaluate_all(
         "lines => lines.map(line => getComputedStyle(line).stroke)"
     )

@@ -76,6 +76,7 @@ WORK = [
 
 NEEDS_EXTRA = {
     "serve": "serve",
+    "view . --no-open": "serve",
     "audit tiny:aligned --no-world --sql sql.jsonl": "eval",
     "audit tiny:aligned --no-world --summaries dialogues.jsonl": "eval",
     "audit http://127.0.0.1:9/v1 --model-name m --requests rows.jsonl --judge refusal_phrases": "serve",

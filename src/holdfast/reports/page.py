@@ -57,37 +57,34 @@ def render(data: RunData) -> str:
     drawn += [run.charts for run in reinforced.runs] if reinforced else []
     charts = [chart for part in drawn for _, chart in part]
     payload = {"charts": {chart.key: chart.figures for chart in charts}, "microscope": answers}
-    return (
-        environment()
-        .get_template("page.html.j2")
-        .render(
-            run=data,
-            matrix=matrix,
-            rows=heat_rows(matrix) if matrix else [],
-            replied=matrix_outcomes(matrix) if matrix else [],
-            outcome_words=WORDS,
-            names=NAMES,
-            meanings=MEANINGS,
-            levels=range(LEVELS + 1),
-            planes=planes,
-            legend=[(name, legend_mark(i)) for i, name in enumerate(matrix.defences)] if planes and matrix else [],
-            depth=depth,
-            compared=compared,
-            trained=trained,
-            reinforced=reinforced,
-            decided=decided,
-            attributed=None if data.attribution is None else attribution_part(data.attribution, notes),
-            answers=answers,
-            figures=FIGURES,
-            audit=None if data.audit is None else audit_part(data.audit),
-            papers=papers_part(data.papers) if data.papers else None,
-            findings=findings(matrix) if matrix else None,
-            config=None if data.config is None else shown(data.config, MAX_CONFIG),
-            notes=notes,
-            left_out=left_out,
-            payload=embedded_json(payload),
-            **_assets(),
-        )
+    template = environment().get_template("page.html.j2")
+    return template.render(
+        run=data,
+        matrix=matrix,
+        rows=heat_rows(matrix) if matrix else [],
+        replied=matrix_outcomes(matrix) if matrix else [],
+        outcome_words=WORDS,
+        names=NAMES,
+        meanings=MEANINGS,
+        levels=range(LEVELS + 1),
+        planes=planes,
+        legend=[(name, legend_mark(i)) for i, name in enumerate(matrix.defences)] if planes and matrix else [],
+        depth=depth,
+        compared=compared,
+        trained=trained,
+        reinforced=reinforced,
+        decided=decided,
+        attributed=None if data.attribution is None else attribution_part(data.attribution, notes),
+        answers=answers,
+        figures=FIGURES,
+        audit=None if data.audit is None else audit_part(data.audit),
+        papers=papers_part(data.papers) if data.papers else None,
+        findings=findings(matrix) if matrix else None,
+        config=None if data.config is None else shown(data.config, MAX_CONFIG),
+        notes=notes,
+        left_out=left_out,
+        payload=embedded_json(payload),
+        **_assets(),
     )
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
+from typing import NamedTuple
 
 from holdfast.reports.lines import MAX_POINTS, LineChart, Series, line_chart
-from holdfast.reports.svg import NUM_COLOURS, number, percent
+from holdfast.reports.svg import number, percent
 from holdfast.reports.training import role_colour
 from holdfast.view.logs import Key, Log
 
@@ -53,40 +54,53 @@ class RunLogs:
     timing: Log
 
 
+class _Line(NamedTuple):
+    """One column of one log."""
+
+    label: str  # a role or a stream, or nothing
+    run: int
+    log: Log
+    key: Key
+
+
 def run_charts(runs: Sequence[RunLogs]) -> list[tuple[str, LineChart]]:
-    """One chart per figure with a title. Of one run, lines are its roles or streams; of several, each run has a colour."""
-    kinds: dict[Key, dict[str, list[tuple[int, Log, Key]]]] = {}
+    """Charts with their titles.
+
+    Of one run, a figure's roles or streams share a chart. Of several runs, each role and stream has a chart with a line per run.
+    """
+    several = len(runs) > 1
+    kinds: dict[tuple[Key, str], list[_Line]] = {}
     for place, run in enumerate(runs):
         for log in (run.steps, run.timing):
-            for key in log.columns:
+            for key, column in log.columns.items():
                 kind, label = ((key[0], key[2]), key[1]) if len(key) == 3 else (key, "")
-                if kind[-1] not in LEFT_OUT:
-                    kinds.setdefault(kind, {}).setdefault(label, []).append((place, log, key))
+                if kind[-1] not in LEFT_OUT and any(value is not None for value in column):
+                    kinds.setdefault((kind, label if several else ""), []).append(_Line(label, place, log, key))
     order = {kind: place for place, kind in enumerate(FIRST)}
-    wanted = sorted(kinds, key=lambda kind: (order.get(kind, len(FIRST)), kind))[:MAX_CHARTS]
-    charts = [(kind, _chart(place, kind, kinds[kind], [run.name for run in runs])) for place, kind in enumerate(wanted)]
-    return [(_title(kind), chart) for kind, chart in charts if chart is not None]
+    wanted = sorted(kinds, key=lambda one: (order.get(one[0], len(FIRST)), one[0]))[:MAX_CHARTS]
+    names = [run.name for run in runs]
+    return [
+        (title, _chart(f"c{place}", title, kind[0], kinds[kind][:MAX_LINES], names))
+        for place, kind in enumerate(wanted)
+        for title in [_title(*kind)]
+    ]
 
 
-def _chart(
-    place: int, kind: Key, labels: dict[str, list[tuple[int, Log, Key]]], names: Sequence[str]
-) -> LineChart | None:
-    parts = [(label, run, log, key) for label, own in labels.items() for run, log, key in own]
-    parts = [part for part in parts if any(value is not None for value in part[2].columns[part[3]])][:MAX_LINES]
-    if not parts:
-        return None
-    steps, columns, width = gridded([(log.steps, log.columns[key]) for _, _, log, key in parts])
+def _chart(key: str, title: str, kind: Key, parts: Sequence[_Line], names: Sequence[str]) -> LineChart:
+    steps, columns, width = gridded([(part.log.steps, part.log.columns[part.key]) for part in parts])
     several = len(names) > 1
     lines = [
-        Series(_line_name(label, names[run], several), _colour(label, labels, run, index, several), column)
-        for index, ((label, run, _, _), column) in enumerate(zip(parts, columns, strict=True))
+        Series(_short(names[part.run]), part.run, column)
+        if several
+        else Series(part.label or "run", role_colour(part.label, index), column)
+        for index, (part, column) in enumerate(zip(parts, columns, strict=True))
     ]
     is_share = kind[-1] == "gradient_share"
     y_name = NAMES.get(kind[-1], kind[-1]) + (f", means of {width:g} steps" if width > 1 else "")
     known = [value for column in columns for value in column if value is not None]
     return line_chart(
-        f"c{place}",
-        _title(kind),
+        key,
+        title,
         steps,
         lines,
         x_name="step",
@@ -128,17 +142,12 @@ def _limits(known: Sequence[float]) -> tuple[float, float] | None:
     return low - room, high + room
 
 
-def _title(kind: Key) -> str:
+def _title(kind: Key, label: str) -> str:
     words = NAMES.get(kind[-1], kind[-1]).partition(" (")[0]
     words = words[:1].upper() + words[1:]
-    return f"{words} by {GROUPS.get(kind[0], kind[0])}" if len(kind) > 1 else words
+    group = GROUPS.get(kind[0], kind[0])
+    return words if len(kind) == 1 else f"{words}, {group} {label}" if label else f"{words} by {group}"
 
 
-def _colour(label: str, labels: Iterable[str], run: int, index: int, several: bool) -> int:
-    """Of several runs each has a colour, and its roles or streams are dashed."""
-    return run % NUM_COLOURS + NUM_COLOURS * list(labels).index(label) if several else role_colour(label, index)
-
-
-def _line_name(label: str, run: str, several: bool) -> str:
-    short = run if len(run) <= 40 else f"…{run[-39:]}"
-    return f"{label} · {short}" if label and several else short if several else label or "run"
+def _short(name: str) -> str:
+    return name if len(name) <= 40 else f"…{name[-39:]}"

@@ -34,10 +34,9 @@ const choices = () => {
 const fillNumbers = () => {
   if (!numbers.open || !told) return;
   const heads = ["token", "role", "log p", "log p, anchor", "KL", ...told.objectives.map((name) => `weight, ${name}`), ...told.objectives.map((name) => `share, ${name}`)];
-  const rows = told.rows.flatMap((row) => row.tokens.map((token) => {
-    const own = token[7], role = row.roles[token[5]];
-    if (!own) return [token[0], role, ...heads.slice(2).map(() => "")];
-    return [token[0], role, figure(own.logp), figure(own.logp_ref), figure(own.kl), ...own.weights.map((w) => figure(w)), ...own.shares.map((share) => figure(share, true))];
+  const rows = told.rows.flatMap((row) => row.tokens.filter((token) => token[7]).map((token) => { // a prompt has no figures
+    const own = token[7];
+    return [token[0], row.roles[token[5]], figure(own.logp), figure(own.logp_ref), figure(own.kl), ...own.weights.map((w) => figure(w)), ...own.shares.map((share) => figure(share, true))];
   }));
   numbers.querySelector("div").replaceChildren(numbersTable(heads, rows));
 };

@@ -3,7 +3,7 @@ import { byId, post, say } from "./view.js";
 const { all, make, figure } = holdfast;
 
 const form = byId("try-form"), talk = byId("talk"), kept = [];
-let histories = [[], []], stopping = null;
+let histories = [[], []], spoken = ["", ""], stopping = null; // what each column's model has said, and which model that was
 const mode = () => form.querySelector("input[name='try-mode']:checked").value;
 const sleep = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
@@ -113,6 +113,7 @@ form.addEventListener("submit", async (event) => {
   const work = models.map((select, column) => {
     const parts = makeReply(select.selectedOptions[0].textContent);
     beside.append(parts.reply);
+    if (spoken[column] !== select.value) { histories[column] = []; spoken[column] = select.value; }
     histories[column].push({ role: "user", content: text });
     const asked = { model: select.value, messages: histories[column], mode: mode(), prefill: byId("try-prefill").value, seed: number("try-seed"), temperature: number("try-temperature"), max_new_tokens: number("try-tokens") };
     if (asked.mode === "overseen") Object.assign(asked, { n: number("try-n"), judge: byId("try-judge").value, reward: byId("try-reward").value });
