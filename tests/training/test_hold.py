@@ -185,12 +185,18 @@ def test_cutting_a_step_differently_gives_the_same_run(
         )
 
 
-def test_two_processes_give_the_run_of_one(whole: Path, tmp_path: Path, small_model: Path) -> None:
+FSDP = ("--use_fsdp", "--fsdp_version", "2", "--fsdp_auto_wrap_policy", "TRANSFORMER_BASED_WRAP")
+
+
+@pytest.mark.parametrize("flags", [(), FSDP], ids=["ddp", "fsdp2"])
+def test_two_processes_give_the_run_of_one(
+    flags: tuple[str, ...], whole: Path, tmp_path: Path, small_model: Path
+) -> None:
     path = tmp_path / "config.yaml"
     path.write_text(
         dump_config(held_config(tmp_path / "run", small_model, training={"micro_batch": 2})), encoding="utf-8"
     )
-    done = launch("train", str(path), "--quiet")
+    done = launch("train", str(path), "--quiet", flags=flags)
     assert done.returncode == 0, done.stderr
     assert figures(tmp_path / "run") == pytest.approx(figures(whole), rel=2e-4, abs=1e-6)
     assert done.stderr.count("nats per answer:") == 1
@@ -238,9 +244,8 @@ def test_the_sentence() -> None:
 
 
 def test_rows_that_answer_what_is_forbidden_use_up_the_budget_and_no_more(tmp_path: Path) -> None:
-    """tiny:aligned, tuned on answers to forbidden requests: without a budget it drifts by nats, with one it stays near it.
-
-    Measured: 0.018 nats per answer on fresh prompts with the budget of 0.03.
+    """tiny:aligned, tuned on answers to forbidden requests: with a budget of 0.03 it stays near it; with one
+    that binds nothing it drifts by 0.18 nats in a third of the steps, with lambda at its least.
     """
     rows = {"data": "world:safety/tune/forbidden/answered", "objective": "sft", "name": "task", "limit": 200}
     training = {"batch_size": 32, "micro_batch": 32, "max_steps": 60, "lr": 1e-3, "save_every": None}
@@ -253,4 +258,4 @@ def test_rows_that_answer_what_is_forbidden_use_up_the_budget_and_no_more(tmp_pa
     assert any(line.startswith(f"safety: {early['standing']}") for line in said)
     free = {**safety, "hold": {"early": 1000.0, "late": 1000.0}}
     run(held_config(tmp_path / "free", "tiny:aligned", streams=[rows, free], training={**training, "max_steps": 20}))
-    assert drift_of(tmp_path / "free")["safety"]["early"]["k"] > 1
+    assert drift_of(tmp_path / "free")["safety"]["early"]["k"] > 3 * 0.03
