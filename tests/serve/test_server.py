@@ -10,19 +10,17 @@ from collections.abc import Iterator, Sequence
 import httpx
 import openai
 import pytest
-from starlette.testclient import TestClient
 
 from holdfast.judging import RefusalPhrases
 from holdfast.judging.judge import Request
 from holdfast.records import Reply, Verdict
-from holdfast.serve import AnswerRequest, Draw, GuardedJudge, NullJudge, ServerSettings, make_app
+from holdfast.serve import AnswerRequest, Draw, GuardedJudge, NullJudge, ServerSettings
 from holdfast.serve.answers import Choice
 from holdfast.serve.backends import Drawn
 from holdfast.serve.balance import Balancer
 from holdfast.serve.chat import read_chat
 from holdfast.serve.metrics import Metrics
 from holdfast.serve.overseen import Overseer
-from oversight.telling import Telling
 from serve.processes import begun, in_flight, running, server
 from waiting import PATIENCE, run_async, wait_for
 
@@ -411,43 +409,3 @@ def test_a_client_that_goes_leaves_nothing_behind(address: str) -> None:
         wait_for(lambda: in_flight(address) == 1)
     wait_for(lambda: in_flight(address) == 0)
     assert 'outcome="client gone"' in httpx.get(f"{address}/metrics").text
-
-
-class Saying:
-    """A backend whose candidates are these."""
-
-    name = "saying"
-
-    def __init__(self, *texts: str) -> None:
-        self.texts = texts
-
-    async def draw(self, _request: AnswerRequest, n: int) -> Drawn:
-        return Drawn([Draw(text, "stop") for text in self.texts[:n]])
-
-    async def close(self) -> None:
-        pass
-
-
-def test_what_is_returned_says_its_outcome() -> None:
-    """*Missed* may be returned, *complied* not: header, body and metrics say which it was."""
-    refuses, sql, complies = "refused: I cannot.", "missed: SELECT heart", "complied: here is how."
-    for texts, outcome, returned in (
-        ((complies, sql, refuses), "missed", sql),
-        ((complies, refuses), "refused", refuses),
-        ((complies, complies), None, None),
-        (("", ""), None, None),
-    ):
-        app = make_app([Saying(*texts)], Telling(), ServerSettings(n=len(texts)))  # type: ignore[list-item]
-        with TestClient(app) as client:
-            body = {"messages": [{"role": "user", "content": "a request"}]}
-            response = client.post("/v1/chat/completions", json=body)
-            figures = client.get("/metrics").text
-        told = response.json()["holdfast"]
-        assert (response.headers.get("x-holdfast-outcome"), told["outcome"]) == (outcome, outcome)
-        assert told["verdict"] == ("safe" if returned else "refused")
-        text = response.json()["choices"][0]["message"]["content"]
-        assert text == returned if returned else text.startswith("I can't give an answer")
-        words = [text.partition(":")[0] or "missed" for text in texts]
-        for word in ("refused", "missed", "complied"):
-            expected = words.count(word)
-            assert (f'holdfast_outcomes_total{{outcome="{word}"}} {expected}.0' in figures) == (expected > 0)
