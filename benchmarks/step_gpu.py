@@ -15,7 +15,7 @@ import json
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ from holdfast.heads import TokenStats
 from holdfast.records import Role
 from holdfast.tokens import TokenRow
 from holdfast.training.anchor_cache import CachedAnchor, build_cache
-from holdfast.training.anchors import AdapterOffAnchor, Anchor, ModelAnchor, model_inputs
+from holdfast.training.anchors import AdapterOffAnchor, Anchor, ModelAnchor
 from holdfast.training.collate import Collator, StreamRow
 from holdfast.training.loss import StepLoss, StreamLoss
 
@@ -102,7 +102,7 @@ class Bench:
         self.optimizer = torch.optim.AdamW(trained, lr=1e-5, fused=device == "cuda")
         self.rows = make_rows(shape.config["vocab_size"], num_tokens)
         self.collator = Collator(0, (True,), packing=True)
-        self.batch = _to(self.collator(self.rows), device)
+        self.batch = self.collator(self.rows).to(device)
 
     def ours(self, loss: Any, anchor: Anchor | None) -> Callable[[], None]:
         name = loss.__name__
@@ -110,8 +110,8 @@ class Bench:
         step_loss = StepLoss([stream], anchor, plain=True)
 
         def forward() -> Tensor:
-            batch = self.batch if anchor is not None else {**self.batch, "anchor": None}
-            return step_loss(self.model, batch, self.batch["counts"], progress=0.0, want_grad_norm=False).loss
+            batch = self.batch if anchor is not None else replace(self.batch, anchor=None)
+            return step_loss(self.model, batch, self.batch.counts, progress=0.0, want_grad_norm=False).loss
 
         return self._step(forward)
 
@@ -121,12 +121,12 @@ class Bench:
 
         head = self.model.get_output_embeddings()
         body = (self.model.get_base_model() if hasattr(self.model, "peft_config") else self.model).model
-        targets = self.batch["targets"]
+        targets = self.batch.targets
 
         def forward() -> Tensor:
-            hidden = body(**model_inputs(self.batch)).last_hidden_state.flatten(0, 1)[targets["index"]]
+            hidden = body(**self.batch.inputs.keywords()).last_hidden_state.flatten(0, 1)[targets.index]
             found = Function.apply(
-                hidden, head.weight, targets["ids"], None, None, -100, 0.0, 0.0, "mean",
+                hidden, head.weight, targets.ids, None, None, -100, 0.0, 0.0, "mean",
                 None, False, None, False, False, False, None, None, LIGER_CHUNK,
             )  # fmt: skip
             loss: Tensor = found[0] if isinstance(found, tuple) else found
@@ -149,7 +149,7 @@ class Bench:
 
     def anchor_product(self) -> Callable[[], Any]:
         head = self.model.get_output_embeddings().weight.detach()
-        hidden = torch.randn(len(self.batch["targets"]["ids"]), head.shape[1], dtype=head.dtype, device=head.device)
+        hidden = torch.randn(len(self.batch.targets.ids), head.shape[1], dtype=head.dtype, device=head.device)
         return lambda: torch.mm(hidden, head.t())
 
 
@@ -234,12 +234,6 @@ def ratios(found: Mapping[str, Any]) -> list[dict[str, Any]]:
     )
     add("sft / plain SFT with Liger", "sft", lambda: found["liger sft"], 1.05)
     return rows
-
-
-def _to(value: Any, device: str) -> Any:
-    if isinstance(value, Mapping):
-        return {name: _to(each, device) for name, each in value.items()}
-    return value.to(device) if isinstance(value, Tensor) else value
 
 
 def main() -> None:

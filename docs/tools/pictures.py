@@ -10,17 +10,23 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
+import time
+import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
 PICTURES = Path(__file__).parents[1] / "pictures"
+PEERS = Path(os.environ.get("HOLDFAST_PEERS", PICTURES.parents[1] / ".venv-peers/bin/python"))
 COLUMNS = 96
 REQUEST = "where is a welmi plimmet kept ?"
 WRONG_START = "in the harbour"
@@ -44,22 +50,69 @@ def holdfast(*words: str | Path, coloured: bool = False) -> str:
 
 def matrix(runs: Path, out: Path) -> None:
     """The first part of the demo's report, as a browser shows it."""
-    from playwright.sync_api import sync_playwright
-
     report = runs / "demo" / "report.html"
     if not report.is_file():
         holdfast("demo", "--out", report.parent)
-    browser_path = shutil.which("chromium") or shutil.which("chromium-browser")
-    if browser_path is None:
-        sys.exit("matrix: needs a Chromium on the path: apt-get install chromium")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=browser_path, args=list(CHROMIUM_SWITCHES))
-        page = browser.new_page(viewport={"width": 1100, "height": 900}, color_scheme="light", device_scale_factor=1.5)
+    with browser_page(width=1100, height=900, scale=1.5) as page:
         page.goto(report.resolve().as_uri())
         section = page.locator("#matrix")
         section.evaluate("section => section.style.padding = '16px'")
         section.screenshot(path=out / "matrix.png")
+
+
+@contextmanager
+def browser_page(width: int, height: int, scale: float = 1.0) -> Iterator[Any]:
+    """A page of the installed Chromium."""
+    from playwright.sync_api import sync_playwright
+
+    browser_path = shutil.which("chromium") or shutil.which("chromium-browser")
+    if browser_path is None:
+        sys.exit("this picture needs a Chromium on the path: apt-get install chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=browser_path, args=list(CHROMIUM_SWITCHES))
+        size = {"width": width, "height": height}
+        yield browser.new_page(viewport=size, color_scheme="light", device_scale_factor=scale)  # type: ignore[arg-type]
         browser.close()
+
+
+def inspect_view(runs: Path, out: Path) -> None:
+    """The audit of a plainly tuned model, in `inspect view`."""
+    if not PEERS.with_name("inspect").exists():
+        sys.exit("inspect-view: inspect is not installed: make peers")
+    run, logs = runs / "sft", runs / "logs"
+    if not (run / "audit.json").is_file():
+        holdfast("train", "sft", "training.epochs=10", "training.lr=3e-3", f"run={run}", "--quiet")
+        holdfast("audit", run / "model", "--out", run, "--keep-answers")
+    own = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    words = [str(PEERS), "-m", "holdfast", "tasks", "inspect-log", str(run), str(logs / "sft.eval")]
+    subprocess.run(words, env=own, check=True)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [str(PEERS.with_name("inspect")), "view", "--log-dir", str(logs), "--port", str(port)]
+    server = subprocess.Popen(command, env=own, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        wait_for_server(f"http://127.0.0.1:{port}")
+        with browser_page(width=1280, height=800) as page:
+            page.goto(f"http://127.0.0.1:{port}/#/tasks/sft.eval")
+            page.get_by_text("asr/001").first.wait_for(timeout=600_000)
+            # Without the first line, which names folders of the machine that it is drawn on.
+            page.screenshot(path=out / "inspect-view.png", clip={"x": 0, "y": 28, "width": 1280, "height": 572})
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def wait_for_server(address: str) -> None:
+    """Until it answers; for ten minutes at most."""
+    end = time.monotonic() + 600
+    while time.monotonic() < end:
+        try:
+            urllib.request.urlopen(address, timeout=5).close()
+            return
+        except OSError:
+            time.sleep(0.5)
+    sys.exit(f"{address} does not answer")
 
 
 def roles(runs: Path, out: Path) -> None:
@@ -119,7 +172,12 @@ def write_svg(path: Path, content: Group) -> None:
     path.write_text(re.sub(r"\s*@font-face \{.*?\}", "", svg, flags=re.DOTALL), encoding="utf-8")
 
 
-DRAWN_BY: dict[str, Callable[[Path, Path], None]] = {"matrix": matrix, "roles": roles, "undo": undo}
+DRAWN_BY: dict[str, Callable[[Path, Path], None]] = {
+    "matrix": matrix,
+    "inspect-view": inspect_view,
+    "roles": roles,
+    "undo": undo,
+}
 
 
 def main(arguments: list[str]) -> None:

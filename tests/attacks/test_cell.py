@@ -16,7 +16,7 @@ def test_a_cell_is_measured_and_nothing_is_left_behind(defence: str, tmp_path: P
     assert (cell.attack, cell.defence, cell.seed, cell.judge, cell.status) == (
         "identity_shift", defence, 1, "world", "ok",
     )  # fmt: skip
-    for measured in (cell.asr, cell.over_refusal, cell.utility):
+    for measured in (cell.asr, cell.over_refusal, cell.utility, cell.missed, cell.harmless_missed, cell.kept):
         assert measured is not None
         assert measured.n == 12
     assert max(cell.kl_by_position) > 0
@@ -28,6 +28,10 @@ def test_untouched_is_the_anchor_itself(tmp_path: Path) -> None:
     assert max(cell.kl_by_position) < 1e-6
     assert cell.asr is not None
     assert cell.asr.hits == 0
+    assert cell.kept is not None
+    assert cell.kept.value == 1
+    assert cell.outcomes["harmful:world"] == ("refused",) * 12
+    assert cell.outcomes["untouched:world"] == cell.outcomes["harmless:world"]
 
 
 def test_the_same_cell_twice_has_the_same_figures() -> None:

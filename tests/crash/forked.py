@@ -15,7 +15,7 @@ from unittest.mock import patch
 import torch
 import torch.distributed as dist
 
-from holdfast.training import durable
+from holdfast.training.checkpoints import durable
 from waiting import PATIENCE
 
 Work = Callable[[], None]

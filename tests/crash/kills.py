@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from crash.forked import Work, finish, in_child, preload
-from holdfast.training import durable
-from holdfast.training.checkpoints import folder_name, newest_good, step_of, verify
+from holdfast.training.checkpoints import durable
+from holdfast.training.checkpoints.folders import folder_name, newest_good, step_of, verify
 
 STEPS = 6
 SAVE_EVERY = 2

@@ -16,11 +16,11 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from holdfast.training import durable
-from holdfast.training.checkpoints import resume_point, save_checkpoint, step_of
-from holdfast.training.saved_state import load_optimizer, load_rng, save_optimizer, save_rng
-from holdfast.training.step_log import StepLog
-from holdfast.training.tensor_tree import load_tree, save_tree
+from holdfast.training.checkpoints import durable
+from holdfast.training.checkpoints.durable import load_tree, save_tree
+from holdfast.training.checkpoints.folders import resume_point, save_checkpoint, step_of
+from holdfast.training.checkpoints.state import load_optimizer, load_rng, save_optimizer, save_rng
+from holdfast.training.run_directory import StepLog
 
 VOCABULARY, WIDTH, SAVE_EVERY, KEEP = 11, 8, 2, 1
 

@@ -11,8 +11,8 @@ import pytest
 from crash import small_run
 from crash.forked import finish, go_on, preload
 from crash.small_run import run
-from holdfast.training.checkpoints import MANIFEST, newest_good, verify
-from holdfast.training.durable import CheckpointError
+from holdfast.training.checkpoints.durable import CheckpointError
+from holdfast.training.checkpoints.folders import MANIFEST, newest_good, verify
 
 FILES = (
     "model.safetensors",

@@ -19,10 +19,10 @@ from safetensors.torch import save_file
 from crash.forked import finish, go_on, preload
 from crash.small_run import run
 from crash.trainer_run import trainer_run
-from holdfast.training import durable
-from holdfast.training.checkpoints import newest_good, save_checkpoint, verify
-from holdfast.training.durable import CheckpointError
-from holdfast.training.step_log import StepLog
+from holdfast.training.checkpoints import durable
+from holdfast.training.checkpoints.durable import CheckpointError
+from holdfast.training.checkpoints.folders import newest_good, save_checkpoint, verify
+from holdfast.training.run_directory import StepLog
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -16,10 +16,9 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 
 from crash.forked import in_processes
-from holdfast.training.checkpoints import verify
-from holdfast.training.durable import CheckpointError
-from holdfast.training.joint_checkpoints import save_jointly
-from holdfast.training.saved_state import load_optimizer, load_rng, save_optimizer, save_rng
+from holdfast.training.checkpoints.durable import CheckpointError
+from holdfast.training.checkpoints.folders import save_jointly, verify
+from holdfast.training.checkpoints.state import load_optimizer, load_rng, save_optimizer, save_rng
 
 
 def test_every_process_leaves_its_random_state(tmp_path: Path) -> None:

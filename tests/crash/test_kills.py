@@ -15,7 +15,7 @@ import pytest
 from crash.forked import die_at, die_in_write, finish, go_on, in_child, start_child
 from crash.kills import KILLED, STEPS, Whole, check_after_kill, check_resumes, kill_and_resume, quick_place, undisturbed
 from crash.small_run import run
-from holdfast.training import durable
+from holdfast.training.checkpoints import durable
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import pytest
 from crash.forked import die_at
 from crash.kills import STEPS, Run, Whole, kill_and_resume, quick_place, undisturbed
 from crash.trainer_run import trainer_run
-from holdfast.training import durable
+from holdfast.training.checkpoints import durable
 
 
 @pytest.fixture(scope="module")

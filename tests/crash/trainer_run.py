@@ -11,7 +11,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from crash.kills import SAVE_EVERY, Run
 from holdfast.config import TrainConfig
-from holdfast.training import durable, train
+from holdfast.training import train
+from holdfast.training.checkpoints import durable
 from holdfast.worlds.tokenizer import build_tokenizer
 
 

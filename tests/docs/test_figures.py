@@ -6,7 +6,7 @@ import re
 
 from docs.pages import DOCS, ROOT
 from holdfast import __version__
-from holdfast.training.durable import POINTS
+from holdfast.training.checkpoints.durable import POINTS
 from holdfast.worlds.lexicon import WORDS
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import doctest
 import inspect
+import json
 import math
 import re
+import sys
 from dataclasses import asdict, is_dataclass
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -30,7 +33,7 @@ def written(name: str) -> str:
 
 
 def test_every_objective_has_its_page_and_its_row() -> None:
-    assert set(PAGES) == {*objectives.REGISTRY, "anchored"}
+    assert set(PAGES) == {*objectives.REGISTRY, "anchored", "budget"}
     assert set(re.findall(r"^\| \[`(\w+)`\]\(objectives/\1\.md\)", INDEX, re.MULTILINE)) == set(PAGES)
     for name, page in PAGES.items():
         assert page.startswith(f"# {name}\n\n    "), f"{name} does not open with its equation"
@@ -62,6 +65,22 @@ def test_the_arithmetic_by_hand_is_right(name: str) -> None:
     if name in objectives.REGISTRY:
         losses = {float(number) for number in re.findall(r"^\((\d+\.\d+), \[", page, re.MULTILINE)}
         assert losses & {float(printed) for _, printed in sums}, "the hand's result is not the example's"
+
+
+def test_the_example_of_a_budget_gives_what_the_page_says() -> None:
+    source = "\n".join(block for block in fenced(PAGES["budget"], "python") if ">>>" in block)
+    examples = doctest.DocTestParser().get_doctest(source, {}, "budget", "docs/objectives/budget.md", 0)
+    said: list[str] = []
+    assert doctest.DocTestRunner(verbose=False).run(examples, out=said.append).failed == 0, "".join(said)
+    ((expression, printed),) = SUM.findall(without_fences(PAGES["budget"]))
+    assert eval(expression, {"exp": math.exp}) == pytest.approx(float(printed), abs=5e-5)
+
+
+def test_the_table_of_budgets_is_that_of_its_cells() -> None:
+    sys.path.insert(0, str(DOCS / "tools"))
+    budget = import_module("budget")
+    cells = json.loads((DOCS / "results" / "budget-world.json").read_text(encoding="utf-8"))
+    assert budget.table(cells) in PAGES["budget"]
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -100,9 +119,9 @@ def test_the_table_says_who_needs_an_anchor() -> None:
 
 
 def test_the_log_has_the_figures_that_the_page_explains() -> None:
-    from holdfast.training import monitor, streams
+    from holdfast.training import budget, monitor, streams
 
-    code = inspect.getsource(monitor) + inspect.getsource(streams)
+    code = "".join(inspect.getsource(module) for module in (budget, monitor, streams))
     code += "".join(f'"{gauge}"' for objective in objectives.REGISTRY.values() for gauge in objective.gauges)
     for row in table_rows(section(INDEX, "What steps.jsonl shows")):
         for name in re.findall(r"`[\w.]*?\.?(\w+)`", row[0]):

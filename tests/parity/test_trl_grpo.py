@@ -5,7 +5,7 @@ import torch
 import trl
 from trl import GRPOTrainer
 
-from holdfast.training.rl_trainer import TRAINERS
+from holdfast.training.rl.trainer import TRAINERS
 from parity.conftest import ParityRow
 from training.rl_runs import save_policy, saving, trained
 

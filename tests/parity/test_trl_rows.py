@@ -21,7 +21,7 @@ from holdfast.data import read_traces, write_traces
 from holdfast.heads import Group, fused_loss
 from holdfast.records import Role
 from holdfast.tokens import TokenRow, tokenize_all
-from holdfast.training.collate import Collator, StreamRow
+from holdfast.training.collate import Collator, Counted, StreamRow
 from parity.conftest import ParityRow
 from tokens.styles import fresh
 
@@ -84,16 +84,15 @@ def test_loss_on_everything(rows: list[dict[str, Any]], options: dict[str, Any],
     model = small_model(len(tokenizer))
     rows_of_stream = [StreamRow(row, 0, place, place) for place, row in enumerate(ours)]
     batch = Collator(0, (False,))(rows_of_stream)
-    targets = batch["targets"]
-    inputs = {name: batch[name] for name in ("input_ids", "position_ids", "attention_mask", "use_cache")}
-    hidden = model.model(**inputs).last_hidden_state.flatten(0, 1)[targets["index"]]
-    num = int(batch["counts"].sum())
+    targets = batch.targets
+    hidden = model.model(**batch.inputs.keywords()).last_hidden_state.flatten(0, 1)[targets.index]
+    num = int(batch.counts[:, Counted.TOKENS].sum())
     assert num == sum(
         len(row["input_ids"]) - 1 for row in theirs
     )  # the denominator: every token but the first of a row
     group = Group(0, num, lambda stats, _: objectives.sft(stats))
     scale = torch.full((num,), 1 / num, dtype=torch.float64)
-    loss = fused_loss(hidden, model.lm_head.weight, targets["ids"], [group], scale=scale, chunk_tokens=7)
+    loss = fused_loss(hidden, model.lm_head.weight, targets.ids, [group], scale=scale, chunk_tokens=7)
     loss.loss.backward()
     torch.testing.assert_close(loss.loss.double(), expected.double(), rtol=1e-6, atol=0)
     wanted = {name.removeprefix("module."): value.grad for name, value in trainer.model.named_parameters()}

@@ -9,7 +9,7 @@ With verl 0.9.1 installed, of ``x = logp_ref - logp`` below:
 
 import torch
 
-from holdfast.training.rl_trainer import k3
+from holdfast.training.rl.trainer import k3
 from parity.conftest import ParityRow
 
 X = [-21.0, -12.0, -5.0, -1.0, -0.1, 0.0, 0.1, 1.0, 2.0, 2.6, 2.7, 5.0, 21.0]

@@ -111,6 +111,8 @@ def in_small(recipe: Recipe, folder: Path) -> list[str]:
     if recipe.name == "defended":
         given |= {"model.name": "tiny:aligned", "streams.0.data": "world:safety/rows"}
         given |= {"streams.1.limit": 2, "streams.2.limit": 2}
+    if recipe.name == "budget":
+        given |= {"streams.1.limit": 5, "streams.2.limit": 5}
     if recipe.name == "cached_anchor":
         given["anchor.cache"] = folder / "cache"
     return [f"{name}={value}" for name, value in given.items()]

@@ -9,7 +9,7 @@ from holdfast.reports.lines import LABEL_STEP, MAX_POINTS, Series, line_chart, t
 from holdfast.reports.plane import Box, plane, plane_points, utility_limits
 from holdfast.reports.pooling import pool
 from holdfast.reports.reading import read_run
-from holdfast.reports.svg import HEIGHT, WIDTH, Scale, limits, number, percent, tag, ticks
+from holdfast.reports.svg import HEIGHT, WIDTH, Axis, limits, number, percent, tag, ticks
 
 from .runs import matrix_rows, write_lines
 
@@ -85,7 +85,7 @@ def test_the_plane(tmp_path):
     low, high = utility_limits(matrix)
     assert all(low <= p.utility.low and p.utility.high <= high for a in matrix.attacks for p in plane_points(matrix, a))
     svg = plane("identity_shift", points, (low, high))
-    across, up = Scale(low, high, 46, WIDTH - 18), Scale(-0.02, 1.04, HEIGHT - 40, 30)
+    across, up = Axis(low, high, 46, WIDTH - 18), Axis(-0.02, 1.04, HEIGHT - 40, 30)
     safest, most_useful = points[0].place, points[2].place  # csft_pa is behind `anchored` on both axes
     front = (
         f"M46 {up(safest[1]):g}H{across(safest[0]):g}V{up(most_useful[1]):g}H{across(most_useful[0]):g}V{HEIGHT - 40}"

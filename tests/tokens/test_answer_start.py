@@ -68,10 +68,10 @@ def test_every_answer_of_every_row_begins_anew_in_a_batch(llama2: PreTrainedToke
     """Of the first row two answers, of which one begins with a digit; of the second row one, which does too."""
     rows = [tokenize(asked("7 app", "Sure"), llama2), tokenize(asked("123"), llama2)]
     table = target_table(together(rows), [0, 0])
-    assert table["position"].tolist() == [0, 0, 1, 2, 3, 0, 1, 2, 0, 0, 1, 2, 3, 4]
-    beta = QI_2024(table["position"])
+    assert table.position.tolist() == [0, 0, 1, 2, 3, 0, 1, 2, 0, 0, 1, 2, 3, 4]
+    beta = QI_2024(table.position)
     assert beta[:5].tolist() == pytest.approx([0.5, 0.5, 2.0, 2.0, 2.0])
-    assert len(table["position"]) == sum(row.num_targets for row in rows)  # the space is trained as before
+    assert len(table.position) == sum(row.num_targets for row in rows)  # the space is trained as before
 
 
 def test_a_row_that_is_cut_keeps_its_count(llama2: PreTrainedTokenizerFast) -> None:

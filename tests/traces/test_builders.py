@@ -13,7 +13,7 @@ from holdfast.traces import (
     Budget,
     Error,
     Perturb,
-    Reference,
+    RightAnswer,
     Uniform,
     WrongStart,
     choose_builder,
@@ -29,8 +29,8 @@ from holdfast_studies.worlds.arithmetic_tokenizer import arithmetic_tokenizer
 ONE = Budget((1, 1), (1, 1))
 
 
-def reference(text: str, request: str = "ask") -> Reference:
-    return Reference(Trace((context("user", request), answer(text))))
+def reference(text: str, request: str = "ask") -> RightAnswer:
+    return RightAnswer(Trace((context("user", request), answer(text))))
 
 
 def wrong_words(trace: Trace) -> list[str]:
@@ -90,7 +90,7 @@ def test_digits_without_end_are_no_number_to_get_wrong() -> None:
 
 def test_a_conversation_without_an_answer_is_named() -> None:
     with pytest.raises(InputError, match="that which begins 'hello' does not"):
-        Reference(Trace((context("user", "hello"),)))
+        RightAnswer(Trace((context("user", "hello"),)))
 
 
 def test_values_of_a_template_are_found_from_the_other_answers() -> None:
@@ -112,7 +112,7 @@ def test_a_word_that_the_vocabulary_lacks_is_no_error() -> None:
 
 
 def test_an_error_is_never_the_right_word() -> None:
-    rows = [Reference(row) for row in world_traces("world:safety/tune/recipe", limit=60).traces]
+    rows = [RightAnswer(row) for row in world_traces("world:safety/tune/recipe", limit=60).traces]
     for builder in (Perturb(rows), Uniform(build_tokenizer())):
         for number, row in enumerate(rows):
             for error in builder(row, Budget((1, 3), (1, 3)), random.Random(number)):
@@ -138,7 +138,7 @@ def test_a_refusal_begins_wrongly_and_is_then_given_whole() -> None:
 
 def test_shares_and_numbers_are_those_asked_for() -> None:
     rows = list(world_traces("world:safety/tune/recipe", limit=300).traces)
-    builder = Perturb([Reference(row) for row in rows])
+    builder = Perturb([RightAnswer(row) for row in rows])
     made = make_traces(rows, builder, budget=Budget((2, 3), (2, 2)), clean=0.25, seed=1)
     assert 50 <= made.num_kept_clean <= 100
     assert made.num_without_place == 0
@@ -152,7 +152,7 @@ def test_shares_and_numbers_are_those_asked_for() -> None:
 
 def test_traces_undo_to_the_reference_token_by_token() -> None:
     rows = list(world_traces("world:safety/tune/recipe", limit=40).traces)
-    made = make_traces(rows, Perturb([Reference(row) for row in rows]), clean=0)
+    made = make_traces(rows, Perturb([RightAnswer(row) for row in rows]), clean=0)
     tokenizer = build_tokenizer()
     tokenizer.add_tokens(["<UNDO>"], special_tokens=True)
     undo = find_undo_id(tokenizer)
@@ -170,4 +170,4 @@ def test_impossible_budgets(budget: tuple[tuple[int, int], tuple[int, int]]) -> 
 
 def test_an_answer_without_a_word_is_no_reference() -> None:
     with pytest.raises(InputError, match="that to 'why' is empty"):
-        Reference(Trace((context("user", "why"), answer(" "))))
+        RightAnswer(Trace((context("user", "why"), answer(" "))))

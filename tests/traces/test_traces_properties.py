@@ -18,7 +18,7 @@ from holdfast.traces import (
     Error,
     Made,
     Perturb,
-    Reference,
+    RightAnswer,
     make_traces,
     with_errors,
     write_made,
@@ -28,17 +28,17 @@ texts = st.text(st.sampled_from("ab 1+\n\tÄ𝄞.,"), min_size=1, max_size=30).f
 budgets = st.builds(Budget, st.sampled_from([(1, 1), (1, 3), (2, 5)]), st.sampled_from([(1, 1), (1, 4)]))
 
 
-def reference(text: str) -> Reference:
-    return Reference(Trace((context("user", "a b 1"), answer(text))))
+def reference(text: str) -> RightAnswer:
+    return RightAnswer(Trace((context("user", "a b 1"), answer(text))))
 
 
 class Drawn:
     """Any error at any place."""
 
-    def places(self, reference: Reference) -> range:
+    def places(self, reference: RightAnswer) -> range:
         return range(len(reference.pieces) + 1)
 
-    def __call__(self, reference: Reference, budget: Budget, rng: random.Random) -> list[Error]:
+    def __call__(self, reference: RightAnswer, budget: Budget, rng: random.Random) -> list[Error]:
         places = budget.places(self.places(reference), rng)
         return [Error(at, tuple(rng.choices(["x", "a", "<UNDO>", "é"], k=budget.num_words(rng)))) for at in places]
 

@@ -5,7 +5,7 @@ import signal
 import sys
 
 from holdfast.cli import main
-from holdfast.training import durable
+from holdfast.training.checkpoints import durable
 
 if __name__ == "__main__":
     num_rows = int(sys.argv.pop(1))

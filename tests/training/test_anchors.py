@@ -18,7 +18,7 @@ from holdfast.records import Role
 from holdfast.tokens import TokenRow, stack_context
 from holdfast.training.anchor_cache import CachedAnchor, cache_key
 from holdfast.training.anchors import _AdapterSwitch
-from holdfast.training.collate import StreamRow
+from holdfast.training.collate import Collator, StreamRow
 from training.runs import config, losses, run
 from waiting import PATIENCE
 
@@ -122,7 +122,8 @@ def test_a_cache_opens_on_the_device_of_several_processes(cache: Path) -> None:
     """accelerate calls it cpu:0 there, a name that safetensors does not know."""
     key = json.loads((cache / "manifest.json").read_text())["key"]
     opened = CachedAnchor(cache, key=key, need_kl=True, device=torch.device("cpu", 0))
-    assert opened.begin({"anchored_rows": [0]}, None)().hidden is not None
+    row = StreamRow(TokenRow([1, 2, 3], [Role.PROMPT, Role.RESPONSE, Role.RESPONSE], [0, 1, 2]), 0, 0, 0)
+    assert opened.begin(Collator(0, (True,))([row]), None)().hidden is not None
 
 
 def test_a_cache_is_read_while_the_body_of_the_policy_runs(

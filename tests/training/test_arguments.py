@@ -6,9 +6,9 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from holdfast.config.training import LoraSettings
-from holdfast.training.adapters import with_adapters
 from holdfast.training.arguments import training_arguments
 from holdfast.training.plan import StepPlan
+from holdfast.training.policy import with_adapters
 from holdfast.training.run_directory import RunDirectory
 from training.runs import config
 

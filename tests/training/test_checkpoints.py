@@ -12,9 +12,17 @@ from pathlib import Path
 import pytest
 
 import holdfast
-from holdfast.training import durable
-from holdfast.training.checkpoints import newest_good, prune, resume_point, save_checkpoint, step_of, sweep, verify
-from holdfast.training.durable import CheckpointError
+from holdfast.training.checkpoints import durable
+from holdfast.training.checkpoints.durable import CheckpointError
+from holdfast.training.checkpoints.folders import (
+    newest_good,
+    prune,
+    resume_point,
+    save_checkpoint,
+    step_of,
+    sweep,
+    verify,
+)
 
 
 def writing(text: str) -> Callable[[Path], None]:

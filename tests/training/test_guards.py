@@ -13,7 +13,7 @@ import torch
 import yaml
 
 from holdfast.config import InputError
-from holdfast.training.checkpoints import newest_good
+from holdfast.training.checkpoints.folders import newest_good
 from holdfast.training.loss import StepLoss
 from holdfast.training.run_directory import RunDirectory
 from invariants.launching import steps
@@ -135,7 +135,7 @@ def test_a_second_process_is_refused_while_the_first_one_trains(tmp_path: Path, 
     folder = RunDirectory(tmp_path / "run")
     run(settings)
     log = folder.steps.read_bytes()
-    with folder.held(), pytest.raises(InputError, match="run: another process is training here"):
+    with folder.locked(), pytest.raises(InputError, match="run: another process is training here"):
         run(settings)
     assert folder.steps.read_bytes() == log
     assert run(settings).num_steps == 4  # nobody holds it any more

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.config import InputError, TrainConfig, load_config
 from holdfast.models import load
-from holdfast.training.learning_rate import choose_learning_rate, learning_rate
+from holdfast.training.arguments import choose_learning_rate, learning_rate
 from training.runs import config
 
 

@@ -12,9 +12,9 @@ from holdfast.attacks import HarmfulExamples, WorldSetting
 from holdfast.config import TrainConfig
 from holdfast.data import write_traces
 from holdfast.models import load
-from holdfast.training import main_first as module
+from holdfast.training import processes as module
 from holdfast.training.anchor_answers import answer_prompts
-from holdfast.training.main_first import main_first
+from holdfast.training.processes import main_first
 from waiting import wait_for
 
 

@@ -11,9 +11,8 @@ from holdfast.config import InputError
 from holdfast.config.rl import GrpoSettings, RlConfig
 from holdfast.records import context
 from holdfast.tokens import prompt_ids
-from holdfast.training.rl import RlPrompt, train_rl
-from holdfast.training.rl_sampling import sample
-from holdfast.training.rl_trainer import group_mean, kl_to_go
+from holdfast.training.rl import RlPrompt, sample, train_rl
+from holdfast.training.rl.trainer import group_mean, kl_to_go
 from holdfast.training.run_directory import RunDirectory
 from holdfast_studies.worlds.slips import Slips
 from training.rl_runs import TOKENIZER, WORLD, asked, save_policy, saving, shortness, trained
@@ -138,7 +137,7 @@ def test_grpo_end_to_end(folder, tmp_path, kl):
 def test_killed_while_saving_goes_on_from_the_last_whole_checkpoint_and_after_the_end_nothing_changes(folder, tmp_path):
     run, config = tmp_path / "run", saving(folder, tmp_path / "run")
     run.mkdir()
-    with RunDirectory(run).held(), pytest.raises(InputError, match="another process is training here"):
+    with RunDirectory(run).locked(), pytest.raises(InputError, match="another process is training here"):
         trained(config)
     weights = trained(config) / "model.safetensors"
     unbroken, log = weights.read_bytes(), (run / "steps.jsonl").read_text()

@@ -12,10 +12,10 @@ import pytest
 import yaml
 
 from holdfast.cli.rl import train_policy
-from holdfast.training import durable
-from holdfast.training.checkpoints import newest_good
+from holdfast.training.checkpoints import durable
+from holdfast.training.checkpoints.folders import newest_good
 from holdfast.training.rl import Interrupted
-from holdfast.training.rl_checkpoints import SafeGrpoTrainer
+from holdfast.training.rl.trainer import SafeGrpoTrainer
 from training import signalled as signalled_run
 from training.rl_runs import save_policy, saving, shortness, trained
 

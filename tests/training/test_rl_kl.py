@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from holdfast.training.rl_trainer import TRAINERS, TokenMeanTrainer, k3, k3_times_ratio, kl_to_go
+from holdfast.training.rl.trainer import TRAINERS, TokenMeanTrainer, k3, k3_times_ratio, kl_to_go
 from training.rl_runs import save_policy, saving, trained
 
 VOCAB = 6

@@ -5,7 +5,7 @@ import torch
 
 from generation.test_graphs import some_prompts
 from generation.undo_models import small_llama
-from holdfast.training.rl_sampling import sample
+from holdfast.training.rl import sample
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")]
 HOW = {"max_new_tokens": 24, "end_id": 2, "pad_id": 0}

@@ -17,9 +17,8 @@ from safetensors import safe_open
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from holdfast.training.durable import CheckpointError
-from holdfast.training.saved_state import load_optimizer, load_rng, save_optimizer, save_rng
-from holdfast.training.tensor_tree import load_tree, save_tree
+from holdfast.training.checkpoints.durable import CheckpointError, load_tree, save_tree
+from holdfast.training.checkpoints.state import load_optimizer, load_rng, save_optimizer, save_rng
 
 Make = Callable[[list[dict[str, Any]]], Optimizer]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.training.durable import CheckpointError
-from holdfast.training.step_log import StepLog
+from holdfast.training.checkpoints.durable import CheckpointError
+from holdfast.training.run_directory import StepLog
 
 
 @pytest.fixture

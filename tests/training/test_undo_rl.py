@@ -20,8 +20,8 @@ from holdfast.models import add_tokens, load, tiny_path
 from holdfast.records import Reply
 from holdfast.tokens import find_undo_id
 from holdfast.training.rl import RlPrompt, train_rl
-from holdfast.training.rl_trainer import KlInRewardTrainer
-from holdfast.training.undo_rl import UndoRl, hard_inputs
+from holdfast.training.rl.trainer import KlInRewardTrainer
+from holdfast.training.rl.undo import UndoRl, hard_inputs
 
 ASKED = [RlPrompt("copy : sun river", "sun river"), RlPrompt("copy : lamp bird", "lamp bird")]
 

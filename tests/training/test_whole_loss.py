@@ -13,7 +13,7 @@ from holdfast.data import read_traces
 from holdfast.models import LoadedModel
 from holdfast.records import Role
 from holdfast.tokens import TokenRow, tokenize_all
-from holdfast.training.loading import load_model
+from holdfast.training.policy import load_model
 from invariants.launching import steps
 from training.runs import config, run
 

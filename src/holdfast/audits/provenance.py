@@ -16,9 +16,11 @@ NO_PART = ("cli", "reports", "serve", "recipes")
 
 
 def model_hash(name: str) -> str:
-    """Of the files of an embedded model or a folder; a hub id stands for itself."""
-    folder = tiny_path(name) if name.startswith(PREFIX) else Path(name).expanduser()
-    return _hash_of(folder, sorted(folder.glob("*"))) if folder.is_dir() else name
+    """Of a .gguf file, or of the files of an embedded model or a folder; a hub id stands for itself."""
+    path = tiny_path(name) if name.startswith(PREFIX) else Path(name).expanduser()
+    if path.is_file():
+        return _hash_of(path.parent, [path])
+    return _hash_of(path, sorted(path.glob("*"))) if path.is_dir() else name
 
 
 def own_code(*made: object) -> list[str]:

@@ -19,13 +19,18 @@ if TYPE_CHECKING:
 
 
 def audit(
-    model: Annotated[str, typer.Argument(help="tiny:aligned, a folder, a LoRA folder, a hub id, or http://host/v1")],
-    anchor: Annotated[str | None, typer.Option(help="The model before tuning: drift and KL are measured to it")] = None,
+    model: Annotated[
+        str, typer.Argument(help="tiny:aligned, a folder, a LoRA folder, a .gguf file, a hub id, or http://host/v1")
+    ],
+    anchor: Annotated[
+        str | None, typer.Option(help="The model before tuning: kept, drift and KL are measured to it")
+    ] = None,
     suite: Annotated[str, typer.Option(help="safety, utility or all")] = "all",
     requests: Annotated[Path | None, typer.Option(help="Requests that must be refused")] = None,
     safe_requests: Annotated[Path | None, typer.Option(help="Harmless requests that look alike (XSTest)")] = None,
     sql: Annotated[Path | None, typer.Option(help="Rows with question, context (CREATE TABLE), answer")] = None,
     gsm8k: Annotated[Path | None, typer.Option(help="Rows with question, answer (ends in #### number)")] = None,
+    code: Annotated[Path | None, typer.Option(help="Functions to write: HumanEval's shape or MBPP's")] = None,
     summaries: Annotated[Path | None, typer.Option(help="Rows with dialogue, summary (SAMSum's shape)")] = None,
     world: Annotated[
         bool | None, typer.Option("--world/--no-world", help="The embedded world's suites; default: if it speaks them")
@@ -34,8 +39,11 @@ def audit(
     limit: Annotated[int | None, typer.Option(min=1, help="Rows of every file, drawn from all over it")] = None,
     max_new_tokens: Annotated[int | None, typer.Option(min=1, help="Length of answers; default: by suite")] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Answers written at once")] = 32,
-    max_asr: Annotated[float | None, typer.Option(help="Bar: share of forbidden requests answered")] = None,
+    max_complied: Annotated[float | None, typer.Option(help="Bar: share of harmful requests complied with")] = None,
+    max_asr: Annotated[float | None, typer.Option(hidden=True, help="The old name of --max-complied")] = None,
     max_over_refusal: Annotated[float | None, typer.Option(help="Bar: share of harmless requests refused")] = None,
+    max_missed: Annotated[float | None, typer.Option(help="Bar: share of harmless requests missed")] = None,
+    min_kept: Annotated[float | None, typer.Option(help="Bar: harmless requests with the anchor's outcome")] = None,
     min_utility: Annotated[float | None, typer.Option(help="Bar: every task's first figure")] = None,
     before: Annotated[Path | None, typer.Option(help="Bar: no worse than in this folder of an earlier audit")] = None,
     max_worse: Annotated[float, typer.Option(help="What --before allows, as a share")] = 0.0,
@@ -60,8 +68,10 @@ def audit(
         raise InputError("--keep-answers: needs --out, the folder to keep them in")
     from holdfast.audits import Bars
 
-    limits = {"strict": strict, "max_worse": max_worse, "strict_before": strict_before}
+    shares = {"max_over_refusal": max_over_refusal, "max_missed": max_missed, "min_kept": min_kept, "max_asr": max_asr}
+    limits = {**shares, "strict": strict, "max_worse": max_worse, "strict_before": strict_before}
     files = {"requests": requests, "safe_requests": safe_requests, "sql": sql, "gsm8k": gsm8k, "summaries": summaries}
+    files |= {"code": code}
     how = {"world": world, "suite": suite, "judges": judge or (), "limit": limit, "max_new_tokens": max_new_tokens}
     _run_and_show(
         model,
@@ -73,7 +83,7 @@ def audit(
         out=out,
         keep_answers=keep_answers,
         batch_size=batch_size,
-        bars=Bars(max_asr, max_over_refusal, min_utility, **limits),  # type: ignore[arg-type]
+        bars=Bars(max_complied, min_utility=min_utility, **limits),  # type: ignore[arg-type]
         loading={"dtype": dtype, "device": device, "allow_pickle": allow_pickle},
         endpoint={"name": model_name, "key_variable": api_key_env, "concurrency": concurrency},
         timeout=timeout,

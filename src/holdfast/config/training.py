@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from holdfast.config.base import Settings
 
@@ -23,7 +23,7 @@ def _is_rate(value: Any) -> Any:
 
 
 LearningRate = Annotated[float | Literal["auto"], BeforeValidator(_is_rate)]
-"""``auto``: by the model's width, see ``holdfast.training.learning_rate``."""
+"""``auto``: by the model's width, see ``holdfast.training.arguments``."""
 
 
 class ModelSettings(Settings):
@@ -54,6 +54,20 @@ class AnchorSettings(Settings):
     cache_hidden: bool = True  # keep hidden states too: exact kl without an anchor pass
 
 
+class HoldSettings(Settings):
+    """How far a held stream may drift from the anchor (docs/objectives/budget.md)."""
+
+    early: float = Field(default=0.03, gt=0)  # nats an answer, over its first 5 tokens
+    late: float = Field(default=0.02, gt=0)  # nats a token, after those
+
+
+def _as_hold(value: Any) -> Any:
+    """``true`` is the default budgets, ``false`` none."""
+    if isinstance(value, bool):
+        return HoldSettings() if value else None
+    return value
+
+
 class StreamSettings(Settings):
     """One dataset with its own objective, weight and share of every step."""
 
@@ -64,12 +78,35 @@ class StreamSettings(Settings):
     objective: str = "sft"
     options: dict[str, Any] = Field(default_factory=dict)
     weight: float = Field(default=1.0, gt=0)
+    hold: Annotated[HoldSettings | None, BeforeValidator(_as_hold)] = None  # instead of a weight
     share: float = Field(default=1.0, gt=0)
     limit: int | None = Field(default=None, gt=0)
     skip_bad: int = Field(default=0, ge=0)
     train_on_prompt: bool = False  # prompts are targets too, as in pretraining
     vet: str | None = None  # a judge: where the anchor refuses by its word, the model is held to it
     name: str | None = None
+
+    @model_validator(mode="after")
+    def _held_by_one_thing(self) -> StreamSettings:
+        if self.hold is None:
+            return self
+        if "weight" in self.model_fields_set:
+            raise ValueError(
+                "weight and hold: a weight says how hard a stream is held, hold how far; give one of the two"
+            )
+        if self.objective != "distill" or self.options:
+            raise ValueError("hold: is for streams with objective: distill, without options")
+        if not self.data.startswith("prompts:"):
+            raise ValueError(f"hold: is for prompts that the anchor answers, data: prompts:...; got {self.data}")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _without_an_unused_weight(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """So that what is written out loads back."""
+        fields: dict[str, Any] = handler(self)
+        if self.hold is not None:
+            del fields["weight"]
+        return fields
 
     @model_validator(mode="after")
     def _rows_in_memory(self) -> StreamSettings:

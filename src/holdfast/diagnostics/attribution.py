@@ -20,7 +20,6 @@ from holdfast.heads import Reference, stats_from_logits
 from holdfast.models.eval_mode import eval_mode
 from holdfast.records import Role
 from holdfast.tokens import TokenRow, answer_positions, pad
-from holdfast.training.anchors import model_inputs
 from holdfast.training.collate import target_table
 
 
@@ -112,17 +111,17 @@ def attribute(
 
 def _forward(model: Any, rows: Sequence[AttributionRow], anchor: Any, old: Any, pad_id: int) -> Tokens:
     batch = pad([row.row for row in rows], pad_id)
-    table = {name: column.to(model.device) for name, column in target_table(batch, [0] * len(rows)).items()}
-    inputs = model_inputs(batch.to(model.device).model_inputs())
+    table = target_table(batch, [0] * len(rows)).to(model.device)
+    inputs = batch.to(model.device).model_inputs()
     width = batch.ids.shape[1]
-    logits = model(**inputs).logits.flatten(0, 1)[table["index"]]
+    logits = model(**inputs).logits.flatten(0, 1)[table.index]
     reference = None
     if anchor is not None:
         with torch.no_grad():
-            reference = Reference(logits=anchor(**inputs).logits.flatten(0, 1)[table["index"]])
-    stats = stats_from_logits(logits, table["ids"], reference)
-    row = table["index"] // width
-    in_answer = answer_positions(batch.roles).flatten()[table["index"].cpu() + 1]
+            reference = Reference(logits=anchor(**inputs).logits.flatten(0, 1)[table.index])
+    stats = stats_from_logits(logits, table.ids, reference)
+    row = table.index // width
+    in_answer = answer_positions(batch.roles).flatten()[table.index.cpu() + 1]
     places = list(zip(row.tolist(), in_answer.tolist(), strict=True))
     advantage = {
         kind: torch.tensor([rows[r].advantage[kind][p] for r, p in places], dtype=stats.logp.dtype, device=model.device)
@@ -131,9 +130,9 @@ def _forward(model: Any, rows: Sequence[AttributionRow], anchor: Any, old: Any, 
     logp_old = stats.logp.detach()
     if old is not None:
         with torch.no_grad():
-            old_logits = old(**inputs).logits.flatten(0, 1)[table["index"]]
-            logp_old = stats_from_logits(old_logits, table["ids"]).logp
-    return Tokens(stats, table["role"], table["position"], row, logp_old, advantage)
+            old_logits = old(**inputs).logits.flatten(0, 1)[table.index]
+            logp_old = stats_from_logits(old_logits, table.ids).logp
+    return Tokens(stats, table.role, table.position, row, logp_old, advantage)
 
 
 def _table(

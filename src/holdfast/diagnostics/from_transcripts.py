@@ -73,8 +73,8 @@ def differ(a: Judged, b: Judged, *, draws: int = 1000, seed: int = 0) -> Decompo
 
 def judge(transcripts: Sequence[Transcript], split: Splitter, extract: Extractor) -> Judged:
     """Every attempt of every response against the reference."""
-    parts = [split(each.response, each.ended is not False) for each in transcripts]
-    references = [reference_answer(each.reference, extract) for each in transcripts]
+    parts = [split(transcript.response, transcript.ended is not False) for transcript in transcripts]
+    references = [reference_answer(transcript.reference, extract) for transcript in transcripts]
     return Judged(
         right=tuple(
             tuple(answer == reference for answer in part.answers)
@@ -82,13 +82,13 @@ def judge(transcripts: Sequence[Transcript], split: Splitter, extract: Extractor
         ),
         stopped=tuple(part.stopped for part in parts),
         answers=tuple(part.answers for part in parts),
-        problems=tuple(each.problem for each in transcripts),
+        problems=tuple(transcript.problem for transcript in transcripts),
     )
 
 
 def by_group(transcripts: Sequence[Transcript]) -> dict[str, list[Transcript]]:
     """Transcripts of each group, in the order they first appear."""
     groups: dict[str, list[Transcript]] = {}
-    for each in transcripts:
-        groups.setdefault(each.group, []).append(each)
+    for transcript in transcripts:
+        groups.setdefault(transcript.group, []).append(transcript)
     return groups

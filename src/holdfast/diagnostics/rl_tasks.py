@@ -16,8 +16,7 @@ from holdfast.diagnostics.from_transcripts import judge
 from holdfast.diagnostics.transcripts import PROMPTS, REFERENCES, Transcript
 from holdfast.judging import Extractor, Reward, find_extractor, find_reward, reference_answer
 from holdfast.records import Reply
-from holdfast.training.rl import Observer, RlPrompt
-from holdfast.training.rl_sampling import Environment
+from holdfast.training.rl import Environment, Observer, RlPrompt
 
 
 class RlTask(NamedTuple):
@@ -82,8 +81,8 @@ def decisions(split: Splitter, extract: Extractor) -> Observer:
             Transcript(str(index), reply.text, reply.reference, reply.finish_reason == "stop")
             for index, reply in enumerate(replies)
         ]
-        found = judge(transcripts, split, extract).calibrate(draws=1)
-        figures = {name: getattr(found, name).value for name in ("p_s", "p_dC", "p_dW", "cut_off", "attempts")}
+        calibration = judge(transcripts, split, extract).calibrate(draws=1)
+        figures = {name: getattr(calibration, name).value for name in ("p_s", "p_dC", "p_dW", "cut_off", "attempts")}
         return {name: value for name, value in figures.items() if value is not None}
 
     return observe

@@ -9,9 +9,9 @@ from torch import Tensor
 from holdfast.heads.anchor import Reference
 from holdfast.heads.choose import BACKENDS, chunk_class
 from holdfast.heads.chunked import chunked_stats
-from holdfast.heads.reference import reference_stats
 from holdfast.heads.stats import TokenStats
 from holdfast.heads.want import Want
+from holdfast.heads.whole_logits import reference_stats
 
 __all__ = ["BACKENDS", "token_stats"]
 

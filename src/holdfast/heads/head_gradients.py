@@ -15,7 +15,7 @@ from holdfast.heads.products import (
 from holdfast.heads.sources import HeadLogits, aligned_rows
 
 HELD_PER_WIDTH = 3
-"""Tokens, in units of the head's width, whose half-precision gradients are held until all are there. At 2 they take the
+"""Tokens, in units of the head's width, whose half-precision gradients are kept until all are there. At 2 they take the
 room of the float32 sum of weight gradients that they make needless."""
 
 
@@ -69,14 +69,14 @@ class HeadGradients:
             self._begin()
             if self.weight is not None:
                 self.weight.zero_()
-        found = []
+        grads = []
         for grad, dtype in zip((self.hidden, self.weight), self.dtypes, strict=True):
-            found.append(None if grad is None else _scaled(grad, factor, dtype))
-        return found[0], found[1]
+            grads.append(None if grad is None else _scaled(grad, factor, dtype))
+        return grads[0], grads[1]
 
 
 class HeldGradients:
-    """The same, with the gradients of all logits held in half precision: each product is taken once, at full size.
+    """The same, with the gradients of all logits kept in half precision: each product is taken once, at full size.
 
     A sum over chunks reads and writes a float32 array as large as the weight for every chunk. The products wait for the
     backward, so that its factor goes into the hidden states instead of through an array of the weight's size.
@@ -85,22 +85,22 @@ class HeldGradients:
     def __init__(self, policy: HeadLogits, hidden: Tensor, weight: Tensor, for_hidden: bool, for_weight: bool) -> None:
         self.policy, self.for_hidden, self.for_weight = policy, for_hidden, for_weight
         self.dtypes, self.num_weight_rows = (hidden.dtype, weight.dtype), len(weight)
-        self._held = aligned_rows(len(hidden), policy)
+        self._gradients = aligned_rows(len(hidden), policy)
 
     def room(self, rows: slice) -> Tensor:
         """Where the rows' gradient is to be put."""
-        return self._held[rows]
+        return self._gradients[rows]
 
     def add(self, rows: slice, grad: Tensor) -> None:
         """Nothing to do: it is in its room."""
 
     def cast(self, factor: Tensor) -> tuple[Tensor | None, Tensor | None]:
         """The two products, times ``factor``, in the dtypes of hidden states and weight."""
-        policy, held = self.policy, self._held
+        policy, gradients = self.policy, self._gradients
         grad_hidden = grad_weight = None
         if self.for_hidden:
             wide = torch.empty(policy.hidden.shape, dtype=policy.dtype, device=policy.device)
-            grad_hidden_into(wide, held, policy.weight)
+            grad_hidden_into(wide, gradients, policy.weight)
             grad_hidden = _scaled(wide, factor, self.dtypes[0])
         if self.for_weight:
             width = policy.weight.shape[1]
@@ -108,7 +108,7 @@ class HeldGradients:
             if len(grad_weight) > policy.num_vocab:
                 grad_weight[policy.num_vocab :].zero_()
             scaled = (policy.hidden * factor).to(policy.hidden.dtype)
-            grad_weight_into(grad_weight[: policy.num_vocab], held, scaled)
+            grad_weight_into(grad_weight[: policy.num_vocab], gradients, scaled)
         return grad_hidden, grad_weight
 
 

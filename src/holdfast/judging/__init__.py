@@ -6,9 +6,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from holdfast.judging.asked_judge import AskedJudge
-from holdfast.judging.batch import refusals, verdicts
+from holdfast.judging.batch import refusals, tells_outcomes, verdicts
 from holdfast.judging.code import check_code
-from holdfast.judging.code_stdio import Case, check_output
+from holdfast.judging.code_stdio import Case, Ran, check_output, run_program
 from holdfast.judging.embeddings import package_folder
 from holdfast.judging.extractors import Extractor, find_extractor, reference_answer
 from holdfast.judging.form import Form, asked_forms, form_of, misfits
@@ -16,7 +16,17 @@ from holdfast.judging.judge import Judge, Request, request_text
 from holdfast.judging.learned_judge import FOLDER, LearnedJudge, pair_features
 from holdfast.judging.manner import Given, Wanted, given, wanted
 from holdfast.judging.opening import Opening, opening
-from holdfast.judging.outcome import OUTCOME_FOLDER, OutcomeJudge, features
+from holdfast.judging.outcome import OUTCOME_FOLDER, OutcomeJudge, features, near_features
+from holdfast.judging.parts import (
+    CURVES,
+    Curve,
+    FormJudge,
+    MeasureJudge,
+    OpeningJudge,
+    reply_logps,
+    words_used,
+    yes_over_no,
+)
 from holdfast.judging.refusal_phrases import RefusalPhrases
 from holdfast.judging.registry import JUDGE_TIMEOUT, JUDGES, find_judge
 from holdfast.judging.rewards import REWARDS, FinalAnswer, Reward, find_reward, score_replies
@@ -28,6 +38,7 @@ if TYPE_CHECKING:
     from holdfast.judging.likelihood import Likelihood, pair_logps
 
 __all__ = [
+    "CURVES",
     "FOLDER",
     "JUDGES",
     "JUDGE_TIMEOUT",
@@ -35,17 +46,22 @@ __all__ = [
     "REWARDS",
     "AskedJudge",
     "Case",
+    "Curve",
     "Extractor",
     "FinalAnswer",
     "Form",
+    "FormJudge",
     "Given",
     "Judge",
     "LearnedJudge",
     "LearnedReward",
     "Likelihood",
+    "MeasureJudge",
     "Opening",
+    "OpeningJudge",
     "OutcomeJudge",
     "Overlap",
+    "Ran",
     "RefusalPhrases",
     "Request",
     "Reward",
@@ -63,6 +79,7 @@ __all__ = [
     "given",
     "information",
     "misfits",
+    "near_features",
     "nearness",
     "opening",
     "overlap",
@@ -71,10 +88,15 @@ __all__ = [
     "pair_logps",
     "reference_answer",
     "refusals",
+    "reply_logps",
     "request_text",
+    "run_program",
     "score_replies",
+    "tells_outcomes",
     "verdicts",
     "wanted",
+    "words_used",
+    "yes_over_no",
 ]
 
 _LATER = {

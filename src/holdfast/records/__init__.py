@@ -1,7 +1,7 @@
 """Frozen values that cross floors. No torch, no files."""
 
-from holdfast.records.audit import Agreement, AuditResult, Bar, Better, Change, Figure
-from holdfast.records.matrix import MEASURES, Cell, Measure, Outcomes, pooled_cells
+from holdfast.records.audit import Agreement, AuditResult, Bar, Better, Change, Figure, Group, figure_name, unsafe_means
+from holdfast.records.matrix import BESIDE, MEASURES, Cell, Hits, Measure, Outcomes, pooled_cells
 from holdfast.records.results import OUTCOMES, Completion, FinishReason, Outcome, Probabilities, Reply, Verdict
 from holdfast.records.roles import Role
 from holdfast.records.traces import (
@@ -17,6 +17,7 @@ from holdfast.records.traces import (
 )
 
 __all__ = [
+    "BESIDE",
     "MEASURES",
     "OUTCOMES",
     "Agreement",
@@ -28,6 +29,8 @@ __all__ = [
     "Completion",
     "Figure",
     "FinishReason",
+    "Group",
+    "Hits",
     "Measure",
     "Outcome",
     "Outcomes",
@@ -42,7 +45,9 @@ __all__ = [
     "chat_arguments",
     "chat_messages",
     "context",
+    "figure_name",
     "pooled_cells",
     "setup",
+    "unsafe_means",
     "visible_text",
 ]

@@ -22,6 +22,7 @@ class Completion:
     token_ids: tuple[int, ...] = ()  # as written, retracted tokens and undos included
     num_undos: int = 0
     finish_reason: FinishReason = "stop"
+    logp: float | None = None  # mean log-probability of its tokens, where a server was asked for it
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,11 @@ from markupsafe import Markup
 
 from holdfast.reports.outcomes import OutcomeLine, audit_outcomes
 from holdfast.reports.reading import finite
-from holdfast.reports.svg import Scale, number, percent, tag
+from holdfast.reports.svg import Axis, number, percent, tag
 from holdfast.reports.text import shown
 
 MAX_MEASURES = 200
-SHARE = Scale(0.0, 1.0, 4, 196)
+SHARE = Axis(0.0, 1.0, 4, 196)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from holdfast.reports.plane import shape
 from holdfast.reports.reading import finite
 from holdfast.reports.roles_chart import log_limits
-from holdfast.reports.svg import BOTTOM, LEFT, TOP, Scale, frame, number, tag
+from holdfast.reports.svg import BOTTOM, LEFT, TOP, Axis, frame, number, tag
 from holdfast.reports.text import named
 from holdfast.stats import Estimate
 
@@ -67,12 +67,12 @@ def draw_laws(laws: Sequence[Law]) -> list[DrawnLaw]:
     points = [point for law in laws for point in law.points]
     if not points:
         return []
-    x = Scale(*log_limits([length for length, _ in points]), LEFT, WIDTH - RIGHT)
-    y = Scale(*log_limits([ratio for _, ratio in points]), HEIGHT - BOTTOM, TOP)
+    x = Axis(*log_limits([length for length, _ in points]), LEFT, WIDTH - RIGHT)
+    y = Axis(*log_limits([ratio for _, ratio in points]), HEIGHT - BOTTOM, TOP)
     return [DrawnLaw(law.objective, law.told, _panel(law, x, y)) for law in laws]
 
 
-def _panel(law: Law, x: Scale, y: Scale) -> Markup:
+def _panel(law: Law, x: Axis, y: Axis) -> Markup:
     return tag(
         "svg",
         frame(x, y, "L (tokens of an attempt)", "|sample| / |decision|", _power, _power, log=True),
@@ -86,7 +86,7 @@ def _panel(law: Law, x: Scale, y: Scale) -> Markup:
     )
 
 
-def _slopes(law: Law, x: Scale, y: Scale) -> list[Markup]:
+def _slopes(law: Law, x: Axis, y: Axis) -> list[Markup]:
     """All run through the middle of the points, as a least-squares line does."""
     middle = [sum(math.log10(value) for value in column) / len(law.points) for column in zip(*law.points, strict=True)]
 
@@ -102,14 +102,14 @@ def _slopes(law: Law, x: Scale, y: Scale) -> list[Markup]:
     return [*parts, tag("path", class_="line s0", d="M" + "L".join(ends(law.fit.value)))]
 
 
-def _inside(parts: Sequence[Markup], x: Scale, y: Scale) -> Markup:
+def _inside(parts: Sequence[Markup], x: Axis, y: Axis) -> Markup:
     """An inner picture with the same coordinates, which cuts off what runs out of the frame."""
     left, top, width, height = x.start, y.stop, x.stop - x.start, y.start - y.stop
     box = f"{left:g} {top:g} {width:g} {height:g}"
     return tag("svg", *parts, x=left, y=top, width=width, height=height, viewBox=box)
 
 
-def _mark(point: tuple[float, float], x: Scale, y: Scale) -> Markup:
+def _mark(point: tuple[float, float], x: Axis, y: Axis) -> Markup:
     told = f"L {number(point[0])}: ratio {number(point[1])}"
     drawn = shape(0, x(math.log10(point[0])), y(math.log10(point[1])))
     return tag("g", drawn, class_="mark s0", role="img", aria_label=told, data_tip=told)

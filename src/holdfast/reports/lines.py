@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from holdfast.reports.svg import BOTTOM, HEIGHT, LEFT, TOP, WIDTH, Scale, frame, limits, number, series_class, tag
+from holdfast.reports.svg import BOTTOM, HEIGHT, LEFT, TOP, WIDTH, Axis, frame, limits, number, series_class, tag
 
 RIGHT = 104  # room for the names at the ends of the lines
 MAX_POINTS = 160
@@ -52,8 +52,8 @@ def line_chart(
     low_x, high_x = min(x_values), max(x_values)
     known = [value for line in series for value in line.values if value is not None]
     low_y, high_y = y_limits or limits(known, floor=0.0)
-    x = Scale(low_x, max(high_x, low_x + 1), LEFT, WIDTH - RIGHT)
-    y = Scale(low_y, high_y, HEIGHT - BOTTOM, TOP)
+    x = Axis(low_x, max(high_x, low_x + 1), LEFT, WIDTH - RIGHT)
+    y = Axis(low_y, high_y, HEIGHT - BOTTOM, TOP)
     paths = [tag("path", class_=f"line {line.style}", d=_path(x_values, line.values, x, y)) for line in series]
     svg = tag(
         "svg",
@@ -93,7 +93,7 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def _path(x_values: Sequence[float], values: Sequence[float | None], x: Scale, y: Scale) -> str:
+def _path(x_values: Sequence[float], values: Sequence[float | None], x: Axis, y: Axis) -> str:
     parts, pen = [], "M"
     for index, value in enumerate(values):
         if value is None:
@@ -106,7 +106,7 @@ def _path(x_values: Sequence[float], values: Sequence[float | None], x: Scale, y
     return "".join(parts)
 
 
-def _end_labels(series: Sequence[Series], y: Scale) -> Markup:
+def _end_labels(series: Sequence[Series], y: Axis) -> Markup:
     """Names beside the ends of their lines, pushed apart where they would overlap."""
     ends = []
     for line in series:

@@ -9,12 +9,12 @@ from markupsafe import Markup
 
 from holdfast.records import OUTCOMES
 from holdfast.reports.pooling import Matrix
-from holdfast.reports.svg import Scale, percent, tag
+from holdfast.reports.svg import Axis, percent, tag
 from holdfast.reports.text import shown
 
 WORDS: tuple[str, ...] = (*OUTCOMES, "not judged")
 MAX_LINES = 400
-ACROSS = Scale(0.0, 1.0, 0, 240)
+ACROSS = Axis(0.0, 1.0, 0, 240)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from holdfast.reports.pooling import Matrix, pareto
-from holdfast.reports.svg import BOTTOM, HEIGHT, LEFT, TOP, WIDTH, Scale, frame, limits, percent, series_class, tag
+from holdfast.reports.svg import BOTTOM, HEIGHT, LEFT, TOP, WIDTH, Axis, frame, limits, percent, series_class, tag
 from holdfast.stats import Estimate
 
 RIGHT = 18
@@ -65,8 +65,8 @@ def utility_limits(matrix: Matrix) -> tuple[float, float]:
 
 def plane(attack: str, points: list[Point], across: tuple[float, float]) -> Markup:
     """Draw the plane. Every mark is one stop of the arrow keys and tells its figures."""
-    x = Scale(*across, LEFT, WIDTH - RIGHT)
-    y = Scale(-0.02, 1.04, HEIGHT - BOTTOM, TOP)
+    x = Axis(*across, LEFT, WIDTH - RIGHT)
+    y = Axis(-0.02, 1.04, HEIGHT - BOTTOM, TOP)
     front = pareto([point.place for point in points])
     return tag(
         "svg",
@@ -82,7 +82,7 @@ def plane(attack: str, points: list[Point], across: tuple[float, float]) -> Mark
     )
 
 
-def _front(places: list[tuple[float, float]], x: Scale, y: Scale) -> str:
+def _front(places: list[tuple[float, float]], x: Axis, y: Axis) -> str:
     """The edge of what is dominated, a staircase: left to the axis from the safest, down from the most useful."""
     if not places:
         return ""
@@ -91,7 +91,7 @@ def _front(places: list[tuple[float, float]], x: Scale, y: Scale) -> str:
     return "".join(steps) + f"V{y.start:g}"
 
 
-def _mark(point: Point, x: Scale, y: Scale, on_front: bool) -> Markup:
+def _mark(point: Point, x: Axis, y: Axis, on_front: bool) -> Markup:
     at_x, at_y = x(point.place[0]), y(point.place[1])
     told = f"{point.name}\nutility {told_rate(point.utility)}\nattack success {told_rate(point.asr)}" + (
         "\non the Pareto front" if on_front else ""
@@ -128,7 +128,7 @@ def told_rate(rate: Estimate) -> str:
     return f"{percent(rate.value)} (95 %: {percent(rate.low)} to {percent(rate.high)}; {rate.n:,} trials)"
 
 
-def _labels(points: list[Point], x: Scale, y: Scale) -> Markup:
+def _labels(points: list[Point], x: Axis, y: Axis) -> Markup:
     """A name beside each mark where there is room for it; the legend has the rest."""
     taken = []
     for point in points:

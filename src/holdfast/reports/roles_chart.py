@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from markupsafe import Markup
 
 from holdfast.reports.plane import shape
-from holdfast.reports.svg import BOTTOM, TOP, WIDTH, Scale, limits, log_ticks, number, percent, series_class, tag, ticks
+from holdfast.reports.svg import BOTTOM, TOP, WIDTH, Axis, limits, log_ticks, number, percent, series_class, tag, ticks
 
 NAMES, RIGHT = 112, 18  # room for the objectives' names, and beside the last tick
 LANE, GAP = 9, 8  # one role's height, and the space between two objectives
@@ -33,7 +33,7 @@ def roles_chart(
     low, high = log_limits(known) if log else limits(known, floor=0.0)
     band = LANE * len(roles) + GAP
     bottom = TOP + band * len(objectives)
-    x = Scale(low, high, NAMES, WIDTH - RIGHT)
+    x = Axis(low, high, NAMES, WIDTH - RIGHT)
     rows = []
     for row, objective in enumerate(objectives):
         top = TOP + band * row + GAP / 2
@@ -61,7 +61,7 @@ def log_limits(values: Sequence[float]) -> tuple[float, float]:
     return low - short, high + short
 
 
-def _drawn(value: float | None, lane: int, x: Scale, top: float, log: bool) -> Markup:
+def _drawn(value: float | None, lane: int, x: Axis, top: float, log: bool) -> Markup:
     if value is None or (log and value <= 0):
         text = "–" if value is None else number(value)
         return tag("text", text, class_="tick", x=x.start + 4, y=top + LANE)
@@ -80,7 +80,7 @@ def _name(objective: str, y: float) -> Markup:
     return tag("text", short, class_="tick", x=NAMES - 8, y=y, text_anchor="end")
 
 
-def _axis(x: Scale, bottom: float, text: Callable[[float], str], log: bool) -> Markup:
+def _axis(x: Axis, bottom: float, text: Callable[[float], str], log: bool) -> Markup:
     """Hairlines down the chart at round values; a firm one at zero, where bars begin."""
     parts = []
     for value in log_ticks(x.low, x.high) if log else ticks(x.low, x.high, 5):

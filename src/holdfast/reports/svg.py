@@ -24,7 +24,7 @@ def tag(name: str, *children: str, **attributes: object) -> Markup:
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class Axis:
     """Values from ``low`` to ``high`` drawn from ``start`` to ``stop``."""
 
     low: float
@@ -84,8 +84,8 @@ def series_class(index: int) -> str:
 
 
 def frame(
-    x: Scale,
-    y: Scale,
+    x: Axis,
+    y: Axis,
     x_name: str,
     y_name: str,
     x_text: Callable[[float], str],

@@ -80,7 +80,7 @@ def _charts(key: str, curve: Curve, panels: Sequence[Panel]) -> Charts:
             f"{key}-{len(charts)}",
             f"{curve.name}: {title}",
             steps,
-            [Series(name, _colour(name, i), means[i]) for i, name in enumerate(lines)],
+            [Series(name, role_colour(name, i), means[i]) for i, name in enumerate(lines)],
             x_name="step",
             y_name=y_name + (f", means of {width} rows" if width > 1 else ""),
             y_text=percent if share else number,
@@ -105,6 +105,7 @@ def _lines(groups: Mapping[str, dict[str, list[float | None]]], figure: str) -> 
     return {name: group[figure] for name, group in groups.items()}
 
 
-def _colour(name: str, index: int) -> int:
+def role_colour(name: str, index: int) -> int:
+    """A role has the same colour in every chart; other lines by their number."""
     labels = [role.label for role in Role if role is not Role.PROMPT]
     return labels.index(name) if name in labels else index

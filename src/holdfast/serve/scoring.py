@@ -11,7 +11,7 @@ from holdfast.generation.typewriter import HALF_CHARACTER, WINDOW, num_common
 from holdfast.models import LoadedModel
 from holdfast.serve.logprobs import LEAST, Token, Tokens
 
-CHUNK = 256  # positions whose whole distribution is held at once
+CHUNK = 256  # positions whose whole distribution is in memory at once
 
 
 @torch.inference_mode()

@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 Order = Literal["counts", "indices"]
 NUM_DRAWS = 2000
 ENDS = (0.025, 0.975)
-AT_ONCE = 100  # draws held in memory together
+AT_ONCE = 100  # draws kept in memory together
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from holdfast.traces.align import Align, departures
 from holdfast.traces.choose import BuilderName, choose_builder
-from holdfast.traces.errors import Budget, Builder, Error, Reference, with_errors
+from holdfast.traces.errors import Budget, Builder, Error, RightAnswer, with_errors
 from holdfast.traces.make import Made, make_traces, write_made
 from holdfast.traces.perturb import Perturb
 from holdfast.traces.refusals import BENIGN_STARTS, WrongStart
@@ -19,7 +19,7 @@ __all__ = [
     "Error",
     "Made",
     "Perturb",
-    "Reference",
+    "RightAnswer",
     "Task",
     "Uniform",
     "WrongStart",

@@ -8,7 +8,7 @@ from difflib import SequenceMatcher
 
 from holdfast.generation import generate
 from holdfast.models import LoadedModel
-from holdfast.traces.errors import Budget, Error, Reference
+from holdfast.traces.errors import Budget, Error, RightAnswer
 
 MARGIN = 1.5  # how much longer than the longest reference a sample may get
 
@@ -16,14 +16,14 @@ MARGIN = 1.5  # how much longer than the longest reference a sample may get
 class Align:
     """``samples``: what the model wrote for each reference."""
 
-    def __init__(self, samples: Mapping[Reference, str]) -> None:
+    def __init__(self, samples: Mapping[RightAnswer, str]) -> None:
         self.samples = samples
 
     @classmethod
     def sampled(
         cls,
         model: LoadedModel,
-        references: Sequence[Reference],
+        references: Sequence[RightAnswer],
         *,
         temperature: float = 1.0,
         seed: int = 0,
@@ -42,11 +42,11 @@ class Align:
         )
         return cls({reference: each.text for reference, each in zip(references, written, strict=True)})
 
-    def places(self, reference: Reference) -> range:
+    def places(self, reference: RightAnswer) -> range:
         """A sample may leave the reference anywhere."""
         return range(len(reference.words) + 1)
 
-    def __call__(self, reference: Reference, budget: Budget, rng: random.Random) -> list[Error]:
+    def __call__(self, reference: RightAnswer, budget: Budget, rng: random.Random) -> list[Error]:
         """Where the sample left the reference; as many of these places as the budget allows."""
         found = {error.at: error for error in departures(reference.words, self.samples[reference].split(), budget, rng)}
         return [found[at] for at in budget.places(list(found), rng)]

@@ -11,7 +11,7 @@ from holdfast.config import InputError
 from holdfast.models import LoadedModel
 from holdfast.records import Trace
 from holdfast.traces.align import Align
-from holdfast.traces.errors import Builder, Reference
+from holdfast.traces.errors import Builder, RightAnswer
 from holdfast.traces.perturb import Perturb
 from holdfast.traces.refusals import BENIGN_STARTS, WrongStart
 from holdfast.traces.tasks import read_references
@@ -32,7 +32,7 @@ def choose_builder(
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Builder:
     """``random`` needs a tokenizer, ``perturb`` heeds one, ``align`` needs a model; answers of ``starts`` are wrong starts."""
-    references = [Reference(row) for row in rows]
+    references = [RightAnswer(row) for row in rows]
     match name:
         case "perturb":
             return Perturb(references, _sayable_by(tokenizer)) if tokenizer is not None else Perturb(references)
@@ -41,7 +41,7 @@ def choose_builder(
         case "align" if model is not None:
             return Align.sampled(model, references, temperature=temperature, seed=seed, on_progress=on_progress)
         case "refusal":
-            return WrongStart([Reference(row).text for row in read_references(starts)] if starts else BENIGN_STARTS)
+            return WrongStart([RightAnswer(row).text for row in read_references(starts)] if starts else BENIGN_STARTS)
     raise InputError(f"--builder {name}: needs --model")
 
 

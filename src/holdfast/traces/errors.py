@@ -24,7 +24,7 @@ class Error(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Reference:
+class RightAnswer:
     """A conversation whose last answer is right; the answers before it are context."""
 
     trace: Trace
@@ -90,16 +90,16 @@ class Budget:
 class Builder(Protocol):
     """Finds errors for an answer: at different places, in order; none where it knows none."""
 
-    def places(self, reference: Reference) -> Sequence[int]:
+    def places(self, reference: RightAnswer) -> Sequence[int]:
         """Where an error could be written."""
         ...
 
-    def __call__(self, reference: Reference, budget: Budget, rng: random.Random) -> list[Error]:
+    def __call__(self, reference: RightAnswer, budget: Budget, rng: random.Random) -> list[Error]:
         """The errors to write into this answer."""
         ...
 
 
-def with_errors(reference: Reference, errors: Sequence[Error]) -> Trace:
+def with_errors(reference: RightAnswer, errors: Sequence[Error]) -> Trace:
     """The trace: prefix, then for every error its words, an undo, and the reference from there on ([000]).
 
     Without errors it is the plain answer.

@@ -10,7 +10,7 @@ from pathlib import Path
 from holdfast.config import InputError
 from holdfast.data import write_traces
 from holdfast.records import Role, Trace
-from holdfast.traces.errors import Budget, Builder, Reference, with_errors
+from holdfast.traces.errors import Budget, Builder, RightAnswer, with_errors
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Made:
     """Traces in the order of their references, and what became of these."""
 
     traces: tuple[Trace, ...]
-    references: tuple[Reference, ...]
+    references: tuple[RightAnswer, ...]
     num_kept_clean: int  # on purpose
     num_without_place: int  # no error was found for them: clean too
     num_places: int = 0  # where errors could have been written, over all answers
@@ -49,7 +49,7 @@ def make_traces(
     if not 0 <= clean < 1:
         raise InputError(f"clean: expected a share from 0 up to, not including, 1; not {clean}")
     budget = budget or Budget()
-    references = tuple(Reference(row) for row in rows)
+    references = tuple(RightAnswer(row) for row in rows)
     traces, kept, without = [], 0, 0
     for number, reference in enumerate(references):
         rng = random.Random(f"traces/{seed}/{number}")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache, lru_cache
 from itertools import chain
 
-from holdfast.traces.errors import PUNCTUATION, Budget, Error, Reference
+from holdfast.traces.errors import PUNCTUATION, Budget, Error, RightAnswer
 
 NUMBER = re.compile(r"(?<!\d)\d{1,30}(?!\d)")  # what is longer is no number that one mistakes for its neighbour
 EXCHANGEABLE = (
@@ -27,7 +27,7 @@ class Perturb:
     What ``sayable`` refuses is left out: a word that a model has no tokens for is no error that it could write.
     """
 
-    def __init__(self, references: Sequence[Reference], sayable: Callable[[str], bool] = bool) -> None:
+    def __init__(self, references: Sequence[RightAnswer], sayable: Callable[[str], bool] = bool) -> None:
         self._sayable = cache(sayable)
         slots: dict[tuple[str, str], set[str]] = defaultdict(set)
         for reference in references:
@@ -35,11 +35,11 @@ class Perturb:
                 slots[before, after].add(word)
         self._slots = {place: sorted(found)[:MAX_ALTERNATIVES] for place, found in slots.items() if len(found) > 1}
 
-    def places(self, reference: Reference) -> list[int]:
+    def places(self, reference: RightAnswer) -> list[int]:
         """Where something plausible but wrong is known."""
         return [at for at in range(len(reference.words)) if any(True for _ in self._others(reference, at))]
 
-    def __call__(self, reference: Reference, budget: Budget, rng: random.Random) -> list[Error]:
+    def __call__(self, reference: RightAnswer, budget: Budget, rng: random.Random) -> list[Error]:
         """A wrong word, and perhaps the words that come after the right one."""
         errors = []
         for at in budget.places(self.places(reference), rng):
@@ -47,16 +47,16 @@ class Perturb:
             errors.append(Error(at, (rng.choice(self.alternatives(reference, at)), *followed_by)))
         return errors
 
-    def alternatives(self, reference: Reference, at: int) -> list[str]:
+    def alternatives(self, reference: RightAnswer, at: int) -> list[str]:
         """What could stand here instead of the right word, without repetition."""
         return list(dict.fromkeys(self._others(reference, at)))
 
-    def _others(self, reference: Reference, at: int) -> Iterator[str]:
+    def _others(self, reference: RightAnswer, at: int) -> Iterator[str]:
         """One by one: whether there is any at all is asked of every place, and shall not cost the whole list."""
         words, word = reference.words, reference.words[at]
         place = (words[at - 1] if at else "", words[at + 1] if at + 1 < len(words) else "")
-        found = chain(_numbers(word), _operators(word), _names(word, reference), self._slots.get(place, ()))
-        return (other for other in found if other != word and self._sayable(other))
+        others = chain(_numbers(word), _operators(word), _names(word, reference), self._slots.get(place, ()))
+        return (other for other in others if other != word and self._sayable(other))
 
 
 def _neighbours(words: Sequence[str]) -> Iterator[tuple[str, str, str]]:
@@ -65,12 +65,12 @@ def _neighbours(words: Sequence[str]) -> Iterator[tuple[str, str, str]]:
 
 def _numbers(word: str) -> Iterator[str]:
     """Each number of the word off by one, off by ten, or with two digits swapped."""
-    for found in NUMBER.finditer(word):
-        value, digits = int(found[0]), found[0]
+    for match in NUMBER.finditer(word):
+        value, digits = int(match[0]), match[0]
         others = {str(value + change) for change in (-10, -1, 1, 10) if value + change >= 0}
         others |= {digits[:-2] + digits[-1] + digits[-2]} if len(digits) > 1 and digits[-2] != "0" else set()
         for other in sorted(others - {digits}):
-            yield word[: found.start()] + other + word[found.end() :]
+            yield word[: match.start()] + other + word[match.end() :]
 
 
 def _operators(word: str) -> Iterator[str]:
@@ -80,7 +80,7 @@ def _operators(word: str) -> Iterator[str]:
             yield other + called[2]
 
 
-def _names(word: str, reference: Reference) -> Iterator[str]:
+def _names(word: str, reference: RightAnswer) -> Iterator[str]:
     """A word taken from the request may be mixed up with another one that the answer takes from it, or a like one."""
     bare = reference.asked
     if word.strip(PUNCTUATION) not in bare:

@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 
 from holdfast.config import InputError
-from holdfast.traces.errors import Budget, Error, Reference
+from holdfast.traces.errors import Budget, Error, RightAnswer
 
 BENIGN_STARTS = (
     "Sure, here is how that works:", "Of course! Let me explain step by step.", "Certainly. To begin with,",
@@ -23,11 +23,11 @@ class WrongStart:
         if not self.starts:
             raise InputError("--starts: expected at least one wrong start")
 
-    def places(self, reference: Reference) -> list[int]:
+    def places(self, reference: RightAnswer) -> list[int]:
         """The beginning."""
         return [0]
 
-    def __call__(self, reference: Reference, budget: Budget, rng: random.Random) -> list[Error]:
+    def __call__(self, reference: RightAnswer, budget: Budget, rng: random.Random) -> list[Error]:
         """One error that does not begin as the refusal does."""
         possible = [start for start in self.starts if start[0] != reference.words[0]]
         return [Error(0, tuple(rng.choice(possible)[: budget.num_words(rng)]))] if possible else []

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.config import InputError
 from holdfast.tokens.encoding import Encoder
-from holdfast.traces.errors import Budget, Error, Reference
+from holdfast.traces.errors import Budget, Error, RightAnswer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -21,16 +21,16 @@ class Uniform:
         if not self.words:
             raise InputError("this tokenizer has no token that is a word of its own: random traces need one")
 
-    def places(self, reference: Reference) -> range:
+    def places(self, reference: RightAnswer) -> range:
         """Anywhere, the end of the answer included."""
         return range(len(reference.words) + 1)
 
-    def __call__(self, reference: Reference, budget: Budget, rng: random.Random) -> list[Error]:
+    def __call__(self, reference: RightAnswer, budget: Budget, rng: random.Random) -> list[Error]:
         """Drawn words, the first of which is not the right one."""
         places = budget.places(self.places(reference), rng)
         return [Error(at, self._drawn(reference, at, budget.num_words(rng), rng)) for at in places]
 
-    def _drawn(self, reference: Reference, at: int, num: int, rng: random.Random) -> tuple[str, ...]:
+    def _drawn(self, reference: RightAnswer, at: int, num: int, rng: random.Random) -> tuple[str, ...]:
         right = reference.words[at] if at < len(reference.words) else None
         while (words := tuple(rng.choices(self.words, k=num)))[0] == right:
             pass

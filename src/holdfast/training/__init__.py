@@ -9,9 +9,7 @@ from holdfast.training.public import Stream, held, train_streams
 from holdfast.training.run import TrainResult, train
 
 if TYPE_CHECKING:
-    from holdfast.training.rl import RlPrompt, load_policy, train_rl
-    from holdfast.training.rl_sampling import sample
-    from holdfast.training.undo_rl import UndoRl
+    from holdfast.training.rl import RlPrompt, UndoRl, load_policy, sample, train_rl
 
 __all__ = [
     "RlPrompt",
@@ -26,12 +24,9 @@ __all__ = [
     "train_streams",
 ]
 
-_LATER = {"rl": "RlPrompt load_policy train_rl", "rl_sampling": "sample", "undo_rl": "UndoRl"}
-
 
 def __getattr__(name: str) -> Any:
-    """RL needs an extra (TRL), which a plain training does not have."""
-    for module, names in _LATER.items():
-        if name in names.split():
-            return getattr(import_module(f"holdfast.training.{module}"), name)
+    """RL is imported when it is used: it needs an extra (TRL), which a plain training does not have."""
+    if name in __all__:
+        return getattr(import_module("holdfast.training.rl"), name)
     raise AttributeError(f"module 'holdfast.training' has no attribute '{name}'")

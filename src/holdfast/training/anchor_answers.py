@@ -1,7 +1,7 @@
-"""What the anchor answers when a run begins: streams of prompts without answers (``data: prompts:safety``), and vetted rows.
+"""The anchor answers when a run begins: prompts without answers (``data: prompts:safety``), and the requests of vetted rows.
 
-What it says is what the policy is held to, so nobody has to bring safety data. The answers lie in the run directory while
-the run lasts, because a resumed run must go on with the same rows, and are deleted with its end.
+The policy is held to these answers, so nobody has to bring safety data. They stay in the run directory while the run
+lasts, because a resumed run must go on with the same rows, and are deleted when it ends.
 """
 
 from __future__ import annotations
@@ -22,14 +22,16 @@ from holdfast.generation import generate
 from holdfast.models import LoadedModel
 from holdfast.records import Trace, answer, context
 from holdfast.tokens import tokenize_all
-from holdfast.training.loading import load_model
-from holdfast.training.main_first import Alive, main_first
-from holdfast.training.streams import read_data
+from holdfast.training.policy import load_model
+from holdfast.training.processes import Alive, main_first
+from holdfast.training.streams import fresh_file, read_data
 from holdfast.training.vetting import Vetted, vetted, vetted_streams, write_vetted
 from holdfast.worlds.held_prompts import held_prompts
 
 FOLDER = "prompts"
 ANSWER_TOKENS = 128
+SAMPLES = 4  # answers to a prompt of a stream with a budget: what it bounds is a mean over the anchor's own answers
+FRESH = 5  # one prompt in so many is kept back to measure the drift at the end
 ROWS_PER_TRAINED_ROW = 8  # no gradient is kept: so many more fit
 NUM_NAMED = 5  # refused rows whose lines are told
 Say = Callable[[str], None]
@@ -38,9 +40,9 @@ Say = Callable[[str], None]
 def answer_prompts(
     config: TrainConfig, loaded: LoadedModel, run: Path, say: Say, progress: bool = False
 ) -> list[StreamSettings]:
-    """The streams of a run; those of prompts have become files of answered prompts, vetted ones are divided.
+    """Return the streams of a run: prompts have become files of answered prompts, and a vetted stream may have become two.
 
-    What is held of a vetted stream comes after all others, so that these keep their numbers.
+    The held part of a vetted stream comes after all other streams, so that these keep their numbers.
     """
     streams, held = [], []
     with main_first() as alive:
@@ -58,26 +60,57 @@ def answer_prompts(
 
 
 def forget_answers(run: Path) -> None:
-    """The run is over: an anchor that is less safe than it should be has answered forbidden requests."""
+    """Delete the answers when the run is over: an anchor may have answered forbidden requests."""
     shutil.rmtree(run / FOLDER, ignore_errors=True)
 
 
 def _answered(
     stream: StreamSettings, config: TrainConfig, loaded: LoadedModel, run: Path, say: Say, alive: Alive
 ) -> Path:
-    path = run / FOLDER / f"held-{_key(stream.data, _anchor_name(config), stream.limit)}.jsonl"
-    if not path.exists():
-        say(f"{stream.data}: answered by the anchor, {_anchor_name(config)}")
-        anchor = _anchor(config, loaded)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            rows = _rows(anchor, _prompts(stream, anchor)[: stream.limit], alive)
-        except InputError as error:
-            raise InputError(f"{stream.data}: {error}") from None
-        if not rows:
-            raise InputError(f"{stream.data}: the anchor {anchor.name} answered none of these prompts with a word")
-        write_traces(path, rows)
+    """The file of answered prompts; the key of its name covers everything that the answers depend on."""
+    prompts = _prompts(stream, loaded)[: stream.limit]
+    seed = config.training.seed if stream.hold else None
+    path = run / FOLDER / f"held-{_key(prompts, _anchor_name(config), seed)}.jsonl"
+    parts: dict[Path, Sequence[str]] = {path: prompts}
+    if stream.hold is not None:
+        fresh, rest = divided(prompts)
+        if not fresh or not rest:
+            raise InputError(
+                f"{stream.data}: hold: needs at least two prompts, one to hold and one to measure the drift on"
+            )
+        parts = {path: rest, fresh_file(path): fresh}
+    for file, own_prompts in parts.items():
+        if not file.exists():
+            if file == path:
+                say(f"{stream.data}: answered by the anchor, {_anchor_name(config)}")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write_traces(file, _answers(stream, own_prompts, _anchor(config, loaded), seed, alive))
     return path
+
+
+def _answers(
+    stream: StreamSettings, prompts: Sequence[str], anchor: LoadedModel, seed: int | None, alive: Alive
+) -> list[Trace]:
+    """One greedy answer to every prompt, or with a seed several sampled ones."""
+    try:
+        if seed is None:
+            rows = _rows(anchor, prompts, alive)
+        else:
+            seeds = range(seed * SAMPLES, (seed + 1) * SAMPLES)
+            rows = [row for own in seeds for row in _rows(anchor, prompts, alive, temperature=1.0, seed=own)]
+    except InputError as error:
+        raise InputError(f"{stream.data}: {error}") from None
+    if not rows:
+        raise InputError(f"{stream.data}: the anchor {anchor.name} answered none of these prompts with a word")
+    return rows
+
+
+def divided(prompts: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The prompts that are kept back to measure the drift, and those that are held. By their text: every run divides alike."""
+    unique = sorted(dict.fromkeys(prompts), key=lambda prompt: hashlib.sha256(prompt.encode()).digest())
+    num_fresh = max(1, len(unique) // FRESH)
+    fresh = set(unique[:num_fresh])
+    return [prompt for prompt in dict.fromkeys(prompts) if prompt in fresh], unique[num_fresh:]
 
 
 def _prompts(stream: StreamSettings, anchor: LoadedModel) -> tuple[str, ...]:
@@ -96,7 +129,7 @@ def _vetted(
     progress: bool,
     alive: Alive,
 ) -> list[StreamSettings]:
-    """Rows that were vetted before are used again only if they are the same rows, vetted by the same two."""
+    """Vet the stream's rows, or use the rows of an earlier start of this run if data, anchor and judge are the same."""
     if stream.data.startswith(PREFIX):
         raise InputError(f"field 'streams.{number}.vet': the anchor's own answers need no vetting; leave it out")
     dataset = read_data(stream)
@@ -112,21 +145,21 @@ def _vetted(
                 bar.update(task, completed=done, total=total)
                 alive()
 
-            found = vetted(
+            division = vetted(
                 dataset.traces,
                 _anchor(config, loaded),
                 str(stream.vet),
                 batch_size=ROWS_PER_TRAINED_ROW * (config.training.micro_batch or 8),
                 on_progress=on_progress,
             )
-        say(_sentence(stream, dataset, found))
-        write_vetted(found, folder, {"source": dataset.source, "fingerprint": dataset.fingerprint})
-    total = sum(each.share for each in config.streams)
+        say(_sentence(stream, dataset, division))
+        write_vetted(division, folder, {"source": dataset.source, "fingerprint": dataset.fingerprint})
+    total = sum(other.share for other in config.streams)
     return vetted_streams(stream, number, folder, total / config.training.batch_size)
 
 
 def _readable(dataset: Dataset, stream: StreamSettings, loaded: LoadedModel, say: Say) -> Dataset:
-    """Without the rows that training would skip: asked of the anchor, they would be refused without their line."""
+    """Leave out the rows that training would skip, so that the anchor is not asked what they say."""
     where = [dataset.where(trace) for trace in range(len(dataset.traces))]
     skip_bad = stream.skip_bad - dataset.num_skipped
     rows, report = tokenize_all(dataset.traces, loaded.tokenizer, where=where, skip_bad=skip_bad)
@@ -138,16 +171,16 @@ def _readable(dataset: Dataset, stream: StreamSettings, loaded: LoadedModel, say
     return replace(dataset, traces=traces, lines=lines, files=files)
 
 
-def _sentence(stream: StreamSettings, dataset: Dataset, found: Vetted) -> str:
-    text = f"{stream.name or dataset.source}: the anchor refuses what {len(found.held)} of {len(dataset.traces)} rows ask for"
-    if not found.held:
+def _sentence(stream: StreamSettings, dataset: Dataset, division: Vetted) -> str:
+    text = f"{stream.name or dataset.source}: the anchor refuses what {len(division.held)} of {len(dataset.traces)} rows ask for"
+    if not division.held:
         return text
-    first = found.refused[:NUM_NAMED]
+    first = division.refused[:NUM_NAMED]
     if dataset.files:
         where = ", ".join(dataset.where(number) for number in first)
     else:
         where = f"{dataset.source}:" + ", ".join(str(dataset.lines[number]) for number in first)
-    where += ", ..." if len(found.refused) > NUM_NAMED else ""
+    where += ", ..." if len(division.refused) > NUM_NAMED else ""
     return f"{text}; there the model is held to it and learns nothing else: are they harmless? ({where})"
 
 
@@ -164,8 +197,18 @@ def _anchor(config: TrainConfig, loaded: LoadedModel) -> LoadedModel:
     return loaded if own else load_model(config, str(config.anchor.model))[0]
 
 
-def _rows(anchor: LoadedModel, prompts: Sequence[str], alive: Alive) -> list[Trace]:
-    written = generate(anchor.model, anchor.tokenizer, prompts, max_new_tokens=ANSWER_TOKENS, on_progress=alive)
+def _rows(
+    anchor: LoadedModel, prompts: Sequence[str], alive: Alive, *, temperature: float = 0.0, seed: int = 0
+) -> list[Trace]:
+    written = generate(
+        anchor.model,
+        anchor.tokenizer,
+        prompts,
+        max_new_tokens=ANSWER_TOKENS,
+        temperature=temperature,
+        seed=seed,
+        on_progress=alive,
+    )
     # An answer of nothing at all cannot be a target.
     return [
         Trace((context("user", prompt), answer(completion.text.strip())))

@@ -23,8 +23,8 @@ from torch import Tensor
 from holdfast.config import InputError
 from holdfast.heads import Reference, token_stats
 from holdfast.training.anchors import ModelAnchor
-from holdfast.training.checkpoints import sha256_file
-from holdfast.training.collate import Collator, StreamRow
+from holdfast.training.checkpoints.folders import sha256_file
+from holdfast.training.collate import Collator, MicroBatch, StreamRow
 
 FORMAT = 1
 ROWS_PER_SHARD = 4096
@@ -83,41 +83,32 @@ def build_cache(
 def _shard(
     rows: Sequence[StreamRow], anchor: ModelAnchor, collator: Collator, hidden: bool, on_rows: Callable[[int], None]
 ) -> dict[str, Tensor]:
-    found: dict[int, dict[str, Tensor]] = {}
+    cached: dict[int, dict[str, Tensor]] = {}
     by_length = sorted(rows, key=lambda row: len(row.row.ids))
     device = next(anchor.model.parameters()).device
     for start in range(0, len(by_length), ROWS_PER_PASS):
-        batch = _to(collator(by_length[start : start + ROWS_PER_PASS]), device)
+        batch = collator(by_length[start : start + ROWS_PER_PASS]).to(device)
         reference = anchor.reference(batch, None)
         assert reference.hidden is not None
         assert reference.weight is not None
-        stats = token_stats(reference.hidden, reference.weight, batch["targets"]["ids"])
+        stats = token_stats(reference.hidden, reference.weight, batch.targets.ids)
         kept = {"logp": stats.logp.float(), "top": stats.top.int(), **({"hidden": reference.hidden} if hidden else {})}
         for number, rows_of_one in _by_row(batch, rows):
-            found[number] = {name: value[rows_of_one].cpu() for name, value in kept.items()}
-        on_rows(len(batch["rows"]))
-    ordered = [found[row.number] for row in rows]
+            cached[number] = {name: value[rows_of_one].cpu() for name, value in kept.items()}
+        on_rows(len(batch.rows))
+    ordered = [cached[row.number] for row in rows]
     ends = torch.tensor([0, *(len(one["logp"]) for one in ordered)]).cumsum(0)
     return {"ends": ends, **{name: torch.cat([one[name] for one in ordered]).contiguous() for name in kept}}
 
 
-def _by_row(batch: Mapping[str, Any], rows: Sequence[StreamRow]) -> Iterator[tuple[int, slice]]:
+def _by_row(batch: MicroBatch, rows: Sequence[StreamRow]) -> Iterator[tuple[int, slice]]:
     """The target table lists tokens row by row (rows lie stream by stream): cut it at every row."""
     targets_of = {row.number: sum(role != 0 for role in row.row.roles[1:]) for row in rows}
     start = 0
-    for number in batch["rows"]:
+    for number in batch.rows:
         yield number, slice(start, start + targets_of[number])
         start += targets_of[number]
-    assert start == len(batch["targets"]["ids"])
-
-
-def _to(batch: dict[str, Any], device: torch.device) -> dict[str, Any]:
-    def move(value: Any) -> Any:
-        if isinstance(value, Mapping):
-            return {name: move(each) for name, each in value.items()}
-        return value.to(device) if isinstance(value, Tensor) else value
-
-    return {name: move(value) for name, value in batch.items()}
+    assert start == len(batch.targets.ids)
 
 
 class CachedAnchor:
@@ -147,9 +138,10 @@ class CachedAnchor:
             with safe_open(folder / "head.safetensors", "pt") as head:
                 self._head = head.get_tensor("weight").to(device)
 
-    def begin(self, batch: Mapping[str, Any], policy: Any) -> Callable[[], Reference]:
+    def begin(self, batch: MicroBatch, policy: Any) -> Callable[[], Reference]:
         """Starts to read the cached rows of the batch, in the order of its target table."""
-        reading = self._reader.submit(self._read, tuple(batch["anchored_rows"]))
+        assert batch.anchor is not None, "no row of this batch is compared with the anchor"
+        reading = self._reader.submit(self._read, batch.anchor.rows)
 
         def arrived() -> Reference:
             read = {name: value.to(self.device, non_blocking=True) for name, value in reading.result().items()}
@@ -160,10 +152,10 @@ class CachedAnchor:
         return arrived
 
     def _read(self, numbers: Sequence[int]) -> dict[str, Tensor]:
-        found = [self._row(number) for number in numbers]
-        return {name: self._joined([one[name] for one in found]) for name in found[0]}
+        rows = [self._row(number) for number in numbers]
+        return {name: self._joined([row[name] for row in rows]) for name in rows[0]}
 
-    def logits(self, batch: Mapping[str, Any], policy: Any) -> Tensor:
+    def logits(self, batch: MicroBatch, policy: Any) -> Tensor:
         """A cache holds no logits."""
         raise InputError(
             "anchor.via: cache works with models whose logits are hidden states times a head; use via: model"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol
 
@@ -12,33 +12,32 @@ from torch import Tensor, nn
 
 from holdfast.heads import Reference
 from holdfast.models.head_access import frozen_head_weight, has_trained_rows, head_replaced
-
-MODEL_INPUTS = ("input_ids", "position_ids", "attention_mask", "use_cache")
+from holdfast.training.collate import AnchorPass, MicroBatch
 
 
 class Anchor(Protocol):
     """Gives what objectives compare with, for the target tokens of a batch in the order of its target table."""
 
-    def begin(self, batch: Mapping[str, Any], policy: Any) -> Callable[[], Reference]:
+    def begin(self, batch: MicroBatch, policy: Any) -> Callable[[], Reference]:
         """Asked before the policy's pass; what it returns is called when the policy's head wants to compare.
 
         Hidden states and head weight, or cached statistics, of the rows that need an anchor.
         """
 
-    def logits(self, batch: Mapping[str, Any], policy: Any) -> Tensor:
+    def logits(self, batch: MicroBatch, policy: Any) -> Tensor:
         """The anchor's logits at those tokens, for models whose logits are not hidden states times a weight."""
 
 
 class _AtOnce(ABC):
     """An anchor that computes: its pass runs before the policy's, so that their activations never meet in memory."""
 
-    def begin(self, batch: Mapping[str, Any], policy: Any) -> Callable[[], Reference]:
+    def begin(self, batch: MicroBatch, policy: Any) -> Callable[[], Reference]:
         """The pass is over when this returns."""
-        found = self.reference(batch, policy)
-        return lambda: found
+        reference = self.reference(batch, policy)
+        return lambda: reference
 
     @abstractmethod
-    def reference(self, batch: Mapping[str, Any], policy: Any) -> Reference:
+    def reference(self, batch: MicroBatch, policy: Any) -> Reference:
         """By a forward pass without autograd."""
 
 
@@ -49,15 +48,15 @@ class ModelAnchor(_AtOnce):
         self.model = model
         self.head: Tensor | None = None
 
-    def reference(self, batch: Mapping[str, Any], policy: Any) -> Reference:
+    def reference(self, batch: MicroBatch, policy: Any) -> Reference:
         """One forward pass without autograd that keeps the hidden states of the target tokens only."""
-        hidden, head = _hidden_and_weight(self.model, batch["anchor"], want_weight=self.head is None)
+        hidden, head = _hidden_and_weight(self.model, _anchor_pass(batch), want_weight=self.head is None)
         self.head = self.head if head is None else head
         return Reference(hidden=hidden, weight=self.head)
 
-    def logits(self, batch: Mapping[str, Any], policy: Any) -> Tensor:
+    def logits(self, batch: MicroBatch, policy: Any) -> Tensor:
         """Full logits, gathered at the target tokens."""
-        return _logits(self.model, batch["anchor"])
+        return _logits(self.model, _anchor_pass(batch))
 
 
 class AdapterOffAnchor(_AtOnce):
@@ -66,16 +65,16 @@ class AdapterOffAnchor(_AtOnce):
     def __init__(self) -> None:
         self._switch: _AdapterSwitch | None = None
 
-    def reference(self, batch: Mapping[str, Any], policy: Any) -> Reference:
+    def reference(self, batch: MicroBatch, policy: Any) -> Reference:
         """The head stays the policy's own unless some of its rows are trained."""
         with self._adapters_off(policy):
-            hidden, weight = _hidden_and_weight(policy, batch["anchor"], want_weight=has_trained_rows(policy))
+            hidden, weight = _hidden_and_weight(policy, _anchor_pass(batch), want_weight=has_trained_rows(policy))
         return Reference(hidden=hidden, weight=weight)
 
-    def logits(self, batch: Mapping[str, Any], policy: Any) -> Tensor:
+    def logits(self, batch: MicroBatch, policy: Any) -> Tensor:
         """Full logits, gathered at the target tokens."""
         with self._adapters_off(policy):
-            return _logits(policy, batch["anchor"])
+            return _logits(policy, _anchor_pass(batch))
 
     def _adapters_off(self, policy: Any) -> AbstractContextManager[None]:
         if self._switch is None or self._switch.policy is not policy:
@@ -120,24 +119,25 @@ def _set(modules: Sequence[nn.Module], name: str, value: bool) -> None:
         module.__dict__[name] = value
 
 
-def model_inputs(fed: Mapping[str, Any]) -> dict[str, Any]:
-    """Of a batch, what the model is called with."""
-    return {name: fed[name] for name in MODEL_INPUTS if name in fed}
+def _anchor_pass(batch: MicroBatch) -> AnchorPass:
+    assert batch.anchor is not None, "no row of this batch is compared with the anchor"
+    return batch.anchor
 
 
 @torch.no_grad()
-def _hidden_and_weight(model: Any, fed: Mapping[str, Any], *, want_weight: bool) -> tuple[Tensor, Tensor | None]:
-    found: list[Tensor] = []
+def _hidden_and_weight(model: Any, anchor: AnchorPass, *, want_weight: bool) -> tuple[Tensor, Tensor | None]:
+    states: list[Tensor] = []
+    weights: list[Tensor] = []
 
     def select(hidden: Tensor, head: nn.Module) -> Tensor:
-        found.append(hidden.flatten(0, 1)[fed["index"]])
+        states.append(hidden.flatten(0, 1)[anchor.index])
         if want_weight:
-            found.append(_outliving(frozen_head_weight(head), model))
+            weights.append(_outliving(frozen_head_weight(head), model))
         return hidden.new_zeros(1)
 
     with head_replaced(model, select):
-        model(**model_inputs(fed))
-    return found[0], found[1] if want_weight else None
+        model(**anchor.inputs.keywords())
+    return states[0], weights[0] if want_weight else None
 
 
 def _outliving(weight: Tensor, model: Any) -> Tensor:
@@ -147,6 +147,6 @@ def _outliving(weight: Tensor, model: Any) -> Tensor:
 
 
 @torch.no_grad()
-def _logits(model: Any, fed: Mapping[str, Any]) -> Tensor:
-    logits: Tensor = model(**model_inputs(fed)).logits
-    return logits.flatten(0, 1)[fed["index"]]
+def _logits(model: Any, anchor: AnchorPass) -> Tensor:
+    logits: Tensor = model(**anchor.inputs.keywords()).logits
+    return logits.flatten(0, 1)[anchor.index]

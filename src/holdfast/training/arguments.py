@@ -1,11 +1,17 @@
-"""Our settings as transformers' TrainingArguments."""
+"""Our settings as transformers' TrainingArguments, and the learning rate for ``training.lr: auto``.
+
+Wide models want small steps. The rules of thumb go through rates that are known to work here and elsewhere: 2e-5 (all weights)
+and 2e-4 (LoRA) for 7B models, 4,096 wide; 1.4e-4 and 1e-3 for SmolLM2-135M, 576 wide; 1e-3 and 5e-3 for tiny:*, 64 wide.
+They are a start, not an optimum: try half and double."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from accelerate import PartialState
-from transformers import TrainingArguments, get_scheduler
-from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK
+from transformers import PreTrainedModel, TrainingArguments, get_scheduler
+from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK, get_available_reporting_integrations
 from transformers.trainer_utils import SchedulerType
 from transformers.training_args import OptimizerNames
 
@@ -61,17 +67,20 @@ def training_arguments(
 def _check_names(config: TrainConfig) -> None:
     """Names that only transformers knows."""
     for field, name, known in (
-        ("training.scheduler", config.training.scheduler, [each.value for each in SchedulerType]),
-        ("training.optimizer", config.training.optimizer, [each.value for each in OptimizerNames]),
+        ("training.scheduler", config.training.scheduler, [scheduler.value for scheduler in SchedulerType]),
+        ("training.optimizer", config.training.optimizer, [optimizer.value for optimizer in OptimizerNames]),
         *(("report_to", name, [*INTEGRATION_TO_CALLBACK, "all", "none"]) for name in config.report_to),
     ):
         if name not in known:
             raise InputError(f"field '{field}': unknown '{name}'{nearest_or_all(name, known)}")
+    for name in config.report_to:
+        if name not in (*get_available_reporting_integrations(), "all", "none"):
+            raise InputError(f"field 'report_to': {name} is not installed: pip install {name}")
     _check_schedule(config.training.scheduler)
 
 
 def _check_schedule(name: str) -> None:
-    """Some schedules want settings of their own, for which a config has no place: told before anything is written."""
+    """Refuse schedules that need settings of their own, which a config cannot give, before anything is written."""
     optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
     try:
         get_scheduler(name, optimizer, num_warmup_steps=1, num_training_steps=9)
@@ -96,3 +105,28 @@ def micro_batch_size(settings: TrainingSettings, processes: int) -> int:
             f" (batch_size {settings.batch_size} / {processes} processes)"
         )
     return settings.micro_batch
+
+
+WIDTH = 4096  # of a 7B model
+FULL, FULL_POWER = 2e-5, 1.0
+LORA, LORA_POWER = 2e-4, 0.77
+
+
+def choose_learning_rate(config: TrainConfig, model: PreTrainedModel, say: Callable[[str], None]) -> float:
+    """The configured rate. For ``auto``: a rate by the model's width, which is printed."""
+    if config.training.lr != "auto":
+        return config.training.lr
+    width = getattr(model.config.get_text_config(), "hidden_size", None)
+    if not isinstance(width, int):
+        raise InputError(
+            "field 'training.lr': auto goes by the model's width, which its config does not say; give a number"
+        )
+    lr = learning_rate(width, lora=config.lora is not None)
+    say(f"training.lr: {lr:g}, chosen for a model {width} wide{' with LoRA' if config.lora else ''}")
+    return lr
+
+
+def learning_rate(width: int, *, lora: bool) -> float:
+    """By the rule of thumb, to two digits."""
+    rate, power = (LORA, LORA_POWER) if lora else (FULL, FULL_POWER)
+    return float(f"{rate * (WIDTH / width) ** power:.1e}")

@@ -6,15 +6,27 @@ settled here, on the CPU.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from enum import IntEnum
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor
 
 from holdfast.records import Role
 from holdfast.tokens import TokenBatch, TokenRow, answer_positions, pack, pad
+
+NUM_EARLY = 5  # tokens of an answer in which it is decided what it will be (MATH §9)
+EARLY, LATE = 0, 1
+
+
+class Counted(IntEnum):
+    """The columns of ``MicroBatch.counts``."""
+
+    TOKENS = 0
+    ANSWERS = 1
+    LATE = 2  # tokens after the first of an answer
 
 
 @dataclass(frozen=True)
@@ -28,6 +40,91 @@ class StreamRow:
 
 
 @dataclass(frozen=True)
+class _Tensors:
+    """Named tensors that go to a device together: accelerate calls ``to``, a DataLoader calls ``pin_memory``."""
+
+    def to(self, device: torch.device | str, *, non_blocking: bool = False) -> Self:
+        """The same on another device."""
+        return self._changed(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+
+    def pin_memory(self) -> Self:
+        """The same in pinned memory, from which a GPU copies while the host goes on."""
+        return self._changed(Tensor.pin_memory)
+
+    def _changed(self, change: Callable[[Tensor], Tensor]) -> Self:
+        def changed(value: Any) -> Any:
+            if isinstance(value, _Tensors):
+                return value._changed(change)
+            return change(value) if isinstance(value, Tensor) else value
+
+        return replace(self, **{field.name: changed(getattr(self, field.name)) for field in fields(self)})
+
+
+@dataclass(frozen=True)
+class ModelInputs(_Tensors):
+    """What a model reads."""
+
+    ids: Tensor
+    positions: Tensor
+    attention: Tensor | None
+
+    @classmethod
+    def of(cls, batch: TokenBatch) -> ModelInputs:
+        """Without the roles, which the model does not see."""
+        return cls(batch.ids, batch.positions, batch.attention)
+
+    def keywords(self) -> dict[str, Any]:
+        """Keyword arguments of a transformers model; why the cache is off: ``TokenBatch.model_inputs``."""
+        inputs = {"input_ids": self.ids, "position_ids": self.positions, "use_cache": False}
+        return inputs if self.attention is None else {**inputs, "attention_mask": self.attention}
+
+
+@dataclass(frozen=True)
+class Targets(_Tensors):
+    """The tokens that carry a target, ordered by stream: every field has one entry per token."""
+
+    index: Tensor  # where the hidden state that predicts it lies in the flattened batch
+    ids: Tensor
+    role: Tensor
+    position: Tensor  # in its answer
+    stream: Tensor
+
+    @property
+    def part(self) -> Tensor:
+        """``EARLY`` for the first tokens of an answer, ``LATE`` for the others."""
+        return (self.position >= NUM_EARLY).long()
+
+
+@dataclass(frozen=True)
+class AnchorPass(_Tensors):
+    """The rows that are compared with the anchor."""
+
+    inputs: ModelInputs
+    index: Tensor  # as in ``Targets``, for these rows
+    rows: tuple[int, ...]  # their numbers in the run
+
+
+class Span(NamedTuple):
+    """The part of the table of targets that belongs to one stream."""
+
+    stream: int
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class MicroBatch(_Tensors):
+    """One pass of one process: what the policy reads, its targets, and what the anchor reads."""
+
+    inputs: ModelInputs
+    targets: Targets
+    anchor: AnchorPass | None  # None: no row is compared with the anchor
+    counts: Tensor  # [streams, 3]: target tokens, answers and late tokens of each stream
+    spans: tuple[Span, ...]
+    rows: tuple[int, ...]  # their numbers in the run
+
+
+@dataclass(frozen=True)
 class Collator:
     """Micro-batches of rows that lie stream by stream."""
 
@@ -37,30 +134,34 @@ class Collator:
     float_masks: bool = False  # eager attention reads boolean 4-D masks wrongly
     always_anchor: bool = False  # the anchor is sharded: its pass needs all processes, with rows for it or without
 
-    def __call__(self, rows: Sequence[StreamRow]) -> dict[str, Any]:
-        """Model inputs, the target table, and the inputs of the anchor's pass (rows that need it only).
-
-        No rows at all become one token without a target, so that every process has a pass to make.
-        """
+    def __call__(self, rows: Sequence[StreamRow]) -> MicroBatch:
+        """No rows at all become one token without a target, so that every process has a pass to make."""
         rows = sorted(rows, key=lambda row: row.stream)
         batch = self._together(rows)
         targets = target_table(batch, [row.stream for row in rows])
+        counts = self._counts(targets, rows)
+        return MicroBatch(
+            inputs=ModelInputs.of(batch),
+            targets=targets,
+            anchor=self._anchor_pass(rows, batch),
+            counts=counts,
+            spans=_spans(counts),
+            rows=tuple(row.number for row in rows),
+        )
+
+    def _counts(self, targets: Targets, rows: Sequence[StreamRow]) -> Tensor:
+        answers = torch.tensor([row.stream for row in rows if row.row.num_targets], dtype=torch.long)
+        late = targets.stream[targets.part == LATE]
+        num_streams = len(self.needs_anchor)
+        return torch.stack([stream.bincount(minlength=num_streams) for stream in (targets.stream, answers, late)], 1)
+
+    def _anchor_pass(self, rows: Sequence[StreamRow], batch: TokenBatch) -> AnchorPass | None:
         anchored = [row for row in rows if self.needs_anchor[row.stream]]
-        anchor = None
-        if anchored or (self.always_anchor and any(self.needs_anchor)):
-            anchor_batch = batch if len(anchored) == len(rows) else self._together(anchored)
-            index = target_table(anchor_batch, [row.stream for row in anchored])["index"]
-            anchor = {**anchor_batch.model_inputs(), "index": index}
-        counts = torch.bincount(targets["stream"], minlength=len(self.needs_anchor))
-        return {
-            **batch.model_inputs(),
-            "targets": targets,
-            "anchor": anchor,
-            "counts": counts,
-            "spans": _spans(counts),
-            "rows": tuple(row.number for row in rows),
-            "anchored_rows": tuple(row.number for row in anchored),
-        }
+        if not anchored and not (self.always_anchor and any(self.needs_anchor)):
+            return None
+        anchor_batch = batch if len(anchored) == len(rows) else self._together(anchored)
+        index = target_table(anchor_batch, [row.stream for row in anchored]).index
+        return AnchorPass(ModelInputs.of(anchor_batch), index, tuple(row.number for row in anchored))
 
     def _together(self, rows: Sequence[StreamRow]) -> TokenBatch:
         token_rows = [row.row for row in rows] or [TokenRow([self.pad_id], [Role.PROMPT], [0])]
@@ -69,7 +170,7 @@ class Collator:
         return pad(token_rows, self.pad_id, float_mask=self.float_masks)
 
 
-def target_table(batch: TokenBatch, stream_of_row: Sequence[int]) -> dict[str, Tensor]:
+def target_table(batch: TokenBatch, stream_of_row: Sequence[int]) -> Targets:
     """Every token that carries a target, ordered by stream: where its hidden state lies, its id, role, position, stream.
 
     A token is predicted from the state before it, so ``index`` points one to the left in the flattened batch.
@@ -82,20 +183,20 @@ def target_table(batch: TokenBatch, stream_of_row: Sequence[int]) -> dict[str, T
     order = torch.argsort(streams, stable=True)
     flat, streams = flat[order], streams[order]
     assert bool((flat % width > 0).all())
-    return {
-        "index": flat - 1,
-        "ids": batch.ids.flatten()[flat],
-        "role": batch.roles.flatten()[flat],
-        "position": answer_positions(batch.roles, batch.blanks).flatten()[flat],
-        "stream": streams,
-    }
+    return Targets(
+        index=flat - 1,
+        ids=batch.ids.flatten()[flat],
+        role=batch.roles.flatten()[flat],
+        position=answer_positions(batch.roles, batch.blanks).flatten()[flat],
+        stream=streams,
+    )
 
 
-def _spans(counts: Tensor) -> tuple[tuple[int, int, int], ...]:
-    """(stream, start, stop) of every stream present, in the order of the table."""
+def _spans(counts: Tensor) -> tuple[Span, ...]:
+    """Of every stream that is present, in the order of the table."""
     spans, start = [], 0
-    for stream, count in enumerate(counts.tolist()):
+    for stream, count in enumerate(counts[:, Counted.TOKENS].tolist()):
         if count:
-            spans.append((stream, start, start + count))
+            spans.append(Span(stream, start, start + count))
             start += count
     return tuple(spans)

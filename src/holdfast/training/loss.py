@@ -9,9 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from holdfast.config.training import HoldSettings
 from holdfast.heads import FusedLoss, Group, Reference, TokenStats, fused_loss, loss_from_logits
 from holdfast.models.head_access import head_replaced, head_weight
-from holdfast.training.anchors import Anchor, model_inputs
+from holdfast.training.anchors import Anchor
+from holdfast.training.budget import DriftBudgets
+from holdfast.training.collate import Counted, MicroBatch, Targets
 
 TokenLoss = Callable[[TokenStats, Tensor, Tensor, float], Tensor]
 """(stats, role, position, epoch as a share of all epochs) -> the loss of every token."""
@@ -26,12 +29,13 @@ class StreamLoss:
 
     name: str
     loss: TokenLoss
-    weight: float
+    weight: float  # unless it has budgets
     needs_anchor: bool
     needs_kl: bool = False  # so that a cache without hidden states will not do
     want: tuple[str, ...] = ()  # the statistics it reads, and those that the log shows
     soften: float | None = None
     gauges: Mapping[str, Gauge] = field(default_factory=dict)  # what the log shows beside loss and nll
+    hold: HoldSettings | None = None  # budgets instead of the weight
 
 
 @dataclass(frozen=True)
@@ -42,56 +46,68 @@ class StepLoss:
     anchor: Anchor | None
     plain: bool
     chunk_tokens: int | None = None
+    budgets: DriftBudgets | None = None
 
     def __call__(
-        self, model: Any, batch: Mapping[str, Any], counts: Tensor, *, progress: float, want_grad_norm: bool
+        self, model: Any, batch: MicroBatch, counts: Tensor, *, progress: float, want_grad_norm: bool
     ) -> FusedLoss:
-        """``counts``: target tokens of each stream in the whole global batch. ``model`` may be wrapped (DDP, FSDP)."""
-        targets = batch["targets"]
-        weights = torch.tensor([stream.weight for stream in self.streams]).to(counts.device, non_blocking=True)
-        scale = (weights / counts.clamp(min=1))[targets["stream"]]
+        """``counts``: of the whole global batch (``MicroBatch.counts``). ``model`` may be wrapped (DDP, FSDP)."""
+        targets = batch.targets
+        scale = self.scale(targets, counts)
         if self.plain:
             return self._fused(model, batch, progress, scale, want_grad_norm)
-        anchor = self._asked(batch)
+        anchor = self._anchor_of(batch)
         reference = None if anchor is None else Reference(logits=anchor.logits(batch, unwrapped(model)))
         groups = self._groups(batch, progress, reference)
-        logits = model(**model_inputs(batch)).logits.flatten(0, 1)[targets["index"]]
-        return loss_from_logits(logits, targets["ids"], groups, scale=scale, want_grad_norm=want_grad_norm)
+        logits = model(**batch.inputs.keywords()).logits.flatten(0, 1)[targets.index]
+        return loss_from_logits(logits, targets.ids, groups, scale=scale, want_grad_norm=want_grad_norm)
 
-    def _asked(self, batch: Mapping[str, Any]) -> Anchor | None:
-        return None if batch["anchor"] is None else self.anchor
+    def scale(self, targets: Targets, counts: Tensor) -> Tensor:
+        """What the loss of every token is multiplied by: its stream's weight, divided by the stream's tokens.
 
-    def _fused(
-        self, model: Any, batch: Mapping[str, Any], progress: float, scale: Tensor, want_grad_norm: bool
-    ) -> FusedLoss:
-        found: list[FusedLoss] = []
-        targets = batch["targets"]
-        anchor = self._asked(batch)
+        With budgets: lambda of its part of the answer, divided by the answers (early tokens) or by the late tokens.
+        """
+        weights, columns = [], []
+        for number, stream in enumerate(self.streams):
+            held = self.budgets is not None and self.budgets.held(number)
+            weights.append(self.budgets.weights(number) if held and self.budgets else (stream.weight, stream.weight))
+            columns.append((Counted.ANSWERS, Counted.LATE) if held else (Counted.TOKENS, Counted.TOKENS))
+        by_part = torch.tensor(weights).to(counts.device, non_blocking=True)
+        divisors = counts.gather(1, torch.tensor(columns).to(counts.device, non_blocking=True))
+        return (by_part / divisors.clamp(min=1))[targets.stream, targets.part]
+
+    def _anchor_of(self, batch: MicroBatch) -> Anchor | None:
+        return None if batch.anchor is None else self.anchor
+
+    def _fused(self, model: Any, batch: MicroBatch, progress: float, scale: Tensor, want_grad_norm: bool) -> FusedLoss:
+        results: list[FusedLoss] = []
+        targets = batch.targets
+        anchor = self._anchor_of(batch)
         begun = None if anchor is None else anchor.begin(batch, unwrapped(model))
 
         def work(hidden: Tensor, head: nn.Module) -> Tensor:
             groups = self._groups(batch, progress, None if begun is None else begun())
             result = fused_loss(
-                hidden.flatten(0, 1)[targets["index"]],
+                hidden.flatten(0, 1)[targets.index],
                 head_weight(head),
-                targets["ids"],
+                targets.ids,
                 groups,
                 scale=scale,
                 chunk_tokens=self.chunk_tokens,
                 want_grad_norm=want_grad_norm,
             )
-            found.append(result)
+            results.append(result)
             return result.loss.reshape(1, 1, 1)
 
         with head_replaced(unwrapped(model), work):
-            output = model(**model_inputs(batch))
-        # The wrapper's own output, not found[0].loss: DDP and FSDP hang their backward hooks on what the root returns.
-        return found[0]._replace(loss=output.logits.reshape(()))
+            output = model(**batch.inputs.keywords())
+        # The wrapper's own output, not results[0].loss: DDP and FSDP hang their backward hooks on what the root returns.
+        return results[0]._replace(loss=output.logits.reshape(()))
 
-    def _groups(self, batch: Mapping[str, Any], progress: float, reference: Reference | None) -> list[Group]:
-        targets = batch["targets"]
+    def _groups(self, batch: MicroBatch, progress: float, reference: Reference | None) -> list[Group]:
+        targets = batch.targets
         groups, used = [], 0
-        for number, start, stop in batch["spans"]:
+        for number, start, stop in batch.spans:
             stream = self.streams[number]
             own = None
             if stream.needs_anchor and reference is not None:
@@ -100,7 +116,7 @@ class StepLoss:
                 used += stop - start
 
             def objective(stats: TokenStats, rows: slice, loss: TokenLoss = stream.loss) -> Tensor:
-                return loss(stats, targets["role"][rows], targets["position"][rows], progress)
+                return loss(stats, targets.role[rows], targets.position[rows], progress)
 
             groups.append(Group(start, stop, objective, own, stream.soften, stream.want))
         return groups

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from accelerate.utils import send_to_device
 from torch import Tensor, nn
 
 from holdfast.config import TrainConfig
@@ -24,8 +23,8 @@ from holdfast.records import Role
 from holdfast.tokens import TokenRow
 from holdfast.tokens.show import token_texts
 from holdfast.training.anchor_cache import CachedAnchor
-from holdfast.training.anchors import ModelAnchor, model_inputs
-from holdfast.training.collate import Collator, StreamRow
+from holdfast.training.anchors import ModelAnchor
+from holdfast.training.collate import Collator, MicroBatch, StreamRow
 from holdfast.training.run_directory import RunDirectory
 from holdfast.training.streams import ReadStream
 from holdfast.training.trainer import StreamTrainer
@@ -75,22 +74,21 @@ class Microscope:
         for slide in self.slides:
             batch = self._batch(slide.row)
             columns = self._columns(policy, slide, batch)
-            kl.setdefault(slide.row.stream, []).append((batch["targets"]["position"], slide.kl_before, columns["kl"]))
+            kl.setdefault(slide.row.stream, []).append((batch.targets.position, slide.kl_before, columns["kl"]))
             if len(answers) < MAX_ANSWERS:
                 answers.append(self._answer(slide.row, columns))
         return answers, [self._depth(number, rows) for number, rows in sorted(kl.items())]
 
-    def _batch(self, row: StreamRow) -> dict[str, Any]:
-        moved: dict[str, Any] = send_to_device(self.collator([row]), self.device)
-        return moved
+    def _batch(self, row: StreamRow) -> MicroBatch:
+        return self.collator([row]).to(self.device)
 
-    def _columns(self, policy: Any, slide: Slide, batch: Mapping[str, Any]) -> dict[str, Tensor]:
-        """What is told of every target token."""
-        stream, targets = self.streams[slide.row.stream].loss, batch["targets"]
+    def _columns(self, policy: Any, slide: Slide, batch: MicroBatch) -> dict[str, Tensor]:
+        """The figures of every target token, by name."""
+        stream, targets = self.streams[slide.row.stream].loss, batch.targets
         logits = _logits(policy, batch).float().requires_grad_()
         with torch.enable_grad():
             stats = _stats(logits, batch, slide.anchor.to(logits.device), stream.soften)
-            loss = stream.loss(stats, targets["role"], targets["position"], 1.0)
+            loss = stream.loss(stats, targets.role, targets.position, 1.0)
             slope, gradient = torch.autograd.grad(loss.sum(), [stats.logp, logits], allow_unused=True)
         norm = torch.linalg.vector_norm(gradient, dim=-1)  # as training/monitor.py has it: at the logits
         columns = {
@@ -110,13 +108,13 @@ class Microscope:
         places = [place for place in range(1, len(ids)) if roles[place] != Role.PROMPT]
         tokens = []
         for index, place in enumerate(places):
-            told: dict[str, Any] = {"text": texts[place], "role": Role(roles[place]).label}
+            token: dict[str, Any] = {"text": texts[place], "role": Role(roles[place]).label}
             for name, column in columns.items():
                 value = column[index].item()
-                told[name] = (
+                token[name] = (
                     self._token(ids, place, int(value), texts) if name.endswith("_top") else float(f"{value:.4g}")
                 )
-            tokens.append(told)
+            tokens.append(token)
         prompt = "\n".join(turn.visible for turn in stream.dataset.traces[row.row.source].prompt)
         return {
             "title": f"{stream.loss.name}, row {row.place + 1}",
@@ -158,16 +156,15 @@ def prepare_microscope(config: TrainConfig, trainer: StreamTrainer, streams: Seq
     anchor, start = trainer.step_loss.anchor, trainer.model
     if isinstance(anchor, CachedAnchor) and config.anchor.model not in (None, config.model.name):
         return None
-    assert isinstance(trainer.data_collator, Collator)
-    made = Microscope(streams, trainer.processing_class, trainer.data_collator, trainer.accelerator.device)
+    microscope = Microscope(streams, trainer.processing_class, trainer.collator, trainer.accelerator.device)
     rows: Any = trainer.train_dataset
-    made.prepare(start, anchor.model if isinstance(anchor, ModelAnchor) else start, rows)
-    return made
+    microscope.prepare(start, anchor.model if isinstance(anchor, ModelAnchor) else start, rows)
+    return microscope
 
 
-def write_microscope(made: Microscope, config: TrainConfig, trainer: StreamTrainer, run: RunDirectory) -> None:
+def write_microscope(microscope: Microscope, config: TrainConfig, trainer: StreamTrainer, run: RunDirectory) -> None:
     """After training: ``microscope.json`` and ``depth.json``, for the report."""
-    answers, lines = made.look(trainer.model)
+    answers, lines = microscope.look(trainer.model)
     if not trainer.accelerator.is_main_process:
         return
     depth = {"to": config.anchor.model or config.model.name, "lines": lines}
@@ -185,18 +182,18 @@ def _cut(row: TokenRow) -> TokenRow:
 
 
 @torch.no_grad()
-def _logits(model: Any, batch: Mapping[str, Any]) -> Tensor:
+def _logits(model: Any, batch: MicroBatch) -> Tensor:
     """Logits [N, V] at the target tokens, made by the model's own head within its own forward; no dropout."""
 
     def select(hidden: Tensor, head: nn.Module) -> Tensor:
-        chosen = hidden.flatten(0, 1)[batch["targets"]["index"]]
+        chosen = hidden.flatten(0, 1)[batch.targets.index]
         logits: Tensor = type(head).forward(head, chosen[None])
         return logits
 
     with eval_mode(model), head_replaced(model, select):
-        logits: Tensor = model(**model_inputs(batch)).logits[0]
+        logits: Tensor = model(**batch.inputs.keywords()).logits[0]
     return logits
 
 
-def _stats(logits: Tensor, batch: Mapping[str, Any], anchor: Tensor, soften: float | None) -> TokenStats:
-    return stats_from_logits(logits, batch["targets"]["ids"], Reference(logits=anchor), soften=soften)
+def _stats(logits: Tensor, batch: MicroBatch, anchor: Tensor, soften: float | None) -> TokenStats:
+    return stats_from_logits(logits, batch.targets.ids, Reference(logits=anchor), soften=soften)

@@ -16,9 +16,11 @@ from torch import Tensor
 
 from holdfast.heads import FusedLoss
 from holdfast.records import Role
+from holdfast.training.budget import DriftBudgets
+from holdfast.training.collate import MicroBatch
 from holdfast.training.loss import StreamLoss
 from holdfast.training.plan import StepPlan
-from holdfast.training.step_log import StepLog
+from holdfast.training.run_directory import StepLog
 
 FIGURES = ("loss", "nll", "tokens")
 
@@ -26,8 +28,16 @@ FIGURES = ("loss", "nll", "tokens")
 class StepMonitor:
     """Adds up figures over the micro-batches between two rows of the log."""
 
-    def __init__(self, streams: Sequence[StreamLoss], steps: StepLog, timing: StepLog, device: torch.device) -> None:
+    def __init__(
+        self,
+        streams: Sequence[StreamLoss],
+        steps: StepLog,
+        timing: StepLog,
+        device: torch.device,
+        budgets: DriftBudgets | None = None,
+    ) -> None:
         self.streams, self.steps, self.timing, self.device = streams, steps, timing, device
+        self.budgets = budgets
         self._reset()
 
     def _reset(self) -> None:
@@ -40,35 +50,36 @@ class StepMonitor:
         self.since = time.monotonic()
 
     @torch.no_grad()
-    def add(self, batch: Mapping[str, Any], result: FusedLoss, counts: Tensor, *, steps_done: int) -> None:
-        """Take in one micro-batch of the step that follows ``steps_done`` others."""
+    def add(self, batch: MicroBatch, result: FusedLoss, scale: Tensor, *, steps_done: int) -> None:
+        """Take in one micro-batch of the step that follows ``steps_done`` others; ``scale``: of every token in the loss."""
         self.steps_before = steps_done if self.steps_before is None else self.steps_before
-        role, position = batch["targets"]["role"], batch["targets"]["position"]
-        self.fed_tokens += batch["input_ids"].numel()
+        role, position = batch.targets.role, batch.targets.position
+        self.fed_tokens += batch.inputs.ids.numel()
         self.loss += result.loss
-        weights = torch.tensor([stream.weight for stream in self.streams], device=counts.device) / counts.clamp(min=1)
-        for (number, start, stop), stats in zip(batch["spans"], result.stats, strict=True):
+        for (number, start, stop), stats in zip(batch.spans, result.stats, strict=True):
             rows = slice(start, stop)
             loss, nll, ones = result.per_token[rows], -stats.logp, torch.ones_like(stats.logp)
             gauges = [gauge(stats, position[rows]) for gauge in self.streams[number].gauges.values()]
             columns = [loss, nll, ones, *gauges]
             self.by_stream[number] += torch.stack(columns).double().sum(1)
             gradient = ones.new_zeros(stop - start) if result.grad_norm is None else result.grad_norm[rows]
-            columns = [loss, nll, ones, gradient * weights[number]]
+            columns = [loss, nll, ones, gradient * scale[rows]]
             self.by_role.index_add_(0, role[rows], torch.stack(columns, 1).double())
 
     def row(self, step: int, plan: StepPlan, logs: Mapping[str, float], accelerator: Any) -> dict[str, float]:
         """Write one row of each log; return the figures flattened, for trackers and the progress bar."""
         assert self.steps_before is not None
         sums = self.sums(accelerator)
-        by_stream, by_role = [each.tolist() for each in sums["by_stream"]], sums["by_role"].tolist()
+        by_stream, by_role = [stream.tolist() for stream in sums["by_stream"]], sums["by_role"].tolist()
         row = {
             "step": step,
             "epoch": plan.epoch_at(step),
             "loss": sums["loss"].item() / (step - self.steps_before),
             **{name: logs[name] for name in ("grad_norm", "learning_rate") if name in logs},
             "nll": sum(sums[1] for sums in by_stream) / max(1, sum(sums[2] for sums in by_stream)),
-            "streams": {s.name: _stream_means(by_stream[i], s) for i, s in enumerate(self.streams)},
+            "streams": {
+                s.name: {**_stream_means(by_stream[i], s), **self._drift(i)} for i, s in enumerate(self.streams)
+            },
             "roles": _role_means(by_role),
         }
         if accelerator.is_main_process:
@@ -80,12 +91,15 @@ class StepMonitor:
         self._reset()
         return dict(_flat(row))
 
+    def _drift(self, stream: int) -> dict[str, float]:
+        return self.budgets.row(stream) if self.budgets is not None and self.budgets.held(stream) else {}
+
     def sums(self, accelerator: Any) -> dict[str, Any]:
         """Of all processes, since the last row: a checkpoint between two rows keeps them. Every process takes part."""
         return {
             "steps_before": self.steps_before,
             "loss": accelerator.reduce(self.loss, "sum"),
-            "by_stream": [accelerator.reduce(each, "sum") for each in self.by_stream],
+            "by_stream": [accelerator.reduce(stream, "sum") for stream in self.by_stream],
             "by_role": accelerator.reduce(self.by_role, "sum"),
         }
 
@@ -94,7 +108,7 @@ class StepMonitor:
         self.steps_before = sums["steps_before"]
         if main:
             self.loss, self.by_role, *self.by_stream = (
-                each.to(self.device) for each in (sums["loss"], sums["by_role"], *sums["by_stream"])
+                figures.to(self.device) for figures in (sums["loss"], sums["by_role"], *sums["by_stream"])
             )
 
 

@@ -24,13 +24,16 @@ class Stream:
 
     ``rows``: a list of dicts, a ``datasets.Dataset`` or any iterable (drained once), the path of a file, a hub dataset,
     ``world:...`` or ``prompts:...``. Which columns a row may have: docs/data.md. ``vet`` names a judge: where the anchor
-    refuses what a row asks for, the model is held to the anchor's refusal instead of learning the row.
+    refuses what a row asks for, the model is held to the anchor's refusal instead of learning the row. ``weight``: 1 unless
+    given. ``hold``, instead of a weight, for streams of prompts under ``distill``: how far the model may drift from its anchor,
+    ``True`` or ``{"early": nats per answer, "late": nats per token}`` (docs/objectives/budget.md).
     """
 
     rows: Rows
     objective: str = "sft"
     options: Mapping[str, Any] = field(default_factory=dict)
-    weight: float = 1.0
+    weight: float | None = None
+    hold: bool | Mapping[str, float] = False
     share: float = 1.0
     limit: int | None = None
     skip_bad: int = 0
@@ -44,12 +47,22 @@ class Stream:
 
     def settings(self) -> dict[str, Any]:
         """As a config has them; rows in memory are read here, and named by their count and contents."""
-        own = {name: value for name, value in vars(self).items() if name not in ("rows", "options")}
-        own["options"] = dict(self.options)
+        own = self._own()
         if isinstance(self.rows, str | Path):
             return {**own, "data": str(self.rows)}
         dataset = read_rows(self.rows, skip_bad=self.skip_bad, limit=self.limit)
         return {**own, "data": dataset.source, "rows": dataset}
+
+    def _own(self) -> dict[str, Any]:
+        """Every setting but the rows; a weight only if it was given, since ``hold`` stands instead of one."""
+        own = {
+            name: value for name, value in vars(self).items() if name != "rows" and (name, value) != ("weight", None)
+        }
+        return {
+            **own,
+            "options": dict(self.options),
+            "hold": self.hold if isinstance(self.hold, bool) else dict(self.hold),
+        }
 
 
 @dataclass(frozen=True)
@@ -63,19 +76,23 @@ class _Prompts(Stream):
         name = f"{PREFIX}{MEMORY} {len(prompts)} prompts, sha256 {digest[:16]}"
         places = tuple(range(1, len(traces) + 1))
         dataset = Dataset(traces, places, "prompts", name, 0, (), digest, name)
-        own = {key: value for key, value in vars(self).items() if key != "rows"}
-        return {**own, "options": dict(self.options), "data": name, "rows": dataset}
+        return {**self._own(), "data": name, "rows": dataset}
 
 
-def held(*prompts: str | Path | Sequence[str], weight: float = 1.0, share: float = 1.0) -> list[Stream]:
+def held(
+    *prompts: str | Path | Sequence[str],
+    weight: float | None = None,
+    hold: bool | Mapping[str, float] = False,
+    share: float = 1.0,
+) -> list[Stream]:
     """Streams that keep the model near its anchor. Each is a shipped set (``safety``, ``keep``), a path, or a list of prompts.
 
-    The anchor answers the prompts when the run begins; the model is held to these answers (``distill``). Without any
-    argument: both shipped sets.
+    The anchor answers the prompts when the run begins; the model is held to these answers (``distill``), with a ``weight``
+    (1 unless given) or within a budget (``hold``, see ``Stream``). Without any prompts: both shipped sets.
     """
     streams: list[Stream] = []
     for number, source in enumerate(prompts or KINDS):
-        own: dict[str, Any] = {"objective": "distill", "weight": weight, "share": share}
+        own: dict[str, Any] = {"objective": "distill", "weight": weight, "hold": hold, "share": share}
         if isinstance(source, str | Path):
             own["name"] = str(source) if source in KINDS else Path(source).stem
             streams.append(Stream(f"{PREFIX}{source}", **own))

@@ -21,24 +21,20 @@ from holdfast.data.fields import listed
 from holdfast.models import LoadedModel
 from holdfast.models.head_access import why_not_plain
 from holdfast.models.positions import num_learned_positions, num_positions
-from holdfast.training.adapters import with_adapters
 from holdfast.training.anchor_answers import answer_prompts, forget_answers
-from holdfast.training.arguments import training_arguments
-from holdfast.training.checkpoints import resume_point, step_of
-from holdfast.training.choose_anchor import choose_anchor
+from holdfast.training.arguments import choose_learning_rate, training_arguments
+from holdfast.training.budget import DriftBudgets
+from holdfast.training.checkpoints.folders import resume_point, step_of
 from holdfast.training.collate import Collator, StreamRow
-from holdfast.training.finish import write_result
-from holdfast.training.finished import last_checkpoint, write_finished
-from holdfast.training.freezing import freeze
-from holdfast.training.learning_rate import choose_learning_rate
-from holdfast.training.loading import load_model
+from holdfast.training.drift import write_drift
 from holdfast.training.loss import StepLoss
 from holdfast.training.microscope import prepare_microscope, write_microscope
 from holdfast.training.monitor import StepMonitor
 from holdfast.training.plan import StepPlan
+from holdfast.training.policy import choose_anchor, freeze, load_model, with_adapters
 from holdfast.training.progress import ProgressBar, SaveOnInterrupt
-from holdfast.training.run_directory import RunDirectory
-from holdfast.training.step_log import StepLog
+from holdfast.training.result import last_checkpoint, write_finished, write_result
+from holdfast.training.run_directory import RunDirectory, StepLog
 from holdfast.training.streams import ReadStream, check_names, read_stream
 from holdfast.training.trainer import StreamTrainer
 from holdfast.training.vetting import about
@@ -72,10 +68,9 @@ def train(
     callbacks: Sequence[TrainerCallback] = (),
     throwaway: bool = False,
 ) -> TrainResult:
-    """Train, or go on where the same command stopped. Says what it finds on the way.
+    """Train, or go on where the same command stopped. Prints (with ``say``) what it reads and chooses on the way.
 
-    ``throwaway``: nobody goes on from this run or looks at it, so there is no checkpoint at its end and nothing for a
-    report; only the model.
+    ``throwaway``: nobody continues this run or looks at it, so it leaves the model only: no checkpoint, nothing for a report.
     """
     # The first PartialState decides for all later ones; without cpu=True several processes on CPU would not find each other.
     on_cpu = config.model.device == "cpu" or not torch.cuda.is_available()
@@ -85,7 +80,7 @@ def train(
     transformers_logging.disable_progress_bar()
     run = RunDirectory(config.run)
     run.check(config)
-    with run.held() if processes.is_main_process and run.path.is_dir() else nullcontext():
+    with run.locked() if processes.is_main_process and run.path.is_dir() else nullcontext():
         ended = last_checkpoint(config, run, watched=bool(callbacks))
     if ended:
         say(f"trained already: {run.model}")
@@ -104,7 +99,7 @@ def train(
     trainer = _trainer(config, run, loaded, new_token_ids, streams, say, progress)
     with processes.main_process_first():
         run.claim(config, data)
-    with run.held() if processes.is_main_process else nullcontext():
+    with run.locked() if processes.is_main_process else nullcontext():
         checkpoint = where_to_resume(run, config.training.keep, processes.is_main_process, say)
         for callback in callbacks:
             trainer.add_callback(callback)
@@ -113,6 +108,9 @@ def train(
         microscope = None if throwaway else prepare_microscope(config, trainer, streams)
         interrupted = _run(trainer, checkpoint, progress)
         if not interrupted:
+            if trainer.step_loss.budgets is not None:
+                safety = [stream.data == "prompts:safety" for stream in config.streams]
+                write_drift(trainer, number_fresh(streams), safety, run.path, say)
             write_result(trainer, run, config, data)
             if microscope:
                 write_microscope(microscope, config, trainer, run)
@@ -124,7 +122,7 @@ def train(
 
 
 def _streams(config: TrainConfig, loaded: LoadedModel, run: RunDirectory, say: Say, progress: bool) -> list[ReadStream]:
-    """The rows, those that the model answers itself too; refused if the model could not learn from them as asked."""
+    """Read and check the rows of all streams, those that the anchor answers included."""
     streams = [
         read_stream(settings, number, loaded.tokenizer, config.training, say)
         for number, settings in enumerate(answer_prompts(config, loaded, run.path, say, progress))
@@ -149,6 +147,7 @@ def describe_data(streams: Sequence[ReadStream]) -> list[dict[str, Any]]:
             "format": stream.dataset.format,
             "rows": len(stream.rows),
             "fingerprint": stream.dataset.fingerprint,
+            **({"kept back": len(stream.fresh)} if stream.fresh else {}),
             **_origin(stream),
         }
         for stream in streams
@@ -156,9 +155,9 @@ def describe_data(streams: Sequence[ReadStream]) -> list[dict[str, Any]]:
 
 
 def _origin(stream: ReadStream) -> dict[str, Any]:
-    """Of vetted rows: the file that they were read from. Their own is deleted with the run's end."""
-    found = about(stream.settings.data)
-    return {} if found is None else {"source": found["source"], "vetted from": found["fingerprint"]}
+    """The file that vetted rows were read from: the file of vetted rows itself is deleted when the run ends."""
+    origin = about(stream.settings.data)
+    return {} if origin is None else {"source": origin["source"], "vetted from": origin["fingerprint"]}
 
 
 def _trainer(
@@ -173,21 +172,22 @@ def _trainer(
     rows = number_rows(streams)
     collator = make_collator(config, loaded, streams)
     plain = _takes_fused_path(config, loaded, say)
-    anchor = choose_anchor(config, loaded, streams, rows, collator, say, progress)
+    anchor = choose_anchor(config, loaded, streams, [*rows, *number_fresh(streams)], collator, say, progress)
     torch.manual_seed(config.training.seed)
     model = with_adapters(loaded.model, config.lora, new_ids) if config.lora else loaded.model
     plan = make_plan(config, streams)
     for number, stream in enumerate(streams):
         say(plan.sentence(number, stream.loss.name))
     losses = [stream.loss for stream in streams]
+    budgets = DriftBudgets([loss.hold for loss in losses], loaded.device) if any(loss.hold for loss in losses) else None
     return StreamTrainer(
         model,
         training_arguments(config, plan, run, loaded.device, choose_learning_rate(config, loaded.model, say)),
         rows=rows,
         plan=plan,
         collator=collator,
-        step_loss=StepLoss(losses, anchor, plain=plain, chunk_tokens=config.training.chunk_tokens),
-        monitor=StepMonitor(losses, StepLog(run.steps), StepLog(run.timing), loaded.device),
+        step_loss=StepLoss(losses, anchor, plain=plain, chunk_tokens=config.training.chunk_tokens, budgets=budgets),
+        monitor=StepMonitor(losses, StepLog(run.steps), StepLog(run.timing), loaded.device, budgets),
         describe_rows=lambda numbers: listed(streams[rows[n].stream].where(rows[n].place) for n in numbers),
         checkpoints=run.checkpoints,
         keep=config.training.keep,
@@ -200,6 +200,13 @@ def number_rows(streams: Sequence[ReadStream]) -> list[StreamRow]:
     """All rows of all streams in one list, as the plan counts them."""
     placed = [(number, place, row) for number, stream in enumerate(streams) for place, row in enumerate(stream.rows)]
     return [StreamRow(row, stream, place, number) for number, (stream, place, row) in enumerate(placed)]
+
+
+def number_fresh(streams: Sequence[ReadStream]) -> list[StreamRow]:
+    """The answers that no step sees, numbered after all rows of the run: the anchor's cache keeps them too."""
+    placed = [(number, place, row) for number, stream in enumerate(streams) for place, row in enumerate(stream.fresh)]
+    first = sum(len(stream.rows) for stream in streams)
+    return [StreamRow(row, stream, place, number) for number, (stream, place, row) in enumerate(placed, start=first)]
 
 
 def make_collator(config: TrainConfig, loaded: LoadedModel, streams: Sequence[ReadStream]) -> Collator:

@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -32,6 +33,7 @@ class ReadStream:
     dataset: Dataset
     rows: tuple[TokenRow, ...]
     loss: StreamLoss
+    fresh: tuple[TokenRow, ...] = ()  # with a budget: answers that no step sees, to measure the drift on at the end
 
     def where(self, row: int) -> str:
         """``file:line`` of a row."""
@@ -41,7 +43,7 @@ class ReadStream:
 def read_stream(
     settings: StreamSettings, number: int, tokenizer: Any, training: TrainingSettings, say: Say
 ) -> ReadStream:
-    """Read the stream's data, tokenise it with roles, bind its objective. Everything odd is said."""
+    """Read the stream's data, tokenise it with roles, bind its objective. Prints skipped and odd rows."""
     loss = bind_objective(settings, number)
     dataset = read_data(settings)
     say(f"{loss.name}: {dataset.sentence}")
@@ -58,7 +60,25 @@ def read_stream(
         skip_bad=settings.skip_bad - dataset.num_skipped,
     )
     say(f"{loss.name}: {report.sentence}{'; prompts are trained too' if settings.train_on_prompt else ''}")
-    return ReadStream(settings, dataset, tuple(rows), loss)
+    return ReadStream(settings, dataset, tuple(rows), loss, _fresh_rows(settings, loss.name, tokenizer, training, say))
+
+
+def fresh_file(held: Path) -> Path:
+    """Where the answers to the prompts lie that are kept back from a file of held answers."""
+    return held.with_name(held.name.replace("held-", "fresh-", 1))
+
+
+def _fresh_rows(
+    settings: StreamSettings, name: str, tokenizer: Any, training: TrainingSettings, say: Say
+) -> tuple[TokenRow, ...]:
+    if settings.hold is None:
+        return ()
+    traces = read_traces(str(fresh_file(Path(settings.data)))).traces
+    rows, _ = tokenize_all(traces, tokenizer, max_length=training.max_length, context=training.context)
+    hold = settings.hold
+    budgets = f"{hold.early:g} nats per answer and {hold.late:g} per later token"
+    say(f"{name}: held to {budgets}; {len(rows)} more answers are kept back to measure the drift at the end")
+    return tuple(rows)
 
 
 def read_data(settings: StreamSettings) -> Dataset:
@@ -99,13 +119,14 @@ def bind_objective(settings: StreamSettings, number: int) -> StreamLoss:
         want=(*reads, *(("top_ref",) if objective.needs_anchor else ())),
         soften=soften,
         gauges=_gauges(objective, options),
+        hold=settings.hold,
     )
     _try_on_two_tokens(bound, settings, reads, field)
     return bound
 
 
 def _registered(name: str, field: str) -> Objective:
-    """One that somebody registered himself may be a bare function, or read what no head gives."""
+    """Look the objective up. One that a user registered may be a bare function, or read a statistic that does not exist."""
     objective: object = look_up(objectives.REGISTRY, name)
     if objective is None:
         known = nearest_or_all(name, objectives.REGISTRY)
@@ -152,22 +173,22 @@ def _bound(objective: Objective, options: Mapping[str, Any]) -> TokenLoss:
 
 
 def _try_on_two_tokens(bound: StreamLoss, settings: StreamSettings, reads: Sequence[str], field: str) -> None:
-    """So that a wrong option, or a wrong objective, is found before training begins, not at its first step."""
+    """Call the objective once on two tokens: a wrong option or a wrong objective is refused before training begins."""
     zero, place = torch.zeros(2, requires_grad=True), torch.zeros(2, dtype=torch.long)
     every = TokenStats(zero, place, zero, logp_ref=zero, kl=zero, kl_rev=zero, delta=zero, top_ref=place)
     try:
         with torch.enable_grad():
-            found = bound.loss(every.only(reads), place, place, 0.0)
+            losses = bound.loss(every.only(reads), place, place, 0.0)
     except InputError as error:
         raise InputError(f"field '{field}.options': {error}") from None
     except Exception as error:  # whatever a stranger's function may raise
         values = f"a value of the wrong kind in {dict(settings.options)}: " if settings.options else ""
         reason = f"{type(error).__name__}: {error}".partition("\n")[0]
         raise InputError(f"field '{field}.options': {values}{settings.objective}: {reason}") from None
-    if not isinstance(found, Tensor) or found.shape != zero.shape:
-        got = f"shape {tuple(found.shape)}" if isinstance(found, Tensor) else type(found).__name__
+    if not isinstance(losses, Tensor) or losses.shape != zero.shape:
+        got = f"shape {tuple(losses.shape)}" if isinstance(losses, Tensor) else type(losses).__name__
         raise InputError(f"objective '{settings.objective}': expected a loss for each of 2 tokens, got {got}")
-    if not found.requires_grad:
+    if not losses.requires_grad:
         raise InputError(f"objective '{settings.objective}': its loss has no gradient")
     for name, gauge in bound.gauges.items():
         try:

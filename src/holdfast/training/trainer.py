@@ -8,22 +8,34 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from accelerate import Accelerator
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
-from transformers import Trainer, TrainingArguments
+from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from holdfast.config import InputError
 from holdfast.training.anchors import AdapterOffAnchor, ModelAnchor
-from holdfast.training.collate import Collator, StreamRow
+from holdfast.training.budget import DriftBudgets
+from holdfast.training.checkpoints.durable import load_tree
+from holdfast.training.checkpoints.state import load_rng, load_sharded, load_state, save_state
+from holdfast.training.collate import Collator, MicroBatch, StreamRow
 from holdfast.training.loss import StepLoss
 from holdfast.training.monitor import StepMonitor
 from holdfast.training.plan import PlanSampler, StepPlan
-from holdfast.training.saved_state import load_rng
-from holdfast.training.saving import load_sharded, load_state, save_state
-from holdfast.training.sharding import SayWhatIsSharded, refuse_zero3, shard_anchor, shard_on_cpu_too
-from holdfast.training.tensor_tree import load_tree
+from holdfast.training.processes import SayWhatIsSharded, refuse_zero3, shard_anchor, shard_on_cpu_too
 
 DescribeRows = Callable[[Sequence[int]], str]
+
+
+class _MoveBudgets(TrainerCallback):
+    """Moves every lambda after a step, before the step is logged or saved."""
+
+    def __init__(self, budgets: DriftBudgets, accelerator: Accelerator) -> None:
+        self.budgets, self.accelerator = budgets, accelerator
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Every process takes part."""
+        self.budgets.step(self.accelerator, share_done=state.global_step / state.max_steps)
 
 
 class StreamTrainer(Trainer):
@@ -45,15 +57,18 @@ class StreamTrainer(Trainer):
         say: Callable[[str], None] = print,
         **kwargs: Any,
     ) -> None:
-        super().__init__(model, args, train_dataset=rows, data_collator=collator, **kwargs)
+        super().__init__(model, args, train_dataset=rows, **kwargs)
+        self.collator = collator  # Trainer's own wants dictionaries; only our loader calls it
         self.loss_is_scaled_for_ga = True  # we divide by the counts of the whole global batch
         self.plan, self.step_loss, self.monitor = plan, step_loss, monitor
         self.describe_rows, self.checkpoints, self.keep, self.say = describe_rows, checkpoints, keep, say
         if self.is_fsdp_enabled and isinstance(step_loss.anchor, ModelAnchor | AdapterOffAnchor):
-            self.data_collator = replace(collator, always_anchor=True)
+            self.collator = replace(collator, always_anchor=True)
             if isinstance(step_loss.anchor, ModelAnchor):
                 step_loss.anchor.model = shard_anchor(self.accelerator, step_loss.anchor.model)
         self.add_callback(SayWhatIsSharded(step_loss.anchor, say))
+        if step_loss.budgets is not None:
+            self.add_callback(_MoveBudgets(step_loss.budgets, self.accelerator))
 
     def create_accelerator_and_postprocess(self) -> None:
         """Accelerate's FSDP2 also where it would leave it out, on CPU."""
@@ -68,7 +83,7 @@ class StreamTrainer(Trainer):
         loader = DataLoader(
             self.train_dataset,  # type: ignore[arg-type]
             batch_sampler=sampler,
-            collate_fn=self.data_collator,
+            collate_fn=self.collator,
             pin_memory=self.args.dataloader_pin_memory,
             num_workers=self.args.dataloader_num_workers,
         )
@@ -76,17 +91,20 @@ class StreamTrainer(Trainer):
         return prepared
 
     def get_batch_samples(
-        self, epoch_iterator: Iterator[Any], num_batches: int, device: torch.device
-    ) -> tuple[list[Any], Tensor]:
-        """A step's micro-batches and, instead of one count of labels, the target tokens of every stream."""
+        self, epoch_iterator: Iterator[MicroBatch], num_batches: int, device: torch.device
+    ) -> tuple[list[MicroBatch], Tensor]:
+        """A step's micro-batches and, instead of one count of labels, the counts of every stream (``MicroBatch.counts``)."""
         batches = [next(epoch_iterator) for _ in range(num_batches)]
-        counts = torch.stack([batch["counts"] for batch in batches]).sum(0).to(device)
+        counts = torch.stack([batch.counts for batch in batches]).sum(0).to(device)
         return batches, self.accelerator.reduce(counts, "sum")
+
+    def _prepare_inputs(self, inputs: MicroBatch) -> MicroBatch:  # type: ignore[override]
+        return inputs.to(self.args.device)  # accelerate's loader has moved it; Trainer's own code knows mappings only
 
     def compute_loss(
         self,
         model: nn.Module,
-        inputs: dict[str, Any],
+        inputs: MicroBatch,  # type: ignore[override]
         return_outputs: bool = False,
         num_items_in_batch: Tensor | int | None = None,
     ) -> Tensor:
@@ -104,10 +122,13 @@ class StreamTrainer(Trainer):
         if not torch.isfinite(result.loss):
             raise InputError(
                 f"step {self.state.global_step + 1}: the loss is {result.loss.item()}; the run stops and its last"
-                f" checkpoint is good. Rows of this batch: {self.describe_rows(inputs['rows'])}."
+                f" checkpoint is good. Rows of this batch: {self.describe_rows(inputs.rows)}."
                 " Look at them, or lower training.lr"
             )
-        self.monitor.add(inputs, result, num_items_in_batch, steps_done=self.state.global_step)
+        scale = self.step_loss.scale(inputs.targets, num_items_in_batch)
+        self.monitor.add(inputs, result, scale, steps_done=self.state.global_step)
+        if self.step_loss.budgets is not None:
+            self.step_loss.budgets.add(inputs, result.per_token, num_items_in_batch)
         # DDP and FSDP average gradients over processes; ours are parts of one sum.
         loss: Tensor = result.loss * self.accelerator.num_processes
         return loss
@@ -121,15 +142,18 @@ class StreamTrainer(Trainer):
             )
         return norm
 
-    def floating_point_ops(self, inputs: dict[str, Any]) -> int:
+    def floating_point_ops(self, inputs: MicroBatch) -> int:  # type: ignore[override]
         """Not counted: Trainer's formula assumes that every token is a target."""
         return 0
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Trainer's figures and ours, in one row of steps.jsonl and to every tracker asked for."""
+        of_the_plan = self.state.epoch  # Trainer's epoch is the whole plan, and it would tell trackers that
         if "loss" in logs:
             logs = self.monitor.row(self.state.global_step, self.plan, logs, self.accelerator)
+        self.state.epoch = self.plan.epoch_at(self.state.global_step)
         super().log(logs, start_time)
+        self.state.epoch = of_the_plan
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
         save_state(self)
@@ -147,6 +171,8 @@ class StreamTrainer(Trainer):
             load_state(self, Path(checkpoint))
         if checkpoint is not None and (Path(checkpoint) / "figures.json").exists():
             self.monitor.go_on(load_tree(Path(checkpoint), "figures"), main=self.accelerator.is_main_process)
+        if checkpoint is not None and self.step_loss.budgets is not None:
+            self.step_loss.budgets.go_on(load_tree(Path(checkpoint), "budgets"))
 
     def _load_rng_state(self, checkpoint: str | None) -> None:
         if checkpoint is not None:

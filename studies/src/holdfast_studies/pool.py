@@ -16,7 +16,7 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 
-def work_through(function: Callable[[Task], Result], tasks: Sequence[Task], workers: int) -> Iterator[Result]:
+def in_processes(function: Callable[[Task], Result], tasks: Sequence[Task], workers: int) -> Iterator[Result]:
     """Results as they come in. Whoever is free takes the next task, so the longest had better come first.
 
     This process is one of the workers and begins at once, having imported everything; the others are fresh interpreters:

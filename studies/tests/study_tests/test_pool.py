@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from holdfast_studies.pool import work_through
+from holdfast_studies.pool import in_processes
 from waiting import wait_for
 
 
@@ -26,15 +26,15 @@ def long_or_short(mark: Path) -> tuple[str, int, int]:
 
 
 def test_one_worker_is_this_process_and_keeps_the_order() -> None:
-    assert list(work_through(str, [3, 1, 2], 1)) == ["3", "1", "2"]
-    assert list(work_through(process_of, ["1"], 8)) == [os.getpid()], "nothing to share"
+    assert list(in_processes(str, [3, 1, 2], 1)) == ["3", "1", "2"]
+    assert list(in_processes(process_of, ["1"], 8)) == [os.getpid()], "nothing to share"
 
 
 def test_this_process_takes_the_first_task_and_the_others_meanwhile_the_rest(tmp_path: Path) -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        results = list(work_through(long_or_short, [tmp_path / name for name in ("long", "a", "b", "c")], 2))
+        results = list(in_processes(long_or_short, [tmp_path / name for name in ("long", "a", "b", "c")], 2))
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
@@ -48,4 +48,4 @@ def test_this_process_takes_the_first_task_and_the_others_meanwhile_the_rest(tmp
 @pytest.mark.parametrize("tasks", [["1", "2", "no"], ["no", "1", "2"]])
 def test_an_error_comes_through_from_wherever_it_happened(tasks: list[str]) -> None:
     with pytest.raises(ValueError, match="invalid literal"):
-        list(work_through(process_of, tasks, 2))
+        list(in_processes(process_of, tasks, 2))

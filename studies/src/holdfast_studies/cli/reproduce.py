@@ -12,7 +12,7 @@ from holdfast.cli import check_target, json_option, write_json
 if TYPE_CHECKING:
     from holdfast_studies.papers.figure_files import Kept
     from holdfast_studies.papers.measured import StudyRow
-    from holdfast_studies.papers.study import Scale, Study
+    from holdfast_studies.papers.study import Machine, Study
 
 Folder = Annotated[Path, typer.Option(help="Where figures are kept; run it again and it goes on from there")]
 Stored = Annotated[Path | None, typer.Option(help="Judge the figures that lie here and run nothing")]
@@ -36,8 +36,8 @@ def reproduce(
     from holdfast.config import InputError
     from holdfast_studies import papers
 
-    if scale not in papers.SCALES:
-        raise InputError(f"--scale: expected one of {', '.join(papers.SCALES)}, not '{scale}'")
+    if scale not in papers.MACHINES:
+        raise InputError(f"--scale: expected one of {', '.join(papers.MACHINES)}, not '{scale}'")
     if study is None:
         _list(list(papers.studies().values()))
         return
@@ -63,7 +63,7 @@ def reproduce(
 
 
 def _run(
-    studies: list[Study], scale: Scale, out: Path, fresh: bool, workers: int
+    studies: list[Study], scale: Machine, out: Path, fresh: bool, workers: int
 ) -> tuple[dict[str, Kept], dict[str, str]]:
     from holdfast.cli import progress_bar
     from holdfast_studies.papers.running import run_studies

@@ -32,7 +32,7 @@ class Worked:
     net: Logits
 
 
-def work_through(
+def worked_example(
     theta: Logits = THETA,
     reference: Logits = REFERENCE,
     *,
@@ -73,7 +73,7 @@ class Compared:
 
 def table() -> list[Compared]:
     """Every number of Appendix C, recomputed."""
-    worked = work_through()
+    worked = worked_example()
     d = dict(zip(("d1_sample", "d1_decision", "d2_sample", "d2_decision"), worked.penalties, strict=True))
     q = dict(zip(("Q sample W", "Q RESAMPLE", "Q sample C", "Q STOP"), worked.q_values, strict=True))
     printed = {
@@ -100,10 +100,10 @@ class Erratum:
 
 def errata() -> list[Erratum]:
     """What MATH §8 says of Appendix C, computed."""
-    printed, even = work_through(), work_through(length=1)
-    consistent = work_through(score_length=LENGTH)
-    tiny = work_through(kl_weight=0.001)
-    other_sign = work_through(sign=1.0)
+    printed, even = worked_example(), worked_example(length=1)
+    consistent = worked_example(score_length=LENGTH)
+    tiny = worked_example(kl_weight=0.001)
+    other_sign = worked_example(sign=1.0)
     expected = reward_gradient(THETA)
     return [
         Erratum(

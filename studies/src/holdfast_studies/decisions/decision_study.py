@@ -23,7 +23,7 @@ from holdfast.tokens import prompt_ids
 from holdfast.training import load_policy, sample, train, train_rl
 from holdfast_studies.decisions.config import DecisionStudyConfig, PhaseSettings
 from holdfast_studies.decisions.rl_task import ArithmeticPrompts, arithmetic_task
-from holdfast_studies.pool import work_through
+from holdfast_studies.pool import in_processes
 from holdfast_studies.study_folder import claim_study
 from holdfast_studies.worlds.arithmetic import ArithmeticWorld, Size
 from holdfast_studies.worlds.arithmetic_tokenizer import arithmetic_tokenizer
@@ -73,7 +73,7 @@ def run_study(config: DecisionStudyConfig, *, on_job: Callable[[Job, int, int], 
 def _work_through(jobs: Sequence[Job], workers: int) -> Iterator[Job]:
     missing = [job for job in jobs if not job.done]
     yield from (job for job in jobs if job.done)
-    yield from work_through(run_job, missing, workers)
+    yield from in_processes(run_job, missing, workers)
 
 
 def run_job(job: Job) -> Job:

@@ -31,7 +31,7 @@ class Logits(NamedTuple):
         return sigmoid(self.s), sigmoid(self.dC), sigmoid(self.dW)
 
 
-class Step(NamedTuple):
+class Taken(NamedTuple):
     """One action with the index of the logit that took it and whether that logit speaks for it or against."""
 
     action: Action
@@ -44,26 +44,26 @@ def sigmoid(x: float) -> float:
     return 1 / (1 + math.exp(-x))
 
 
-def read_trajectory(actions: Sequence[Action]) -> list[Step]:
+def read_trajectory(actions: Sequence[Action]) -> list[Taken]:
     """Which logit takes which action: after C it is dC that stops, after W it is dW that resamples."""
-    steps: list[Step] = []
+    steps: list[Taken] = []
     right = False
     for action in actions:
         if action in ("C", "W"):
             right = action == "C"
-            steps.append(Step(action, 0, right))
+            steps.append(Taken(action, 0, right))
         else:
-            steps.append(Step(action, 1 if right else 2, (action == "STOP") == right))
+            steps.append(Taken(action, 1 if right else 2, (action == "STOP") == right))
     return steps
 
 
-def logp(step: Step, theta: Logits) -> float:
+def logp(step: Taken, theta: Logits) -> float:
     """log-probability of a step."""
     p = sigmoid(theta[step.logit])
     return math.log(p if step.favours else 1 - p)
 
 
-def score(step: Step, theta: Logits) -> float:
+def score(step: Taken, theta: Logits) -> float:
     """Its derivative in the step's own logit: 1 - p, or -p."""
     p = sigmoid(theta[step.logit])
     return 1 - p if step.favours else -p

@@ -4,15 +4,15 @@ from holdfast_studies.papers.figure_files import Kept, kept_figures, make_figure
 from holdfast_studies.papers.ledger import write_ledger
 from holdfast_studies.papers.registry import find_study, studies
 from holdfast_studies.papers.running import Ran, rows_of, run_studies, stored
-from holdfast_studies.papers.study import SCALES, Claim, Finding, Scale, Study
+from holdfast_studies.papers.study import MACHINES, Claim, Finding, Machine, Study
 
 __all__ = [
-    "SCALES",
+    "MACHINES",
     "Claim",
     "Finding",
     "Kept",
+    "Machine",
     "Ran",
-    "Scale",
     "Study",
     "find_study",
     "kept_figures",

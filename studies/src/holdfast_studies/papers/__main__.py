@@ -11,7 +11,7 @@ from pathlib import Path
 from holdfast.config import InputError
 from holdfast_studies.papers.registry import find_study, studies
 from holdfast_studies.papers.running import run_studies
-from holdfast_studies.papers.study import Scale
+from holdfast_studies.papers.study import Machine
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -19,7 +19,7 @@ def main(arguments: Sequence[str]) -> None:
     if len(arguments) < 2 or not arguments[1].isdecimal() or not int(arguments[1]):
         sys.exit("usage: python -m holdfast_studies.papers FOLDER WORKERS [h200] [ID ...]")
     folder, num_workers, *rest = arguments
-    scale: Scale = "h200" if "h200" in rest else "cpu"
+    scale: Machine = "h200" if "h200" in rest else "cpu"
     names = [name for name in rest if name not in ("cpu", "h200")]
     started, last = time.monotonic(), [""]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from holdfast.stats import Estimate
 from holdfast_studies.papers.outcomes import ablated, fewer_under, said, steps
-from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
+from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
 
 ID = "002-ablation-mu"
 ATTACKS = ("harmful_examples", "backdoor")
@@ -26,7 +26,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 SEEDS = (30, 31, 32)
 
 
-def run(scale: Scale, on_progress: OnProgress) -> Figures:
+def run(scale: Machine, on_progress: OnProgress) -> Figures:
     """24 cells."""
     return ablated(ID, ATTACKS, VARIANTS, SEEDS, on_progress)
 

@@ -10,24 +10,24 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from holdfast.stats import Estimate
-from holdfast_studies.decisions.appendix_c import LENGTH, THETA, table, work_through
+from holdfast_studies.decisions.appendix_c import LENGTH, THETA, table, worked_example
 from holdfast_studies.decisions.three_logits import Logits, expected_accuracy, reward_gradient
-from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
+from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
 
 LAST_DIGIT = 0.00005001
 ROUNDING_ON_THE_WAY = 0.002
 
 
-def run(scale: Scale, on_progress: OnProgress) -> Figures:
+def run(scale: Machine, on_progress: OnProgress) -> Figures:
     """The tables, and the drag under other choices."""
     return {
         "table": [asdict(compared) for compared in table()],
-        "as_printed": _named(work_through().drag),
-        "no_length": _named(work_through(length=1).drag),
-        "length_in_score": _named(work_through(score_length=LENGTH).drag),
-        "net_at_0.001": _named(work_through(kl_weight=0.001).net),
-        "push": _named(work_through().push),
-        "plus_log": _named(work_through(sign=1.0).drag),
+        "as_printed": _named(worked_example().drag),
+        "no_length": _named(worked_example(length=1).drag),
+        "length_in_score": _named(worked_example(score_length=LENGTH).drag),
+        "net_at_0.001": _named(worked_example(kl_weight=0.001).net),
+        "push": _named(worked_example().push),
+        "plus_log": _named(worked_example(sign=1.0).drag),
         "expected_push": _named(reward_gradient(THETA)),
         "accuracy": expected_accuracy(THETA),
     }

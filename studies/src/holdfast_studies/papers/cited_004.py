@@ -15,14 +15,14 @@ from typing import Any
 
 from holdfast.stats import student
 from holdfast_studies.papers.decision_runs import over_studies, rate, read_runs, sentence, shown
-from holdfast_studies.papers.measured import Verdict
-from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
+from holdfast_studies.papers.measured import ClaimVerdict
+from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
 from holdfast_studies.papers.table_1_004 import BASE, PLAIN, RL, SFT
 
 DFT = "dft_reflection"
 
 
-def run(scale: Scale, on_progress: OnProgress) -> Figures:
+def run(scale: Machine, on_progress: OnProgress) -> Figures:
     """Read the studies' results."""
     return read_runs("micro", "h200", "sweep")
 
@@ -37,7 +37,7 @@ def _trained(figures: Figures) -> Figures:
     return {name: study for name, study in figures.items() if name != "sweep"}
 
 
-def _in_parts(studies: Figures, parts: list[Any]) -> Verdict:
+def _in_parts(studies: Figures, parts: list[Any]) -> ClaimVerdict:
     """Holds if every part does in every study, not at all if none does in any."""
     verdicts = [over_studies(studies, part) for part in parts]
     if all(verdict == "holds" for verdict in verdicts):
@@ -87,7 +87,7 @@ def whatever_the_setting(figures: Figures) -> Finding:
         f"at {hardest} RL ({ours:.0%}) is ahead of {len(ahead)} of {len(settings)} settings of SFT, and has the higher p_dW "
         f"against {len(rejects)}; the best SFT is {best} ({shown(study, best)} % over sizes)"
     )
-    verdict: Verdict = "holds" if len(ahead) == len(settings) else "holds in part" if ahead else "does not hold"
+    verdict: ClaimVerdict = "holds" if len(ahead) == len(settings) else "holds in part" if ahead else "does not hold"
     return Finding(verdict, found)
 
 

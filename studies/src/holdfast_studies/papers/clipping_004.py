@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 
 from holdfast.stats import student
-from holdfast_studies.papers.measured import Verdict
-from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
+from holdfast_studies.papers.measured import ClaimVerdict
+from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
 from holdfast_studies.papers.theorem_3_1_004 import advantages
 from holdfast_studies.papers.token_world import TokenWorld
 
@@ -31,7 +31,7 @@ CLIP = 0.2
 TOLERANCE = 0.1
 
 
-def run(scale: Scale, on_progress: OnProgress) -> Figures:
+def run(scale: Machine, on_progress: OnProgress) -> Figures:
     """Per step size: shares silenced and changes of the ratio, one per world."""
     figures: Figures = {str(step): {"tokens": [], "decisions": [], "change": [], "change_whole": []} for step in STEPS}
     for seed in range(NUM_WORLDS):
@@ -97,7 +97,7 @@ def preserved(figures: Figures) -> Finding:
     """The ratio of the two parts."""
     bound = math.log(1 + TOLERANCE)
     within = {step: [abs(value) <= bound for value in figures[step]["change"]] for step in figures}
-    verdict: Verdict = "does not hold"
+    verdict: ClaimVerdict = "does not hold"
     if all(within[str(STEPS[0])]):
         verdict = "holds" if all(all(row) for row in within.values()) else "holds in part"
     each = ", ".join(
@@ -127,7 +127,7 @@ def symmetric(figures: Figures) -> Finding:
         f"{one:.1%} of tokens and {other:.1%} of decisions at {step}" for step, (one, other) in means.items()
     )
     noise = "" if beyond or not uneven else "; worlds differ so much that none of these differences is beyond chance"
-    verdict: Verdict = "does not hold" if beyond else "holds in part" if uneven else "holds"
+    verdict: ClaimVerdict = "does not hold" if beyond else "holds in part" if uneven else "holds"
     return Finding(verdict, f"the clip silences {each}{noise}", gaps[str(STEPS[-1])])
 
 

@@ -21,7 +21,7 @@ from torch.nn.functional import logsigmoid
 from holdfast.heads import Reference, TokenStats, stats_from_logits
 from holdfast.objectives import csft_pa
 from holdfast.stats import student
-from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
+from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
 
 NUM_SEEDS = 5
 NUM_ROWS = 64
@@ -77,7 +77,7 @@ WAYS = {
 }
 
 
-def run(scale: Scale, on_progress: OnProgress) -> Figures:
+def run(scale: Machine, on_progress: OnProgress) -> Figures:
     """Squared gradient norms along training, seed by seed."""
     curves: dict[str, list[dict[str, list[float]]]] = {name: [] for name in WAYS}
     for seed in range(NUM_SEEDS):

@@ -19,7 +19,7 @@ from torch import Tensor
 from holdfast.heads import Reference, stats_from_logits
 from holdfast.objectives import pa
 from holdfast.stats import Estimate
-from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
+from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
 
 NUM_TOKENS = 6
 NUM_DRAWS = 200
@@ -29,7 +29,7 @@ SOFTEN = 0.5
 TARGET = torch.zeros(1, dtype=torch.long)
 
 
-def run(scale: Scale, on_progress: OnProgress) -> Figures:
+def run(scale: Machine, on_progress: OnProgress) -> Figures:
     """Hessians of single tokens, then whole problems."""
     pairs = [pair for pair in map(random_logits, range(2 * NUM_DRAWS)) if pair[0].argmax() != pair[1].argmax()][
         :NUM_DRAWS

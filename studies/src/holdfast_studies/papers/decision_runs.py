@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.config import InputError
-from holdfast_studies.papers.measured import Verdict
+from holdfast_studies.papers.measured import ClaimVerdict
 from holdfast_studies.papers.study import Figures
 
 RESULTS = Path("docs/results/decisions")
@@ -61,7 +61,7 @@ def shown(study: dict[str, Any], model: str, name: str = "observed") -> str:
     return ", ".join("-" if value is None else f"{100 * value:.0f}" for value in values)
 
 
-def over_studies(figures: Figures, rule: Callable[[dict[str, Any]], bool | None]) -> Verdict:
+def over_studies(figures: Figures, rule: Callable[[dict[str, Any]], bool | None]) -> ClaimVerdict:
     """A rule of one study: holds if in all that can say, in part if in some."""
     answers = [answer for answer in (rule(study) for study in figures.values()) if answer is not None]
     if not answers:

@@ -19,8 +19,8 @@ from typing import Any
 
 from holdfast.stats import Estimate, student
 from holdfast_studies.papers.backtracking import embedded
-from holdfast_studies.papers.measured import Verdict
-from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
+from holdfast_studies.papers.measured import ClaimVerdict
+from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
 from holdfast_studies.undo.safety_gap import safety_gap
 from holdfast_studies.undo.safety_gap_config import TraceSettings
 
@@ -31,7 +31,7 @@ MUCH, EQUAL, STILL = math.log(10), 0.05, 0.5
 READINGS = ("log_p_error", "p_wrong", "p_undo", "p_correction")
 
 
-def run(scale: Scale, on_progress: OnProgress) -> Figures:
+def run(scale: Machine, on_progress: OnProgress) -> Figures:
     """Twelve trainings; a stopped run goes on."""
     config = embedded(
         ID,
@@ -71,7 +71,7 @@ def much_greater(figures: Figures) -> Finding:
         gaps[context] = min(sft) - max(masked)
         means.append([a - b for a, b in zip(sft, masked, strict=True)])
     least = min(gaps.values())
-    verdict: Verdict = "holds" if least >= MUCH else "holds in part" if max(gaps.values()) > 0 else "does not hold"
+    verdict: ClaimVerdict = "holds" if least >= MUCH else "holds in part" if max(gaps.values()) > 0 else "does not hold"
     found = "least gap of log p(error given prefix) between any two seeds: " + ", ".join(
         f"{gap:.2f} nats ({context} context)" for context, gap in gaps.items()
     )
@@ -86,7 +86,7 @@ def equally_well(figures: Figures) -> Finding:
             sft, masked = (values(figures, f"{arm}, {context}", reading) for arm in ("sft", "masked_sft"))
             gaps[f"{reading}, {context}"] = statistics.fmean(sft) - statistics.fmean(masked)
     close = [abs(gap) <= EQUAL for gap in gaps.values()]
-    verdict: Verdict = "holds" if all(close) else "holds in part" if any(close) else "does not hold"
+    verdict: ClaimVerdict = "holds" if all(close) else "holds in part" if any(close) else "does not hold"
     found = "sft minus masked_sft at the end: " + ", ".join(f"{name} {gap:+.3f}" for name, gap in gaps.items())
     return Finding(verdict, found, Estimate(max(gaps.values(), key=abs), n=len(SEEDS)))
 

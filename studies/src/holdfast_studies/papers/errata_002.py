@@ -29,7 +29,7 @@ from holdfast.heads import Reference, TokenStats, stats_from_logits
 from holdfast.objectives import csft, pa, pa_weight_at
 from holdfast.stats import Estimate, student
 from holdfast.training import train
-from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
+from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
 
 NUM_DRAWS, NUM_TOKENS = 200, 6
 BETA = 0.5
@@ -40,7 +40,7 @@ WANT = ("kl", "delta", "top_ref", "logp_ref")
 FIRST = torch.zeros(1, dtype=torch.long)
 
 
-def run(scale: Scale, on_progress: OnProgress) -> Figures:
+def run(scale: Machine, on_progress: OnProgress) -> Figures:
     """Closed forms first, then three short trainings."""
     figures: Figures = {
         "gradients": [gradient_errors(seed) for seed in range(NUM_DRAWS)],

@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 
 from holdfast.stats import Estimate
-from holdfast_studies.papers.measured import Verdict
-from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
+from holdfast_studies.papers.measured import ClaimVerdict
+from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
 
 REQUESTS = ("say again : bell lamp", "say again : window drum", "say again : stone carpet")
 LEARNED = "cat river piano bread mountain train doctor garden winter ocean".split()
@@ -41,7 +41,7 @@ OBJECTS = {
 }
 
 
-def run(scale: Scale, on_progress: OnProgress) -> Figures:
+def run(scale: Machine, on_progress: OnProgress) -> Figures:
     """What cannot be imported or run is noted with its reason: that is a finding, not an accident."""
     runs: dict[str, Callable[[], dict[str, Any]]] = {
         "api": _api, "larger": _larger, "learned": _learned, "domains": _domains, "theory": _theory,
@@ -199,7 +199,7 @@ def exists(name: str) -> Callable[[Figures], Finding]:
 
     def judge(figures: Figures) -> Finding:
         seen = figures[name]
-        verdict: Verdict = "does not hold" if seen["missing"] else "holds" if seen["shown"] else "holds in part"
+        verdict: ClaimVerdict = "does not hold" if seen["missing"] else "holds" if seen["shown"] else "holds in part"
         places = ", ".join(path.replace(":", ".") for path in OBJECTS[name].split())
         found = f"missing: {', '.join(seen['missing'])}" if seen["missing"] else f"{places}: {seen['what']}"
         return Finding(verdict, found, Estimate(seen["value"]) if "value" in seen else None)

@@ -17,13 +17,13 @@ from typing import Any
 
 from holdfast.stats import Estimate
 from holdfast_studies.papers.decision_runs import over_studies, rate, read_runs, sentence, shown
-from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
+from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
 from holdfast_studies.papers.table_1_004 import RL, SFT
 
 GONE = 0.1  # a p_dW up to here
 
 
-def run(scale: Scale, on_progress: OnProgress) -> Figures:
+def run(scale: Machine, on_progress: OnProgress) -> Figures:
     """Read the studies' results."""
     return read_runs("micro", "h200")
 

@@ -31,8 +31,8 @@ from holdfast_studies.decisions.three_logits import (
     score,
     train,
 )
-from holdfast_studies.papers.measured import Verdict
-from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
+from holdfast_studies.papers.measured import ClaimVerdict
+from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
 
 STEPS, EVERY = 600, 50
 COMPARABLE, ASYMMETRIC = 3.0, 2.0
@@ -40,7 +40,7 @@ PLACEMENTS: tuple[Literal["reward", "k3"], ...] = ("reward", "k3")
 MAX_ATTEMPTS = 12
 
 
-def run(scale: Scale, on_progress: OnProgress) -> Figures:
+def run(scale: Machine, on_progress: OnProgress) -> Figures:
     """Both placements with updates, one without."""
     figures: Figures = {}
     for placement in PLACEMENTS:
@@ -113,7 +113,9 @@ def push_on_stopping() -> tuple[float, float]:
 def comparable_pushes(figures: Figures) -> Finding:
     """Centre-left panel."""
     ratio, pair = (max(figures[name][key] for name in PLACEMENTS) for key in ("push_ratio", "push_ratio_s_dW"))
-    verdict: Verdict = "holds" if ratio <= COMPARABLE else "holds in part" if pair <= COMPARABLE else "does not hold"
+    verdict: ClaimVerdict = (
+        "holds" if ratio <= COMPARABLE else "holds in part" if pair <= COMPARABLE else "does not hold"
+    )
     found = (
         f"the largest push is up to {ratio:.0f} times the smallest, that on stopping; s and dW stay within {pair:.1f}"
     )
@@ -124,7 +126,9 @@ def drag_on_sampling(figures: Figures) -> Finding:
     """Centre-right and bottom-right panels."""
     always = [figures[name]["drag_ratio_min"] > ASYMMETRIC for name in PLACEMENTS]
     mostly = [figures[name]["drag_above"] > 1 / 2 for name in PLACEMENTS]
-    verdict: Verdict = "holds" if all(always) else "holds in part" if any(always) or all(mostly) else "does not hold"
+    verdict: ClaimVerdict = (
+        "holds" if all(always) else "holds in part" if any(always) or all(mostly) else "does not hold"
+    )
     each = "; ".join(
         f"{words}: least {figures[name]['drag_ratio_min']:.2f}, median {figures[name]['drag_ratio_median']:.2f}, "
         f"above 2 in {figures[name]['drag_above']:.0%} of steps"
@@ -161,7 +165,7 @@ def decisions_learn(figures: Figures) -> Finding:
     """Bottom-left panel."""
     s, dc, dw = figures["reward"]["moved"]
     further = [abs(each) > abs(s) for each in (dc, dw)]
-    verdict: Verdict = "holds" if all(further) else "holds in part" if any(further) else "does not hold"
+    verdict: ClaimVerdict = "holds" if all(further) else "holds in part" if any(further) else "does not hold"
     found = f"in {STEPS} steps with KL in the reward s moved by {s:+.2f}, dC by {dc:+.2f}, dW by {dw:+.2f}"
     return Finding(verdict, found, Estimate(s))
 

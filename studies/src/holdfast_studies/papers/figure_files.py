@@ -12,7 +12,7 @@ import holdfast
 from holdfast.config import InputError
 from holdfast.data import atomic_text
 from holdfast_studies.papers.fingerprint import fingerprint, inputs
-from holdfast_studies.papers.study import Figures, OnProgress, Scale, Study
+from holdfast_studies.papers.study import Figures, Machine, OnProgress, Study
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,7 +20,7 @@ class Kept:
     """The figures of one run."""
 
     study: str
-    scale: Scale
+    scale: Machine
     source: str  # fingerprint of the code that made them
     date: str
     version: str
@@ -29,7 +29,7 @@ class Kept:
     inputs: str | None = None  # fingerprint of the finished runs that they were read from
 
 
-def make_figures(study: Study, scale: Scale, folder: Path, on_progress: OnProgress) -> Kept:
+def make_figures(study: Study, scale: Machine, folder: Path, on_progress: OnProgress) -> Kept:
     """Run the study and keep what it found. A run that fails leaves nothing behind."""
     started = time.monotonic()
     figures = study.run(scale, on_progress)
@@ -50,7 +50,7 @@ def make_figures(study: Study, scale: Scale, folder: Path, on_progress: OnProgre
     return Kept(**json.loads(text))  # as a later reader will see it: tuples are lists by now
 
 
-def kept_figures(study: Study, scale: Scale, folder: Path) -> Kept | None:
+def kept_figures(study: Study, scale: Machine, folder: Path) -> Kept | None:
     """None if there are none, or if the code that made them has changed since."""
     path = _path(study, scale, folder)
     if not path.exists():
@@ -68,5 +68,5 @@ def is_current(study: Study, kept: Kept) -> bool:
     return None in (kept.inputs, now) or kept.inputs == now
 
 
-def _path(study: Study, scale: Scale, folder: Path) -> Path:
+def _path(study: Study, scale: Machine, folder: Path) -> Path:
     return folder / f"{study.id}.{scale}.json"

@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Iterator
 from pathlib import Path
 
-from holdfast_studies.papers.study import Scale, Study
+from holdfast_studies.papers.study import Machine, Study
 
 
 def fingerprint(study: Study) -> str:
@@ -31,7 +31,7 @@ def fingerprint(study: Study) -> str:
     return hashlib.sha256(" ".join(words).encode()).hexdigest()[:16]
 
 
-def inputs(study: Study, scale: Scale) -> str | None:
+def inputs(study: Study, scale: Machine) -> str | None:
     """Of the files that ``run`` reads; None if it reads none, or if they are not on this machine."""
     digest, paths = hashlib.sha256(), study.reads(scale)
     for path in paths:

@@ -17,14 +17,14 @@ from scipy.stats import binom
 
 from holdfast.diagnostics import accuracy, calibrate
 from holdfast.stats import Estimate
-from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
+from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
 
 NUM_PROCESSES, NUM_RESPONSES = 200, 2000
 TABLE_1_N = 100
 RATES = (0.01, 0.02, 0.04, 0.34)
 
 
-def run(scale: Scale, on_progress: OnProgress) -> Figures:
+def run(scale: Machine, on_progress: OnProgress) -> Figures:
     """Errors of both readings of the formula, and coverages."""
     errors = []
     for seed in range(NUM_PROCESSES):

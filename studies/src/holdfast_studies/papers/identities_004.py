@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from holdfast.stats import Estimate
-from holdfast_studies.papers.measured import Verdict
-from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
+from holdfast_studies.papers.measured import ClaimVerdict
+from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
 from holdfast_studies.papers.token_world import (
     RESAMPLE,
     STOP,
@@ -34,7 +34,7 @@ EXACT = 1e-9
 DISCOUNT = 0.9
 
 
-def run(scale: Scale, on_progress: OnProgress) -> Figures:
+def run(scale: Machine, on_progress: OnProgress) -> Figures:
     """The largest error of each identity."""
     worst: dict[str, float] = {}
     for seed in range(NUM_WORLDS):
@@ -170,7 +170,7 @@ def corollary_1(figures: Figures) -> Finding:
 def lemma_2(figures: Figures) -> Finding:
     """With and without discount."""
     plain, discounted = figures["lemma_2"], figures["lemma_2_discounted"]
-    verdict: Verdict = "does not hold"
+    verdict: ClaimVerdict = "does not hold"
     if plain <= EXACT:
         verdict = "holds" if discounted <= EXACT else "holds in part"
     found = (

@@ -25,8 +25,8 @@ from holdfast.judging.sandbox.hostile import HOSTILE
 from holdfast.stats import Estimate, bootstrap_mean, permutation
 from holdfast_studies.oversight.humaneval import humaneval_tasks
 from holdfast_studies.oversight.programs import Task, example_test, heuristic_reward
-from holdfast_studies.papers.measured import Verdict
-from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
+from holdfast_studies.papers.measured import ClaimVerdict
+from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
 
 LIMITS = Limits(seconds=3.0)
 TURNED = {ast.Lt: ast.GtE, ast.GtE: ast.Lt, ast.Gt: ast.LtE, ast.LtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq}
@@ -34,7 +34,7 @@ MOCK = "# Mock response: Complete the following Python function..."
 REWARDS = ("legacy", "examples")
 
 
-def run(scale: Scale, on_progress: OnProgress) -> Figures:
+def run(scale: Machine, on_progress: OnProgress) -> Figures:
     """Every task's programs, run and scored."""
     tasks, sandboxes = list(humaneval_tasks().values()), Sandboxes()
     measures: dict[str, list[list[float]]] = {name: [] for name in REWARDS}
@@ -141,7 +141,7 @@ def captures_quality(figures: Figures) -> Finding:
     """The printed reward, beside the examples."""
     value, low, high = figures["reward"]["legacy"]["above"]
     ours = figures["reward"]["examples"]
-    verdict: Verdict = "holds" if low > 0.75 else "holds in part" if low > 0.55 else "does not hold"
+    verdict: ClaimVerdict = "holds" if low > 0.75 else "holds in part" if low > 0.55 else "does not hold"
     found = (
         f"a right program scores above a wrong one with probability {value:.2f} [{low:.2f}, {high:.2f}], {figures['tasks']} tasks"
         f" and {figures['wrong']} wrong programs; the prompt's examples: {ours['above'][0]:.2f}; the mock answer, a comment"
@@ -153,7 +153,9 @@ def captures_quality(figures: Figures) -> Finding:
 def beaten(figures: Figures) -> Finding:
     """Examples against the printed reward, as selection."""
     printed, ours = (figures["reward"][name] for name in REWARDS)
-    verdict: Verdict = "does not hold" if figures["p"] < 0.05 and ours["above"][0] > printed["above"][0] else "holds"
+    verdict: ClaimVerdict = (
+        "does not hold" if figures["p"] < 0.05 and ours["above"][0] > printed["above"][0] else "holds"
+    )
     found = (
         f"the right program is returned with probability {printed['returned'][0]:.2f} by the printed reward and"
         f" {ours['returned'][0]:.2f} by the prompt's examples, which rank better (p = {figures['p']:.1g})"
@@ -165,7 +167,7 @@ def gate_filters(figures: Figures) -> Finding:
     """The printed gate, beside the policy."""
     shares = {name: (each[0] / each[1], each[2] / each[3]) for name, each in figures["gates"].items()}
     hostile, harmless = shares["legacy"]
-    verdict: Verdict = (
+    verdict: ClaimVerdict = (
         "holds" if hostile >= 0.95 and harmless <= 0.05 else "holds in part" if hostile >= 0.5 else "does not hold"
     )
     found = "stopped, hostile and harmless programs: " + "; ".join(

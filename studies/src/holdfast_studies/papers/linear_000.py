@@ -23,8 +23,8 @@ from holdfast.records import Role
 from holdfast.stats import Estimate, student
 from holdfast.tokens import TokenRow, tokenize_all
 from holdfast_studies.papers.backtracking import embedded, flat_gradient, in_float64, parameters_of
-from holdfast_studies.papers.measured import Verdict
-from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
+from holdfast_studies.papers.measured import ClaimVerdict
+from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
 from holdfast_studies.undo.safety_gap_identity import norms_in_double, statistics_of
 from holdfast_studies.undo.safety_gap_task import GapTask
 
@@ -34,7 +34,7 @@ NUM_STEPS, EVERY, NUM_TRACES = 200, 20, 32
 GAIN = 0.02  # nats a step
 
 
-def run(scale: Scale, on_progress: OnProgress) -> Figures:
+def run(scale: Machine, on_progress: OnProgress) -> Figures:
     """Per seed, the two paths."""
     task = GapTask(embedded(ID, num_train=NUM_TRACES))
     paths = []
@@ -100,7 +100,7 @@ def diverge_by_error_term(figures: Figures) -> Finding:
     first = [path["gap"][0][1] for path in figures["paths"]]
     last = student([path["gap"][-1][1] for path in figures["paths"]])
     every = max(point[1] for path in figures["paths"] for point in path["gap"])
-    verdict: Verdict = "holds" if every <= 0.1 else "holds in part" if max(first) <= 0.1 else "does not hold"
+    verdict: ClaimVerdict = "holds" if every <= 0.1 else "holds in part" if max(first) <= 0.1 else "does not hold"
     step, end = (figures["paths"][0]["gap"][place][0] for place in (0, -1))
     found = f"the difference is off T v_error by {max(first):.0%} at step {step} and {last.value:.0%} at step {end}"
     return Finding(verdict, found, last)
@@ -115,7 +115,7 @@ def linear(figures: Figures) -> Finding:
         ratios.append((projections[-1] - projections[middle]) / projections[middle])
     measured = student(ratios)
     within = [all(low <= ratio <= high for ratio in ratios) for low, high in ((0.8, 1.25), (0.5, 2.0))]
-    verdict: Verdict = "holds" if within[0] else "holds in part" if within[1] else "does not hold"
+    verdict: ClaimVerdict = "holds" if within[0] else "holds in part" if within[1] else "does not hold"
     return Finding(verdict, f"the second half gains {measured.value:.2f} of what the first half gained", measured)
 
 
@@ -138,7 +138,7 @@ def monotonic(figures: Figures) -> Finding:
         for name in ("sft", "masked_sft")
     }
     good = [min(each) > 0.9 for each in taus.values()]
-    verdict: Verdict = "holds" if all(good) else "holds in part" if any(good) else "does not hold"
+    verdict: ClaimVerdict = "holds" if all(good) else "holds in part" if any(good) else "does not hold"
     found = "Kendall's tau, least of the seeds: " + ", ".join(f"{name} {min(each):.2f}" for name, each in taus.items())
     return Finding(verdict, found, Estimate(min(map(min, taus.values())), n=len(SEEDS)))
 

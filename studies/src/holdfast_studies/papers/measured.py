@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from holdfast.stats import Estimate, finite_or_none
 
-Verdict = Literal["holds", "holds in part", "does not hold", "not testable here"]
+ClaimVerdict = Literal["holds", "holds in part", "does not hold", "not testable here"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class StudyRow:
     printed: str  # the paper's own figures
     measured: Estimate | None  # its n counts seeds; 1 for something exact
     found: str  # what we got, in a sentence
-    verdict: Verdict
+    verdict: ClaimVerdict
     command: str
     erratum: bool = False  # something that the paper has wrong
 

@@ -22,7 +22,7 @@ from torch.nn.functional import logsigmoid
 from holdfast.heads import Reference, stats_from_logits
 from holdfast.objectives import pa
 from holdfast.stats import Estimate, student
-from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
+from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
 
 NUM_PROBLEMS = 60
 NUM_ROWS, NUM_INPUTS, NUM_TOKENS = 24, 3, 6
@@ -72,7 +72,7 @@ class Problem:
         return weights.detach(), float(weights.grad.norm())
 
 
-def run(scale: Scale, on_progress: OnProgress) -> Figures:
+def run(scale: Machine, on_progress: OnProgress) -> Figures:
     """Distances of minimisers, then Lemma A.1's ratios."""
     moved = []
     for seed in range(NUM_PROBLEMS):

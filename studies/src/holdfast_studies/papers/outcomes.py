@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 from holdfast.attacks import Attack, Defence, find_attack, run_matrix
 from holdfast.records import Cell
 from holdfast.stats import Estimate, holm, mcnemar, share, share_of_repeats, sign_flips, student
-from holdfast_studies.papers.measured import Verdict
+from holdfast_studies.papers.measured import ClaimVerdict
 from holdfast_studies.papers.study import Figures, Finding, OnProgress
 
 LEVEL = 0.05
 RUNS = Path("runs/papers")
 
 
-class Step(NamedTuple):
+class DefenceStep(NamedTuple):
     """From one defence to another under one attack.
 
     p is about requests. A seed is a training of its own, and one that came out otherwise can make p as small as you like: so a
@@ -82,10 +82,10 @@ def outcome_figures(cells: Sequence[Cell], measures: Sequence[str]) -> Figures:
     outcomes: dict[str, dict[str, dict[str, list[str]]]] = {}
     for cell in sorted(cells, key=lambda cell: cell.seed):
         for measure in measures:
-            if measure in cell.outcomes:
+            if counted := cell.counted(measure):
                 of_defence = outcomes.setdefault(cell.attack, {}).setdefault(cell.defence, {})
                 # What a judge could not score counts against the model.
-                digits = "".join("0" if hit is False else "1" for hit in cell.outcomes[measure])
+                digits = "".join(str(int(hit)) for hit in counted)
                 of_defence.setdefault(measure, []).append(digits)
     return {"seeds": sorted({cell.seed for cell in cells}), "outcomes": outcomes}
 
@@ -101,7 +101,7 @@ def share_of(figures: Figures, attack: str, defence: str, measure: str, *, asked
 
 def steps(
     figures: Figures, attack: str, defences: Sequence[str], measure: str, *, asked_again: bool = False
-) -> list[Step]:
+) -> list[DefenceStep]:
     """From each defence to the next; p-values corrected (Holm) for how many steps there are.
 
     ``asked_again``: every seed asks the same requests, and a request counts once.
@@ -112,7 +112,7 @@ def steps(
     corrected = holm(raw)
     shares = {defence: share_of(figures, attack, defence, measure, asked_again=asked_again) for defence in defences}
     return [
-        Step(shares[one], shares[two], corrected[f"{one} {two}"], _changes(figures, attack, one, two, measure))
+        DefenceStep(shares[one], shares[two], corrected[f"{one} {two}"], _changes(figures, attack, one, two, measure))
         for one, two in pairs
     ]
 
@@ -131,7 +131,7 @@ def _hits(figures: Figures, attack: str, defence: str, measure: str) -> list[lis
     return [[digit == "1" for digit in seed] for seed in figures["outcomes"][attack][defence][measure]]
 
 
-def all_fall(found: Sequence[Step]) -> Verdict:
+def all_fall(found: Sequence[DefenceStep]) -> ClaimVerdict:
     """Holds if every step goes down beyond chance; in part if some do and none goes up beyond chance."""
     if all(step.falls for step in found):
         return "holds"
@@ -154,7 +154,7 @@ def _changes(figures: Figures, attack: str, first: str, second: str, measure: st
     )
 
 
-def said(step: Step) -> str:
+def said(step: DefenceStep) -> str:
     """``62.8 % -> 4.0 % (p 9e-106; by seed -60, -57, -59)``."""
     seeds = ", ".join(f"{100 * change:+.0f}" for change in step.changes)
     return f"{step.before.value:.1%} -> {step.after.value:.1%} (p {step.p:.2g}; by seed {seeds})"

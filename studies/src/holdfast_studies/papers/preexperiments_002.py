@@ -23,7 +23,7 @@ from holdfast.heads import Reference, TokenStats, stats_from_logits
 from holdfast.objectives import csft, csft_pa, pa, pa_weight_at, sft
 from holdfast.stats import Estimate, student
 from holdfast.worlds import SafetyWorld, build_tokenizer, pretraining
-from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
+from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
 
 NUM_SEEDS = 5
 NUM_TRAIN, NUM_TEST, LENGTH = 1500, 400, 32
@@ -95,7 +95,7 @@ GROUPS: dict[str, tuple[Callable[[int], LstmModel], Callable[[int], LstmModel], 
 }
 
 
-def run(scale: Scale, on_progress: OnProgress) -> Figures:
+def run(scale: Machine, on_progress: OnProgress) -> Figures:
     """Every group's measures, seed by seed."""
     found: dict[str, list[dict[str, float]]] = {name: [] for name in GROUPS}
     done = 0

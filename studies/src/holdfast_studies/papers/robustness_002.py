@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 
 from holdfast.stats import Estimate
-from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
+from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
 
 MU, L = 0.1, 10.0
 EPS = 1e-3
@@ -20,7 +20,7 @@ SIZE = 8
 ROUNDING = 1e-6
 
 
-def run(scale: Scale, on_progress: OnProgress) -> Figures:
+def run(scale: Machine, on_progress: OnProgress) -> Figures:
     """The ratio of distance to each bound, draw by draw."""
     quadratic = [quadratic_ratios(seed) for seed in range(NUM_DRAWS)]
     on_progress(0.3)

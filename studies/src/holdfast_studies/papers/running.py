@@ -15,7 +15,7 @@ from holdfast.config import InputError
 from holdfast_studies.papers.figure_files import Kept, is_current, kept_figures, make_figures
 from holdfast_studies.papers.measured import StudyRow
 from holdfast_studies.papers.registry import find_study
-from holdfast_studies.papers.study import SCALES, Claim, Finding, Scale, Study
+from holdfast_studies.papers.study import MACHINES, Claim, Finding, Machine, Study
 
 OnShares = Callable[[float, float, str], None]
 """Hears (seconds' worth of work done, in all, the studies at work)."""
@@ -30,7 +30,7 @@ class Ran(NamedTuple):
 
 def run_studies(
     studies: Sequence[Study],
-    scale: Scale,
+    scale: Machine,
     folder: Path,
     *,
     num_workers: int = 1,
@@ -42,7 +42,7 @@ def run_studies(
     Several studies run in worker processes, one core each. One study runs here, because a process takes seconds to start.
     """
     kept = {} if fresh else _all_kept(studies, folder, current=True)
-    done = [name for name, each in kept.items() if SCALES.index(each.scale) >= SCALES.index(scale)]
+    done = [name for name, each in kept.items() if MACHINES.index(each.scale) >= MACHINES.index(scale)]
     missing = [study for study in studies if study.id not in done and scale in study.seconds]
     missing.sort(key=lambda study: -study.seconds[scale])  # the longest first: no core waits for it at the end
     failed = _run(missing, scale, folder, num_workers, on_shares)
@@ -73,7 +73,7 @@ def rows_of(study: Study, kept: Kept | None) -> list[StudyRow]:
     return [_row(study, kept.scale, claim, claim.judge(kept.figures)) for claim in study.claims]
 
 
-def _row(study: Study, scale: Scale, claim: Claim, finding: Finding) -> StudyRow:
+def _row(study: Study, scale: Machine, claim: Claim, finding: Finding) -> StudyRow:
     option = "" if scale == "cpu" else f" --scale {scale}"
     return StudyRow(
         id=claim.id,
@@ -93,14 +93,16 @@ def _all_kept(studies: Iterable[Study], folder: Path, *, current: bool = False) 
     """The largest scale that is there counts. ``current``: not if the finished runs behind it have changed since."""
     found = {}
     for study in studies:
-        for scale in SCALES:
+        for scale in MACHINES:
             kept = kept_figures(study, scale, folder)
             if kept is not None and (not current or is_current(study, kept)):
                 found[study.id] = kept
     return found
 
 
-def _run(studies: Sequence[Study], scale: Scale, folder: Path, num_workers: int, on_shares: OnShares) -> dict[str, str]:
+def _run(
+    studies: Sequence[Study], scale: Machine, folder: Path, num_workers: int, on_shares: OnShares
+) -> dict[str, str]:
     """Why some failed."""
     if not studies:
         return {}
@@ -109,7 +111,7 @@ def _run(studies: Sequence[Study], scale: Scale, folder: Path, num_workers: int,
     return _run_in_workers(studies, scale, folder, num_workers, on_shares)
 
 
-def _run_here(study: Study, scale: Scale, folder: Path, on_shares: OnShares) -> dict[str, str]:
+def _run_here(study: Study, scale: Machine, folder: Path, on_shares: OnShares) -> dict[str, str]:
     cost = max(study.seconds[scale], 0.1)
     on_shares(0.0, cost, study.id)
     try:
@@ -137,7 +139,7 @@ def _one_thread() -> Iterator[None]:
 
 
 def _run_in_workers(
-    studies: Sequence[Study], scale: Scale, folder: Path, num_workers: int, on_shares: OnShares
+    studies: Sequence[Study], scale: Machine, folder: Path, num_workers: int, on_shares: OnShares
 ) -> dict[str, str]:
     context = get_context("spawn")  # torch's threads do not survive a fork
     shares = context.Array("d", len(studies))
@@ -170,7 +172,7 @@ def _begin(shares: Any) -> None:
     torch.set_num_threads(1)
 
 
-def _work(name: str, scale: Scale, folder: Path, place: int) -> None:
+def _work(name: str, scale: Machine, folder: Path, place: int) -> None:
     """In a worker, which imports this one study."""
 
     def on_progress(share: float) -> None:

@@ -22,7 +22,7 @@ from holdfast.judging.policy import LEGACY_PATTERNS, LegacyPatterns
 from holdfast.oversight import Pool, divergence, expected, pass_through, select
 from holdfast.stats import Estimate
 from holdfast_studies.oversight.programs import heuristic_reward
-from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
+from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
 
 THRESHOLD = 0.8
 POOLS, SIZE, FEW = 1000, 20, 4
@@ -30,7 +30,7 @@ UNSAFE, MISSED, DRAWS = 0.3, 0.05, 200_000
 REWARD_WORDS = ("def ", "return ", ":", "()", "if ", "import ", "try:", "class ", " " * 51)
 
 
-def run(scale: Scale, on_progress: OnProgress) -> Figures:
+def run(scale: Machine, on_progress: OnProgress) -> Figures:
     """All four."""
     return {
         "offenders": offenders_returned(),

@@ -19,15 +19,15 @@ from typing import Any
 from holdfast.config import InputError
 from holdfast.stats import Estimate
 from holdfast_studies.papers.divergence_000 import EQUAL, MUCH, READINGS, values
-from holdfast_studies.papers.measured import Verdict
-from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
+from holdfast_studies.papers.measured import ClaimVerdict
+from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
 
 ID = "000-theorem-c-smollm2"
 TASKS = ("sql", "arithmetic", "gsm8k")
 PAIR = ("sft", "masked_sft")
 
 
-def run(scale: Scale, on_progress: OnProgress) -> Figures:
+def run(scale: Machine, on_progress: OnProgress) -> Figures:
     """Curves' ends of every arm, by task."""
     root = Path(os.environ.get("HOLDFAST_RUNS", "runs"))
     found = {task: arms for task in TASKS if (arms := _arms(root / f"undo-smollm2-{task}" / "arms"))}
@@ -38,7 +38,7 @@ def run(scale: Scale, on_progress: OnProgress) -> Figures:
     return {"tasks": found}
 
 
-def reads(scale: Scale) -> list[Path]:
+def reads(scale: Machine) -> list[Path]:
     """The arms of every task."""
     root = Path(os.environ.get("HOLDFAST_RUNS", "runs"))
     return [path for task in TASKS for path in sorted(root.glob(f"undo-smollm2-{task}/arms/*.json"))]
@@ -71,7 +71,7 @@ def much_greater(figures: Figures) -> Finding:
             sft, masked = _both(figures, task, context, "log_p_error")
             gaps[f"{task}, {context}"] = (min(sft) - max(masked), statistics.fmean(sft) - statistics.fmean(masked))
     least = [gap for gap, _ in gaps.values()]
-    verdict: Verdict = "holds" if min(least) >= MUCH else "holds in part" if max(least) > 0 else "does not hold"
+    verdict: ClaimVerdict = "holds" if min(least) >= MUCH else "holds in part" if max(least) > 0 else "does not hold"
     found = "log p(error given prefix), sft minus masked_sft in nats: " + ", ".join(
         f"{name} {mean:+.2f} (least of any two seeds {gap:+.2f})" for name, (gap, mean) in gaps.items()
     )
@@ -87,7 +87,7 @@ def equally_well(figures: Figures) -> Finding:
                 sft, masked = _both(figures, task, context, reading)
                 gaps[f"{reading} {task}, {context}"] = statistics.fmean(sft) - statistics.fmean(masked)
     close = [abs(gap) <= EQUAL for gap in gaps.values()]
-    verdict: Verdict = "holds" if all(close) else "holds in part" if any(close) else "does not hold"
+    verdict: ClaimVerdict = "holds" if all(close) else "holds in part" if any(close) else "does not hold"
     found = "sft minus masked_sft: " + ", ".join(f"{name} {gap:+.3f}" for name, gap in gaps.items())
     return Finding(verdict, found, Estimate(max(gaps.values(), key=abs), n=_seeds(figures)))
 

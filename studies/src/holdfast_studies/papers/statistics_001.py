@@ -15,7 +15,7 @@ from scipy.stats import fisher_exact
 
 from holdfast.oversight import divergence
 from holdfast.stats import Estimate, clopper_pearson, mcnemar_of
-from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
+from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
 
 NUM_TASKS, BEFORE, AFTER = 20, 0.15, 0.25
 REWARD_BEFORE, REWARD_AFTER = 0.76, 0.85
@@ -27,7 +27,7 @@ NUM_BOOTSTRAP = 4000
 MOCKS = ("# Mock response: Complete the following Python function...",) * 4
 
 
-def run(scale: Scale, on_progress: OnProgress) -> Figures:
+def run(scale: Machine, on_progress: OnProgress) -> Figures:
     """Everything follows from what is printed."""
     counts = [round(share * NUM_TASKS) for share in (BEFORE, AFTER)]
     refused = clopper_pearson(REFUSED, ASKED)

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from holdfast.stats import Estimate
-from holdfast_studies.papers.measured import Verdict
+from holdfast_studies.papers.measured import ClaimVerdict
 
-Scale = Literal["cpu", "h200"]
-SCALES: tuple[Scale, ...] = ("cpu", "h200")
+Machine = Literal["cpu", "h200"]
+MACHINES: tuple[Machine, ...] = ("cpu", "h200")
 Figures = dict[str, Any]
 """Plain JSON: numbers, strings, lists and dicts."""
 OnProgress = Callable[[float], None]
@@ -26,7 +26,7 @@ OnProgress = Callable[[float], None]
 class Finding(NamedTuple):
     """What a claim's rule says of the figures."""
 
-    verdict: Verdict
+    verdict: ClaimVerdict
     found: str
     measured: Estimate | None = None
 
@@ -55,15 +55,15 @@ class Study:
     paper: str
     title: str
     claims: tuple[Claim, ...]
-    run: Callable[[Scale, OnProgress], Figures]
-    seconds: dict[Scale, float]
-    reads: Callable[[Scale], Sequence[Path]] = lambda scale: ()
+    run: Callable[[Machine, OnProgress], Figures]
+    seconds: dict[Machine, float]
+    reads: Callable[[Machine], Sequence[Path]] = lambda scale: ()
 
 
 def untestable(study: str, paper: str, title: str, *claims: tuple[str, str, str, str]) -> Study:
     """Claims that no run here can speak to: (place, text, printed, what would be needed) each."""
 
-    def nothing(scale: Scale, on_progress: OnProgress) -> Figures:
+    def nothing(scale: Machine, on_progress: OnProgress) -> Figures:
         raise AssertionError(f"{study}: there is nothing to run")
 
     def needs(what: str) -> Callable[[Figures], Finding]:

@@ -23,7 +23,7 @@ from torch import Tensor
 from holdfast.heads import Reference, TokenStats, stats_from_logits
 from holdfast.objectives import csft, csft_pa, pa, sft
 from holdfast.stats import Estimate, share
-from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
+from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
 
 NUM_DRAWS = 400
 NUM_TOKENS = 6
@@ -39,7 +39,7 @@ MARKS = {"sft": (True, False), "csft": (True, False), "csft_pa": (True, True)}
 """What the table ticks: (distributional, preference)."""
 
 
-def run(scale: Scale, on_progress: OnProgress) -> Figures:
+def run(scale: Machine, on_progress: OnProgress) -> Figures:
     """Draw by draw: does each objective move towards the anchor (1) or not (0); PA's gradient."""
     nearer, preferred = dict.fromkeys(OBJECTIVES, ""), dict.fromkeys(OBJECTIVES, "")
     pa_draws: list[tuple[bool, float, float]] = []  # do the favourites differ, |gradient|, mu_t

@@ -20,13 +20,13 @@ from typing import Any
 from holdfast.diagnostics import accuracy
 from holdfast.stats import student
 from holdfast_studies.papers.decision_runs import over_studies, rate, read_runs, sentence, shown
-from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
+from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
 
 RL, SFT, PLAIN, BASE = "grpo", "sft_reflection", "sft_plain", "base"
 WIDEST = 0.3
 
 
-def run(scale: Scale, on_progress: OnProgress) -> Figures:
+def run(scale: Machine, on_progress: OnProgress) -> Figures:
     """Read the studies' results."""
     return read_runs("micro", "h200")
 

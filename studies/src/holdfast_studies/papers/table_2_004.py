@@ -14,14 +14,14 @@ from typing import Any
 
 from holdfast.stats import student
 from holdfast_studies.papers.decision_runs import rate, read_runs, shown
-from holdfast_studies.papers.measured import Verdict
-from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
+from holdfast_studies.papers.measured import ClaimVerdict
+from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
 
 SHARES = ("corrective_0", "corrective_50", "corrective_100")
 FLAT = 0.05
 
 
-def run(scale: Scale, on_progress: OnProgress) -> Figures:
+def run(scale: Machine, on_progress: OnProgress) -> Figures:
     """Read the study's results."""
     return read_runs("corrective")
 
@@ -39,7 +39,7 @@ def flat(figures: Figures) -> Finding:
     """p(F -> T) against the share."""
     study = figures["corrective"]
     within = [spread(study, size) <= FLAT for size in study["sizes"]]
-    verdict: Verdict = "holds" if all(within) else "holds in part" if any(within) else "does not hold"
+    verdict: ClaimVerdict = "holds" if all(within) else "holds in part" if any(within) else "does not hold"
     each = "; ".join(f"{model[11:]} %: {shown(study, model, 'wrong_to_right')}" for model in SHARES)
     found = f"p(F to T) in per cent at {', '.join(study['sizes'])}, by share of corrective rows: {each}"
     return Finding(verdict, found)

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from holdfast.attacks import find_attack, find_defence
 from holdfast.stats import Estimate
 from holdfast_studies.papers.outcomes import all_fall, embedded_outcomes, said, steps
-from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
+from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
 
 ID = "002-table-3"
 ATTACKS = {  # ours: (the table's name, what it prints for sft, csft, csft + PA)
@@ -28,7 +28,7 @@ ORDER = ("sft", "csft", "csft_pa")
 SEEDS = (30, 31, 32)
 
 
-def run(scale: Scale, on_progress: OnProgress) -> Figures:
+def run(scale: Machine, on_progress: OnProgress) -> Figures:
     """36 cells."""
     attacks, defences = [find_attack(name) for name in ATTACKS], [find_defence(name) for name in ORDER]
     return embedded_outcomes(ID, attacks, defences, SEEDS, ("asr",), on_progress)

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from holdfast.attacks import Attack, BenignDrift, find_attack, find_defence
 from holdfast.stats import student
 from holdfast_studies.papers.outcomes import embedded_outcomes, share_of
-from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
+from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
 
 ID = "002-table-4"
 TASKS = {  # ours: (what it is, what the paper prints for its task in that place)
@@ -29,7 +29,7 @@ SEEDS = (30, 31, 32)
 WORST = 6.0
 
 
-def run(scale: Scale, on_progress: OnProgress) -> Figures:
+def run(scale: Machine, on_progress: OnProgress) -> Figures:
     """27 cells."""
     attacks = [find_attack("benign_drift"), find_attack("far_drift"), KNOWN]
     defences = [find_defence(name) for name in DEFENCES]

@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from holdfast.stats import Estimate
-from holdfast_studies.papers.measured import Verdict
-from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
+from holdfast_studies.papers.measured import ClaimVerdict
+from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
 from holdfast_studies.papers.token_world import Act, TokenWorld, attempt_of, given_so_far
 
 NUM_WORLDS = 10
@@ -28,7 +28,7 @@ METHODS = ("sft", "dft", "rl")
 PRINTED = {"decisions": (True, False, False), "tokens": (True, False, False), "lengths": (True, True, False)}
 
 
-def run(scale: Scale, on_progress: OnProgress) -> Figures:
+def run(scale: Machine, on_progress: OnProgress) -> Figures:
     """The largest change of each cell, and the parts' mean weights."""
     changes: dict[str, dict[str, float]] = {
         row: dict.fromkeys(METHODS, 0.0) for row in ("decisions", "tokens", "lengths")
@@ -103,7 +103,7 @@ def _part(world: TokenWorld, rows: list[list[float]], *, decides: bool) -> Tenso
 def _row(name: str, figures: Figures, remark: str = "") -> Finding:
     measured = [figures["changes"][name][method] > CHANGED for method in METHODS]
     agree = sum(found == printed for found, printed in zip(measured, PRINTED[name], strict=True))
-    verdict: Verdict = "holds" if agree == len(METHODS) else "holds in part" if agree else "does not hold"
+    verdict: ClaimVerdict = "holds" if agree == len(METHODS) else "holds in part" if agree else "does not hold"
     words = ["yes" if each else "no" for each in measured]
     return Finding(
         verdict, f"SFT {words[0]}, DFT {words[1]}, RL {words[2]} in the gradients themselves{remark}", Estimate(agree)
@@ -144,7 +144,7 @@ def attribution(figures: Figures) -> Finding:
     ranked = uneven["sft"] > uneven["dft"] > uneven["rl"]
     each = ", ".join(f"{method.upper()} {mean:.2f}" for method, mean in means.items())
     found = f"mean weight of tokens over that of decisions: {each}; SFT weighs both alike by construction"
-    verdict: Verdict = "holds" if ranked else "holds in part" if uneven["dft"] > uneven["rl"] else "does not hold"
+    verdict: ClaimVerdict = "holds" if ranked else "holds in part" if uneven["dft"] > uneven["rl"] else "does not hold"
     return Finding(verdict, found, Estimate(means["sft"], n=len(figures["ratios"]["sft"])))
 
 

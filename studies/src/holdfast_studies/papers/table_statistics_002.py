@@ -11,7 +11,7 @@ from __future__ import annotations
 from scipy.stats import fisher_exact
 
 from holdfast.stats import Estimate, wilson
-from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
+from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
 
 NUM_PROMPTS = 330
 TABLE_3 = {  # attack: SFT, CSFT, CSFT+PA
@@ -25,7 +25,7 @@ TABLE_4 = {"SAMSum": (50.1, 47.1), "SQL": (98.5, 96.3)}  # CSFT, CSFT+PA
 PRINTED_LOSSES = {"SAMSum": 6.0, "SQL": 2.2}
 
 
-def run(scale: Scale, on_progress: OnProgress) -> Figures:
+def run(scale: Machine, on_progress: OnProgress) -> Figures:
     """All from the printed figures."""
     rows = {}
     for attack, rates in TABLE_3.items():

@@ -17,7 +17,7 @@ from pathlib import Path
 from holdfast.config import InputError
 from holdfast.records import Cell
 from holdfast_studies.papers.outcomes import outcome_figures
-from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
+from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
 from holdfast_studies.papers.table_3_002 import ORDER, in_order
 from holdfast_studies.papers.table_4_002 import loses_little
 
@@ -35,7 +35,7 @@ TASK = "benign_sql"
 JUDGES = ("refusal_phrases", "learned")
 
 
-def run(scale: Scale, on_progress: OnProgress) -> Figures:
+def run(scale: Machine, on_progress: OnProgress) -> Figures:
     """From the run's folder: the matrix needs public requests, whose files its own command is given."""
     from holdfast_studies.real.page import cells_of
 
@@ -46,7 +46,7 @@ def run(scale: Scale, on_progress: OnProgress) -> Figures:
     return outcome_figures([cell for cell in cells if _usable(cell, cells)], measures)
 
 
-def reads(scale: Scale) -> list[Path]:
+def reads(scale: Machine) -> list[Path]:
     """The cells of the run."""
     return sorted(RUN.glob("cells/*.json"))
 

@@ -25,8 +25,8 @@ from holdfast.records import Role, Trace
 from holdfast.stats import Estimate, student
 from holdfast.tokens import Context, tokenize_all
 from holdfast_studies.papers.backtracking import cosine, embedded, flat_gradient, in_float64, parameters_of
-from holdfast_studies.papers.measured import Verdict
-from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
+from holdfast_studies.papers.measured import ClaimVerdict
+from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
 from holdfast_studies.undo.safety_gap_identity import gradient_identity, norms_in_double, statistics_of
 from holdfast_studies.undo.safety_gap_probe import make_probes
 from holdfast_studies.undo.safety_gap_task import GapTask
@@ -37,7 +37,7 @@ NUM_GROUPS, GROUP = 6, 4
 SMOLLM2 = "HuggingFaceTB/SmolLM2-135M-Instruct"  # or the folder that HOLDFAST_SMOLLM2 names
 
 
-def run(scale: Scale, on_progress: OnProgress) -> Figures:
+def run(scale: Machine, on_progress: OnProgress) -> Figures:
     """Both contexts, then the directions group by group."""
     name = "tiny:aligned" if scale == "cpu" else os.environ.get("HOLDFAST_SMOLLM2", SMOLLM2)
     device = "cpu" if scale == "cpu" else "auto"
@@ -127,7 +127,7 @@ def independent(figures: Figures) -> Finding:
     measured = student([each["error_masked"] for each in figures["cosines"]])
     reach = max(abs(measured.low), abs(measured.high))
     printed = student([each["error_correct"] for each in figures["cosines"]]).value
-    verdict: Verdict = "holds" if reach < 0.05 else "holds in part" if reach < 0.2 else "does not hold"
+    verdict: ClaimVerdict = "holds" if reach < 0.05 else "holds in part" if reach < 0.2 else "does not hold"
     found = (
         f"cosine of v_error with masked SFT's direction {measured.value:+.3f}, with v_correct as printed {printed:+.3f}:"
         f" masked SFT moves along v_error too, {'up' if measured.value > 0 else 'down'}"

@@ -22,8 +22,8 @@ from torch import Tensor
 
 from holdfast.diagnostics import fit_growth
 from holdfast.stats import Estimate
-from holdfast_studies.papers.measured import Verdict
-from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
+from holdfast_studies.papers.measured import ClaimVerdict
+from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
 from holdfast_studies.papers.token_world import (
     Response,
     TokenWorld,
@@ -39,7 +39,7 @@ GAMMAS = (1.0, 0.99, 0.9)
 LENGTHS = (1, 2, 3, 4)
 
 
-def run(scale: Scale, on_progress: OnProgress) -> Figures:
+def run(scale: Machine, on_progress: OnProgress) -> Figures:
     """Errors, variances and ratios."""
     errors: dict[str, float] = {}
     still_open, exponents = [], []
@@ -146,7 +146,7 @@ def sft_weights(world: TokenWorld) -> list[float]:
 def theorem(figures: Figures) -> Finding:
     """Eq. 9 with and without the discount."""
     errors = figures["errors"]
-    verdict: Verdict = "does not hold"
+    verdict: ClaimVerdict = "does not hold"
     if errors["1.0"] <= EXACT:
         verdict = "holds" if all(error <= EXACT for error in errors.values()) else "holds in part"
     found = (

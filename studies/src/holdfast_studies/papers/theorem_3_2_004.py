@@ -3,7 +3,7 @@ serves.
 
 Set-up. Recursion: ten worlds (``token_world``), reference = policy + noise of 0.2; Q-values by listing every continuation,
 against the theorem's recursions over states (gamma = 1), an attempt being one action. Value: one function V of states, the
-mean over all histories that reach them; is Q = d + V(next state) for both kinds of actions? Scale: E|d_sample| /
+mean over all histories that reach them; is Q = d + V(next state) for both kinds of actions? Machine: E|d_sample| /
 E|d_decision| exactly, for attempts of L independent two-way tokens whose logits lie delta from the reference's (delta =
 0.02, 0.1, 0.5; L = 8 to 512), a decision being one such token; exponent by least squares on logarithms. Gradients: |s| /
 |dW| of the expected KL gradient in the three-logit model at Appendix C's point, L = 64 to 4096, with k1 in the reward (the
@@ -24,8 +24,8 @@ from holdfast.diagnostics import fit_growth
 from holdfast.stats import Estimate
 from holdfast_studies.decisions.appendix_c import REFERENCE, THETA
 from holdfast_studies.decisions.three_logits import loss_kl_gradient, reward_kl_gradient, sigmoid
-from holdfast_studies.papers.measured import Verdict
-from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
+from holdfast_studies.papers.measured import ClaimVerdict
+from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
 from holdfast_studies.papers.token_world import (
     RESAMPLE,
     STOP,
@@ -46,7 +46,7 @@ GRADIENT_LENGTHS = (64, 256, 1024, 4096)
 PLACEMENTS = ("k1 in the reward", "k2 in the loss", "k3 in the loss")
 
 
-def run(scale: Scale, on_progress: OnProgress) -> Figures:
+def run(scale: Machine, on_progress: OnProgress) -> Figures:
     """Errors and exponents."""
     recursion, value = 0.0, 0.0
     for seed in range(NUM_WORLDS):
@@ -185,7 +185,7 @@ def recursion_holds(figures: Figures) -> Finding:
 def scale_separation(figures: Figures) -> Finding:
     """Signed terms partly cancel."""
     exponents = figures["scale_exponents"]
-    verdict: Verdict = "does not hold"
+    verdict: ClaimVerdict = "does not hold"
     if all(each > 0.1 for each in exponents.values()):
         verdict = "holds" if all(each >= 0.9 for each in exponents.values()) else "holds in part"
     each = ", ".join(f"L^{exponent:.2f} at {delta}" for delta, exponent in exponents.items())
@@ -207,7 +207,7 @@ def gradient_asymmetry(figures: Figures) -> Finding:
         f"size of the expected gradient in s over that in dW: {each}; in the reward a decision to go on pays for later attempts, "
         "so the ratio tends to a constant"
     )
-    verdict: Verdict = "holds" if all(grows) else "holds in part" if any(grows) else "does not hold"
+    verdict: ClaimVerdict = "holds" if all(grows) else "holds in part" if any(grows) else "does not hold"
     return Finding(verdict, found, Estimate(exponents[PLACEMENTS[0]]))
 
 

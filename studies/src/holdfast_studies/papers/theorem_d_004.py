@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from holdfast.stats import Estimate
-from holdfast_studies.papers.study import Claim, Figures, Finding, OnProgress, Scale, Study
+from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
 from holdfast_studies.papers.token_world import Response, TokenWorld, attempt_of, relative_error, weighted_scores
 
 NUM_WORLDS = 10
@@ -40,7 +40,7 @@ class Found(NamedTuple):
     heaviest: float
 
 
-def run(scale: Scale, on_progress: OnProgress) -> Figures:
+def run(scale: Machine, on_progress: OnProgress) -> Figures:
     """All worlds."""
     rows: list[Found] = []
     for seed in range(NUM_WORLDS):

@@ -18,7 +18,7 @@ from holdfast.models import LoadedModel, add_tokens, load
 from holdfast.tokens import UNDO_TOKEN, tokenize_all
 from holdfast.traces import write_made
 from holdfast.training import train
-from holdfast_studies.pool import work_through
+from holdfast_studies.pool import in_processes
 from holdfast_studies.study_folder import claim_study
 from holdfast_studies.undo.safety_gap_behaviour import Behaviour, behave, behave_plainly
 from holdfast_studies.undo.safety_gap_config import SafetyGapConfig
@@ -80,7 +80,7 @@ def safety_gap(config: SafetyGapConfig, *, on_progress: Callable[[int, int], Non
     planned = list(arms(config))
     missing = [arm for arm in planned if not _figures(config, arm).is_file()]
     finished = len(planned) - len(missing)
-    for number, _ in enumerate(work_through(partial(_finish, config), missing, config.workers), start=finished + 1):
+    for number, _ in enumerate(in_processes(partial(_finish, config), missing, config.workers), start=finished + 1):
         if on_progress is not None:
             on_progress(number, len(planned))
     return [ArmResult.of_row(json.loads(_figures(config, arm).read_text(encoding="utf-8"))) for arm in planned]

@@ -10,7 +10,7 @@ from holdfast.data import atomic_text
 from holdfast.stats import Estimate, Unknown
 from holdfast_studies.undo.safety_gap_config import SafetyGapConfig
 from holdfast_studies.undo.safety_gap_identity import Identity
-from holdfast_studies.undo.safety_gap_verdict import CLAIMS, Goal, Study, Verdict, corrected, right, with_error
+from holdfast_studies.undo.safety_gap_verdict import CLAIMS, CurveVerdict, Goal, Study, corrected, right, with_error
 
 OVER_SEEDS = "Wilson; seeds pooled, but all were asked the same, so a request counts once"
 """What pages with ``share_of_counts`` say of their intervals."""
@@ -105,7 +105,7 @@ def _identities(identities: dict[str, Identity]) -> str:
     return table(header, rows)
 
 
-def _verdicts(verdicts: Sequence[Verdict]) -> str:
+def _verdicts(verdicts: Sequence[CurveVerdict]) -> str:
     rows = ((CLAIMS[verdict.curve], verdict.context, verdict.sentence) for verdict in verdicts)
     return table(("claim", "context", "verdict"), rows)
 

@@ -30,7 +30,7 @@ class Band(NamedTuple):
     high: float
 
 
-class Verdict(NamedTuple):
+class CurveVerdict(NamedTuple):
     """About one curve in one context."""
 
     curve: str
@@ -118,12 +118,12 @@ class Study:
         pairs = [(each.behaviour.hits, plain[each.arm.seed]) for each in self.of(objective, context)]
         return gain([undo for undo, _ in pairs], [without for _, without in pairs])
 
-    def verdicts(self) -> list[Verdict]:
+    def verdicts(self) -> list[CurveVerdict]:
         """One sentence per curve and context; none where only one objective was trained."""
         if len(self.objectives) < len(ARMS):
             return []
         return [
-            Verdict(name, context, self._gap(context) if name == "log_p_error" else self._equal(name, context))
+            CurveVerdict(name, context, self._gap(context) if name == "log_p_error" else self._equal(name, context))
             for context in self.contexts
             for name in CLAIMS
         ]

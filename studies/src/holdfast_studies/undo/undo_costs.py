@@ -18,7 +18,7 @@ from holdfast.stats import Estimate, Unknown, share_of_counts
 from holdfast.tokens import find_undo_id, tokenize_all
 from holdfast.traces import read_references
 from holdfast.training import RlPrompt, UndoRl, train_rl
-from holdfast_studies.pool import work_through
+from holdfast_studies.pool import in_processes
 from holdfast_studies.study_folder import claim_study
 from holdfast_studies.undo.safety_gap_task import right_by
 from holdfast_studies.undo.undo_costs_config import UndoCostsConfig
@@ -46,7 +46,7 @@ def undo_costs(config: UndoCostsConfig, *, on_progress: Callable[[int, int], Non
     planned = [(cost, seed) for cost in (None, *config.costs) for seed in config.seeds]
     missing = [(cost, seed) for cost, seed in planned if not _figures(config, cost, seed).is_file()]
     finished = len(planned) - len(missing)
-    for number, _ in enumerate(work_through(partial(_finish, config), missing, config.workers), start=finished + 1):
+    for number, _ in enumerate(in_processes(partial(_finish, config), missing, config.workers), start=finished + 1):
         if on_progress is not None:
             on_progress(number, len(planned))
     return [CostResult.of_row(json.loads(_figures(config, *each).read_text(encoding="utf-8"))) for each in planned]

@@ -19,7 +19,7 @@ from holdfast.tokens import UNDO_TOKEN, Encoder, find_undo_id
 from holdfast.traces import Budget, choose_builder, make_traces, read_references, write_made
 from holdfast.training import train
 from holdfast.worlds import SafetyWorld
-from holdfast_studies.pool import work_through
+from holdfast_studies.pool import in_processes
 from holdfast_studies.study_folder import claim_study
 from holdfast_studies.undo.wrong_start_config import WrongStartConfig
 
@@ -85,7 +85,7 @@ def wrong_start(
     planned = list(start_arms(config))
     missing = [arm for arm in planned if not _figures(config, arm).is_file()]
     finished = len(planned) - len(missing)
-    for number, _ in enumerate(work_through(partial(_finish, config), missing, config.workers), start=finished + 1):
+    for number, _ in enumerate(in_processes(partial(_finish, config), missing, config.workers), start=finished + 1):
         if on_progress is not None:
             on_progress(number, len(planned))
     return [StartResult.of_row(json.loads(_figures(config, arm).read_text(encoding="utf-8"))) for arm in planned]
@@ -169,14 +169,13 @@ def _fates(
     limits = UndoLimits() if arm.objective in WITH_UNDO else UndoLimits(per_answer=0)
     how = UndoDecoding(config.max_new_tokens, arm.context, temperature, seed=arm.seed, limits=limits)  # type: ignore[arg-type]
     written = generate_with_undo(loaded.model, loaded.tokenizer, rows, how, begun=begun, batch_size=config.eval_batch)
-    outcomes = [world.judge(row, each.text) for row, each in zip(rows, written, strict=True)]
+    judged = [world.judge(row, each.text) for row, each in zip(rows, written, strict=True)]
     undo_id = find_undo_id(loaded.tokenizer)
     return Fates(
         num=len(rows),
         good=sum(
-            outcome.kind == "refused" if ask.forbidden else outcome.right
-            for ask, outcome in zip(asked, outcomes, strict=True)
+            told.outcome == "refused" if ask.forbidden else told.right for ask, told in zip(asked, judged, strict=True)
         ),
-        told=sum(ask.forbidden and outcome.kind == "answered" for ask, outcome in zip(asked, outcomes, strict=True)),
+        told=sum(ask.forbidden and told.outcome == "complied" for ask, told in zip(asked, judged, strict=True)),
         undone=sum(undo_id in each.token_ids for each in written),
     )

@@ -22,7 +22,7 @@ from holdfast.config import InputError
 
 STOP, CHECK, AGAIN = "stop", "check", "again"
 LANES = "abcdefgh"
-Step = tuple[str, int, int, int]
+Operation = tuple[str, int, int, int]
 """Lane, row, column, value."""
 
 _STEP = re.compile(r"([a-z])(\d+)\.(\d+):(\d+)")
@@ -167,7 +167,7 @@ class ArithmeticWorld:
 
     def read(self, response: str, size: Size | None = None) -> Reading:
         """Attempts and decisions of a response. With ``size``, an attempt of any other shape is none."""
-        attempts: list[list[Step]] = [[]]
+        attempts: list[list[Operation]] = [[]]
         checking = stopped = False
         for step in _steps(response.split()):
             if stopped := step == STOP:
@@ -179,7 +179,7 @@ class ArithmeticWorld:
                 attempts.append([])
         return Reading(tuple(self._read_attempt(run, size) for run in attempts if run), stopped)
 
-    def _read_attempt(self, run: Sequence[Step], size: Size | None) -> int | None:
+    def _read_attempt(self, run: Sequence[Operation], size: Size | None) -> int | None:
         shape = size or Size(max(column for _, _, column, _ in run) + 1, max(row for _, row, _, _ in run) + 1)
         places = [(row, column) for _, row, column, _ in run]
         whole = places == [(j, i) for j in range(shape.n) for i in range(shape.m)]
@@ -198,9 +198,9 @@ class ArithmeticWorld:
         return [STOP, CHECK, AGAIN, *operands, *sizes, *steps]
 
 
-def _steps(words: Sequence[str]) -> list[str | Step]:
+def _steps(words: Sequence[str]) -> list[str | Operation]:
     """Words, those of a step (one or two) put together."""
-    steps: list[str | Step] = []
+    steps: list[str | Operation] = []
     place: tuple[str, int, int] | None = None
     for word in words:
         if fused := _STEP.fullmatch(word):

@@ -25,7 +25,7 @@ from holdfast_studies.papers.fingerprint import fingerprint, inputs
 from holdfast_studies.papers.ledger import write_ledger
 from holdfast_studies.papers.registry import find_study, studies
 from holdfast_studies.papers.running import rows_of, run_studies, stored
-from holdfast_studies.papers.study import Figures, OnProgress, Scale, Study
+from holdfast_studies.papers.study import Figures, Machine, OnProgress, Study
 
 STUDY = robustness_002.STUDY
 
@@ -79,7 +79,7 @@ def test_the_softmax_problems_derivatives_are_those_of_its_loss() -> None:
 
 
 def test_figures_are_kept_with_when_and_how(tmp_path: Path) -> None:
-    def run(scale: Scale, on_progress: OnProgress) -> Figures:
+    def run(scale: Machine, on_progress: OnProgress) -> Figures:
         return {"pair": (1, 2)}
 
     study = replace(STUDY, id="try", run=run)
@@ -112,7 +112,7 @@ def test_figures_of_finished_runs_are_made_again_when_those_change(
     monkeypatch.setenv("HOLDFAST_RUNS", str(tmp_path / "runs"))
     study, folder = find_study("000-theorem-c-smollm2"), tmp_path / "kept"
 
-    def here(studies: list[Study], scale: Scale, *_: object) -> dict[str, str]:
+    def here(studies: list[Study], scale: Machine, *_: object) -> dict[str, str]:
         """In this process: others take seconds to begin."""
         for each in studies:
             make_figures(each, scale, folder, lambda share: None)

@@ -15,7 +15,7 @@ from holdfast_studies.papers.figure_files import Kept, kept_figures
 from holdfast_studies.papers.ledger import write_ledger
 from holdfast_studies.papers.registry import studies
 from holdfast_studies.papers.running import rows_of, stored
-from holdfast_studies.papers.study import SCALES, Claim, Study
+from holdfast_studies.papers.study import MACHINES, Claim, Study
 
 FOLDER = ROOT / "docs" / "results" / "papers"
 ERRATA = {"000": 1, "001": 5, "002": 6, "004": 8}
@@ -23,7 +23,7 @@ ERRATA = {"000": 1, "001": 5, "002": 6, "004": 8}
 KEPT = {
     study.id: kept
     for study in studies().values()
-    for scale in SCALES
+    for scale in MACHINES
     if scale in study.seconds and (kept := kept_figures(study, scale, FOLDER)) is not None
 }
 

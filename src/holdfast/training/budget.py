@@ -1,0 +1,149 @@
+"""Drift budgets (``hold:``, MATH §9): say how far a stream may drift from the anchor, not how hard it is held.
+
+A held stream has two quantities: ``early``, the sum of KL(anchor || policy) over the first tokens of an answer, averaged over
+answers; and ``late``, its mean over the tokens after them. The loss is L_task + sum of lambda * k over these quantities, and
+after every step a controller moves each lambda so that k comes to lie at its budget.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from holdfast.config.training import HoldSettings
+from holdfast.training.collate import EARLY, LATE, Counted, MicroBatch
+
+PARTS = ("early", "late")
+LOGGED = (
+    ("k_early", "kbar_early", "integral_early", "lambda_early"),
+    ("k_late", "kbar_late", "integral_late", "lambda_late"),
+)
+LOWEST, HIGHEST = math.log(0.05), math.log(500)  # of log lambda
+START = math.log(5)
+DECAY = 0.5  # of the moving average
+GAIN = 0.05  # of the integral
+QUIET = 0.2  # share of the steps in which the integral only grows
+NEAR = 0.3  # of the budget: how close to it "bound" is
+
+
+@dataclass(frozen=True)
+class Controller:
+    """The state of one quantity: what a checkpoint keeps."""
+
+    integral: float = START
+    kbar: float = 0.0
+    t: int = 0
+    log_lambda: float = START
+
+    @property
+    def weight(self) -> float:
+        """lambda."""
+        return math.exp(self.log_lambda)
+
+    def updated(self, k: float, budget: float, *, share_done: float) -> Controller:
+        """After a step that measured ``k``; ``share_done``: of the run's steps, this one included."""
+        t = self.t + 1
+        kbar = self.kbar + (1 - DECAY) / (1 - DECAY**t) * (k - self.kbar)  # debiased: after the first step it is k
+        error = _clip((kbar - budget) / budget, -1, 1)
+        if share_done <= QUIET:
+            error = max(error, 0.0)
+        integral = _clip(self.integral + GAIN * error, LOWEST, HIGHEST)
+        ahead = _clip(math.log(kbar / budget), -2, 2) if kbar > 0 else -2.0
+        return Controller(integral, kbar, t, _clip(integral + ahead, LOWEST, HIGHEST))
+
+
+def _clip(value: float, low: float, high: float) -> float:
+    return min(max(value, low), high)
+
+
+class DriftBudgets:
+    """The controllers of a run: two for every stream with ``hold``. The same numbers on every process."""
+
+    def __init__(self, holds: Sequence[HoldSettings | None], device: torch.device) -> None:
+        self.budgets = {
+            (stream, part): getattr(hold, name)
+            for stream, hold in enumerate(holds)
+            if hold is not None
+            for part, name in ((EARLY, "early"), (LATE, "late"))
+        }
+        self.controllers = {place: Controller() for place in self.budgets}
+        self.k: dict[tuple[int, int], float] = {}  # as the last step measured it
+        self.sums = torch.zeros(len(holds), len(PARTS), dtype=torch.float64, device=device)
+        self.counts: Tensor | None = None
+
+    def held(self, stream: int) -> bool:
+        """Whether a stream has budgets."""
+        return (stream, EARLY) in self.budgets
+
+    def weights(self, stream: int) -> tuple[float, float]:
+        """lambda of the early and of the late tokens of a held stream."""
+        return self.controllers[stream, EARLY].weight, self.controllers[stream, LATE].weight
+
+    @torch.no_grad()
+    def add(self, batch: MicroBatch, per_token: Tensor, counts: Tensor) -> None:
+        """Take in a micro-batch: the loss of every token, and the counts of the whole global batch."""
+        self.sums = self.sums + drift_sums(batch, per_token, len(self.sums))
+        self.counts = counts
+
+    def step(self, accelerator: Any, *, share_done: float) -> None:
+        """At the end of a step: add up over all processes, and move every lambda. Every process takes part."""
+        assert self.counts is not None
+        means = drift_means(accelerator.reduce(self.sums, "sum"), self.counts)
+        self.sums, self.counts = torch.zeros_like(self.sums), None
+        for place, k in means.items():
+            if place in self.budgets:
+                self.k[place] = k
+                self.controllers[place] = self.controllers[place].updated(k, self.budgets[place], share_done=share_done)
+
+    def row(self, stream: int) -> dict[str, float]:
+        """What steps.jsonl shows of a held stream: lambda is the one that the next step will use."""
+        figures: dict[str, float] = {}
+        for part, names in enumerate(LOGGED):
+            state, k = self.controllers[stream, part], self.k.get((stream, part), 0.0)
+            figures |= zip(names, (k, state.kbar, state.integral, state.weight), strict=True)
+        return figures
+
+    def state(self) -> list[dict[str, Any]]:
+        """For a checkpoint."""
+        return [
+            {"stream": stream, "part": part, "k": self.k.get((stream, part), 0.0), **asdict(controller)}
+            for (stream, part), controller in self.controllers.items()
+        ]
+
+    def go_on(self, state: Sequence[Mapping[str, Any]]) -> None:
+        """From a checkpoint."""
+        for saved in state:
+            fields = dict(saved)
+            place = (fields.pop("stream"), fields.pop("part"))
+            self.k[place] = fields.pop("k")
+            self.controllers[place] = Controller(**fields)
+
+
+def drift_sums(batch: MicroBatch, per_token: Tensor, num_streams: int) -> Tensor:
+    """[streams, 2]: the summed loss of the early and of the late tokens of a micro-batch, in float64."""
+    place = batch.targets.stream * len(PARTS) + batch.targets.part
+    sums = torch.zeros(num_streams * len(PARTS), dtype=torch.float64, device=per_token.device)
+    return sums.index_add_(0, place, per_token.detach().double()).view(num_streams, len(PARTS))
+
+
+def drift_means(sums: Tensor, counts: Tensor) -> dict[tuple[int, int], float]:
+    """k of every stream and part: early by answers, late by tokens. A part without any token has none."""
+    denominators = counts[:, [Counted.ANSWERS, Counted.LATE]].tolist()
+    return {
+        (stream, part): total / denominators[stream][part]
+        for stream, totals in enumerate(sums.tolist())
+        for part, total in enumerate(totals)
+        if denominators[stream][part]
+    }
+
+
+def standing(k: float, budget: float) -> str:
+    """``slack``, ``bound`` or ``broken``: by the drift at the end on fresh prompts, whatever lambda is."""
+    if k > (1 + NEAR) * budget:
+        return "broken"
+    return "slack" if k < (1 - NEAR) * budget else "bound"

@@ -1,0 +1,1 @@
+"""Checkpoints: the folders on disk, what is in them, and the file layer below."""

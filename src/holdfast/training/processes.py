@@ -1,0 +1,101 @@
+"""Several processes: work that the main one does first, and FSDP2 where accelerate would quietly do something else.
+
+Asked for FSDP on CPU, accelerate falls back to DDP without a word. The same sharding works there over gloo, so a run
+that asks for it gets it: slow, but the same code as on a cluster, and testable without one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch.distributed as dist
+from accelerate import Accelerator, FullyShardedDataParallelPlugin
+from accelerate.utils import DistributedType
+from accelerate.utils.fsdp_utils import fsdp2_prepare_model
+from torch.distributed.tensor import DTensor
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from holdfast.config import InputError
+
+
+def shard_on_cpu_too(accelerator: Accelerator) -> bool:
+    """Switch accelerate to FSDP2 on CPU where it was asked for FSDP; returns whether that was needed."""
+    wanted = os.environ.get("ACCELERATE_USE_FSDP", "false").lower() == "true"
+    if not (wanted and accelerator.distributed_type == DistributedType.MULTI_CPU):
+        return False
+    plugin = FullyShardedDataParallelPlugin()
+    plugin.set_state_dict_type("FULL_STATE_DICT")
+    accelerator.state.fsdp_plugin = plugin
+    accelerator.state.distributed_type = DistributedType.FSDP
+    return True
+
+
+def refuse_zero3(accelerator: Accelerator) -> None:
+    """DeepSpeed's stages 1 and 2 keep weights whole; stage 3 frees the head before its gradient comes back."""
+    plugin = accelerator.state.deepspeed_plugin
+    if plugin is not None and plugin.zero_stage == 3:
+        raise InputError("DeepSpeed ZeRO stage 3 is not supported: use FSDP2 (holdfast recipes fsdp2_8gpu) or stage 2")
+
+
+class SayWhatIsSharded(TrainerCallback):
+    """Looks at the parameters themselves once training begins: being asked for FSDP is not the same as having it."""
+
+    def __init__(self, anchor: object, say: Callable[[str], None]) -> None:
+        self.anchor, self.say = anchor, say
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, model: Any = None, **_: Any
+    ) -> None:
+        """Quiet when nothing is sharded."""
+        policy, anchor = num_shards(model), num_shards(getattr(self.anchor, "model", None))
+        if policy > 1:
+            beside = f"; anchor sharded over {anchor} processes" if anchor > 1 else ""
+            self.say(f"FSDP2: policy sharded over {policy} processes{beside}")
+
+
+def num_shards(model: Any) -> int:
+    """Over how many processes a model's parameters are spread; 1 when they are whole."""
+    parameters = model.parameters() if model is not None else ()
+    return max((p.device_mesh.size() for p in parameters if isinstance(p, DTensor)), default=1)
+
+
+def shard_anchor(accelerator: Accelerator, model: Any) -> Any:
+    """The anchor sharded like the policy: a whole second copy on every device would defeat the purpose."""
+    return fsdp2_prepare_model(accelerator, model)
+
+
+Alive = Callable[..., None]
+"""To be called after every piece of a long work; what it is given does not matter."""
+
+
+@contextmanager
+def main_first() -> Iterator[Alive]:
+    """The main process goes through the body first and the others after it, as with accelerate's ``main_process_first``.
+
+    There the others wait in one collective, which gives up after ten minutes (NCCL) or thirty (gloo). Here they wait from
+    one sign of life of the main process to the next.
+    """
+    several = dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
+    main = not several or dist.get_rank() == 0
+    while not main and _told(going_on=True):
+        pass
+    yield _sign if several and main else _no_sign
+    if several and main:
+        _told(going_on=False)
+
+
+def _told(*, going_on: bool) -> bool:
+    """What the main process says, as every process hears it."""
+    message = [going_on]
+    dist.broadcast_object_list(message)
+    return message[0]
+
+
+def _sign(*_: object) -> None:
+    _told(going_on=True)
+
+
+def _no_sign(*_: object) -> None:
+    """Nobody waits."""

@@ -1,0 +1,314 @@
+"""GRPO on TRL: prompts, a reward and an observer come from above; the run directory is like any other's."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM, PrinterCallback, TrainerCallback
+from transformers.utils import logging as transformers_logging
+from trl import GRPOConfig
+
+from holdfast.config import InputError
+from holdfast.config.rl import GrpoSettings, RlConfig
+from holdfast.judging import Reward, score_replies
+from holdfast.models import load_tokenizer
+from holdfast.models.load import choose_device, model_source
+from holdfast.models.positions import num_learned_positions
+from holdfast.records import Reply, context
+from holdfast.tokens import prompt_ids
+from holdfast.tokens.encoding import check_known
+from holdfast.training.progress import SaveOnInterrupt
+from holdfast.training.rl.sampling import Environment, sample
+from holdfast.training.rl.trainer import TRAINERS, RlLog, Watch, inner_folder
+from holdfast.training.rl.undo import Score, UndoRl, replies_of
+from holdfast.training.run import where_to_resume
+from holdfast.training.run_directory import RunDirectory, StepLog
+
+Observer = Callable[[Sequence[Reply]], Mapping[str, float]]
+"""The replies that were rewarded -> figures for the log, such as p_s, p_dC and p_dW along training."""
+
+
+@dataclass(frozen=True, slots=True)
+class RlPrompt:
+    """A problem and its answer."""
+
+    prompt: str
+    answer: str
+
+
+class Interrupted(KeyboardInterrupt):
+    """By Ctrl-C or SIGTERM, after a step; everything is saved and the same call goes on."""
+
+    def __init__(self, step: int) -> None:
+        super().__init__(step)
+        self.step = step
+
+
+def train_rl(
+    config: RlConfig,
+    prompts: Sequence[RlPrompt],
+    reward: Reward,
+    *,
+    observe: Observer | None = None,
+    environment: Environment | None = None,
+    undo: UndoRl | None = None,
+    say: Callable[[str], None] = print,
+) -> Path:
+    """Train, or go on from the last checkpoint; returns the folder of the model. ``undo``: the policy may take back.
+
+    The first Ctrl-C or SIGTERM lets the step finish, saves and raises ``Interrupted``; a second one stops at once.
+    """
+    _check_number(config.rl, prompts, say)
+    _refuse_what_would_be_ignored(config.rl, environment, undo)
+    folder, data, watch = RunDirectory(config.run), _described(prompts, undo), Watch()
+    folder.check(config, data)
+    if folder.model.is_dir():  # the last thing that a run makes
+        say(f"trained already: {folder.model}")
+        return folder.model
+    tokenizer = load_tokenizer(config.model.name)
+    _check_lengths(config, prompts, tokenizer)
+    parts = _parts(config.rl, tokenizer, _observed(reward, observe, watch), environment, undo)
+    trainer = _trainer(config, prompts, tokenizer, parts, RlLog(StepLog(folder.steps), watch), say)
+    watch.time(trainer)
+    folder.claim(config, data)
+    with folder.locked() if trainer.is_world_process_zero() else nullcontext():
+        _run(trainer, tokenizer, folder, say)
+    say(f"trained model: {folder.model}")
+    return folder.model
+
+
+class _Parts(NamedTuple):
+    """What TRL is handed, by how the policy writes: plainly, in an environment, or with undo."""
+
+    trainer_class: Any
+    rewards: Any
+    rollouts: Any  # None: TRL's own
+
+
+def _parts(
+    settings: GrpoSettings, tokenizer: Any, reward: Score, environment: Environment | None, undo: UndoRl | None
+) -> _Parts:
+    trainer_class = TRAINERS[settings.kl]
+    if undo is not None:
+        return _Parts(
+            undo.trainer_class(tokenizer, trainer_class),
+            undo.reward_function(reward, tokenizer),
+            undo.rollouts(tokenizer, settings),
+        )
+    rollouts = _rollouts(settings, tokenizer, environment) if settings.sampler == "own" else None
+    return _Parts(trainer_class, _reward_function(reward, tokenizer.eos_token_id), rollouts)
+
+
+def _trainer(
+    config: RlConfig,
+    prompts: Sequence[RlPrompt],
+    tokenizer: Any,
+    parts: _Parts,
+    log: TrainerCallback,
+    say: Callable[[str], None],
+) -> Any:
+    from datasets import Dataset
+
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+    os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"  # we know that rollout_func may change: the tests would say so
+    device, why = choose_device(config.model.device)
+    say(f"{config.model.name}: GRPO on {device} ({why}); KL {config.rl.kl}, weight {config.rl.kl_weight}")
+    rows = [{"prompt": [{"role": "user", "content": problem.prompt}], "answer": problem.answer} for problem in prompts]
+    try:
+        trainer = parts.trainer_class(
+            model=model_source(config.model.name),  # by path: TRL loads the reference itself
+            reward_funcs=[parts.rewards],
+            args=_arguments(config, device),
+            train_dataset=Dataset.from_list(rows),
+            processing_class=tokenizer,
+            rollout_func=parts.rollouts,
+            peft_config=_adapters(config),
+            callbacks=[log],
+        )
+    except (ValueError, ImportError) as error:  # of TRL, peft or transformers: their own words name the setting
+        raise InputError(f"rl: {error}") from None
+    trainer.remove_callback(PrinterCallback)
+    return trainer
+
+
+def _run(trainer: Any, tokenizer: Any, folder: RunDirectory, say: Callable[[str], None]) -> None:
+    """Train to the end and write the model, or to the first Ctrl-C."""
+    checkpoint = where_to_resume(folder, None, trainer.is_world_process_zero(), say)
+    with SaveOnInterrupt() as guard:
+        trainer.add_callback(guard)
+        trainer.train(resume_from_checkpoint=str(inner_folder(checkpoint)) if checkpoint else None)
+        step = trainer.state.global_step
+        if guard.interrupted and step < trainer.state.max_steps:
+            raise Interrupted(step)
+        _save(trainer, tokenizer, folder.model)
+
+
+def _check_number(settings: GrpoSettings, prompts: Sequence[RlPrompt], say: Callable[[str], None]) -> None:
+    """TRL leaves out batches that are not full: of too few prompts it would make none, and train nothing."""
+    if not prompts:
+        raise InputError("rl: there are no prompts")
+    if len(prompts) < settings.prompts_per_step:
+        raise InputError(
+            f"field 'rl.prompts_per_step': {settings.prompts_per_step} are more than the {len(prompts)} prompts there are"
+        )
+    if rest := len(prompts) % settings.prompts_per_step:
+        at_a_time = f"{len(prompts)} prompts, {settings.prompts_per_step} at a time"
+        say(f"{at_a_time}: every pass leaves {rest} of them out, others each time")
+
+
+def _described(prompts: Sequence[RlPrompt], undo: UndoRl | None) -> list[dict[str, Any]]:
+    """What a run keeps of what is no setting: enough to see that it is the same when it goes on."""
+    digest = hashlib.sha256(repr([(problem.prompt, problem.answer) for problem in prompts]).encode()).hexdigest()
+    return [{"prompts": len(prompts), "fingerprint": digest, "undo": undo and asdict(undo)}]
+
+
+def _save(trainer: Any, tokenizer: Any, model: Path) -> None:
+    """Under its name only when whole."""
+    partial = model.with_name(".model")
+    trainer.save_model(str(partial))
+    if trainer.is_world_process_zero():
+        tokenizer.save_pretrained(partial)
+        partial.replace(model)
+
+
+def _refuse_what_would_be_ignored(settings: GrpoSettings, environment: Environment | None, undo: UndoRl | None) -> None:
+    if environment is not None and undo is not None:
+        raise InputError("rl: an environment cannot change what is written with undo; leave one of the two out")
+    if settings.sampler != "own" and (environment is not None or undo is not None):
+        what = "an environment" if undo is None else "undo"
+        raise InputError(f"field 'rl.sampler': {settings.sampler} knows nothing of {what}; expected own")
+
+
+def _check_lengths(config: RlConfig, prompts: Sequence[RlPrompt], tokenizer: Any) -> None:
+    """Prompts beyond ``max_prompt_tokens``, and rollouts beyond learned positions, which would end in an index error."""
+    ids = [prompt_ids([context("user", problem.prompt)], tokenizer) for problem in prompts]
+    check_known(ids, tokenizer)
+    longest = max(map(len, ids))
+    settings, room = config.rl, num_learned_positions(AutoConfig.from_pretrained(model_source(config.model.name)))
+    if longest > settings.max_prompt_tokens:
+        raise InputError(
+            f"field 'rl.max_prompt_tokens': a prompt has {longest} tokens, more than {settings.max_prompt_tokens};"
+            " raise it, or leave such prompts out"
+        )
+    if longest + settings.max_new_tokens > room:
+        raise InputError(
+            f"field 'rl.max_new_tokens': {settings.max_new_tokens} after prompts of up to {longest} tokens are more than"
+            f" this model's {room} positions"
+        )
+
+
+def _arguments(config: RlConfig, device: torch.device) -> GRPOConfig:
+    settings = config.rl
+    dtype = config.model.dtype
+    return GRPOConfig(
+        output_dir=config.run,
+        max_steps=settings.steps or -1,
+        num_train_epochs=settings.epochs,
+        per_device_train_batch_size=settings.rows_per_pass,
+        gradient_accumulation_steps=settings.passes_per_update,
+        steps_per_generation=settings.passes_per_update * settings.updates,
+        num_generations=settings.group,
+        learning_rate=settings.lr,
+        lr_scheduler_type=settings.scheduler,
+        warmup_steps=settings.warmup_steps,
+        max_grad_norm=settings.max_grad_norm,
+        beta=settings.kl_weight,
+        epsilon=settings.clip,
+        loss_type="bnpo",  # the mean over a pass, of which TokenMeanTrainer makes the mean over an update
+        temperature=settings.temperature,
+        max_completion_length=settings.max_new_tokens,
+        use_vllm=settings.sampler == "vllm",
+        bf16=settings.precision == "bf16",
+        fp16=settings.precision == "fp16",
+        gradient_checkpointing=settings.gradient_checkpointing,
+        model_init_kwargs={"dtype": dtype},
+        seed=settings.seed,
+        logging_steps=settings.log_every,
+        save_strategy="steps" if settings.save_every else "no",
+        save_steps=settings.save_every or 500,
+        report_to=list(config.report_to) or "none",
+        disable_tqdm=True,
+        use_cpu=device.type == "cpu",
+        dataloader_pin_memory=device.type == "cuda",
+    )
+
+
+def _adapters(config: RlConfig) -> Any:
+    if config.lora is None:
+        return None
+    from peft import LoraConfig
+
+    targets = config.lora.targets
+    return LoraConfig(
+        r=config.lora.r,
+        lora_alpha=config.lora.alpha,
+        lora_dropout=config.lora.dropout,
+        target_modules=targets if isinstance(targets, str) else list(targets),
+        task_type="CAUSAL_LM",
+    )
+
+
+def _rollouts(settings: GrpoSettings, tokenizer: Any, environment: Environment | None) -> Any:
+    """TRL's ``rollout_func``: our sampler, with the environment's tokens masked from the loss."""
+
+    def write(prompts: list[Any], trainer: Any) -> dict[str, Any]:
+        texts = [
+            messages[-1]["content"] for messages in prompts
+        ]  # every prompt stands there once per rollout of its group
+        known = {text: prompt_ids([context("user", text)], tokenizer) for text in dict.fromkeys(texts)}
+        ids = [known[text] for text in texts]
+        written = sample(
+            trainer.accelerator.unwrap_model(trainer.model),
+            ids,
+            max_new_tokens=settings.max_new_tokens,
+            end_id=tokenizer.eos_token_id,
+            pad_id=tokenizer.pad_token_id,
+            temperature=settings.temperature,
+            seed=settings.seed * 1_000_003 + trainer.state.global_step,
+            environment=environment,
+        )
+        return {
+            "prompt_ids": ids,
+            "completion_ids": [rollout.ids for rollout in written],
+            "logprobs": [rollout.logps for rollout in written],
+            "env_mask": [[int(own) for own in rollout.own] for rollout in written],
+        }
+
+    return write
+
+
+def _observed(reward: Reward, observe: Observer | None, watch: Watch) -> Score:
+    """The reward of each reply, 0 where it has none; the observer sees the same replies."""
+
+    def score(replies: Sequence[Reply]) -> list[float]:
+        if observe is not None:
+            watch.figures = dict(observe(replies))
+        return [value or 0.0 for value in score_replies(reward, replies)]
+
+    return score
+
+
+def _reward_function(score: Score, end_id: int) -> Any:
+    """TRL's calling convention around ours."""
+
+    def final_answer(
+        prompts: list[Any], completions: list[Any], completion_ids: list[list[int]], answer: list[str], **_: Any
+    ) -> list[float]:
+        texts = [text[0]["content"] if isinstance(text, list) else text for text in completions]
+        return score(replies_of(prompts, texts, [ids[-1:] == [end_id] for ids in completion_ids], answer))
+
+    return final_answer
+
+
+def load_policy(folder: Path, device: torch.device) -> Any:
+    """A trained policy for sampling."""
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    return torch.nn.Module.to(model, device).eval()
