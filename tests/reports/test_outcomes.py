@@ -35,9 +35,14 @@ def cell(seed: int, outcomes: dict[str, tuple[object, ...]]) -> Cell:
 
 
 def test_seeds_are_added_up() -> None:
-    cells = [cell(0, {"harmful": ("refused", "missed")}), cell(1, {"harmful": ("complied", "missed")})]
+    told = [("refused", "missed"), ("complied", "missed")]
+    cells = [cell(seed, {"harmful:outcome": replies, "utility": (True,)}) for seed, replies in enumerate(told)]
     (line,) = matrix_outcomes(pool(cells))
-    assert (line.name, line.shares, line.num) == ("sft under none, harmful", ("25 %", "50 %", "25 %", "0 %"), 4)
+    assert (line.name, line.shares, line.num) == (
+        "sft under none: harmful (outcome)",
+        ("25 %", "50 %", "25 %", "0 %"),
+        4,
+    )
     assert matrix_outcomes(pool([cell(0, {"asr": (True, False)})])) == []
 
 

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
     Prompts = Sequence[str] | Sequence[Trace]
 
+n_option = Annotated[
+    int, typer.Option("--n", "--best-of", min=1, help="Draw this many per request and return the best")
+]
 judge_option = Annotated[str | None, typer.Option(help="--safe: as for audit (world, learned, code_policy, a guard)")]
 reward_option = Annotated[
     str | None,
@@ -55,9 +58,7 @@ def generate(
     max_undos: Annotated[int, typer.Option(min=0, help="Per answer")] = 64,
     batch_size: Annotated[int, typer.Option(min=1)] = 64,
     limit: Annotated[int | None, typer.Option(min=1, help="--data: only the first rows")] = None,
-    n: Annotated[
-        int, typer.Option("--n", "--best-of", min=1, help="Draw this many per request and return the best")
-    ] = 1,
+    n: n_option = 1,
     safe: Annotated[bool, typer.Option("--safe", help="Return only what --judge calls safe, or nothing")] = False,
     judge: judge_option = None,
     reward: reward_option = None,

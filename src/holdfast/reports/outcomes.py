@@ -12,7 +12,7 @@ from holdfast.reports.pooling import Matrix
 from holdfast.reports.svg import Axis, percent, tag
 from holdfast.reports.text import shown
 
-WORDS = (*OUTCOMES, "not judged")
+WORDS: tuple[str, ...] = (*OUTCOMES, "not judged")
 MAX_LINES = 400
 ACROSS = Axis(0.0, 1.0, 0, 240)
 
@@ -40,10 +40,12 @@ def matrix_outcomes(matrix: Matrix) -> list[OutcomeLine]:
     for (defence, attack), pooled in sorted(matrix.pooled.items()):
         groups: dict[str, list[object]] = {}
         for cell in pooled.done:
-            for name, replies in cell.outcomes.items():
-                groups.setdefault(name, []).extend(replies)
+            for name, outcomes in cell.outcomes.items():
+                groups.setdefault(name, []).extend(outcomes)
         for name, replies in groups.items():
-            lines.append(_line(f"{shown(defence, 80)} under {shown(attack, 80)}, {shown(name, 40)}", replies))
+            group, _, judge = shown(name, 80).partition(":")
+            asked = f"{group} ({judge})" if judge else group
+            lines.append(_line(f"{shown(defence, 80)} under {shown(attack, 80)}: {asked}", replies))
     return [line for line in lines if line is not None][:MAX_LINES]
 
 
@@ -53,8 +55,7 @@ def _line(name: str, replies: object) -> OutcomeLine | None:
         return None
     if not all(reply is None or reply in OUTCOMES for reply in replies) or all(reply is None for reply in replies):
         return None
-    counts = {word: sum(reply == word for reply in replies) for word in OUTCOMES}
-    counts["not judged"] = sum(reply is None for reply in replies)
+    counts = {word: sum((reply or "not judged") == word for reply in replies) for word in WORDS}
     shares = tuple(percent(counts[word] / len(replies)) for word in WORDS)
     return OutcomeLine(name, shares, len(replies), _picture(counts, len(replies)))
 
