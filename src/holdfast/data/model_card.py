@@ -77,7 +77,7 @@ def _metadata(training: Training, name: str, audited: Audited | None) -> ModelCa
     return ModelCardData(
         base_model=base,
         datasets=hub or None,
-        eval_results=results,  # type: ignore[arg-type]
+        eval_results=results,
         library_name="peft" if training.is_adapter else "transformers",
         metrics=list(dict.fromkeys(result.metric_type for result in results)) if results else None,
         model_name=name,

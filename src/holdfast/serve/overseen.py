@@ -10,7 +10,7 @@ from typing import Any
 
 from holdfast.judging import Reward, score_replies
 from holdfast.oversight import Overseen, Pipeline
-from holdfast.records import Reply, Verdict, context
+from holdfast.records import FinishReason, Reply, Verdict, context
 from holdfast.serve.answers import Answer, Choice
 from holdfast.serve.backends import BackendError, Draw, Ended, Piece, RequestRefusedError
 from holdfast.serve.balance import Balancer
@@ -148,7 +148,7 @@ class Overseer:
 
 
 def _reply(request: AnswerRequest, draw: Draw) -> Reply:
-    finish = "length" if draw.finish_reason == "length" else "stop"
+    finish: FinishReason = "length" if draw.finish_reason == "length" else "stop"
     return Reply(request.turns, draw.shown, finish, mean_logp=draw.mean_logp)
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -52,7 +53,7 @@ def run(scale: Machine, on_progress: OnProgress) -> Figures:
         curvatures.append([curvature for curvature, _ in ends])
         gradients.append([gradient for _, gradient in ends])
         on_progress(0.5 + 0.5 * (seed + 1) / NUM_PROBLEMS)
-    rows = {"spectra": spectra, "parts": parts, "curvatures": curvatures, "gradients": gradients}
+    rows: dict[str, Any] = {"spectra": spectra, "parts": parts, "curvatures": curvatures, "gradients": gradients}
     return {name: _rounded(row) for name, row in rows.items()}
 
 
