@@ -80,7 +80,7 @@ def least_probability(way: str) -> float:
     for _ in range(NUM_STEPS):
         optimizer.zero_grad()
         loss = torch.nn.functional.cross_entropy(_logits(inputs, weights, way), labels, label_smoothing=smoothing)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         optimizer.step()
     asked = torch.randn(NUM_ASKED, NUM_INPUTS, generator=generator, dtype=torch.float64)
     asked[NUM_ASKED // 2 :] *= 10

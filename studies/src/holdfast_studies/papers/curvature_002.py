@@ -52,7 +52,12 @@ def run(scale: Scale, on_progress: OnProgress) -> Figures:
         curvatures.append([curvature for curvature, _ in ends])
         gradients.append([gradient for _, gradient in ends])
         on_progress(0.5 + 0.5 * (seed + 1) / NUM_PROBLEMS)
-    rows = {"spectra": spectra, "parts": parts, "curvatures": curvatures, "gradients": gradients}
+    rows: dict[str, Sequence[Sequence[float]]] = {
+        "spectra": spectra,
+        "parts": parts,
+        "curvatures": curvatures,
+        "gradients": gradients,
+    }
     return {name: _rounded(row) for name, row in rows.items()}
 
 

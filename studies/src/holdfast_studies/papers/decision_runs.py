@@ -71,7 +71,7 @@ def shown(study: dict[str, Any], model: str, name: str = "observed") -> str:
 
 def opponent(study: dict[str, Any]) -> str:
     """The SFT on reflecting responses that RL is compared with: of several settings the best at the hardest size."""
-    settings = [model for model in study["models"] if model not in (RL, PLAIN, DFT, BASE)]
+    settings: list[str] = [model for model in study["models"] if model not in (RL, PLAIN, DFT, BASE)]
     return max(settings, key=lambda model: rate(study, model, study["sizes"][-1]) or 0.0)
 
 
