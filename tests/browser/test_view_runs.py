@@ -152,6 +152,34 @@ def test_everything_can_be_reached_by_the_tab_key(live, root):
         assert name in reached, reached
 
 
+def test_everything_has_a_name_for_a_screen_reader(live, root):
+    page = live(root).page
+    page.locator("#charts svg").first.wait_for()
+    page.locator("#try-model option").first.wait_for(state="attached")
+    nameless = page.evaluate(
+        """() => [...document.querySelectorAll("input, select, textarea, button, a, svg, summary, [tabindex='0']")]
+          .filter((e) => !((e.labels && e.labels.length) || e.getAttribute("aria-label") || e.textContent.trim()))
+          .map((e) => e.outerHTML.slice(0, 120))"""
+    )
+    assert nameless == []
+    assert page.locator("[role=status]").count() >= 5
+    assert page.locator("table:not(:has(th[scope=col]))").count() == 0
+
+
+def test_the_policy_lets_nothing_in(live, root):
+    view = live(root)
+    page = view.page
+    page.locator("#charts svg").first.wait_for()
+    set_markup = "try { document.body.innerHTML = '<b>x</b>'; 'set' } catch (error) { error.name }"
+    assert page.evaluate(set_markup) == "TypeError"
+    page.evaluate(
+        "document.body.append(Object.assign(document.createElement('img'), {src: 'http://127.0.0.1:9/x.png'}))"
+    )
+    wait_for(lambda: any("img-src" in message for message in view.messages))
+    assert page.evaluate("fetch('http://127.0.0.1:9/').then(() => 'sent', () => 'refused')") == "refused"
+    view.messages.clear()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_phone_has_no_sideways_scroll(live, root, scheme):
     page = live(root, scheme=scheme, width=360, height=740).page
