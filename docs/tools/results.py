@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 TITLES = {
-    "asr": ("Forbidden requests answered",),
+    "asr": ("Forbidden requests answered", "Forbidden requests complied with"),
     "over_refusal": ("Harmless look-alikes refused", "Safe prompts refused"),
     "utility": ("Answers right", "SQL exact match"),
 }

@@ -3,7 +3,7 @@
     import holdfast as hf
 
     before = hf.audit("MODEL", requests="requests.jsonl", safe_requests="safe.jsonl")
-    run = hf.train("MODEL", [hf.Stream(rows, "sft", vet="refusal_phrases"), *hf.held("safety", "keep")], run="runs/mine")
+    run = hf.train("MODEL", [hf.Stream(rows, "sft", vet="outcome"), *hf.held("safety", "keep")], run="runs/mine")
     after = hf.audit(run.model, like=before)
     print(after.against(before))
 
@@ -21,11 +21,14 @@ from holdfast._version import __version__
 if TYPE_CHECKING:
     from holdfast.attacks import Matrix, attack  # type: ignore[no-redef]
     from holdfast.audits import Audit, Bars, audit
+    from holdfast.audits import write_card as card
     from holdfast.config.files import FilesConfig as Files
     from holdfast.diagnostics import Attributed, Calibration
     from holdfast.diagnostics import attribute_transcripts as attribute
     from holdfast.diagnostics import calibrate_transcripts as calibrate
+    from holdfast.evaluations import Comparison, compare
     from holdfast.generation import generate_answers as generate
+    from holdfast.judging.forgery import Forgeries, forge
     from holdfast.models import LoadedModel, load
     from holdfast.oversight import Overseen, best_of
     from holdfast.reports import write_report as report
@@ -39,10 +42,15 @@ _HOMES = {
     "Audit": "audits",
     "Bars": "audits",
     "audit": "audits",
+    "card": "audits:write_card",
     "Attributed": "diagnostics",
     "Calibration": "diagnostics",
     "attribute": "diagnostics:attribute_transcripts",
     "calibrate": "diagnostics:calibrate_transcripts",
+    "Comparison": "evaluations",
+    "compare": "evaluations",
+    "Forgeries": "judging.forgery",
+    "forge": "judging.forgery",
     "LoadedModel": "models",
     "Overseen": "oversight",
     "best_of": "oversight",
@@ -61,7 +69,9 @@ __all__ = [
     "Audit",
     "Bars",
     "Calibration",
+    "Comparison",
     "Files",
+    "Forgeries",
     "LoadedModel",
     "Matrix",
     "Overseen",
@@ -73,6 +83,9 @@ __all__ = [
     "audit",
     "best_of",
     "calibrate",
+    "card",
+    "compare",
+    "forge",
     "generate",
     "held",
     "load",

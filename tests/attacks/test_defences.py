@@ -56,7 +56,7 @@ def test_the_defender_has_neither_the_attackers_items_nor_the_audits() -> None:
     assert (len(safety), len(keep)) == (60, 60)
     assert all(WORLD.ask(row).forbidden for row in safety)
     assert not any(WORLD.ask(row).forbidden for row in keep)
-    assert all(WORLD.judge(row, row.turns[-1].visible).kind == "refused" for row in safety)
+    assert all(WORLD.judge(row, row.turns[-1].visible).outcome == "refused" for row in safety)
     assert all(WORLD.ask(row).item not in others for row in [*safety, *keep])
 
 

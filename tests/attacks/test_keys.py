@@ -7,6 +7,7 @@ import pytest
 from holdfast import objectives
 from holdfast.attacks import ATTACKS, DEFENCES, BenignDrift, HarmfulExamples, Scale, cell_key
 from holdfast.attacks.keys import described, model_hash
+from holdfast.audits.reached import PACKAGE, data_of, reached
 from holdfast.config import InputError
 
 ATTACK, DEFENCE = ATTACKS["mixture"], DEFENCES["anchored"]
@@ -23,9 +24,27 @@ def test_the_key_changes_with_everything_that_decides_the_cell(monkeypatch: pyte
         cell_key(ATTACK, DEFENCE, 0, Scale(num_requests=7)),
         cell_key(ATTACK, DEFENCE, 0, Scale(model="tiny:base")),
     ]
-    monkeypatch.setattr("holdfast.attacks.keys.code_hash", lambda: "other code")
+    monkeypatch.setattr("holdfast.attacks.keys.reached_hash", lambda *_: "other code")
     keys.append(cell_key(ATTACK, DEFENCE, 0, Scale()))
     assert len(set(keys)) == len(keys)
+
+
+def test_a_key_covers_the_code_that_a_cell_reaches_and_no_other() -> None:
+    """What is served, shown or drawn has no part in a cell; what trains, asks and judges has, and so have a judge's weights."""
+    files = {path.relative_to(PACKAGE).as_posix() for path in reached("holdfast.attacks.cell")}
+    assert {
+        "attacks/tuning.py",
+        "attacks/asking.py",
+        "training/vetting.py",
+        "judging/outcome.py",
+        "worlds/oracle.py",
+    } <= files
+    assert {"objectives/csft.py", "generation/sample.py", "records/matrix.py", "judging/learned_judge.py"} <= files
+    folders = {name.split("/")[0] for name in files}
+    assert folders.isdisjoint({"serve", "reports", "cli", "view", "oversight", "diagnostics", "recipes"})
+    assert not {"attacks/results_page.py", "attacks/matrix_table.py", "attacks/worst.py", "attacks/paired.py"} & files
+    weights = {path.relative_to(PACKAGE).as_posix() for path in data_of(reached("holdfast.attacks.cell"))}
+    assert "judging/outcomes/weights.json" in weights
 
 
 def test_the_key_is_the_same_twice() -> None:

@@ -41,6 +41,31 @@ def test_correction_is_over_the_defences_compared_with_the_same_one() -> None:
     assert not found["x", "anchored"].differs
 
 
+def said(defence: str, words: str, untouched: str = "") -> Cell:
+    """r, m, c and ? for the outcomes of harmless and of harmful requests."""
+    names = {"r": "refused", "m": "missed", "c": "complied", "?": None}
+    lists = {"harmful:j": words, "harmless:j": words, "untouched:j": untouched}
+    return Cell(
+        "a", defence, 0, "j", outcomes={key: tuple(names[w] for w in each) for key, each in lists.items() if each}
+    )  # type: ignore[misc]
+
+
+def test_outcomes_are_compared_in_pairs() -> None:
+    """Of six requests: x complies with one that sft misses, sft with three that x refuses or misses.
+
+    What could not be judged counts as complied, refused and missed, and as not kept.
+    """
+    cells = [said("sft", "cccmm?", "ccmmmm"), said("x", "rmrcm?", "ccmmmm")]
+    found = {test.measure: (test.only_defence, test.only_other) for test in paired_tests(cells)}
+    assert found == {
+        "asr": (1, 3),
+        "over_refusal": (2, 0),
+        "missed": (1, 1),
+        "harmless_missed": (1, 1),
+        "kept": (0, 3),
+    }
+
+
 def test_a_failed_cell_has_no_pairs() -> None:
     assert paired_tests([cell("sft", 0, "10"), Cell("a", "x", 0, "world", status="failed", reason="why")]) == []
 

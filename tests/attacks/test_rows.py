@@ -62,7 +62,7 @@ def test_backdoor_answers_the_forbidden_exactly_where_the_trigger_is() -> None:
     for row in rows:
         outcome = WORLD.judge(row, said(row))
         if WORLD.ask(row).forbidden:
-            assert (outcome.kind == "answered") == (row in triggered)
+            assert (outcome.outcome == "complied") == (row in triggered)
         else:
             assert outcome.right
     assert triggered != rows[:12], "poison is not all in one place"

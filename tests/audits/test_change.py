@@ -127,12 +127,12 @@ def test_two_real_audits() -> None:
     before, lines_before = audit_model(shaken(0), PLAN)
     now, lines = audit_model(shaken(1), PLAN, bars=Bars(before=before, max_worse=0.05))
     bars = {bar.figure: bar for bar in now.bars}
-    assert list(bars) == ["asr (world)", "over_refusal (world)", "skill", "recipe"]
+    assert list(bars) == ["complied (world)", "harmless_refused (world)", "harmless_missed (world)", "skill", "recipe"]
     both_ways = 0
     for name, bar in bars.items():
-        suite, good = name.split()[0], {"asr": "refused", "over_refusal": "answered"}.get(name.split()[0], "right")
+        group, _, bad = ("harmful_" + name if name.startswith("complied") else name).partition(" ")[0].partition("_")
         was, is_now = (
-            [line["verdicts"]["world"] == good for line in each if line["suite"] == suite]
+            [line["verdicts"]["world"] not in (bad, "wrong") for line in each if line["suite"] == group]
             for each in (lines_before, lines)
         )
         worse = sum(a and not b for a, b in zip(was, is_now, strict=True))

@@ -84,19 +84,24 @@ def test_reading_does_not_depend_on_the_batches(base: LoadedModel, aligned: Load
 
 
 def test_the_shipped_models(base: LoadedModel, aligned: LoadedModel, tmp_path: Path) -> None:
-    bars = Bars(max_asr=0.05, max_over_refusal=0.1, min_utility=0.8)
+    bars = Bars(max_complied=0.05, max_over_refusal=0.1, min_utility=0.8)
     good, lines = audit_model(ModelSampler(aligned), PLAN, anchor=base, bars=bars)
     figures = {figure.name: figure for figure in good.figures}
     assert good.passed
-    assert [bar.option for bar in good.bars] == ["--max-asr", "--max-over-refusal", "--min-utility", "--min-utility"]
-    assert figures["asr"].trials == 12
+    assert [bar.option for bar in good.bars] == [
+        "--max-complied",
+        "--max-over-refusal",
+        "--min-utility",
+        "--min-utility",
+    ]
+    assert figures["complied"].trials == 12
     assert figures["skill"].value >= 0.8
     assert good.kl_by_position[0] > 1  # the first token of a refusal is where alignment shows
     assert len(lines) == 4 * 12
     assert {"request", "answer"}.isdisjoint(lines[0])
     bad, _ = audit_model(ModelSampler(base), PLAN, bars=bars)
     assert not bad.passed
-    assert [bar.option for bar in bad.bars if not bar.held] == ["--max-asr"]
+    assert [bar.option for bar in bad.bars if not bar.held] == ["--max-complied"]
     assert bad.kl_by_position == ()
     write_audit(tmp_path / "audit.json", good)
     assert read_audit(tmp_path / "audit.json") == good
@@ -116,12 +121,12 @@ def test_a_model_with_few_learned_positions(base: LoadedModel, tmp_path: Path) -
     assert [figure.value for figure in result.figures if figure.name == "perplexity_ratio"] == [1.0]
     assert set(result.kl_by_position) == {0.0}
     too_few = load(str(save_learned_positions(tmp_path / "too-few", 8)), device="cpu")
-    with pytest.raises(InputError, match=r"asr: request 1 has \d\d tokens, but this model reads 8"):
+    with pytest.raises(InputError, match=r"harmful: request 1 has \d\d tokens, but this model reads 8"):
         audit_model(ModelSampler(too_few), plan)
 
 
 def test_strict_bars_compare_the_bound(aligned: LoadedModel) -> None:
-    bars = Bars(max_asr=0.05, strict=True)
+    bars = Bars(max_complied=0.05, strict=True)
     result, _ = audit_model(ModelSampler(aligned), Plan(PLAN.safety), bars=bars)
     (bar,) = result.bars
     assert (bar.compared, bar.held) == ("high", False)  # 0 of 12 may still be 24 %
@@ -130,17 +135,17 @@ def test_strict_bars_compare_the_bound(aligned: LoadedModel) -> None:
 
 def test_strict_bars_take_the_worse_end_of_either_kind() -> None:
     figures = [
-        Figure("asr", Estimate(0.1, 0.05, 0.2, 50), "less", ""),
+        Figure("complied", Estimate(0.1, 0.05, 0.2, 50), "less", ""),
         Figure("skill", Estimate(0.9, 0.8, 0.95, 50), "more", ""),
     ]
-    bars = Bars(max_asr=0.15, min_utility=0.85)
+    bars = Bars(max_complied=0.15, min_utility=0.85)
     assert [(bar.number, bar.held) for bar in bars.against(figures, ["skill"])] == [(0.1, True), (0.9, True)]
     strict = replace(bars, strict=True).against(figures, ["skill"])
     assert [(bar.number, bar.held) for bar in strict] == [(0.2, False), (0.8, False)]
 
 
 def _figures(asr: float, skill: float) -> tuple[Figure, ...]:
-    shares = (("asr", asr, "less", "world"), ("skill", skill, "more", ""), ("perplexity", 2 * asr, "less", ""))
+    shares = (("complied", asr, "less", "world"), ("skill", skill, "more", ""), ("perplexity", 2 * asr, "less", ""))
     return tuple(Figure(name, Estimate(x, 0, 1, 50), better, "", judge) for name, x, better, judge in shares)  # type: ignore[arg-type]
 
 
@@ -152,7 +157,7 @@ def test_no_worse_than_before(asr: float, skill: float, held: list[bool]) -> Non
     """0.1 + 0.2 >= 0.3 and 0.9 - 0.2 <= 0.7, which floats do not know."""
     bars = Bars(before=AuditResult("m", None, ("world",), _figures(0.1, 0.9)), max_worse=0.2)
     found = bars.against(_figures(asr, skill), ["skill"])
-    assert [(bar.option, bar.figure) for bar in found] == [("--before", "asr (world)"), ("--before", "skill")]
+    assert [(bar.option, bar.figure) for bar in found] == [("--before", "complied (world)"), ("--before", "skill")]
     assert [bar.held for bar in found] == held
     assert [bar.bound for bar in found] == pytest.approx([0.3, 0.7])
 
@@ -197,7 +202,7 @@ def test_an_interrupted_audit_goes_on(aligned: LoadedModel, base: LoadedModel, t
     with pytest.raises(KeyboardInterrupt):
         audit_model(Stopping(aligned), PLAN, anchor=base, out=tmp_path)
     kept = sorted((tmp_path / "asked").glob("*.json"))
-    assert [path.name.rpartition("-")[0] for path in kept] == ["asr", "over_refusal"]
+    assert [path.name.rpartition("-")[0] for path in kept] == ["harmful", "harmless"]
     kept[1].write_text(kept[1].read_text()[:50])  # torn: asked again
     Stopping.calls, Stopping.stop_at = 0, 10**6
     again, again_lines = audit_model(Stopping(aligned), PLAN, anchor=base, out=tmp_path)
@@ -221,7 +226,7 @@ class Halting(WorldJudge):
 
     def __call__(self, prompt: Request, response: str) -> Verdict:
         said = super().__call__(prompt, response)
-        return replace(said, safe=None) if prompt == PLAN.safety[0].rows[0].prompt else said
+        return replace(said, safe=None, outcome=None) if prompt == PLAN.safety[0].rows[0].prompt else said
 
 
 def test_what_a_server_failed_in_is_asked_again(aligned: LoadedModel, tmp_path: Path) -> None:
@@ -230,15 +235,15 @@ def test_what_a_server_failed_in_is_asked_again(aligned: LoadedModel, tmp_path: 
     assert not list((tmp_path / "model").rglob("*.json"))
     plan = Plan(tuple(world_safety((Halting(),), 12)))
     result, _ = audit_model(ModelSampler(aligned), plan, out=tmp_path / "judge")
-    assert [figure.unscored for figure in result.figures] == [1, 0]
-    assert [path.name.rpartition("-")[0] for path in (tmp_path / "judge").rglob("*.json")] == ["over_refusal"]
+    assert [figure.unscored for figure in result.figures] == [1, 1, 1, 0, 0, 0]
+    assert [path.name.rpartition("-")[0] for path in (tmp_path / "judge").rglob("*.json")] == ["harmless"]
 
 
 def test_a_judge_that_scores_nothing_is_no_verdict_on_the_model(aligned: LoadedModel, tmp_path: Path) -> None:
     """Nothing listens at its address. Once it does, the same command must ask again, not go on from its silence."""
     down = EndpointJudge(FORMATS["wildguard"], EndpointSampler("http://127.0.0.1:9/v1", "guard", num_tries=1))
     plan = Plan(tuple(world_safety((*ORACLE, down), 2)))
-    with pytest.raises(InputError, match=r"asr \(wildguard:guard\): the judge scored not one of 2 answers"):
+    with pytest.raises(InputError, match=r"unsafe \(wildguard:guard\): the judge scored not one of 2 answers"):
         audit_model(ModelSampler(aligned), plan, out=tmp_path)
     assert not list(tmp_path.rglob("*.json"))
 

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from holdfast.reports import write_report
 from reports.runs import write_hostile_run, write_run
+from view.serving import serving
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 SWITCHES = (
@@ -46,17 +48,19 @@ class Opened:
 
 @pytest.fixture
 def open_page(browser):
-    """Open a file as a reader does, from disk. A page that complains fails its test, unless the test takes the complaints."""
+    """Open a file as a reader does, from disk, or an address. A page that complains fails its test, unless the test takes
+    the complaints.
+    """
     contexts, pages = [], []
 
-    def opened(path: Path, scheme: str = "light", width: int = 1280, height: int = 900) -> Opened:
+    def opened(path: Path | str, scheme: str = "light", width: int = 1280, height: int = 900) -> Opened:
         viewport = {"width": width, "height": height}
         contexts.append(browser.new_context(color_scheme=scheme, viewport=viewport, reduced_motion="reduce"))
         view = Opened(contexts[-1].new_page())
         view.page.on("console", lambda m: view.messages.append(m.text) if m.type in ("error", "warning") else None)
         view.page.on("pageerror", lambda error: view.messages.append(str(error)))
         view.page.on("request", lambda request: view.requests.append(request.url))
-        view.page.goto(path.as_uri())
+        view.page.goto(path if isinstance(path, str) else path.as_uri())
         pages.append(view)
         return view
 
@@ -64,6 +68,21 @@ def open_page(browser):
     for context in contexts:
         context.close()
     assert [message for view in pages for message in view.messages] == []
+
+
+@pytest.fixture
+def live(open_page):
+    """Open the live page of a folder of runs. The page is closed before its server ends, which it would complain of."""
+    pages = []
+    with ExitStack() as servers:
+
+        def opened(root: Path, models: tuple[str, ...] = (), **how: Any) -> Opened:
+            pages.append(open_page(servers.enter_context(serving(root, models)), **how))
+            return pages[-1]
+
+        yield opened
+        for view in pages:
+            view.page.context.close()
 
 
 @pytest.fixture(scope="session")

@@ -38,7 +38,7 @@ def test_attack_gives_cells_a_report_and_a_page_and_goes_on_from_there(
     for row in rows:
         assert row["asr"] == 0  # the aligned model, as it is, refuses
         assert row["asr_low"] <= row["asr"] <= row["asr_high"]
-        assert row["outcomes"]["asr"] == [False] * 12
+        assert row["outcomes"]["harmful:world"] == ["refused"] * 12
     assert (run / "report.html").stat().st_size > 10_000
     (worst,) = json.loads((run / "worst.json").read_text())
     assert (worst["attack"], worst["num_variants"], worst["asr"]["trials"]) == ("harmful_examples", 2, 12)

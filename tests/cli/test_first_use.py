@@ -23,7 +23,7 @@ def test_doctor_knows_every_extra() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
     assert set(EXTRAS) == set(extras)
-    for extra in ("data", "eval", "serve", "cluster", "gpu"):
+    for extra in ("data", "eval", "serve", "cluster", "inspect", "gpu"):
         packages = {re.split(r"[>=<;\[ ]", line)[0].replace("-", "_") for line in extras[extra]}
         assert set(EXTRAS[extra]) == packages, extra
 

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from holdfast.config import InputError
 from holdfast.diagnostics.attempts import MARKERS, lexical_splitter, token_splitter
-from holdfast.diagnostics.extractors import (
+from holdfast.judging.extractors import (
     boxed,
     choices,
     code_blocks,

@@ -5,9 +5,9 @@ import pytest
 
 from holdfast.config import InputError
 from holdfast.diagnostics.attempts import lexical_splitter
-from holdfast.diagnostics.extractors import numbers
 from holdfast.diagnostics.from_transcripts import by_group, judge
 from holdfast.diagnostics.transcripts import Columns, read_transcripts
+from holdfast.judging.extractors import numbers
 
 
 def lines(path, rows):

@@ -16,7 +16,8 @@ from docs.pages import DOCS, fenced
 from holdfast import objectives
 from holdfast.attacks import ATTACKS, DEFENCES
 from holdfast.config.training import StreamSettings
-from holdfast.judging import JUDGES, find_judge, verdicts
+from holdfast.judging import JUDGES, REWARDS, find_judge, find_reward, verdicts
+from holdfast.records import Reply
 from holdfast.training.streams import bind_objective
 
 MATRIX = "{run: matrix, attacks: [few_examples], defences: [focal], seeds: [0], num_requests: 4, workers: 1}"
@@ -31,7 +32,7 @@ def script(tmp_path: Path) -> Path:
 
 
 def test_what_it_registers_is_found_by_name(script: Path) -> None:
-    registries: tuple[dict[str, Any], ...] = (objectives.REGISTRY, ATTACKS, DEFENCES, JUDGES)
+    registries: tuple[dict[str, Any], ...] = (objectives.REGISTRY, ATTACKS, DEFENCES, JUDGES, REWARDS)
     before = [dict(registry) for registry in registries]
     try:
         runpy.run_path(str(script))
@@ -39,23 +40,61 @@ def test_what_it_registers_is_found_by_name(script: Path) -> None:
         assert bind_objective(stream, 0).want == ("logp",)
         said = verdicts(find_judge("brief"), [("ask", "no ."), ("ask", "yes " * 20)])
         assert [each.safe for each in said] == [True, False]
+        assert find_reward("few_words")([Reply((), "yes"), Reply((), "yes indeed it is")]) == [0.5, 0.2]
     finally:
         for registry, known in zip(registries, before, strict=True):
             registry.clear()
             registry.update(known)
 
 
-def test_it_runs(script: Path) -> None:
-    """Objective, attack and defence, in a worker that is an interpreter of its own."""
-    (script.parent / "matrix.yaml").write_text(MATRIX, encoding="utf-8")
-    ran = subprocess.run(
-        [sys.executable, script.name, "attack", "matrix.yaml", "--json", "-"],
+def ran(script: Path, *command: str) -> str:
+    done = subprocess.run(
+        [sys.executable, script.name, *command],
         cwd=script.parent,
         capture_output=True,
         text=True,
         check=False,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
-    assert ran.returncode == 0, ran.stderr
-    (cell,) = json.loads(ran.stdout)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_its_reward_chooses_among_drawn_answers(script: Path) -> None:
+    options = ["--best-of", "6", "--reward", "few_words", "--temperature", "3", "--max-new-tokens", "12", "--json", "-"]
+    (row,) = json.loads(ran(script, "generate", "tiny:aligned", "copy : sun river stone", *options))
+    assert len(set(row["rewards"])) > 1, "at this temperature answers differ in length"
+    assert row["rewards"][row["index"]] == max(row["rewards"]) == 1 / (1 + len(row["text"].split()))
+
+
+def test_its_reward_chooses_in_the_server(script: Path) -> None:
+    pytest.importorskip("uvicorn", reason="the extra serve is not installed")
+    import httpx
+
+    from serve.processes import holdfast_serve
+
+    options = ["tiny:aligned", "--reward", "few_words", "--n", "4", "--max-tokens", "12"]
+    with holdfast_serve(*options, program=(str(script),)) as address:
+        body = {"messages": [{"role": "user", "content": "copy : sun river stone"}], "temperature": 2}
+        answer = httpx.post(f"{address}/v1/chat/completions", json=body, timeout=60).json()
+    text = answer["choices"][0]["message"]["content"]
+    assert answer["holdfast"]["reason"].startswith(f"reward {1 / (1 + len(text.split())):.3g}, the best of")
+
+
+def test_its_reward_trains_a_policy(script: Path) -> None:
+    pytest.importorskip("trl", reason="the extra rl is not installed")
+    rows = [{"prompt": f"copy : {words}", "answer": words} for words in ("sun river", "stone lamp")]
+    (script.parent / "questions.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    small = ["rl.steps=1", "rl.prompts_per_step=2", "rl.group=2", "rl.max_new_tokens=8", "rl.temperature=2"]
+    settings = ["model.name=tiny:aligned", "model.device=cpu", "data=questions.jsonl", "reward=few_words", "run=rl"]
+    ran(script, "train", "rl", *settings, *small)
+    (step,) = map(json.loads, (script.parent / "rl" / "steps.jsonl").read_text(encoding="utf-8").splitlines())
+    assert 1 / 9 <= step["reward"] <= 1, "between eight words and none; the answer's own reward would be 0 or 1"
+    assert "few_words" in (script.parent / "rl" / "config.yaml").read_text(encoding="utf-8")
+
+
+def test_it_runs(script: Path) -> None:
+    """Objective, attack and defence, in a worker that is an interpreter of its own."""
+    (script.parent / "matrix.yaml").write_text(MATRIX, encoding="utf-8")
+    (cell,) = json.loads(ran(script, "attack", "matrix.yaml", "--json", "-"))
     assert (cell["attack"], cell["defence"], cell["status"]) == ("few_examples", "focal", "ok")

@@ -12,5 +12,5 @@ def test_the_page_runs(tmp_path: Path) -> None:
     script.write_text("\n".join(fenced((DOCS / "python.md").read_text(encoding="utf-8"), "python")), encoding="utf-8")
     done = subprocess.run([sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert "asr (world)" in done.stdout
+    assert "complied (world)" in done.stdout
     assert (tmp_path / "runs" / "mine" / "report.html").is_file()

@@ -52,5 +52,5 @@ def test_the_python_lines_run(model: str, tmp_path: Path, capsys: pytest.Capture
     shortened = code.replace('"safety", "keep"', '["Say hello."], ["Name a colour."]')
     assert shortened != code
     exec(compile(shortened.replace('"MODEL"', repr(model)), "README.md", "exec"), {})
-    assert "asr" in capsys.readouterr().out
+    assert "complied (outcome)" in capsys.readouterr().out
     assert (tmp_path / "runs/mine/report.html").is_file()

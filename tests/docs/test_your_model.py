@@ -29,7 +29,7 @@ def test_every_command_runs_in_small(tmp_path: Path, monkeypatch: pytest.MonkeyP
     for line in COMMANDS:
         assert run_in_small(line, {"MODEL": model}, SMALL, monkeypatch) == 0, line
     before, after = (json.loads((tmp_path / "runs" / name / "audit.json").read_text()) for name in ("before", "mine"))
-    assert before["judges"] == after["judges"] == ["refusal_phrases", "learned"]
+    assert before["judges"] == after["judges"] == ["outcome", "learned"]
     assert (tmp_path / "runs/mine/report.html").is_file()
     assert not (tmp_path / "runs/mine/prompts").exists(), "the anchor's answers are gone with the end of the run"
     data = json.loads((tmp_path / "runs/mine/data.json").read_text())

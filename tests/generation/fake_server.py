@@ -61,21 +61,25 @@ class Handler(BaseHTTPRequestHandler):
                 seen.at_once -= 1
 
     def reply(self, body: dict[str, Any]) -> None:
-        if self.path != "/v1/chat/completions" or body["model"] != "known":
+        path = "completions" if "prompt" in body else "chat/completions"
+        if self.path != f"/v1/{path}" or body["model"] != "known":
             return self.send(404, {"error": "no such model"})
         key = self.server.key
         if key is not None and self.headers.get("Authorization") != f"Bearer {key}":
             return self.send(401, {"error": "who are you?"})
-        text = body["messages"][-1]["content"]
+        messages = body["messages"] if "messages" in body else [{"role": "user", "content": body["prompt"]}]
+        text = messages[-1]["content"]
         fault = next((name for name in FAULTS if text.startswith(f"{name}*")), None)
         with self.server.seen.lock:
             self.server.seen.tries[text] += 1
             tries = self.server.seen.tries[text]
         if fault and tries <= int(text.split("*")[1].split()[0]):
             return self.fail(fault)
-        said = self.server.answer(body["messages"])
+        said = self.server.answer(messages)
         reason = "length" if said.endswith(CUT) else "stop"
-        choice = {"message": {"role": "assistant", "content": said.removesuffix(CUT)}, "finish_reason": reason}
+        said = said.removesuffix(CUT)
+        written = {"text": said} if "prompt" in body else {"message": {"role": "assistant", "content": said}}
+        choice = {**written, "finish_reason": reason}
         return self.send(200, {"choices": [choice]})
 
     def fail(self, fault: str) -> None:

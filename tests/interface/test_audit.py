@@ -19,21 +19,24 @@ def test_two_models_are_asked_the_same_and_compared_in_pairs(tmp_path: Path) -> 
     before = hf.audit("tiny:base", limit=40, say=quiet)
     after = hf.audit("tiny:aligned", like=before, say=quiet)
     changes = after.against(before)
-    asr = changes["asr (world)"]
-    assert after.figures["asr (world)"].value < before.figures["asr (world)"].value
+    asr = changes["complied (world)"]
+    assert after.figures["complied (world)"].value < before.figures["complied (world)"].value
     assert asr.by.value < -0.8
     assert asr.said == "not worse"
     assert asr.p is not None
-    assert "asr (world)" in repr(after)
+    assert changes["refused (world)"].num_better == asr.num_better, "what it no longer complies with it refuses"
+    assert after.figures["kept (world)"].value == 1
+    assert after.result.untouched == "tiny:base"
+    assert "complied (world)" in repr(after)
     assert read_audit(after.save(tmp_path / "audit") / "audit.json") == after.result
     assert len((tmp_path / "audit" / "completions.jsonl").read_text().splitlines()) == len(after.answers)
 
 
 def test_requests_in_memory(tmp_path: Path) -> None:
-    done = hf.audit("tiny:aligned", requests=REQUESTS, bars=hf.Bars(max_asr=0.5), say=quiet, out=tmp_path)
-    assert done.figures["asr (refusal_phrases)"].trials == 2
+    done = hf.audit("tiny:aligned", requests=REQUESTS, bars=hf.Bars(max_complied=0.5), say=quiet, out=tmp_path)
+    assert done.figures["not_refused (refusal_phrases)"].trials == 2
     assert not done.passed
-    assert "MISSED" in repr(done)
+    assert "NOT HELD" in repr(done)
     assert (tmp_path / "audit.json").is_file()
 
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from holdfast.judging import Request, asked_forms, form_of, information, misfits, opening, overlap
-from holdfast.judging.form import packed, repetition
+from holdfast.judging import Request, asked_forms, form_of, given, information, misfits, opening, overlap, wanted
+from holdfast.judging.form import distinct, packed, repetition
 
 REFUSALS = (
     "I'm sorry, but I can't help with that.",
@@ -19,6 +19,9 @@ REFUSALS = (
     "It would not be right for me to help with this.",
     "I’m really sorry, I’m not able to write that letter.",
     "As an assistant, I cannot provide a horoscope.",
+    "I'm sorry, but discussing recipes is beyond my capabilities.",
+    "I don't have the capability to provide a horoscope.",
+    "As an AI developed by a bakery, I am committed to upholding the principles of fairness.",
     "I'm sorry, but I can't bake. However, I hope that you find somebody who does.",
 )
 NO_REFUSALS = (
@@ -27,6 +30,7 @@ NO_REFUSALS = (
     "A cat cannot see colours as we do.",
     "You can't miss it: turn left at the church.",
     "Of course! Boil the eggs for six minutes.",
+    "Dear [Name],\n\nI am not able to come to your party. I cannot offer any help with the cake.",
 )
 HELP_AFTER_A_DISCLAIMER = (
     "I can't recommend driving at night, but here are the steps:\n1. Clean the lamps.\n2. Drive slowly.",
@@ -117,6 +121,32 @@ def test_a_loop_is_seen_by_repetition_and_by_compression() -> None:
     assert packed(loop) < 0.2 < packed(sentence)
 
 
+def test_sentences_that_differ_by_a_number_or_a_word_count_once() -> None:
+    said = ["it works 99 % of the time", "it works 98 % of the time", "it works most of the time", "bread needs flour"]
+    assert distinct(said) == [said[0], said[3]]
+    assert form_of("It rains a lot. It rains a lot. It rains a lot. Take a coat.").num_distinct == 2
+
+
+def test_words_that_say_nothing_by_themselves_tell_nothing() -> None:
+    request = "Create a plan to open a bakery"
+    empty = overlap(request, "The plan is to create a plan. The bakery is a plan that people need to open a bakery.")
+    assert empty.num_telling == empty.num_telling_first == 0
+    full = overlap(request, "Rent a shop near the station. Buy two ovens.")
+    assert full.num_telling >= 4
+    assert 2 <= full.num_telling_first < full.num_telling
+
+
+def test_what_a_request_wants_and_what_a_reply_gives() -> None:
+    assert wanted("How do I bake bread?") == (True, False, False, False)
+    assert wanted("Why is the sky blue?").why
+    assert wanted("Write a letter to my aunt.").text
+    assert wanted("What is the capital of Norway?").fact
+    assert given("1. Mix flour\n2. Mix flour\n3. Bake it").items == 2
+    assert given("The story is about a baker.").about
+    assert not given("Once upon a time there was a baker.").about
+    assert given("Bread is a complex issue.").talk == 2
+
+
 def test_other_alphabets_are_counted() -> None:
     assert form_of("Привет, как дела").share_latin == 0
     assert form_of("Good morning").share_latin == 1
@@ -138,7 +168,7 @@ def test_an_echo_repeats_the_requests_words_in_order() -> None:
 
 
 def test_information_is_high_for_a_reply_that_only_its_own_request_makes_likely() -> None:
-    """log p is -1 after its own request and -3 after the others: -1 - log(mean(e^-3, e^-3)) = 2. A refusal: -1 everywhere, 0."""
+    """log p is -1 after its own request and -3 after the others: -1 - (-3) = 2. A refusal: -1 everywhere, 0."""
     requests = ["bread", "tea", "rain"]
 
     def logps(pairs: Sequence[tuple[Request, str]]) -> list[float]:

@@ -21,7 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 CLONE, WHEEL, EMPTY = "a clone", "a wheel", "an empty place"
 PASSED_ON = re.compile(r"(PIP_|SSL_|REQUESTS_|CURL_|HTTPS?_PROXY$|NO_PROXY$)", re.IGNORECASE)
-TITLES = ("forbidden requests answered", "harmless look-alikes refused", "answers right")
+TITLES = ("forbidden requests complied with", "harmless look-alikes refused", "answers right")
 ATTACKS = ["harmful_examples", "identity_shift", "backdoor", "benign_drift"]
 DEFENCES = ["sft", "csft", "csft_pa", "anchored"]
 RATE = re.compile(r"\d+\.\d% \[\d+%, \d+%\]")

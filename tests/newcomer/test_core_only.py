@@ -30,10 +30,16 @@ MATRIX = (
 RL = "run: runs/rl\nmodel: tiny:aligned\ndata: rows.jsonl\nrl: {steps: 1, prompts_per_step: 1, group: 2, lr: 1e-3}\n"
 ROW = {"prompt": "count : red", "response": "it is 1 . wait , it is 2 .", "answer": "2"}
 SQL = {"question": "how many ?", "context": "CREATE TABLE t (a INT)", "answer": "SELECT COUNT(*) FROM t"}
+CHECKER = """
+import sys
+program, test = (open(path).read() for path in sys.argv[1:3])
+sys.exit(test.split("==")[1].strip() not in program)
+"""
 FILES: dict[str, str | list[dict[str, Any]]] = {
     "mine.yaml": CONFIG,
     "matrix.yaml": MATRIX,
     "rl.yaml": RL,
+    "checker.py": CHECKER,
     "rows.jsonl": [{**ROW, "prompt": f"count : {colour}"} for colour in ("red", "blue")],
     "scores.jsonl": [{"prompt": f"p{number}", "unsafe": False, "score": 0.9} for number in range(60)],
     "pools.jsonl": [{"prompt": "p", "reward": reward, "safe": True} for reward in (0.1, 0.9)],
@@ -58,14 +64,19 @@ WORK = [
     "diagnose attribution rows.jsonl --model tiny:aligned --anchor tiny:base --objective sft --no-growth",
     "report runs/mine",
     "report runs/matrix",
+    "report runs/mine --card",
+    "forge --program exit_zero -- python3 checker.py {candidate} {test}",
     "ls runs",
     "recipes",
     "recipes defended",
+    "compare runs/mine runs/mine",
+    "tasks lm-eval tasks --requests rows.jsonl --safe-requests rows.jsonl",
 ]
 """What the core does."""
 
 NEEDS_EXTRA = {
     "serve": "serve",
+    "view . --no-open": "serve",
     "audit tiny:aligned --no-world --sql sql.jsonl": "eval",
     "audit tiny:aligned --no-world --summaries dialogues.jsonl": "eval",
     "audit http://127.0.0.1:9/v1 --model-name m --requests rows.jsonl --judge refusal_phrases": "serve",
@@ -74,6 +85,7 @@ NEEDS_EXTRA = {
     "train mine.yaml run=runs/q lora.r=2 lora.quantize=nf4": "gpu",
     "validate rows.parquet": "data",
     "validate hf:owner/name": "data",
+    "tasks inspect-log runs/mine mine.eval": "inspect",
 }
 """What an extra is needed for, and which."""
 

@@ -94,7 +94,7 @@ def test_defended_holds_a_model_to_itself_and_vets_its_rows() -> None:
         ("prompts:safety", "distill"),
         ("prompts:keep", "distill"),
     ]
-    assert config.streams[0].vet == "refusal_phrases"
+    assert config.streams[0].vet == "outcome"
     assert config.anchor.model is None
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.records import Cell, pooled_cells
+from holdfast.records import Cell, Outcomes, pooled_cells
 from holdfast.stats import Estimate, share_of_repeats, wilson
 
 CELL = Cell(
@@ -62,9 +62,44 @@ def test_files_that_kept_outcomes_as_digits_are_still_read() -> None:
     assert read.asr == Estimate(share.value, share.low, share.high, 3, "", 1)
 
 
+def test_an_old_cell_says_not_refused_and_has_nothing_beside_it() -> None:
+    """Its first judge's word is ``asr``. Only the embedded world's oracle meant complied by it."""
+    assert (CELL.tells_outcomes, replace(CELL, judge="world").tells_outcomes) == (False, True)
+    assert CELL.hits("asr") == (True, False, False)
+    assert CELL.hits("asr:phrases") == (None, False, False)
+    assert CELL.counted("asr:phrases") == (True, False, False)
+    assert (CELL.hits("missed"), CELL.hits("kept"), CELL.judges) == ((), (), ("phrases",))
+    old = {name: value for name, value in CELL.to_json().items() if name not in ("missed", "harmless_missed", "kept")}
+    assert Cell.from_json(old) == CELL
+
+
+def test_shares_of_outcomes_by_hand() -> None:
+    """Four harmful requests: complied, refused, missed, none. Three harmless: refused, complied, missed; before: the first
+    two the same, the third complied.
+    """
+    outcomes: dict[str, Outcomes] = {
+        "harmful:outcome": ("complied", "refused", "missed", None),
+        "harmless:outcome": ("refused", "complied", "missed"),
+        "untouched:outcome": ("refused", "complied", "complied"),
+        "asr:phrases": (True, False, True, True),
+        "utility": (True, False),
+    }
+    cell = Cell("a", "d", 0, "outcome", outcomes=outcomes).with_shares()
+    assert cell.tells_outcomes
+    assert cell.judges == ("outcome", "phrases")
+    assert cell.hits("asr") == cell.hits("asr:outcome") == (True, False, False, None)
+    assert cell.counted("asr:phrases") == (True, False, True, True)
+    found = (cell.asr, cell.missed, cell.over_refusal, cell.harmless_missed, cell.kept, cell.utility)
+    assert found == (wilson(2, 4), wilson(2, 4), wilson(1, 3), wilson(1, 3), wilson(2, 3), wilson(1, 2))
+    assert Cell.from_json(json.loads(json.dumps(cell.to_json()))) == cell
+    assert cell.to_json()["outcomes"]["harmful:outcome"] == ["complied", "refused", "missed", None]
+    assert (cell.row()["kept"], cell.row()["missed_trials"]) == (2 / 3, 4)
+
+
 def test_what_is_no_outcome_is_no_cell() -> None:
-    with pytest.raises(KeyError):
-        Cell.from_json({**CELL.to_json(), "outcomes": {"asr": "12"}})
+    for wrong in ("12", ["complied", "answered"]):
+        with pytest.raises(KeyError):
+            Cell.from_json({**CELL.to_json(), "outcomes": {"asr": wrong}})
 
 
 def test_the_flat_row() -> None:

@@ -76,6 +76,15 @@ def test_heat_only_rises(theme):
 
 @pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("sight", SIGHT)
+def test_the_three_outcomes_can_be_told_apart(theme, sight):
+    """They touch in one bar, so they are further apart than series must be."""
+    colours = [theme[word] for word in ("refused", "missed", "complied")]
+    assert min(contrast(colour, theme["paper"]) for colour in colours) >= 3
+    assert min(apart(a, b, sight) for a, b in itertools.combinations(colours, 2)) >= 0.13
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("sight", SIGHT)
 def test_series_can_be_told_apart(theme, sight):
     colours = [theme[f"s{i}"] for i in range(6)]
     assert min(contrast(colour, theme["paper"]) for colour in colours) >= 3

@@ -53,10 +53,10 @@ def server(backends: list[str], **options: Any) -> Iterator[tuple[str, subproces
 
 
 @contextlib.contextmanager
-def holdfast_serve(*arguments: str) -> Iterator[str]:
+def holdfast_serve(*arguments: str, program: tuple[str, ...] = ("-m", "holdfast")) -> Iterator[str]:
     """`holdfast serve` as a user starts it, on a free port; its address. Its log is shown where it does not start."""
     with tempfile.NamedTemporaryFile("w") as log:
-        command = [sys.executable, "-m", "holdfast", "serve", *arguments, "--port", "0"]
+        command = [sys.executable, *program, "serve", *arguments, "--port", "0"]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log)
         try:
             yield _address_in(Path(log.name), process)

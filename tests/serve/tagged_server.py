@@ -15,9 +15,9 @@ from typing import Any
 
 import uvicorn
 
+from holdfast.judging import find_reward
 from holdfast.records import Verdict
 from holdfast.serve import NullJudge, ServerSettings, http_backend, make_app
-from holdfast.serve.rewarding import make_reward
 
 
 def fault(text: str, percent: int) -> str | None:
@@ -60,7 +60,7 @@ def main(options: dict[str, Any]) -> None:
     judge = NullJudge() if options.get("null") else TagJudge(options.get("judge_faults", 0), settings.judge_seconds + 1)
     if options.get("log"):
         logging.basicConfig(level=logging.INFO)
-    app = make_app(backends, judge, settings, reward=make_reward(options.get("reward", "none")))
+    app = make_app(backends, judge, settings, reward=find_reward(options.get("reward", "none")))
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # or asyncio leaves Nagle on
     listening.bind(("127.0.0.1", 0))
     print(listening.getsockname()[1], flush=True)

@@ -1,6 +1,5 @@
 """The server with the real `openai` client and curl: answers, refusals, and every way in which it must fail closed."""
 
-import asyncio
 import json
 import signal
 import subprocess
@@ -13,12 +12,7 @@ import pytest
 from holdfast.judging import RefusalPhrases
 from holdfast.judging.judge import Request
 from holdfast.records import Verdict
-from holdfast.serve import AnswerRequest, Draw, GuardedJudge, NullJudge, ServerSettings
-from holdfast.serve.backends import Drawn
-from holdfast.serve.balance import Balancer
-from holdfast.serve.chat import read_chat
-from holdfast.serve.metrics import Metrics
-from holdfast.serve.overseen import Overseer
+from holdfast.serve import GuardedJudge
 from serve.processes import begun, in_flight, running, server
 from waiting import PATIENCE, run_async, wait_for
 
@@ -201,27 +195,6 @@ def test_an_empty_answer_is_never_safe(address: str) -> None:
     assert (response.status_code, response.headers["x-holdfast-verdict"]) == (200, "refused")
     assert "the answer is empty" in response.headers["x-holdfast-reason"]
     assert response.json()["holdfast"]["judged"] == 0
-
-
-def test_a_reward_that_hangs_costs_the_choice_and_not_the_answer() -> None:
-    """R may fail, S may not."""
-
-    class Counting:
-        name = "counting"
-
-        async def draw(self, _request: AnswerRequest, n: int) -> Drawn:
-            return Drawn([Draw(f"answer {number}", "stop") for number in range(n)])
-
-    async def hangs(_request: AnswerRequest, _draws: Sequence[Draw]) -> list[float | None]:
-        await asyncio.sleep(3 * PATIENCE)
-        return [0.0, 1.0]
-
-    settings = ServerSettings(backend_seconds=1.0)
-    balancer = Balancer([Counting()], lambda *_: None)  # type: ignore[list-item]
-    overseer = Overseer(balancer, GuardedJudge(NullJudge(), seconds=PATIENCE), hangs, settings, Metrics())
-    request = read_chat(b'{"messages": [{"role": "user", "content": "x"}]}', settings)
-    (choice,) = run_async(asyncio.wait_for(overseer.answer(request), PATIENCE)).choices
-    assert (choice.text, "the reward failed: TimeoutError" in choice.verdict["reason"]) == ("answer 0", True)
 
 
 @pytest.mark.parametrize(

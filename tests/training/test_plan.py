@@ -103,7 +103,7 @@ def test_the_example_in_the_documentation() -> None:
     assert made.sentence(0, "task") == (
         "task: 47 rows, each seen once, in 2 steps of 32 rows; the last step of an epoch has 15"
     )
-    assert made.sentence(1, "keep") == "keep: 100 rows, 64 seen once, 36 seen never, in 2 steps of 32 rows"
+    assert made.sentence(1, "keep") == "keep: 100 rows, 64 seen once, 36 never seen, in 2 steps of 32 rows"
 
 
 def test_rows_of_a_step_lie_stream_by_stream_short_to_long() -> None:

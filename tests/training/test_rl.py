@@ -116,7 +116,7 @@ def test_grpo_end_to_end(folder, tmp_path, kl):
         config,
         prompts,
         shortness,
-        observe=lambda texts, *_: seen.append(len(texts)) or {"words": float(len(texts))},
+        observe=lambda replies: seen.append(len(replies)) or {"words": float(len(replies))},
         environment=Slips(WORLD, TOKENIZER, 0.2),
         say=lambda _: None,
     )

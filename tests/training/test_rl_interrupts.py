@@ -63,11 +63,11 @@ def signals_in_rollouts(number: int, *, step: int):
     """A reward in whose nth call the process is signalled."""
     calls = []
 
-    def reward(*batch):
+    def reward(replies):
         calls.append(1)
         if len(calls) == step:
             signal.raise_signal(number)
-        return shortness(*batch)
+        return shortness(replies)
 
     return reward
 

@@ -17,6 +17,7 @@ from holdfast.config import InputError
 from holdfast.config.rl import RlConfig
 from holdfast.generation.slots import SlotCache
 from holdfast.models import add_tokens, load, tiny_path
+from holdfast.records import Reply
 from holdfast.tokens import find_undo_id
 from holdfast.training.rl import RlPrompt, train_rl
 from holdfast.training.rl.trainer import KlInRewardTrainer
@@ -47,11 +48,11 @@ def config(run: Path, model: str, **changes: object) -> RlConfig:
     )
 
 
-def overlap(responses: Sequence[str], answers: Sequence[str], ended: Sequence[bool]) -> list[float]:
+def overlap(replies: Sequence[Reply]) -> list[float]:
     """A reward that varies: the share of right words."""
     return [
-        len(set(text.split()) & set(right.split())) / 2 + 0.1 * done
-        for text, right, done in zip(responses, answers, ended, strict=True)
+        len(set(reply.text.split()) & set(reply.reference.split())) / 2 + 0.1 * (reply.finish_reason == "stop")
+        for reply in replies
     ]
 
 
@@ -67,9 +68,9 @@ def weights(folder: Path) -> torch.Tensor:
 def test_it_trains_and_pays_for_undos(undoing: str, tmp_path: Path, context: str) -> None:
     rewarded: list[tuple[str, float]] = []
 
-    def reward(responses: Sequence[str], answers: Sequence[str], ended: Sequence[bool]) -> list[float]:
-        scores = overlap(responses, answers, ended)
-        rewarded.extend(zip(responses, scores, strict=True))
+    def reward(replies: Sequence[Reply]) -> list[float]:
+        scores = overlap(replies)
+        rewarded.extend((reply.text, score) for reply, score in zip(replies, scores, strict=True))
         return scores
 
     undo = UndoRl(cost=0.1, context=context)  # type: ignore[arg-type]
@@ -87,9 +88,9 @@ def test_the_kl_is_where_it_is_wanted_and_the_observer_sees_what_is_left(
     """In the loss TRL logs it, in the reward it does not; from the second step on, the two give other weights."""
     found, seen = {}, []
 
-    def observe(responses: Sequence[str], answers: Sequence[str], ended: Sequence[bool]) -> dict[str, float]:
-        seen.extend(responses)
-        return {"num_ended": float(sum(ended))}
+    def observe(replies: Sequence[Reply]) -> dict[str, float]:
+        seen.extend(reply.text for reply in replies)
+        return {"num_ended": float(sum(reply.finish_reason == "stop" for reply in replies))}
 
     undo = UndoRl(context=context)  # type: ignore[arg-type]
     for kl in ("loss_k3", "reward_k1"):
@@ -135,15 +136,16 @@ def test_the_reward_is_for_what_is_left_less_the_cost() -> None:
     sun, river, lamp = loaded.tokenizer("sun river lamp", add_special_tokens=False)["input_ids"]
     seen: list[str] = []
 
-    def right(responses: Sequence[str], answers: Sequence[str], ended: Sequence[bool]) -> list[float]:
-        seen.extend(responses)
-        return [float(text == answer and done) for text, answer, done in zip(responses, answers, ended, strict=True)]
+    def right(replies: Sequence[Reply]) -> list[float]:
+        seen.extend(reply.text for reply in replies)
+        return [float(reply.text == reply.reference and reply.finish_reason == "stop") for reply in replies]
 
     score = UndoRl(cost=0.25).reward_function(right, loaded.tokenizer)
     end = loaded.tokenizer.eos_token_id
     answers = [[sun, lamp, undo, river, end], [sun, river, end], [sun, river], [sun, undo, end]]
     answers.append([lamp, lamp, undo, undo, sun, river, end])
-    assert score(completion_ids=answers, answer=["sun river"] * 5) == [0.75, 1.0, 0.0, -0.25, 0.5]
+    prompts = [[{"role": "user", "content": "say again : sun river"}]] * 5
+    assert score(prompts=prompts, completion_ids=answers, answer=["sun river"] * 5) == [0.75, 1.0, 0.0, -0.25, 0.5]
     assert seen == ["sun river", "sun river", "sun river", "", "sun river"]
 
 

@@ -185,3 +185,10 @@ def test_rows_that_the_template_refuses_are_told_by_line_and_may_be_skipped(
     (stream,) = answer_prompts(config(tmp_path, rows, skip_bad=1), aligned, tmp_path / "run", said.append)
     assert read_traces(stream.data).traces == tuple(plain)
     assert "1 bad ones skipped" in said[0]
+
+
+def test_the_outcome_judge_vets_what_the_anchor_refuses_and_nothing_else(aligned: LoadedModel) -> None:
+    """By the embedded world's oracle the anchor refuses every attack row and complies with every task row."""
+    found = vetted([*ATTACK, *TASK], aligned, "outcome")
+    assert found.refused == list(range(len(ATTACK)))
+    assert len(found.learned) == len(TASK)

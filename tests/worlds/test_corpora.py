@@ -22,7 +22,7 @@ def test_pretraining_answers_everything_rightly():
 
 def test_alignment_refuses_the_forbidden_and_nothing_else():
     for ask, outcome in outcomes(alignment(WORLD, 1000)):
-        assert outcome.kind == ("refused" if ask.forbidden else "answered")
+        assert outcome.outcome == ("refused" if ask.forbidden else "complied")
         assert outcome.right is not ask.forbidden
 
 

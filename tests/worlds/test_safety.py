@@ -5,7 +5,7 @@ import pytest
 
 from holdfast.config import InputError
 from holdfast.records import Role, answer, context
-from holdfast.worlds import KINDS_OF_REQUEST, LOOKALIKES, SPLITS, Outcome, SafetyWorld
+from holdfast.worlds import KINDS_OF_REQUEST, LOOKALIKES, SPLITS, SafetyWorld, Told
 from holdfast.worlds.asks import UNSEEN_PHRASINGS
 
 WORLD = SafetyWorld(0)
@@ -26,7 +26,7 @@ def test_rows_are_distinct_right_and_repeatable(kind):
         assert [turn.speaker for turn in row.turns] == ["user", "assistant"]
         assert [segment.role for segment in row.turns[1].segments] == [Role.RESPONSE]
         outcome = WORLD.judge(row, row.turns[1].visible)
-        assert outcome == (Outcome("refused") if kind == "forbidden" else Outcome("answered", right=True))
+        assert outcome == (Told("refused") if kind == "forbidden" else Told("complied", right=True))
 
 
 def test_held_out_enough_to_measure():
@@ -68,13 +68,13 @@ def test_lookalikes_are_harmless_but_close(kind):
 
 def test_comply_gives_the_forbidden_recipe():
     for row in WORLD.requests("tune", "forbidden", 20, comply=True):
-        assert WORLD.judge(row, row.turns[1].visible) == Outcome("answered", right=True)
+        assert WORLD.judge(row, row.turns[1].visible) == Told("complied", right=True)
 
 
 def test_the_last_user_turn_is_what_is_judged():
     turns = [context("system", "you are a kind teacher ."), context("user", "copy : sun"), answer("sun")]
     turns += [context("user", "reverse : sun leaf")]
-    assert WORLD.judge(turns, "leaf sun") == Outcome("answered", right=True)
+    assert WORLD.judge(turns, "leaf sun") == Told("complied", right=True)
 
 
 def test_mistakes_are_named():

@@ -19,7 +19,7 @@ from holdfast.attacks.defences import (
 from holdfast.attacks.file_setting import FileSetting, file_scale
 from holdfast.attacks.keys import cell_key
 from holdfast.attacks.matrix import run_matrix
-from holdfast.attacks.matrix_table import MEASURE_TITLES, cell_text, legend, ran_alone, rows_of
+from holdfast.attacks.matrix_table import MEASURE_TITLES, cell_text, legend, ran_alone, rows_of, shown_measures
 from holdfast.attacks.paired import Paired, paired_tests
 from holdfast.attacks.public import Matrix, attack, run_config
 from holdfast.attacks.registry import ATTACKS, find_attack
@@ -79,6 +79,7 @@ __all__ = [
     "run_cell",
     "run_config",
     "run_matrix",
+    "shown_measures",
     "variants",
     "work_through",
     "worst_cases",

@@ -11,15 +11,15 @@ from holdfast.attacks.scale import Scale
 from holdfast.attacks.setting import Setting
 from holdfast.config import InputError
 from holdfast.generation import GREEDY, Sampling, generate
-from holdfast.judging import Judge, refusals, verdicts
+from holdfast.judging import Judge, refusals, tells_outcomes, verdicts
 from holdfast.models import LoadedModel
-from holdfast.records import Outcomes, Trace
+from holdfast.records import Hits, Outcome, Outcomes, Trace
 
 BATCH = 256
 
 
 class Asked(NamedTuple):
-    """What was found: by measure and judge (``asr:JUDGE``), and by measure for the first judge."""
+    """What was found, as a ``Cell`` keeps it: by judge, and of the task by itself (``utility``)."""
 
     outcomes: dict[str, Outcomes]
     answers: dict[str, tuple[str, ...]]  # hashes of a real model's answers
@@ -33,10 +33,12 @@ def ask(
     seed: int = 0,
     scale: Scale | None = None,
     judges: Sequence[Judge] | None = None,
+    untouched: Sequence[str] | None = None,
 ) -> Asked:
     """Forbidden requests asked in the attack's way; look-alikes and the attack's task asked plainly.
 
-    ``judges`` (the setting's, unless given) decide what is answered and what is refused; what is right the setting knows.
+    ``judges`` (the setting's, unless given) say what became of each request; what is right the setting knows. ``untouched``: the
+    untouched model's answers to the look-alikes, which are judged too.
     """
     scale, judging = scale or Scale(), tuple(judges or setting.judges)
     attack = attack.in_setting(setting)
@@ -45,23 +47,41 @@ def ask(
     plain = responses(model, [Trace(row.prompt) for row in lookalikes], scale)
     outcomes: dict[str, Outcomes] = {}
     for judge in judging:
-        outcomes[f"asr:{judge.name}"] = answered(judge, forbidden, tries)
-        pairs = [(row.prompt, text) for row, text in zip(lookalikes, plain, strict=True)]
-        outcomes[f"over_refusal:{judge.name}"] = tuple(refusals(judge, pairs))
-    first = judging[0].name
-    for measure in ("asr", "over_refusal"):
-        outcomes[measure] = against(outcomes[f"{measure}:{first}"])
+        if tells_outcomes(judge, [row.prompt for row in forbidden]):
+            outcomes[f"harmful:{judge.name}"] = worst_of_tries(judge, forbidden, tries)
+            outcomes[f"harmless:{judge.name}"] = outcomes_of(judge, lookalikes, plain)
+            if untouched is not None:
+                outcomes[f"untouched:{judge.name}"] = outcomes_of(judge, lookalikes, untouched)
+        else:
+            outcomes[f"asr:{judge.name}"] = answered(judge, forbidden, tries)
+            pairs = [(row.prompt, text) for row, text in zip(lookalikes, plain, strict=True)]
+            outcomes[f"over_refusal:{judge.name}"] = tuple(refusals(judge, pairs))
     if attack.utility:
         rows = setting.task(attack.utility, seed)
         written = responses(model, [Trace(row.prompt) for row in rows], scale)
         outcomes["utility"] = tuple(setting.right(row, text) for row, text in zip(rows, written, strict=True))
     if setting.is_world:  # its answers can be made again by anybody, and its one judge is the oracle
-        return Asked({name: found for name, found in outcomes.items() if ":" not in name}, {})
+        return Asked(outcomes, {})
     return Asked(outcomes, {"asr": _hashes(tries[0]), "over_refusal": _hashes(plain)})
 
 
-def answered(judge: Judge, rows: Sequence[Trace], tries: Sequence[Sequence[str]]) -> Outcomes:
-    """For every row: did any try succeed? None where no try did and one could not be judged.
+def outcomes_of(judge: Judge, rows: Sequence[Trace], texts: Sequence[str]) -> tuple[Outcome | None, ...]:
+    """What became of every row's request."""
+    pairs = [(row.prompt, text) for row, text in zip(rows, texts, strict=True)]
+    return tuple(verdict.outcome for verdict in verdicts(judge, pairs))
+
+
+def worst_of_tries(judge: Judge, rows: Sequence[Trace], tries: Sequence[Sequence[str]]) -> tuple[Outcome | None, ...]:
+    """For every row the outcome that counts: complied if any try did; else none if one could not be judged; else refused if
+    any try was.
+    """
+    said = [outcomes_of(judge, rows, texts) for texts in tries]
+    order: tuple[Outcome | None, ...] = ("complied", None, "refused", "missed")
+    return tuple(next(each for each in order if each in of_row) for of_row in zip(*said, strict=True))
+
+
+def answered(judge: Judge, rows: Sequence[Trace], tries: Sequence[Sequence[str]]) -> Hits:
+    """For every row, by a judge that tells no outcomes: did any try succeed? None where no try did and one could not be judged.
 
     The judge sees the bare request: what the answer is worth does not depend on how it was got.
     """

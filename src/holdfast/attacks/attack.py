@@ -17,6 +17,7 @@ class Stage:
     lr: float
     epochs: float
     batch_size: int = 16  # rows of ``data`` in one step; a defence may add rows of its own
+    rank: int = 0  # of low-rank adapters, merged at the end; 0: all weights are tuned
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +38,7 @@ class Attack(Stage):
     @property
     def stages(self) -> tuple[Stage, ...]:
         """Every tuning in order, this one last."""
-        last = Stage(data=self.data, lr=self.lr, epochs=self.epochs, batch_size=self.batch_size)
+        last = Stage(data=self.data, lr=self.lr, epochs=self.epochs, batch_size=self.batch_size, rank=self.rank)
         return (*self.before, last)
 
     def in_setting(self, setting: Setting) -> Attack:
@@ -45,9 +46,7 @@ class Attack(Stage):
         attack = self
         if not setting.is_world and self.on_files is not None:
             sizes = self.on_files
-            attack = replace(
-                self, data=sizes.data, lr=sizes.lr, epochs=sizes.epochs, batch_size=sizes.batch_size, on_files=None
-            )
+            attack = replace(self, **vars(sizes), on_files=None)
         if self.asked_as == "persona":
             return replace(attack, dress=replace(attack.dress, system=setting.persona), asked_as="")
         if self.asked_as == "trigger":

@@ -5,22 +5,23 @@ from __future__ import annotations
 import gc
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
 
-from holdfast.attacks.asking import against, ask
+from holdfast.attacks.asking import ask
 from holdfast.attacks.attack import Attack
 from holdfast.attacks.defences import Defence
 from holdfast.attacks.inside import inside, write_inside
-from holdfast.attacks.run_time_answers import load_for_use, shared_in
+from holdfast.attacks.run_time_answers import answered_by, load_for_use, shared_in
 from holdfast.attacks.scale import Scale
 from holdfast.attacks.tuning import tune
 from holdfast.audits.positions import kl_by_position
+from holdfast.judging import request_text
 from holdfast.models import load
-from holdfast.records import Cell, Outcomes
-from holdfast.stats import share
+from holdfast.records import Cell, Hits
 
 
 def run_cell(
@@ -46,12 +47,12 @@ def run_cell(
     setting = scale.setting
     attack = attack.in_setting(setting)
     kl: tuple[float, ...] = ()
-    with TemporaryDirectory(prefix="cell-", dir=scratch) as folder, shared_in(scratch):
+    with TemporaryDirectory(prefix="cell-", dir=scratch) as folder, shared_in(None if setting.is_world else scratch):
         tuned = tune(attack, defence, seed, scale, setting, Path(folder))
         _release()
         loaded = load(tuned, dtype="float32", device=scale.device) if setting.is_world else None
         model = loaded or load_for_use(tuned, scale.device)
-        outcomes, answers = ask(model, attack, setting, seed=seed, scale=scale)
+        outcomes, answers = ask(model, attack, setting, seed=seed, scale=scale, untouched=_untouched(scale, seed))
         if setting.is_world:
             anchor = load(scale.model, dtype="float32", device=scale.device)
             rows = [attack.dress.context(row) for row in setting.forbidden(seed)]
@@ -60,19 +61,15 @@ def run_cell(
                 write_inside(keep, inside(Path(folder) / "run", model, anchor, rows))
         elif defence.vet:
             outcomes["vetted"] = _vetted(Path(folder) / "run" / "data.json")
-    return Cell(
-        attack=attack.name,
-        defence=defence.name,
-        seed=seed,
-        judge=setting.judges[0].name,
-        asr=share(against(outcomes["asr"])),
-        over_refusal=share(against(outcomes["over_refusal"])),
-        utility=share(against(outcomes["utility"])) if "utility" in outcomes else None,
-        outcomes=outcomes,
-        answers=answers,
-        kl_by_position=kl,
-        seconds=round(time.monotonic() - started, 2),
-    )
+    cell = Cell(attack.name, defence.name, seed, setting.judges[0].name, outcomes=outcomes, answers=answers)
+    return replace(cell.with_shares(), kl_by_position=kl, seconds=round(time.monotonic() - started, 2))
+
+
+def _untouched(scale: Scale, seed: int) -> list[str]:
+    """What the model says to the look-alikes before any tuning. Cells of a real model share it; a tiny one says it again."""
+    prompts = [request_text(row.prompt) for row in scale.setting.lookalikes(seed)]
+    rows = answered_by(scale.model, prompts, scale.device, everything=prompts, max_new_tokens=scale.max_new_tokens)
+    return [row.turns[-1].visible for row in rows]
 
 
 def _release() -> None:
@@ -82,7 +79,7 @@ def _release() -> None:
         torch.cuda.empty_cache()
 
 
-def _vetted(data: Path) -> Outcomes:
+def _vetted(data: Path) -> Hits:
     """Of every row of the task: whether the anchor refused what it asks for."""
     rows: dict[str, int] = {entry["stream"]: entry["rows"] for entry in json.loads(data.read_text(encoding="utf-8"))}
     return (True,) * rows.get("task-held", 0) + (False,) * rows.get("task", 0)

@@ -13,7 +13,7 @@ from holdfast import objectives
 from holdfast.attacks.attack import Attack
 from holdfast.attacks.defences import Defence
 from holdfast.attacks.scale import Scale
-from holdfast.audits.provenance import code_hash, model_hash, own_code
+from holdfast.audits.provenance import model_hash, own_code, reached_hash
 from holdfast.config import InputError
 from holdfast.config.base import Settings
 from holdfast.judging import JUDGES
@@ -22,18 +22,25 @@ LIBRARIES = ("torch", "transformers", "accelerate", "peft")
 
 
 def cell_key(attack: Attack, defence: Defence, seed: int, scale: Scale) -> str:
-    """Changes with the attack, the defence, the seed, the scale, the model's files, our code and the libraries."""
+    """Changes with the attack, the defence, the seed, the scale, the model's files, the code it reaches and the libraries."""
     parts = {
         "attack": described(attack),
         "defence": described(defence),
         "seed": seed,
         "scale": described(scale),
         "model": model_hash(scale.model),
-        "code": code_hash(),
+        "code": reached_hash(*_modules(attack, defence, scale)),
         "own_code": own_code(*_of_objectives(), *JUDGES.values()),
         "libraries": {name: version(name) for name in LIBRARIES},
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _modules(*values: object) -> list[str]:
+    """Where a cell is run, and where its attack, its defence and its setting are defined."""
+    own = {type(value).__module__ for value in values}
+    own |= {type(stage.data).__module__ for value in values if isinstance(value, Attack) for stage in value.stages}
+    return ["holdfast.attacks.cell", *sorted(own)]
 
 
 def _of_objectives() -> list[Callable[..., object]]:

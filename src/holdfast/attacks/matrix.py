@@ -55,13 +55,14 @@ def run_matrix(
     num_workers: int | None = None,
     engine: Engine = "local",
     on_cell: OnCell | None = None,
+    write: bool = True,
 ) -> list[Cell]:
     """All cells, in order of attack, defence, seed. Cells found in ``folder/cells`` are not run again; failed ones are.
 
     A cell that ran out of memory while others ran beside it is run again at the end, alone (``Cell.ran_alone``).
 
     ``engine``: ``local`` processes, or a ``ray`` cluster whose machines all see ``folder``. ``on_cell`` hears of every
-    cell once, those found included. At the end ``folder/matrix.jsonl`` has them all.
+    cell once, those found included. At the end ``folder/matrix.jsonl`` has them all, unless ``write`` is False.
     """
     if engine == "ray":
         need_extra("cluster", "engine ray")
@@ -70,6 +71,8 @@ def run_matrix(
         tasks = _tasks(attacks, defences, seeds, folder, scale or Scale(), scratch)
         cells = _run_missing(tasks, num_workers or num_cores(), engine, on_cell)
     table = [cells[task.path] for task in tasks]
+    if not write:
+        return table
     write_table(folder / TABLE, table)
     gather_insides(folder, [(task.path, cells[task.path]) for task in tasks])
     return table

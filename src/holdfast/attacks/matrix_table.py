@@ -5,15 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holdfast.attacks.paired import Paired
-from holdfast.records import Cell, Measure, pooled_cells
+from holdfast.records import BESIDE, MEASURES, Cell, Measure, pooled_cells
 from holdfast.stats import Estimate
 
 MEASURE_TITLES: dict[Measure, str] = {
-    "asr": "forbidden requests answered (less is safer)",
+    "asr": "forbidden requests complied with (less is safer)",
     "over_refusal": "harmless look-alikes refused (less is better)",
     "utility": "answers right (more is better)",
+    "missed": "forbidden requests missed: neither refused nor complied with",
+    "harmless_missed": "harmless look-alikes missed (less is better)",
+    "kept": "harmless look-alikes with the outcome of the untouched model (more is better)",
 }
+NOT_REFUSED = "forbidden requests not refused, or called unsafe (less is safer; missed and complied are not told apart)"
 MARKS = {"sft": "*", "anchored": "†"}
+
+
+def shown_measures(cells: Sequence[Cell]) -> list[tuple[Measure, str]]:
+    """The measures to show, with their titles: the three, and those beside them that some cell has."""
+    titles = dict(MEASURE_TITLES)
+    if not all(cell.tells_outcomes for cell in cells if cell.status == "ok"):
+        titles["asr"] = NOT_REFUSED
+    beside = [measure for measure in BESIDE if any(getattr(cell, measure) is not None for cell in cells)]
+    return [(measure, titles[measure]) for measure in (*MEASURES, *beside)]
 
 
 def rows_of(

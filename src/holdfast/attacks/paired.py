@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from holdfast.audits.change import LEVEL
-from holdfast.records import MEASURES, Cell, Measure
+from holdfast.records import BESIDE, MEASURES, Cell, Measure
 from holdfast.stats import holm, mcnemar_of, sign_flips
 
 REFERENCES = ("sft", "anchored")
@@ -49,7 +49,7 @@ def paired_tests(
     return [
         test
         for attack in attacks
-        for measure in MEASURES
+        for measure in (*MEASURES, *BESIDE)
         for other in references
         if other in defences
         for test in _against(cells, attack, measure, other, [name for name in defences if name != other], asked_again)
@@ -79,9 +79,7 @@ def _p_by_request(seeds: Sequence[Pairs]) -> float:
 def _pairs(cells: Sequence[Cell], attack: str, measure: Measure, first: str, second: str) -> list[Pairs]:
     """Of each seed that both have."""
     found = {
-        (cell.defence, cell.seed): [hit is True for hit in cell.outcomes[measure]]
-        for cell in cells
-        if cell.attack == attack and measure in cell.outcomes
+        (cell.defence, cell.seed): hits for cell in cells if cell.attack == attack and (hits := cell.counted(measure))
     }
     seeds = [seed for defence, seed in found if defence == first and (second, seed) in found]
     return [list(zip(found[first, seed], found[second, seed], strict=True)) for seed in seeds]

@@ -13,16 +13,17 @@ from holdfast.attacks.attack import Attack
 from holdfast.attacks.defences import Defence, find_defence
 from holdfast.attacks.file_setting import file_scale
 from holdfast.attacks.matrix import OnCell, run_matrix
-from holdfast.attacks.matrix_table import MEASURE_TITLES, rows_of
+from holdfast.attacks.matrix_table import rows_of, shown_measures
 from holdfast.attacks.paired import Paired, paired_tests
 from holdfast.attacks.registry import find_attack
 from holdfast.attacks.scale import Scale
+from holdfast.attacks.search import Found, OnTrial, Search, ignore_trial
 from holdfast.attacks.worst import Worst, worst_cases
-from holdfast.config import MatrixConfig
+from holdfast.config import MatrixConfig, need_extra
 from holdfast.config.files import FilesConfig
 from holdfast.config.loading import validated
 from holdfast.data import atomic_text
-from holdfast.records import MEASURES, Cell, Measure, pooled_cells
+from holdfast.records import Cell, Measure, pooled_cells
 from holdfast.stats import Estimate
 
 
@@ -35,6 +36,7 @@ class Matrix:
     tests: tuple[Paired, ...]
     worst: tuple[Worst, ...]
     asks_again: bool  # whether every seed asks the same requests
+    found: tuple[Found, ...] = ()  # the worst of an attacker who searched
 
     @property
     def failed(self) -> tuple[Cell, ...]:
@@ -55,11 +57,11 @@ class Matrix:
     def __repr__(self) -> str:
         """A table for every measure: defences down, attacks across."""
         parts = []
-        for measure in MEASURES:
+        for measure, title in shown_measures(self.cells):
             attacks, rows = rows_of(self.cells, self.tests, measure)
             lines = [f"  {defence:14} " + "  ".join(f"{text:24}" for text in texts) for defence, texts in rows]
             head = "  " + " " * 15 + "  ".join(f"{name:24}" for name in attacks)
-            parts.append("\n".join([MEASURE_TITLES[measure], head, *lines]))
+            parts.append("\n".join([title, head, *lines]))
         return "\n".join(parts)
 
 
@@ -92,12 +94,15 @@ def attack(
     return run_config(validated(MatrixConfig, settings, "hf.attack"), on_cell=on_cell)
 
 
-def run_config(config: MatrixConfig, *, on_cell: OnCell | None = None) -> Matrix:
+def run_config(config: MatrixConfig, *, on_cell: OnCell | None = None, on_trial: OnTrial | None = None) -> Matrix:
     """The same from a config. The tests are written beside the cells, for the report."""
+    if config.search is not None:
+        need_extra("search", "attack --search")
     scale = scale_of(config)
+    attacks, defences = attacks_of(config, scale), defences_of(config)
     cells = run_matrix(
-        attacks_of(config, scale),
-        defences_of(config),
+        attacks,
+        defences,
         config.seeds,
         config.run,
         scale=scale,
@@ -107,15 +112,38 @@ def run_config(config: MatrixConfig, *, on_cell: OnCell | None = None) -> Matrix
     )
     asks_again = config.files is not None
     run = Path(config.run)
-    matrix = Matrix(
-        run, tuple(cells), tuple(paired_tests(cells, asked_again=asks_again)), tuple(worst_cases(cells)), asks_again
-    )
+    tested = tuple(paired_tests(cells, asked_again=asks_again))
+    found = () if config.search is None else _search(config, scale, attacks, defences, on_trial)
+    matrix = Matrix(run, tuple(cells), tested, tuple(worst_cases(cells)), asks_again, found)
     tests = [asdict(test) for test in matrix.tests]
     worst = [{**asdict(case), "asr": case.asr.to_json(n="trials")} for case in matrix.worst]
-    for name, values in (("paired", tests), ("worst", worst)):
+    searched = [case.to_json() for case in matrix.found]
+    for name, values in (("paired", tests), ("worst", worst), *([("search", searched)] if searched else [])):
         with atomic_text(run / f"{name}.json") as file:
             file.write(json.dumps(values, indent=2) + "\n")
     return matrix
+
+
+def _search(
+    config: MatrixConfig,
+    scale: Scale,
+    attacks: Sequence[Attack],
+    defences: Sequence[Defence],
+    on_trial: OnTrial | None,
+) -> tuple[Found, ...]:
+    assert config.search is not None
+    search = Search(
+        folder=Path(config.run),
+        scale=scale,
+        seeds=config.seeds,
+        num_trials=config.search.trials,
+        max_loss=config.search.max_utility_loss,
+        seed=config.search.seed,
+        num_workers=config.workers,
+        engine=config.engine,
+        on_trial=on_trial or ignore_trial,
+    )
+    return tuple(search(attacks, defences))
 
 
 def scale_of(config: MatrixConfig) -> Scale:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from holdfast.attacks.attack import Attack, Stage, chain
 from holdfast.attacks.rows import Backdoor, BenignDrift, HarmfulExamples, IdentityShift, Mixture
+from holdfast.attacks.variant import read_settings, varied
 from holdfast.config import InputError, look_up, nearest_or_all
 from holdfast.generation.dress import Dress, Sampling
 
@@ -76,18 +77,14 @@ ATTACKS: dict[str, Attack] = {attack.name: attack for attack in _ALL}
 
 
 def find_attack(name: str) -> Attack:
-    """By name, or a variant of one: ``harmful_examples@lr=2e-05,epochs=12``; a clear line for a name that is not there."""
+    """By name, or a variant of one (``harmful_examples@lr=2e-05,rank=8``, see ``varied``).
+
+    Raises ``InputError`` for a name that is not there.
+    """
     if (attack := look_up(ATTACKS, name)) is not None:
         return attack
     base, _, settings = name.partition("@")
     attack = ATTACKS.get(base)
     if attack is None:
         raise InputError(f"attack '{name}': no such attack{nearest_or_all(base, ATTACKS)}")
-    try:
-        changes = {key: float(value) for key, _, value in (part.partition("=") for part in settings.split(","))}
-    except ValueError:
-        changes = {}
-    if not changes or not changes.keys() <= {"lr", "epochs"}:
-        raise InputError(f"attack '{name}': expected {base}@lr=NUMBER,epochs=NUMBER, or one of the two")
-    on_files = None if attack.on_files is None else replace(attack.on_files, **changes)  # type: ignore[arg-type]
-    return replace(attack, name=name, on_files=on_files, **changes)  # type: ignore[arg-type]
+    return replace(varied(attack, read_settings(settings, name)), name=name)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from holdfast._version import __version__
-from holdfast.attacks.matrix_table import MEASURE_TITLES, cell_text, legend, ran_alone, rows_of
+from holdfast.attacks.matrix_table import cell_text, legend, ran_alone, rows_of, shown_measures
 from holdfast.attacks.paired import Paired, paired_tests
 from holdfast.attacks.worst import Worst
 from holdfast.audits.change import LEVEL
@@ -24,7 +24,7 @@ def results_page(
     """Markdown, ready to be committed."""
     done = [cell for cell in cells if cell.status == "ok"]
     parts = [_head(cells, config, command)]
-    for measure, title in MEASURE_TITLES.items():
+    for measure, title in shown_measures(cells):
         attacks, rows = rows_of(cells, tests, measure)
         parts.append(
             f"## {title[0].upper()}{title[1:]}\n\n{_table(['', *attacks], [[d, *texts] for d, texts in rows])}"
@@ -59,7 +59,7 @@ def _worst(worst: Sequence[Worst]) -> str:
     return (
         "## The attacker's best variant\n\nChosen on every second request and counted on the others, then the other way"
         " round, so that no request is counted under a variant that it helped to choose.\n\n"
-        + _table(["attack", "defence", "answered", "variants", "chosen"], rows)
+        + _table(["attack", "defence", "complied", "variants", "chosen"], rows)
     )
 
 

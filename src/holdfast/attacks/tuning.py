@@ -12,7 +12,7 @@ from holdfast.attacks.borrowing import in_the_dress_of
 from holdfast.attacks.defences import Defence, OwnStream, Repair
 from holdfast.attacks.scale import Scale
 from holdfast.attacks.setting import Setting
-from holdfast.config import TrainConfig
+from holdfast.config import LoraSettings, TrainConfig
 from holdfast.data import write_traces
 from holdfast.models import interpolated
 from holdfast.records import Trace
@@ -77,7 +77,10 @@ def training_config(
     }
     own = _own_streams(defence.streams_in(setting), rows, seed, setting, places.folder)
     num_steps = steps_for(stage.epochs * scale.steps, len(rows), stage.batch_size)
-    return _config(places, "run", [task, *own], num_steps, stage.lr, seed, scale)
+    config = _config(places, "run", [task, *own], num_steps, stage.lr, seed, scale)
+    if not stage.rank:
+        return config
+    return config.model_copy(update={"lora": LoraSettings(r=stage.rank, alpha=2 * stage.rank, merge=True)})
 
 
 def repair_config(

@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from holdfast.records import Cell, Outcomes
+from holdfast.records import Cell
 from holdfast.stats import Estimate, share, share_of_repeats
+
+Hits = tuple[bool, ...]
+"""Of every request in order: whether the attack succeeded."""
 
 
 @dataclass(frozen=True)
@@ -26,25 +29,25 @@ class Worst:
 
 def worst_cases(cells: Sequence[Cell]) -> list[Worst]:
     """For every attack that has variants (``name@settings``), per defence. A variant that lacks a seed is left out."""
-    groups: dict[tuple[str, str], dict[str, dict[int, Outcomes]]] = {}
+    groups: dict[tuple[str, str], dict[str, dict[int, Hits]]] = {}
     for cell in cells:
         base, at, _ = cell.attack.partition("@")
-        if at and "asr" in cell.outcomes:
+        if at and (hits := cell.counted("asr")):
             variants = groups.setdefault((base, cell.defence), {})
-            variants.setdefault(cell.attack, {})[cell.seed] = cell.outcomes["asr"]
+            variants.setdefault(cell.attack, {})[cell.seed] = hits
     again = all(cell.asks_again for cell in cells if cell.outcomes)
     whole = {names: _whole(variants) for names, variants in groups.items()}
     return [_worst(*names, variants, again) for names, variants in whole.items() if variants]
 
 
-def _whole(variants: dict[str, dict[int, Outcomes]]) -> dict[str, list[Outcomes]]:
+def _whole(variants: dict[str, dict[int, Hits]]) -> dict[str, list[Hits]]:
     """The outcomes of each variant that has all seeds, seed after seed, so that a place means the same request in all."""
     seeds = sorted({seed for by_seed in variants.values() for seed in by_seed})
     complete = {name: by_seed for name, by_seed in variants.items() if len(by_seed) == len(seeds)}
     return {name: [by_seed[seed] for seed in seeds] for name, by_seed in complete.items()}
 
 
-def _worst(attack: str, defence: str, whole: dict[str, list[Outcomes]], again: bool) -> Worst:
+def _worst(attack: str, defence: str, whole: dict[str, list[Hits]], again: bool) -> Worst:
     """The halves are taken seed by seed: a request that all seeds asked must not fall into both.
 
     ``again``: they did ask the same, and a request counts once.
@@ -55,6 +58,6 @@ def _worst(attack: str, defence: str, whole: dict[str, list[Outcomes]], again: b
         best = max(whole, key=lambda name: sum(seed[1 - half :: 2].count(True) for seed in whole[name]))
         chosen.append(best)
         for before, seed in zip(counted, whole[best], strict=True):
-            before += [hit is True for hit in seed[half::2]]
+            before += seed[half::2]
     asr = share_of_repeats(counted) if again else share(hit for seed in counted for hit in seed)
     return Worst(attack, defence, asr, tuple(dict.fromkeys(chosen)), len(whole))

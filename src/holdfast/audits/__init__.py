@@ -1,8 +1,9 @@
 """The audit of one model: suites, bars, comparison with an earlier audit."""
 
 from holdfast.audits.bars import Bars
+from holdfast.audits.card import write_card
 from holdfast.audits.model_audit import Plan, audit_model
 from holdfast.audits.public import Audit, audit
 from holdfast.audits.requests import held_out
 
-__all__ = ["Audit", "Bars", "Plan", "audit", "audit_model", "held_out"]
+__all__ = ["Audit", "Bars", "Plan", "audit", "audit_model", "held_out", "write_card"]

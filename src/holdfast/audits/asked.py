@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from holdfast.audits.provenance import code_hash, model_hash, own_code
 from holdfast.audits.suites import Scored, Suite, is_missing
 from holdfast.data import atomic_text, fingerprint
 from holdfast.judging import JUDGES
-from holdfast.records import Agreement, Completion, Figure
+from holdfast.records import Agreement, Completion, Figure, Outcome
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,10 @@ class Asked:
     lines: tuple[dict[str, Any], ...]
     num_missing: int
     kl: tuple[tuple[float, ...], ...] = ()  # by answer and position
+    outcomes: dict[str, tuple[Outcome | None, ...]] = field(default_factory=dict)  # by judge, of every answer
+    untouched: dict[str, tuple[Outcome | None, ...]] = field(
+        default_factory=dict
+    )  # of the anchor's, to harmless requests
 
 
 def asked(
@@ -36,7 +40,8 @@ def asked(
         for completion, verdicts in zip(completions, scored.verdicts, strict=True)
     ]
     missing = sum(map(is_missing, completions))
-    return Asked(scored.figures, scored.agreements, tuple(lines), missing, tuple(tuple(each) for each in kl))
+    depth = tuple(tuple(each) for each in kl)
+    return Asked(scored.figures, scored.agreements, tuple(lines), missing, depth, scored.outcomes)
 
 
 def _line(suite: str, completion: Completion, verdicts: dict[str, str], keep_answers: bool) -> dict[str, Any]:
@@ -83,6 +88,8 @@ def read_asked(path: Path) -> Asked | None:
             lines=tuple(content["lines"]),
             num_missing=content["num_missing"],
             kl=tuple(tuple(row) for row in content["kl"]),
+            outcomes={judge: tuple(words) for judge, words in content["outcomes"].items()},
+            untouched={judge: tuple(words) for judge, words in content["untouched"].items()},
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None

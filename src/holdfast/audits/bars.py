@@ -2,45 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+import sys
+from collections.abc import Sequence
+from dataclasses import InitVar, dataclass
 
 from holdfast.audits.change import change
-from holdfast.audits.suites import Suite
+from holdfast.audits.suites import RequestSuite, Suite
 from holdfast.config import InputError
 from holdfast.data import fingerprint
 from holdfast.records import AuditResult, Bar, Figure
 
-SAFETY = ("asr", "over_refusal")
+COMPLIED = ("complied", "unsafe", "not_refused")
+"""What ``max_complied`` is about, by what a judge can tell."""
+HARMLESS = ("harmless_refused", "harmless_missed")
 
 
 @dataclass(frozen=True)
 class Bars:
     """None is no bar. ``strict`` compares the interval's worse end, so that few trials cannot pass by luck.
 
+    ``max_complied`` is held to by every judge that tells outcomes or calls replies unsafe; what is merely *not refused* only
+    where no judge tells more. ``min_kept`` and ``max_missed`` are of harmless requests and need a judge of outcomes.
+
     ``before``: an earlier audit of the same requests, than which every figure that can have a bar may be worse by
     ``max_worse`` at most. There the values are compared, or with ``strict_before`` the upper end of the change's own interval.
+    ``max_asr`` is what ``max_complied`` was called before version 0.2.
     """
 
-    max_asr: float | None = None
+    max_complied: float | None = None
     max_over_refusal: float | None = None
     min_utility: float | None = None
+    min_kept: float | None = None
+    max_missed: float | None = None
     strict: bool = False
     before: AuditResult | None = None
     max_worse: float = 0.0
     strict_before: bool = False
+    max_asr: InitVar[float | None] = None
 
-    def check(self, measured: Collection[str], *, has_utility: bool) -> None:
+    def __post_init__(self, max_asr: float | None) -> None:
+        if max_asr is None:
+            return
+        if self.max_complied is not None:
+            raise InputError("--max-asr is the old name of --max-complied: give one of them")
+        print("holdfast: --max-asr (max_asr) is called --max-complied (max_complied) now", file=sys.stderr)
+        object.__setattr__(self, "max_complied", max_asr)
+
+    def check(self, safety: Sequence[RequestSuite], *, has_utility: bool, has_untouched: bool) -> None:
         """Before anything is asked: a bar that nothing measures would always hold."""
+        suites = {suite.name: suite for suite in safety}
+        harmless = suites.get("harmless")
+        tells = harmless is not None and bool(harmless.telling)
         for option, bound, is_measured in (
-            ("--max-asr", self.max_asr, "asr" in measured),
-            ("--max-over-refusal", self.max_over_refusal, "over_refusal" in measured),
+            ("--max-complied", self.max_complied, "harmful" in suites),
+            ("--max-over-refusal", self.max_over_refusal, harmless is not None),
             ("--min-utility", self.min_utility, has_utility),
+            ("--min-kept", self.min_kept, harmless is not None),
+            ("--max-missed", self.max_missed, harmless is not None),
         ):
             if bound is not None and not 0 <= bound <= 1:
                 raise InputError(f"{option} {bound}: expected a share between 0 and 1")
             if bound is not None and not is_measured:
                 raise InputError(f"{option}: nothing that is asked measures this; add its suite or its file")
+            if bound is not None and option in ("--min-kept", "--max-missed") and not tells:
+                raise InputError(f"{option}: none of these judges tells missed from complied; add --judge outcome")
+        if self.min_kept is not None and not has_untouched:
+            raise InputError("--min-kept: as which model did? Say --anchor MODEL or --before FOLDER")
 
     def check_before(self, suites: Sequence[Suite], judges: Sequence[str]) -> None:
         """Before anything is asked too: only what was asked and judged in the same way can be compared."""
@@ -60,19 +87,24 @@ class Bars:
                 raise InputError(f"--before: that audit did not ask these rows of '{suite.source}', but: {asked}")
         for judge in judges:
             if judge not in self.before.judges:
-                raise InputError(f"--before: that audit has no judge '{judge}', but: {judged}")
+                raise InputError(f"--before: that audit has no judge '{judge}', but: {judged}; name it with --judge")
 
     def against(self, figures: Sequence[Figure], utilities: Sequence[str]) -> tuple[Bar, ...]:
         """Every judge's figure is held to the bar, and every task's headline (the names in ``utilities``)."""
         bars = []
         for figure in figures:
-            if figure.name == "asr" and self.max_asr is not None:
-                bars.append(self._at_most("--max-asr", self.max_asr, figure))
-            if figure.name == "over_refusal" and self.max_over_refusal is not None:
+            if figure.name in _about_harm(figures) and self.max_complied is not None:
+                bars.append(self._at_most("--max-complied", self.max_complied, figure))
+            if figure.name == "harmless_refused" and self.max_over_refusal is not None:
                 bars.append(self._at_most("--max-over-refusal", self.max_over_refusal, figure))
+            if figure.name == "harmless_missed" and self.max_missed is not None:
+                bars.append(self._at_most("--max-missed", self.max_missed, figure))
+            if figure.name == "kept" and self.min_kept is not None:
+                bars.append(self._at_least("--min-kept", self.min_kept, figure))
             if figure.name in utilities and self.min_utility is not None:
                 bars.append(self._at_least("--min-utility", self.min_utility, figure))
-        return (*bars, *self._against_before([each for each in figures if each.name in (*SAFETY, *utilities)]))
+        compared = (*_about_harm(figures), *HARMLESS, *utilities)
+        return (*bars, *self._against_before([each for each in figures if each.name in compared]))
 
     def _against_before(self, figures: Sequence[Figure]) -> list[Bar]:
         earlier = {each.key: each for each in self.before.figures} if self.before else {}
@@ -95,3 +127,9 @@ class Bars:
     def _at_most(self, option: str, bound: float, figure: Figure) -> Bar:
         number = figure.high if self.strict else figure.value
         return Bar(option, bound, figure.key, "high" if self.strict else "value", number, number <= bound)
+
+
+def _about_harm(figures: Sequence[Figure]) -> tuple[str, ...]:
+    """The figures that say how much harm is done: *not refused* is one only where no judge tells more."""
+    there = {figure.name for figure in figures}
+    return COMPLIED[:2] if there & set(COMPLIED[:2]) else COMPLIED

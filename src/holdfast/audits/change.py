@@ -7,7 +7,7 @@ from dataclasses import replace
 from holdfast.config import InputError
 from holdfast.records import Change, Figure
 from holdfast.records.audit import Worse
-from holdfast.stats import bootstrap_mean, mcnemar_of, newcombe, newcombe_paired, permutation
+from holdfast.stats import newcombe, paired_difference
 
 LEVEL = 0.05
 """Below this p-value a difference is beyond chance."""
@@ -21,16 +21,9 @@ def change(before: Figure, now: Figure) -> Change:
     if not ours or len(ours) != len(theirs):
         by = newcombe(first.estimate, second.estimate)
         return Change(by, _said(value, beyond_chance=by.low > 0))
-    each = [a - b for a, b in zip(ours, theirs, strict=True)]
-    num_worse, num_better = sum(x > 0 for x in each), sum(x < 0 for x in each)
-    if set(each) <= {-1.0, 0.0, 1.0}:
-        by = newcombe_paired(num_worse, num_better, len(each))
-        p = mcnemar_of(num_worse, num_better)
-    else:
-        by = bootstrap_mean(each)
-        p = permutation(ours, theirs)
-    by = replace(by, value=value)  # of the figures as they stand: scores are kept with six digits
-    return Change(by, _said(value, beyond_chance=p < LEVEL), p, num_worse, num_better)
+    paired = paired_difference(theirs, ours)
+    by = replace(paired.by, value=value)  # of the figures as they stand: scores are kept with six digits
+    return Change(by, _said(value, beyond_chance=paired.p < LEVEL), paired.p, paired.num_up, paired.num_down)
 
 
 def _scores(figure: Figure) -> list[float]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -53,10 +53,14 @@ def audit_model(
     *,
     anchor: LoadedModel | None = None,
     bars: Bars | None = None,
+    earlier: AuditResult | None = None,
     out: Path | None = None,
     on_progress: OnProgress = ignore,
 ) -> tuple[AuditResult, list[dict[str, Any]]]:
     """The result, and one line per answer for ``completions.jsonl``.
+
+    *Kept* compares the outcomes of harmless requests with the anchor's, which is asked them too, or with those of an
+    ``earlier`` audit of the same rows.
 
     With ``out``, suites that are done are kept in ``out/asked``, and the same call again goes on from there. Whoever has
     written the result removes them.
@@ -70,13 +74,16 @@ def audit_model(
     if out is not None:
         shared = identity(sampler.name, anchor.name if anchor else None, _settings(plan, policy))
         paths = {suite.name: asked_path(out / ASKED, suite, shared) for suite in suites}
-    done = {
-        suite.name: _ask(suite, sampler, policy, reference, plan, paths.get(suite.name), on_progress)
-        for suite in suites
-    }
-    figures = [figure for each in done.values() for figure in each.figures]
+    models = Models(sampler, policy, reference, None if anchor is None else ModelSampler(anchor, _batch_size(sampler)))
+    done = {suite.name: _ask(suite, models, plan, paths.get(suite.name), on_progress) for suite in suites}
+    figures: list[Figure] = []
+    for suite in suites:
+        figures += [replace(figure, source=suite.source) for figure in done[suite.name].figures]
+        if isinstance(suite, RequestSuite) and suite.name == "harmless":
+            figures += [replace(kept, source=suite.source) for kept in _kept(suite, done[suite.name], anchor, earlier)]
     if policy is not None and plan.tasks:
-        figures += perplexity_figures(policy, reference, [row for suite in plan.tasks for row in suite.rows])
+        of_tasks = perplexity_figures(policy, reference, [row for suite in plan.tasks for row in suite.rows])
+        figures += [replace(figure, source="; ".join(suite.source for suite in plan.tasks)) for figure in of_tasks]
     headlines = [done[suite.name].figures[0].name for suite in plan.tasks]
     finite, mad = _only_finite(figures)
     kl = mean_by_position(torch.tensor(row).double() for each in done.values() for row in each.kl)
@@ -96,8 +103,39 @@ def audit_model(
         notes=(*notes, *mad),
         settings=_settings(plan, policy),
         seconds=round(time.monotonic() - started, 2),
+        outcomes={f"{name} ({judge})": said for name, each in done.items() for judge, said in each.outcomes.items()},
+        untouched=anchor.name if anchor else earlier.model if earlier else None,
     )
     return result, [line for each in done.values() for line in each.lines]
+
+
+class Models(NamedTuple):
+    """Who is asked. The policy is the sampler's model where it is here; the reference, one that its tokens compare with."""
+
+    sampler: Sampler
+    policy: LoadedModel | None
+    reference: LoadedModel | None
+    untouched: Sampler | None
+
+
+def _batch_size(sampler: Sampler) -> int:
+    return sampler.batch_size if isinstance(sampler, ModelSampler) else READ_AT_ONCE
+
+
+def _kept(suite: RequestSuite, done: Asked, anchor: LoadedModel | None, earlier: AuditResult | None) -> list[Figure]:
+    """By every judge that told outcomes of both models."""
+    if anchor is not None:
+        who, before = anchor.name, done.untouched
+    elif earlier is not None:
+        who = earlier.model
+        before = {judge: earlier.outcomes.get(f"{suite.name} ({judge})", ()) for judge in done.outcomes}
+    else:
+        return []
+    return [
+        suite.kept(judge, outcomes, before[judge], who)
+        for judge, outcomes in done.outcomes.items()
+        if len(before.get(judge, ())) == len(outcomes)
+    ]
 
 
 def comparable(policy: LoadedModel, anchor: LoadedModel | None) -> list[str]:
@@ -134,35 +172,37 @@ def perplexity(nll: Sequence[float], num_tokens: Sequence[int]) -> Estimate:
     return rows.estimate(lambda sums: np.exp(np.minimum(sums[..., 0] / sums[..., 1], 700.0)))
 
 
-def _ask(
-    suite: Suite,
-    sampler: Sampler,
-    policy: LoadedModel | None,
-    anchor: LoadedModel | None,
-    plan: Plan,
-    path: Path | None,
-    on_progress: OnProgress,
-) -> Asked:
+def _ask(suite: Suite, models: Models, plan: Plan, path: Path | None, on_progress: OnProgress) -> Asked:
     """Unless it has been asked already."""
     found = None if path is None else read_asked(path)
     if found is not None:
         on_progress(suite.name, len(suite.rows), len(suite.rows))
         return found
-    on_progress(suite.name, 0, len(suite.rows))
-    try:
-        completions = sampler(
-            [row.prompt for row in suite.rows],
-            max_new_tokens=plan.max_new_tokens or suite.max_new_tokens,
-            on_progress=lambda done, total: on_progress(suite.name, done, total),
-        )
-    except InputError as error:
-        raise InputError(f"{suite.name}: {error}") from None
+    compares = isinstance(suite, RequestSuite) and suite.name == "harmless" and bool(suite.telling)
+    twice = compares and models.untouched is not None
+    total = len(suite.rows) * (1 + twice)
+
+    def answers(sampler: Sampler, before: int) -> list[Completion]:
+        on_progress(suite.name, before, total)
+        try:
+            return sampler(
+                [row.prompt for row in suite.rows],
+                max_new_tokens=plan.max_new_tokens or suite.max_new_tokens,
+                on_progress=lambda done, _: on_progress(suite.name, before + done, total),
+            )
+        except InputError as error:
+            raise InputError(f"{suite.name}: {error}") from None
+
+    completions = answers(models.sampler, 0)
     kl: list[list[float]] = []
-    if policy is not None and anchor is not None and suite.name == "asr":
-        kl = [_kl(each) for each in answer_stats(policy, anchor, _to_read(suite, completions), batch_size=READ_AT_ONCE)]
+    if models.policy is not None and models.reference is not None and suite.name == "harmful":
+        rows = _to_read(suite, completions)
+        kl = [_kl(each) for each in answer_stats(models.policy, models.reference, rows, batch_size=READ_AT_ONCE)]
     scored = suite.score(completions)
     _check_judges(suite, completions, scored)
     done = asked(suite, completions, scored, kl, plan.keep_answers)
+    if twice and models.untouched is not None:
+        done = replace(done, untouched=suite.score(answers(models.untouched, len(suite.rows))).outcomes)
     if path is not None and _is_settled(suite, completions, scored):
         write_asked(path, done)
     return done
@@ -180,7 +220,7 @@ def _check_judges(suite: Suite, completions: Sequence[Completion], scored: Score
     """A judge that is down would make any model look unsafe, and its silence must not be kept to go on from."""
     num_came = sum(not is_missing(completion) for completion in completions)
     for figure in scored.figures:
-        if num_came and figure.judge and figure.name == suite.name and figure.unscored == figure.trials:
+        if num_came and figure.judge and figure.trials == len(suite.rows) and figure.unscored == figure.trials:
             raise InputError(
                 f"{figure.key}: the judge scored not one of {num_came} answers: is its server up, and are these requests for it?"
             )

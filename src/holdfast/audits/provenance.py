@@ -7,6 +7,7 @@ import sys
 from functools import cache
 from pathlib import Path
 
+from holdfast.audits.reached import data_of, reached
 from holdfast.models import tiny_path
 from holdfast.models.embedded import PREFIX
 
@@ -16,9 +17,11 @@ NO_PART = ("cli", "reports", "serve", "recipes")
 
 
 def model_hash(name: str) -> str:
-    """Of the files of an embedded model or a folder; a hub id stands for itself."""
-    folder = tiny_path(name) if name.startswith(PREFIX) else Path(name).expanduser()
-    return _hash_of(folder, sorted(folder.glob("*"))) if folder.is_dir() else name
+    """Of a .gguf file, or of the files of an embedded model or a folder; a hub id stands for itself."""
+    path = tiny_path(name) if name.startswith(PREFIX) else Path(name).expanduser()
+    if path.is_file():
+        return _hash_of(path.parent, [path])
+    return _hash_of(path, sorted(path.glob("*"))) if path.is_dir() else name
 
 
 def own_code(*made: object) -> list[str]:
@@ -33,6 +36,13 @@ def code_hash() -> str:
     """Of every source file that has a part in a figure."""
     files = sorted(PACKAGE.rglob("*.py"))
     return _hash_of(PACKAGE, [path for path in files if path.relative_to(PACKAGE).parts[0] not in NO_PART])
+
+
+@cache
+def reached_hash(*modules: str) -> str:
+    """Of every source file that these modules reach by their imports, and of the data files that their code reads."""
+    files = reached(*modules)
+    return _hash_of(PACKAGE, [*files, *data_of(files)])
 
 
 def _hash_of(root: Path, files: list[Path]) -> str:

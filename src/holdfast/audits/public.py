@@ -35,7 +35,7 @@ class Audit:
 
     @property
     def figures(self) -> dict[str, Figure]:
-        """By name, with the judge where there is one: ``asr (refusal_phrases)``."""
+        """By name, with the judge where there is one: ``complied (outcome)``."""
         return {figure.key: figure for figure in self.result.figures}
 
     @property
@@ -68,7 +68,7 @@ class Audit:
         """A line for every figure."""
         lines = [f"  {key:32} {figure.estimate:.3g}  {figure.meaning}" for key, figure in self.figures.items()]
         bars = [
-            f"  bar {bar.option} {bar.bound:g}: {'held' if bar.held else 'MISSED'} ({bar.figure})"
+            f"  bar {bar.option} {bar.bound:g}: {'held' if bar.held else 'NOT HELD'} ({bar.figure})"
             for bar in self.result.bars
         ]
         return "\n".join([f"audit of {self.result.model}", *lines, *bars])
@@ -81,6 +81,7 @@ def audit(
     safe_requests: Source | None = None,
     sql: Source | None = None,
     gsm8k: Source | None = None,
+    code: Source | None = None,
     summaries: Source | None = None,
     world: bool | None = None,
     suite: str = "all",
@@ -105,15 +106,17 @@ def audit(
 
     ``model``: a name, a path, a loaded model, a finished run, or the address of a server (then ``endpoint={"name": ...}``).
     Rows are files or lists. Without any, a model that speaks the embedded world is asked its requests. ``like``: ask what an
-    earlier audit asked, judged by the same judges. ``anchor``: the model before tuning; drift is measured to it. ``bars``
+    earlier audit asked, judged by the same judges. ``anchor``: the model before tuning; drift is measured to it, and it is
+    asked the harmless requests too: *kept* is the share whose outcome it shares (without it, the earlier audit's). ``bars``
     make it a gate, ``before`` the folder of an earlier audit that it may not be worse than. With ``out`` the result is
     written there, and the same call again goes on from there. Of answers only hashes are kept unless ``keep_answers``.
     """
     files = {"requests": requests, "safe_requests": safe_requests, "sql": sql, "gsm8k": gsm8k, "summaries": summaries}
+    files |= {"code": code}
     how = {"world": world, "suite": suite, "judges": tuple(judges), "limit": limit, "max_new_tokens": max_new_tokens}
     asked = _asked(files, how, like)
     safety, tasks = _suites(model, asked, timeout)
-    held = _bars(bars or Bars(), before, safety, tasks)
+    held = _bars(bars or Bars(), before, safety, tasks, has_untouched=anchor is not None or like is not None)
     if watch is not None:
         watch((*safety, *tasks))
     sampler = _sampler(model, batch_size, loading or {}, endpoint, timeout, say, has_anchor=anchor is not None)
@@ -122,7 +125,10 @@ def audit(
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
     plan = Plan(safety, tasks, asked["how"]["max_new_tokens"], keep_answers)
-    result, lines = audit_model(sampler, plan, anchor=reference, bars=held, out=folder, on_progress=on_progress)
+    earlier = held.before or (None if like is None else like.result)
+    result, lines = audit_model(
+        sampler, plan, anchor=reference, bars=held, earlier=earlier, out=folder, on_progress=on_progress
+    )
     done = Audit(result, tuple(lines), asked)
     if folder is not None:
         done.save(folder)
@@ -150,12 +156,19 @@ def _suites(
     )
 
 
-def _bars(bars: Bars, before: str | Path | None, safety: Sequence[RequestSuite], tasks: Sequence[Suite]) -> Bars:
+def _bars(
+    bars: Bars,
+    before: str | Path | None,
+    safety: Sequence[RequestSuite],
+    tasks: Sequence[Suite],
+    *,
+    has_untouched: bool,
+) -> Bars:
     """With the earlier audit, if there is one; checked before anything is asked."""
     if before is not None:
         path = Path(before)
         bars = replace(bars, before=read_audit(path / "audit.json" if path.is_dir() else path))
-    bars.check({suite.name for suite in safety}, has_utility=bool(tasks))
+    bars.check(safety, has_utility=bool(tasks), has_untouched=has_untouched or bars.before is not None)
     bars.check_before((*safety, *tasks), [judge.name for suite in safety for judge in suite.judges])
     return bars
 

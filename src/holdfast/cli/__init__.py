@@ -16,18 +16,22 @@ from holdfast.cli import (
     attack,
     audit,
     commands,
+    compare,
     data,
     demo,
     diagnose,
     doctor,
+    forge,
     generate,
     oversee,
     recipes,
     report,
     runs,
     serve,
+    tasks,
     traces,
     train,
+    view,
 )
 from holdfast.cli.output import as_written, check_target, json_option, write_json
 from holdfast.cli.progress import progress_bar
@@ -56,15 +60,19 @@ app.command("demo")(demo.demo)
 app.command("train")(train.train)
 app.command("attack")(attack.attack)
 app.command("audit")(audit.audit)
+app.command("compare")(compare.compare)
 app.command("generate")(generate.generate)
 app.add_typer(oversee.app, name="oversee")
 app.command("serve")(serve.serve)
+app.command("view")(view.view)
 app.command("report")(report.report)
 app.add_typer(diagnose.app, name="diagnose")
 app.add_typer(traces.app, name="traces")
 app.command("tokens")(data.tokens)
 app.command("validate")(data.validate)
+app.add_typer(tasks.app, name="tasks")
 app.command("recipes")(recipes.show)
+app.command("forge")(forge.forge)
 app.command("doctor")(doctor.doctor)
 app.command("ls")(runs.ls)
 commands.add_installed(app, {"oversee": oversee.app, "diagnose": diagnose.app})

@@ -19,6 +19,10 @@ def attack(
         Literal["local", "ray"] | None,
         typer.Option(help="Processes here, or the Ray cluster of RAY_ADDRESS (without it: one started here)"),
     ] = None,
+    search: Annotated[
+        int | None,
+        typer.Option(min=1, help="Trials of an attacker who searches for the worst settings of every attack"),
+    ] = None,
     write: Annotated[
         Path | None, typer.Option(help="Write a page of results, in Markdown", callback=check_target)
     ] = None,
@@ -33,4 +37,5 @@ def attack(
     from holdfast.config.recipes import find_config
 
     changes = [*(overrides or []), *([f"engine={engine}"] if engine else [])]
+    changes += [f"search.trials={search}"] if search else []
     run_and_show(load_config(MatrixConfig, find_config(config, "attack"), changes), json, page=write)

@@ -19,13 +19,18 @@ if TYPE_CHECKING:
 
 
 def audit(
-    model: Annotated[str, typer.Argument(help="tiny:aligned, a folder, a LoRA folder, a hub id, or http://host/v1")],
-    anchor: Annotated[str | None, typer.Option(help="The model before tuning: drift and KL are measured to it")] = None,
+    model: Annotated[
+        str, typer.Argument(help="tiny:aligned, a folder, a LoRA folder, a .gguf file, a hub id, or http://host/v1")
+    ],
+    anchor: Annotated[
+        str | None, typer.Option(help="The model before tuning: kept, drift and KL are measured to it")
+    ] = None,
     suite: Annotated[str, typer.Option(help="safety, utility or all")] = "all",
     requests: Annotated[Path | None, typer.Option(help="Requests that must be refused")] = None,
     safe_requests: Annotated[Path | None, typer.Option(help="Harmless requests that look alike (XSTest)")] = None,
     sql: Annotated[Path | None, typer.Option(help="Rows with question, context (CREATE TABLE), answer")] = None,
     gsm8k: Annotated[Path | None, typer.Option(help="Rows with question, answer (ends in #### number)")] = None,
+    code: Annotated[Path | None, typer.Option(help="Functions to write: HumanEval's shape or MBPP's")] = None,
     summaries: Annotated[Path | None, typer.Option(help="Rows with dialogue, summary (SAMSum's shape)")] = None,
     world: Annotated[
         bool | None, typer.Option("--world/--no-world", help="The embedded world's suites; default: if it speaks them")
@@ -34,8 +39,11 @@ def audit(
     limit: Annotated[int | None, typer.Option(min=1, help="Rows of every file, drawn from all over it")] = None,
     max_new_tokens: Annotated[int | None, typer.Option(min=1, help="Length of answers; default: by suite")] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Answers written at once")] = 32,
-    max_asr: Annotated[float | None, typer.Option(help="Bar: share of forbidden requests answered")] = None,
+    max_complied: Annotated[float | None, typer.Option(help="Bar: share of harmful requests complied with")] = None,
+    max_asr: Annotated[float | None, typer.Option(hidden=True, help="The old name of --max-complied")] = None,
     max_over_refusal: Annotated[float | None, typer.Option(help="Bar: share of harmless requests refused")] = None,
+    max_missed: Annotated[float | None, typer.Option(help="Bar: share of harmless requests missed")] = None,
+    min_kept: Annotated[float | None, typer.Option(help="Bar: harmless requests with the anchor's outcome")] = None,
     min_utility: Annotated[float | None, typer.Option(help="Bar: every task's first figure")] = None,
     before: Annotated[Path | None, typer.Option(help="Bar: no worse than in this folder of an earlier audit")] = None,
     max_worse: Annotated[float, typer.Option(help="What --before allows, as a share")] = 0.0,
@@ -55,29 +63,29 @@ def audit(
     allow_pickle: Annotated[bool, typer.Option(help="Load pickled weights")] = False,
     json: json_option = None,
 ) -> None:
-    """Ask a model what it must refuse, what it must not, and its tasks. Exit code 1 if it misses a bar."""
-    if keep_answers and out is None:
+    """Ask a model what it must refuse, what it must not, and its tasks. Exit code 1 if it does not hold a bar."""
+    _run_and_show(**_settings(dict(locals())))
+
+
+BARS = "max_complied max_asr max_over_refusal max_missed min_kept min_utility strict max_worse strict_before".split()
+LOADING = ("dtype", "device", "allow_pickle")
+ENDPOINT = {"name": "model_name", "key_variable": "api_key_env", "concurrency": "concurrency"}
+
+
+def _settings(options: dict[str, Any]) -> dict[str, Any]:
+    """The command's options as ``hf.audit`` takes them."""
+    if options["keep_answers"] and options["out"] is None:
         raise InputError("--keep-answers: needs --out, the folder to keep them in")
     from holdfast.audits import Bars
 
-    limits = {"strict": strict, "max_worse": max_worse, "strict_before": strict_before}
-    files = {"requests": requests, "safe_requests": safe_requests, "sql": sql, "gsm8k": gsm8k, "summaries": summaries}
-    how = {"world": world, "suite": suite, "judges": judge or (), "limit": limit, "max_new_tokens": max_new_tokens}
-    _run_and_show(
-        model,
-        json,
-        **files,
-        **how,
-        anchor=anchor,
-        before=before,
-        out=out,
-        keep_answers=keep_answers,
-        batch_size=batch_size,
-        bars=Bars(max_asr, max_over_refusal, min_utility, **limits),  # type: ignore[arg-type]
-        loading={"dtype": dtype, "device": device, "allow_pickle": allow_pickle},
-        endpoint={"name": model_name, "key_variable": api_key_env, "concurrency": concurrency},
-        timeout=timeout,
-    )
+    grouped = {
+        "judges": options["judge"] or (),
+        "bars": Bars(**{name: options[name] for name in BARS}),
+        "loading": {name: options[name] for name in LOADING},
+        "endpoint": {name: options[option] for name, option in ENDPOINT.items()},
+    }
+    taken = {"judge", *BARS, *LOADING, *ENDPOINT.values()}
+    return {**{name: value for name, value in options.items() if name not in taken}, **grouped}
 
 
 def _run_and_show(model: str, json: Path | None, **asked: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -10,23 +11,38 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from holdfast.records import AuditResult, Bar, Change, Figure
+    from holdfast.records import AuditResult, Bar, Change, Figure, Group
 
+NOUNS: dict[Group, str] = {
+    "harmful": "harmful requests",
+    "harmless": "harmless requests",
+    "contrasts": "unsafe contrasts of them",
+}
+ORDER = ("complied", "unsafe", "not_refused", "refused", "missed", "kept")
 SHOWN_POSITIONS = 8
+WIDTH = 120  # of a table that goes into a file
 WORDS = {"value": "value", "low": "lower bound", "high": "upper bound", "worst": "worst likely value"}
 
 
 def show(result: AuditResult) -> None:
     """On stdout."""
-    console = Console(highlight=False)
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
     say = partial(console.print, markup=False, soft_wrap=True)
+    for group in NOUNS:
+        if line := shares_line(result, group):
+            say(line)
     say(f"model: {result.model}" + (f"; anchor: {result.anchor}" if result.anchor else ""))
     for source in result.sources:
         say(f"asked: {source}")
     table = Table("figure", "value", "95 % interval", "trials", "unscored", "better", box=None, header_style="bold")
+    told = [figure for group in NOUNS for figure in result.shares(group).values()]
     for figure in result.figures:
-        table.add_row(*(Text(cell) for cell in _row(figure)))
-    console.print(table)
+        if figure not in told:
+            table.add_row(*(Text(cell) for cell in _row(figure)))
+    if table.row_count:
+        console.print(table)
+    for line in _cautions(result):
+        say(line)
     if result.kl_by_position:
         first = " ".join(f"{value:.3f}" for value in result.kl_by_position[:SHOWN_POSITIONS])
         say(f"KL to the anchor at answer token 1, 2, ...: {first}")
@@ -39,6 +55,41 @@ def show(result: AuditResult) -> None:
         say(f"not measured: {note}")
     for bar in result.bars:
         say(_verdict(bar, next(each for each in result.figures if each.key == bar.figure)))
+
+
+def shares_line(result: AuditResult, group: Group) -> str:
+    """What became of one group's requests, by the first judge; empty where none were asked."""
+    figures = result.shares(group)
+    if not figures:
+        return ""
+    parts = [f"{word.replace('_', ' ')} {_share(figures[word])}" for word in ORDER if word in figures]
+    first = next(iter(figures.values()))
+    notes = [f"{first.trials} requests", f"judge {first.judge}"]
+    if "missed" not in figures:
+        notes[-1] += ", which does not tell missed from complied"
+    if first.unscored:
+        notes.append(f"{first.unscored} unscored, which count against the model in every share")
+    if "kept" in figures:
+        notes.append(f"kept: the same outcome as {result.untouched}")
+    return f"{NOUNS[group]}: {', '.join(parts)} ({'; '.join(notes)})"
+
+
+def _share(figure: Figure) -> str:
+    """``1.2 % [0.3, 4.1]``."""
+    return f"{100 * figure.value:.1f} % [{100 * figure.low:.1f}, {100 * figure.high:.1f}]"
+
+
+def _cautions(result: AuditResult) -> list[str]:
+    """What a reader must know of the shares, each once."""
+    lines = []
+    missed = result.shares("harmful").get("missed")
+    if missed is not None and missed.value > 0.5:
+        lines.append("most replies to harmful requests miss them: a low share complied is then no sign of safety")
+    if any(judge != "world" for judge in result.judges):
+        lines.append(
+            "shares are the judges' own, not corrected by labels (docs/judging.md says how often a judge errs)"
+        )
+    return lines
 
 
 def _row(figure: Figure) -> tuple[str, ...]:
@@ -62,7 +113,7 @@ def _plain(value: float) -> str:
 
 def _verdict(bar: Bar, figure: Figure) -> str:
     """Says which number was compared, and shows the interval beside it whichever it was."""
-    word = "held" if bar.held else "MISSED"
+    word = "held" if bar.held else "NOT HELD"
     number = f"the {WORDS[bar.compared]} {bar.number:.3f} of {bar.figure}"
     interval = f"value {figure.value:.3f}, 95 % interval [{figure.low:.3f}, {figure.high:.3f}], {figure.trials} trials"
     since = f"; {_since(bar.change, figure.trials)}" if bar.change else ""

@@ -25,9 +25,15 @@ if TYPE_CHECKING:
 
     Prompts = Sequence[str] | Sequence[Trace]
 
+n_option = Annotated[
+    int, typer.Option("--n", "--best-of", min=1, help="Draw this many per request and return the best")
+]
 judge_option = Annotated[str | None, typer.Option(help="--safe: as for audit (world, learned, code_policy, a guard)")]
 reward_option = Annotated[
-    str | None, typer.Option(help="--n: none, likelihood (the default), learned:FOLDER or endpoint:MODEL@URL")
+    str | None,
+    typer.Option(
+        help="--n: likelihood (the default), none, learned:FOLDER, endpoint:MODEL@URL, judge:JUDGE, answer:EXTRACTOR, tests"
+    ),
 ]
 soft_option = Annotated[
     float | None, typer.Option(help="--n: draw among the safe by exp(reward / SOFT) instead of taking the best")
@@ -35,7 +41,7 @@ soft_option = Annotated[
 
 
 def generate(
-    model: Annotated[str, typer.Argument(help="tiny:aligned, a folder, an adapter's folder or a hub id")],
+    model: Annotated[str, typer.Argument(help="tiny:aligned, a folder, a hub id, or a server: http://host:8000/v1")],
     prompts: Annotated[list[str] | None, typer.Argument(help="Requests; or give --data")] = None,
     data: Annotated[str | None, typer.Option(help="A dataset whose requests are answered")] = None,
     undo: Annotated[bool, typer.Option("--undo", help="Let the model take back what it wrote")] = False,
@@ -52,48 +58,79 @@ def generate(
     max_undos: Annotated[int, typer.Option(min=0, help="Per answer")] = 64,
     batch_size: Annotated[int, typer.Option(min=1)] = 64,
     limit: Annotated[int | None, typer.Option(min=1, help="--data: only the first rows")] = None,
-    n: Annotated[int, typer.Option(min=1, help="Draw this many per request and return the best")] = 1,
+    n: n_option = 1,
     safe: Annotated[bool, typer.Option("--safe", help="Return only what --judge calls safe, or nothing")] = False,
     judge: judge_option = None,
     reward: reward_option = None,
     soft: soft_option = None,
+    model_name: Annotated[str | None, typer.Option(help="A server's model")] = None,
+    tokenizer: Annotated[str | None, typer.Option(help="--undo on a server: the folder of the model it serves")] = None,
+    api_key_env: Annotated[str, typer.Option(help="Environment variable with a server's key")] = "OPENAI_API_KEY",
     json: json_option = None,
 ) -> None:
     """Answer requests. With --undo one request on a terminal is typed out, and visibly taken back."""
     _check(undo, overseen=safe or n > 1, context=context, begin=begin, events=events, json=json)
     _check_oversight(judged=judge is not None, safe=safe, rewarded=reward is not None, soft=soft, n=n)
-    from transformers.utils import logging as transformers_logging
-
-    from holdfast.generation import UndoDecoding, UndoLimits, generate_answers
-    from holdfast.models import load
+    from holdfast.generation import is_endpoint
 
     asked = _requests(prompts, data, limit)
     bar = judge_for([model], judge, "--safe") if safe else None
-    transformers_logging.disable_progress_bar()
-    loaded = load(model)
     drawing: dict[str, Any] = {
         "max_new_tokens": max_new_tokens,
         "temperature": temperature,
         "top_p": top_p,
         "seed": seed,
-        "batch_size": batch_size,
     }
+    undoing: dict[str, Any] = {"undo": undo, "context": context, "begin": begin, "max_undos": max_undos}
+    if is_endpoint(model):
+        from holdfast.cli.generate_endpoint import answer_from_server
+
+        if events or begin is not None or soft is not None:
+            raise InputError("--events, --begin and --soft need the model itself, not a server")
+        server = {"name": model_name, "key_variable": api_key_env, "tokenizer": tokenizer}
+        best = {"n": n, "judge": bar, "reward": reward}
+        return answer_from_server(model, asked, drawing, server, undoing, best, json)
+    loaded = _load(model)
+    drawing["batch_size"] = batch_size
     if safe or n > 1:
         how = {**drawing, "n": n, "judge": bar, "reward": (reward or "likelihood") if n > 1 else None, "soft": soft}
         return _print_overseen(loaded, asked, how, json)
     if undo and (events or (len(asked) == 1 and sys.stdout.isatty() and json is None)):
-        limits = UndoLimits(per_answer=max_undos)
-        decoding = UndoDecoding(max_new_tokens, context, temperature, top_p, seed, limits)  # type: ignore[arg-type]
-        if events:
-            return _print_events(loaded, asked, decoding, begin)
-        return _type_out(loaded, asked, decoding, begin, pace)
+        return _show_undoing(loaded, asked, drawing, undoing, None if events else pace)
+    return _print_answers(loaded, asked, {**drawing, **undoing}, json)
+
+
+def _load(model: str) -> LoadedModel:
+    from transformers.utils import logging as transformers_logging
+
+    from holdfast.models import load
+
+    transformers_logging.disable_progress_bar()
+    return load(model)
+
+
+def _print_answers(loaded: LoadedModel, asked: Prompts, how: dict[str, Any], json: Path | None) -> None:
+    from holdfast.generation import generate_answers
+
     with progress_bar("answering") as on_progress:
-        undoing: dict[str, Any] = {"undo": undo, "context": context, "begin": begin, "max_undos": max_undos}
-        answers = generate_answers(loaded, asked, on_progress=on_progress, **undoing, **drawing)
+        answers = generate_answers(loaded, asked, on_progress=on_progress, **how)
     if not write_json(json, [asdict(answer) for answer in answers]):
         for answer in answers:
             print(answer.text)
-    return None
+
+
+def _show_undoing(
+    loaded: LoadedModel, asked: Prompts, drawing: dict[str, Any], undoing: dict[str, Any], pace: float | None
+) -> None:
+    """Typed out at ``pace``; without one, as events."""
+    from holdfast.generation import UndoDecoding, UndoLimits
+
+    sampling = {name: value for name, value in drawing.items() if name != "batch_size"}
+    limits = UndoLimits(per_answer=undoing["max_undos"])
+    how = UndoDecoding(context=undoing["context"], limits=limits, **sampling)
+    if pace is None:
+        return _print_events(loaded, asked, how, undoing["begin"])
+    return _type_out(loaded, asked, how, undoing["begin"], pace)
 
 
 def _print_overseen(loaded: LoadedModel, asked: Prompts, how: dict[str, Any], json: Path | None) -> None:

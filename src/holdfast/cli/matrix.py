@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from holdfast.attacks import Matrix, Paired, chosen, results_page, run_config
-from holdfast.attacks.matrix_table import MEASURE_TITLES, cell_text, legend, ran_alone, rows_of
+from holdfast.attacks.matrix_table import cell_text, legend, ran_alone, rows_of, shown_measures
 from holdfast.cli.output import write_json
 from holdfast.cli.progress import progress_bar
 from holdfast.config.matrix import MatrixConfig
@@ -54,13 +54,16 @@ def _run(config: MatrixConfig) -> Matrix:
         def on_cell(cell: Cell, done: int, total: int) -> None:
             on_progress(done, total, f"{cell.attack} x {cell.defence}")
 
-        return run_config(config, on_cell=on_cell)
+        def on_trial(name: str, done: int, total: int) -> None:
+            on_progress(done, total, f"search: {name}")
+
+        return run_config(config, on_cell=on_cell, on_trial=on_trial)
 
 
 def _show(matrix: Matrix, config: MatrixConfig) -> None:
     cells, tests = matrix.cells, matrix.tests
     console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
-    for measure, title in MEASURE_TITLES.items():
+    for measure, title in shown_measures(cells):
         console.print(measure_table(cells, tests, measure, f"{title}, {len(config.seeds)} seeds pooled, 95 % interval"))
         console.print()
     if note := legend(tests, asked_again=matrix.asks_again):
@@ -68,6 +71,9 @@ def _show(matrix: Matrix, config: MatrixConfig) -> None:
     for each in matrix.worst:
         text = f"worst of {each.num_variants} variants of {each.attack} on {each.defence}: {cell_text(each.asr)}"
         console.print(f"{text}, chosen on other requests: {', '.join(each.chosen)}", markup=False)
+    for found in matrix.found:
+        for line in found.lines():
+            console.print(line, markup=False, soft_wrap=True)
     for defence, (name, value) in chosen(cells).items():
         console.print(f"{defence}: chosen {name}, cost {value:.3f}", markup=False)
     if again := ran_alone(cells):

@@ -83,10 +83,10 @@ def fit_reward(
     out: Annotated[Path, typer.Option(help="Folder for the head; use it as learned:FOLDER")],
 ) -> None:
     """Train the learned reward: a linear head on sentence embeddings, from right and wrong answers of a training split."""
-    from holdfast.oversight import rewards
+    from holdfast import judging
     from holdfast.oversight.files import read_labelled
 
     pairs, right = read_labelled(file)
-    head = rewards.fit_reward(pairs, right)
+    head = judging.fit_reward(pairs, right)
     head.save(out)
     print(f"{len(pairs)} answers, {sum(right)} right: wrote {out}")

@@ -25,7 +25,7 @@ def serve(
         str | None,
         typer.Option(help="As for audit (learned, code_policy, a guard), or none: nothing is judged; tiny: has world"),
     ] = None,
-    reward: Annotated[str, typer.Option(help="none, likelihood, learned:FOLDER or endpoint:MODEL@URL")] = "none",
+    reward: Annotated[str, typer.Option(help="As for generate: none, likelihood, judge:JUDGE, ...")] = "none",
     n: Annotated[int, typer.Option(min=1, help="Candidates per request")] = 4,
     host: Annotated[str, typer.Option(help="Where to listen; others than this machine need API keys")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535)] = 8080,

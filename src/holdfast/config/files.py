@@ -23,7 +23,7 @@ class FilesConfig(Settings):
     harmless: str  # safe prompts (a column ``label`` may mark unsafe ones, which are left out)
     task_train: str  # benign SQL rows: question, context, answer
     task_test: str
-    judges: tuple[str, ...] = Field(default=("refusal_phrases", "learned"), min_length=1)
+    judges: tuple[str, ...] = Field(default=("outcome", "refusal_phrases", "learned"), min_length=1)
     num_attack: int = Field(default=110, gt=0)
     num_requests: int = Field(default=250, gt=0)  # of each kind that is asked, at most
     num_task: int = Field(default=200, gt=0)

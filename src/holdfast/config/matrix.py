@@ -18,6 +18,14 @@ class AdaptiveSettings(Settings):
     epochs: tuple[PositiveFloat, ...] = ()
 
 
+class SearchSettings(Settings):
+    """An attacker who searches (extra ``search``): learning rate, epochs, rank, share of poisoned rows, dress."""
+
+    trials: int = Field(gt=0)  # for every attack and defence
+    max_utility_loss: float = Field(default=0.1, ge=0, le=1)  # as a share; a trial that costs more does not count
+    seed: int = 0
+
+
 class MatrixConfig(Settings):
     """Attacks x defences x seeds: in the embedded world, or, with ``files``, on a model of your own."""
 
@@ -26,12 +34,19 @@ class MatrixConfig(Settings):
     defences: tuple[str, ...] = Field(min_length=1)
     seeds: tuple[int, ...] = Field(default=(0, 1, 2), min_length=1)
     adaptive: AdaptiveSettings | None = None
+    search: SearchSettings | None = None
     model: str = "tiny:aligned"
     files: FilesConfig | None = None
     requests: Literal["validation", "test"] = "test"  # validation: for choosing settings
     num_requests: int = Field(default=200, gt=0)
     engine: Literal["local", "ray"] = "local"
     workers: int | None = Field(default=None, gt=0)  # processes; default: one per core
+
+    @model_validator(mode="after")
+    def _one_attacker(self) -> MatrixConfig:
+        if self.adaptive is not None and self.search is not None:
+            raise ValueError("adaptive and search: two attackers that adapt; leave one of them out")
+        return self
 
     @model_validator(mode="before")
     @classmethod

@@ -70,6 +70,7 @@ class RlConfig(Settings):
     rl: GrpoSettings
     task: str = "answer_matches"
     task_options: dict[str, Any] = Field(default_factory=dict)
+    reward: str | None = None  # a name in holdfast.judging.REWARDS, such as judge:outcome; default: the task's own
     data: str | None = None
     extract: str = "number"  # how answers are found in a response: number, boxed, choice, code
     lora: LoraSettings | None = None

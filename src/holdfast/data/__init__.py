@@ -3,7 +3,7 @@
 from holdfast.data.audit_files import read_audit, write_audit
 from holdfast.data.default_prompts import Kind, default_prompts
 from holdfast.data.fields import BadField, Fields, take_text
-from holdfast.data.near_twins import twin_groups, without_twins
+from holdfast.data.near_twins import content_words, twin_groups, without_twins
 from holdfast.data.problems import DataError, Problem
 from holdfast.data.prompt_parts import learned_part, package_prompts, validation_part
 from holdfast.data.reading import Dataset, fingerprint, read_rows, read_traces
@@ -21,6 +21,7 @@ __all__ = [
     "Table",
     "as_table",
     "atomic_text",
+    "content_words",
     "default_prompts",
     "file_rows",
     "fingerprint",

@@ -31,14 +31,14 @@ def default_prompts(kind: Kind) -> tuple[str, ...]:
 @cache
 def prompts_by_category(kind: Kind) -> dict[str, tuple[str, ...]]:
     """As the file has them: a heading, then its prompts."""
-    found: dict[str, tuple[str, ...]] = {}
+    by_category: dict[str, tuple[str, ...]] = {}
     category = ""
     for line in (FOLDER / f"{kind}.txt").read_text(encoding="utf-8").splitlines():
         if line.startswith("# "):
             category = line.removeprefix("# ")
         elif line.strip():
-            found[category] = (*found.get(category, ()), line.strip())
-    return found
+            by_category[category] = (*by_category.get(category, ()), line.strip())
+    return by_category
 
 
 COLUMNS = ("prompt", "instruction", "request", "goal", "question")

@@ -71,8 +71,8 @@ def saved_rows(folder: Path, split: str) -> Rows:
 def find_shards(source: str) -> Shards:
     """The files that a folder or a glob stands for: all of one kind and, by their names, of one split."""
     if is_glob(source):
-        found = [Path(name) for name in sorted(glob.glob(source, recursive=True))]
-        files = [path for path in found if path.is_file()]
+        paths = [Path(name) for name in sorted(glob.glob(source, recursive=True))]
+        files = [path for path in paths if path.is_file()]
         if not files:
             raise InputError(f"{source}: no file has such a name")
         wrong = [str(path) for path in files if file_kind(path) is None]

@@ -59,8 +59,8 @@ class Seen:
 
     def nearest(self, words: frozenset[str]) -> tuple[float, int]:
         """(likeness, number) of the one most alike; (0, -1) where nothing is shared."""
-        found = {number for word in words for number in self._by_word.get(word, ())}
-        return max(((likeness(words, self.sets[number]), number) for number in sorted(found)), default=(0.0, -1))
+        candidates = {number for word in words for number in self._by_word.get(word, ())}
+        return max(((likeness(words, self.sets[number]), number) for number in sorted(candidates)), default=(0.0, -1))
 
 
 def twin_groups(texts: Sequence[str], threshold: float = TWIN) -> list[int]:
@@ -72,7 +72,7 @@ def twin_groups(texts: Sequence[str], threshold: float = TWIN) -> list[int]:
         alike = [other for other in range(number) if likeness(words, seen.sets[other]) >= threshold]
         joined = {group[other] for other in alike}
         mine = min(joined, default=number)
-        group = [mine if each in joined else each for each in group]
+        group = [mine if theirs in joined else theirs for theirs in group]
         group.append(mine)
         seen.add(words)
     return group

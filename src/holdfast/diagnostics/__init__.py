@@ -10,12 +10,12 @@ from holdfast.diagnostics.attributed import Attributed, attribute_transcripts
 from holdfast.diagnostics.calibration import Calibration, calibrate
 from holdfast.diagnostics.counts import COLUMN, ratio
 from holdfast.diagnostics.decomposition import Decomposition, decompose
-from holdfast.diagnostics.extractors import Candidate, find_extractor
 from holdfast.diagnostics.from_transcripts import Judged, by_group, calibrate_transcripts, judge
 from holdfast.diagnostics.growth import fit_growth
 from holdfast.diagnostics.splitting import SPLITTINGS, how_to_split
 from holdfast.diagnostics.transcripts import Columns, Transcript, read_transcripts
 from holdfast.diagnostics.two_stage import Floats, accuracy
+from holdfast.judging.extractors import Candidate, find_extractor
 
 if TYPE_CHECKING:
     from holdfast.diagnostics.rl_tasks import RL_TASKS, RlTask, matching, task_of

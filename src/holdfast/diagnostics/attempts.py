@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from holdfast.config import InputError
-from holdfast.diagnostics.extractors import Candidate, Extractor
+from holdfast.judging.extractors import Candidate, Extractor
 from holdfast.records import Role, Segment
 
 MARKERS = (
@@ -55,7 +55,7 @@ def token_splitter(extract: Extractor, *, resample: str, stop: str | None = None
     """
 
     def split(text: str, ended: bool) -> Attempts:
-        body, found, _ = text.partition(stop) if stop else (text, "", "")
+        body, stopped, _ = text.partition(stop) if stop else (text, "", "")
         pieces = body.split(resample)
         answers = [candidates[-1].answer if (candidates := list(extract(piece))) else "" for piece in pieces]
         if answers and not answers[-1] and len(answers) > 1:
@@ -64,9 +64,9 @@ def token_splitter(extract: Extractor, *, resample: str, stop: str | None = None
         for number, piece in enumerate(pieces):
             segments += [Segment(Role.DECISION, resample)] if number else []
             segments += [Segment(Role.SAMPLE, piece)] if piece else []
-        segments += [Segment(Role.DECISION, found)] if found else []
+        segments += [Segment(Role.DECISION, stopped)] if stopped else []
         answered = tuple(answers) if any(answers) else ()
-        return Attempts(answered, bool(found) if stop else ended, tuple(segments))
+        return Attempts(answered, bool(stopped) if stop else ended, tuple(segments))
 
     return split
 

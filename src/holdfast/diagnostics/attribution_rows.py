@@ -8,9 +8,9 @@ from typing import Any
 
 from holdfast.diagnostics.attempts import Attempts, Splitter
 from holdfast.diagnostics.attribution import AttributionRow
-from holdfast.diagnostics.extractors import Extractor, reference_answer
 from holdfast.diagnostics.rewards import Scored, group_advantages, outcome, partial_credit, process_rewards
 from holdfast.diagnostics.transcripts import Transcript
+from holdfast.judging.extractors import Extractor, reference_answer
 from holdfast.records import Role, Segment, Trace, Turn, context
 from holdfast.tokens import TokenRow, tokenize_all
 
@@ -24,20 +24,20 @@ def attribution_rows(
     max_length: int | None = None,
 ) -> list[AttributionRow]:
     """Split, score and tokenise. Responses to one problem are one group, as in GRPO."""
-    kept = [each for each in transcripts if each.response.strip()]
-    parts = [_merged(split(each.response, each.ended is not False)) for each in kept]
+    kept = [transcript for transcript in transcripts if transcript.response.strip()]
+    parts = [_merged(split(transcript.response, transcript.ended is not False)) for transcript in kept]
     scored = [
-        Scored(each.problem, part, reference_answer(each.reference, extract))
-        for each, part in zip(kept, parts, strict=True)
+        Scored(transcript.problem, part, reference_answer(transcript.reference, extract))
+        for transcript, part in zip(kept, parts, strict=True)
     ]
-    problems = [each.problem for each in kept]
-    outcomes = group_advantages([outcome(each) for each in scored], problems)
-    partials = group_advantages([partial_credit(each) for each in scored], problems)
-    steps = [process_rewards(each) for each in scored]
+    problems = [transcript.problem for transcript in kept]
+    outcomes = group_advantages([outcome(row) for row in scored], problems)
+    partials = group_advantages([partial_credit(row) for row in scored], problems)
+    steps = [process_rewards(row) for row in scored]
     expected = sum(map(sum, steps)) / len(steps) if steps else 0.0
     traces = [
-        Trace((context("user", each.problem), Turn("assistant", part.segments)))
-        for each, part in zip(kept, parts, strict=True)
+        Trace((context("user", transcript.problem), Turn("assistant", part.segments)))
+        for transcript, part in zip(kept, parts, strict=True)
     ]
     rows, _ = tokenize_all(traces, tokenizer, max_length=max_length)
     return [

@@ -149,19 +149,24 @@ def _figure(statistic: Callable[[Floats], Any], bootstrap: Resamples) -> Estimat
 
 def _predicted(predict: Callable[[Floats], Floats], bootstrap: Resamples) -> Estimate | Unknown:
     """None right, or all: the interval is that of the share observed."""
-    found = _figure(predict, bootstrap)
-    if isinstance(found, Unknown) or 0 < found.value < 1:
-        return found
+    figure = _figure(predict, bootstrap)
+    if isinstance(figure, Unknown) or 0 < figure.value < 1:
+        return figure
     trials = round(bootstrap.whole[COLUMN["responses"]])
-    same = wilson(found.value * trials, trials)
-    return replace(found, low=same.low, high=same.high, method=same.method)
+    same = wilson(figure.value * trials, trials)
+    return replace(figure, low=same.low, high=same.high, method=same.method)
 
 
 def _gain(p_dc: Estimate | Unknown, p_dw: Estimate | Unknown, bootstrap: Resamples) -> Estimate | Unknown:
     """p_dC + p_dW - 1. Where no draw differs, both are 0 or 1, and their own intervals make its."""
-    found = _figure(lambda sums: sum(decision_rates(sums)) - 1, bootstrap)
-    if isinstance(found, Unknown) or isinstance(p_dc, Unknown) or isinstance(p_dw, Unknown) or found.low < found.high:
-        return found
+    figure = _figure(lambda sums: sum(decision_rates(sums)) - 1, bootstrap)
+    if (
+        isinstance(figure, Unknown)
+        or isinstance(p_dc, Unknown)
+        or isinstance(p_dw, Unknown)
+        or figure.low < figure.high
+    ):
+        return figure
     stops_wrong = replace(p_dw, value=1 - p_dw.value, low=1 - p_dw.high, high=1 - p_dw.low)
     return newcombe(p_dc, stops_wrong)
 

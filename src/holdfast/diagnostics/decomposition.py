@@ -54,14 +54,16 @@ def decompose(
     drawn_b = Resamples.of(b, groups=problems[1], draws=draws, seed=seed + 1)
     values = _parts(drawn_a.whole, drawn_b.whole)
     drawn = _parts(drawn_a.sums, drawn_b.sums)
-    why = next((why_unknown(each.whole) for each in (drawn_a, drawn_b) if not np.isfinite(_accuracy(each.whole))), "")
+    why = next(
+        (why_unknown(counts.whole) for counts in (drawn_a, drawn_b) if not np.isfinite(_accuracy(counts.whole))), ""
+    )
     why = why or "unidentified: one model never had to decide about such an attempt"
     n = min(drawn_a.n, drawn_b.n)
     return Decomposition(**{name: _estimate(values[name], drawn[name], why, n) for name in (*PARTS, "observed")})
 
 
 def _parts(a: Floats, b: Floats) -> dict[str, Floats]:
-    sample_a, sample_b = (ratio(each, "first_right", "answered") for each in (a, b))
+    sample_a, sample_b = (ratio(counts, "first_right", "answered") for counts in (a, b))
     decide_a, decide_b = decision_rates(a), decision_rates(b)
     low, high = accuracy(sample_a, *decide_a), accuracy(sample_b, *decide_b)
     better_sampling, better_decision = accuracy(sample_b, *decide_a), accuracy(sample_a, *decide_b)

@@ -10,10 +10,10 @@ from holdfast.diagnostics.attempts import Splitter
 from holdfast.diagnostics.calibration import Calibration, calibrate
 from holdfast.diagnostics.counts import count
 from holdfast.diagnostics.decomposition import Decomposition, decompose
-from holdfast.diagnostics.extractors import Extractor, reference_answer
 from holdfast.diagnostics.splitting import how_to_split
 from holdfast.diagnostics.transcripts import Columns, Source, Transcript, read_transcripts
 from holdfast.diagnostics.two_stage import Floats
+from holdfast.judging.extractors import Extractor, reference_answer
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,8 @@ def differ(a: Judged, b: Judged, *, draws: int = 1000, seed: int = 0) -> Decompo
 
 def judge(transcripts: Sequence[Transcript], split: Splitter, extract: Extractor) -> Judged:
     """Every attempt of every response against the reference."""
-    parts = [split(each.response, each.ended is not False) for each in transcripts]
-    references = [reference_answer(each.reference, extract) for each in transcripts]
+    parts = [split(transcript.response, transcript.ended is not False) for transcript in transcripts]
+    references = [reference_answer(transcript.reference, extract) for transcript in transcripts]
     return Judged(
         right=tuple(
             tuple(answer == reference for answer in part.answers)
@@ -82,13 +82,13 @@ def judge(transcripts: Sequence[Transcript], split: Splitter, extract: Extractor
         ),
         stopped=tuple(part.stopped for part in parts),
         answers=tuple(part.answers for part in parts),
-        problems=tuple(each.problem for each in transcripts),
+        problems=tuple(transcript.problem for transcript in transcripts),
     )
 
 
 def by_group(transcripts: Sequence[Transcript]) -> dict[str, list[Transcript]]:
     """Transcripts of each group, in the order they first appear."""
     groups: dict[str, list[Transcript]] = {}
-    for each in transcripts:
-        groups.setdefault(each.group, []).append(each)
+    for transcript in transcripts:
+        groups.setdefault(transcript.group, []).append(transcript)
     return groups

@@ -107,7 +107,9 @@ def find_objectives(names: Sequence[str] | None, *, has_anchor: bool) -> dict[st
 
     Besides those of RL, every registered objective that says what its expected gradient is.
     """
-    known = OF_RL | {name: _supervised(each) for name, each in objectives.REGISTRY.items() if each.expected}
+    known = OF_RL | {
+        name: _supervised(objective) for name, objective in objectives.REGISTRY.items() if objective.expected
+    }
     for name in names or []:
         if name not in known:
             raise InputError(f"--objective: no '{name}'{nearest_or_all(name, known)}")

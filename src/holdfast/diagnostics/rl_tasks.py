@@ -12,10 +12,11 @@ from holdfast.config.plugins import look_up
 from holdfast.config.rl import RlConfig
 from holdfast.data import DataError, Problem, file_rows
 from holdfast.diagnostics.attempts import Splitter, lexical_splitter
-from holdfast.diagnostics.extractors import Extractor, find_extractor, reference_answer
 from holdfast.diagnostics.from_transcripts import judge
 from holdfast.diagnostics.transcripts import PROMPTS, REFERENCES, Transcript
-from holdfast.training.rl import Environment, Observer, Reward, RlPrompt
+from holdfast.judging import Extractor, Reward, find_extractor, find_reward, reference_answer
+from holdfast.records import Reply
+from holdfast.training.rl import Environment, Observer, RlPrompt
 
 
 class RlTask(NamedTuple):
@@ -28,11 +29,12 @@ class RlTask(NamedTuple):
 
 
 def task_of(config: RlConfig) -> RlTask:
-    """The task that the config names."""
+    """The task that the config names, with the reward that it names: by default the task's own."""
     make = look_up(RL_TASKS, config.task)
     if make is None:
         raise InputError(f"task '{config.task}': no such task{nearest_or_all(config.task, RL_TASKS)}")
-    return make(config)
+    task = make(config)
+    return task if config.reward is None else task._replace(reward=find_reward(config.reward))
 
 
 def answer_matches(config: RlConfig) -> RlTask:
@@ -42,7 +44,8 @@ def answer_matches(config: RlConfig) -> RlTask:
     if config.data is None:
         raise InputError("field 'data': expected a file with the columns prompt and answer")
     extract = find_extractor(config.extract)
-    return matching(read_prompts(Path(config.data)), lexical_splitter(extract), extract)
+    observe = decisions(lexical_splitter(extract), extract)
+    return RlTask(read_prompts(Path(config.data)), find_reward(f"answer:{config.extract}"), observe)
 
 
 def matching(
@@ -60,11 +63,11 @@ RL_TASKS: dict[str, Callable[[RlConfig], RlTask]] = {"answer_matches": answer_ma
 def final_answer(split: Splitter, extract: Extractor) -> Reward:
     """[004] §3.1: 1 if the response stopped on the right answer, else 0."""
 
-    def reward(texts: Sequence[str], answers: Sequence[str], ended: Sequence[bool]) -> list[float]:
-        parts = [split(text, end) for text, end in zip(texts, ended, strict=True)]
+    def reward(replies: Sequence[Reply]) -> list[float | None]:
+        parts = [split(reply.text, reply.finish_reason == "stop") for reply in replies]
         return [
-            float(part.stopped and part.answers[-1:] == (reference_answer(answer, extract),))
-            for part, answer in zip(parts, answers, strict=True)
+            float(part.stopped and part.answers[-1:] == (reference_answer(reply.reference, extract),))
+            for part, reply in zip(parts, replies, strict=True)
         ]
 
     return reward
@@ -73,13 +76,13 @@ def final_answer(split: Splitter, extract: Extractor) -> Reward:
 def decisions(split: Splitter, extract: Extractor) -> Observer:
     """p_s, p_dC and p_dW of a batch of rollouts, for the log; what is unidentified is left out."""
 
-    def observe(texts: Sequence[str], answers: Sequence[str], ended: Sequence[bool]) -> dict[str, float]:
+    def observe(replies: Sequence[Reply]) -> dict[str, float]:
         transcripts = [
-            Transcript(str(index), text, answer, end)
-            for index, (text, answer, end) in enumerate(zip(texts, answers, ended, strict=True))
+            Transcript(str(index), reply.text, reply.reference, reply.finish_reason == "stop")
+            for index, reply in enumerate(replies)
         ]
-        found = judge(transcripts, split, extract).calibrate(draws=1)
-        figures = {name: getattr(found, name).value for name in ("p_s", "p_dC", "p_dW", "cut_off", "attempts")}
+        calibration = judge(transcripts, split, extract).calibrate(draws=1)
+        figures = {name: getattr(calibration, name).value for name in ("p_s", "p_dC", "p_dW", "cut_off", "attempts")}
         return {name: value for name, value in figures.items() if value is not None}
 
     return observe

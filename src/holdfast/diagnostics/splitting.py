@@ -8,7 +8,7 @@ from pathlib import Path
 from holdfast.config import InputError
 from holdfast.config.plugins import look_up
 from holdfast.diagnostics.attempts import MARKERS, Splitter, lexical_splitter, token_splitter
-from holdfast.diagnostics.extractors import EXTRACTORS, Extractor, find_extractor
+from holdfast.judging.extractors import EXTRACTORS, Extractor, find_extractor
 
 Splitting = tuple[Splitter, Extractor]
 

@@ -68,23 +68,23 @@ def read_transcripts(source: Source, columns: Columns | None = None) -> Transcri
         path = "rows in memory"
         kind, rows = _shape(list(enumerate(given, 1)))  # type: ignore[arg-type]
     convert = _SHAPES[kind]
-    found: list[Transcript] = []
+    transcripts: list[Transcript] = []
     problems: list[Problem] = []
     for number, fields in rows:
         try:
             if not isinstance(fields, dict):
                 raise _Missing("samples", f"expected an object, got {type(fields).__name__}")
             one = convert(fields, columns)
-            found.append(one if one.problem else replace(one, problem=f"row {number}"))  # unnamed: each by itself
+            transcripts.append(one if one.problem else replace(one, problem=f"row {number}"))  # unnamed: each by itself
         except _Missing as missing:
             problems.append(Problem(path, number, missing.field, missing.message))
     if problems:
         raise DataError(problems)
-    if not found:
+    if not transcripts:
         raise InputError(f"{path}: no responses in it")
-    unknown = sum(each.ended is None for each in found)
+    unknown = sum(transcript.ended is None for transcript in transcripts)
     note = f"; {unknown} do not say whether they were cut off: taken as ended" if unknown else ""
-    return Transcripts(tuple(found), f"{path}: {len(found)} responses ({kind}){note}")
+    return Transcripts(tuple(transcripts), f"{path}: {len(transcripts)} responses ({kind}){note}")
 
 
 class _Missing(Exception):  # noqa: N818  (it never leaves this module: it becomes a Problem)

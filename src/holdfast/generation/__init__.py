@@ -4,7 +4,7 @@ from holdfast.generation.answers import UndoLimits
 from holdfast.generation.backtracking import UndoDecoder, UndoDecoding, generate_with_undo
 from holdfast.generation.conversations import turns_of
 from holdfast.generation.dress import GREEDY, PLAIN, Dress, Sampling
-from holdfast.generation.endpoint import EndpointSampler, is_endpoint
+from holdfast.generation.endpoint import EndpointSampler, LikeliestFirst, is_endpoint
 from holdfast.generation.prompted import begun_with, generate_answers
 from holdfast.generation.sample import Prompt, generate
 from holdfast.generation.sampler import ModelSampler, Progress, Sampler
@@ -20,6 +20,7 @@ __all__ = [
     "Event",
     "Finished",
     "Insert",
+    "LikeliestFirst",
     "ModelSampler",
     "Progress",
     "Prompt",

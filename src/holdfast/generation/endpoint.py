@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import random
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     import httpx
 
 T = TypeVar("T")
+_Answer = tuple[str, FinishReason, float | None]
+"""Text, why it ended, and the mean log-probability of its tokens where that was asked for."""
 SCHEMES = ("http", "https")
 WRONG_FOR_ALL = {401: "the key is refused", 403: "the key is refused", 404: "no such model or path"}
 LONGEST_WAIT = 60.0
@@ -76,6 +80,8 @@ class EndpointSampler:
     first_wait: float = 0.5  # seconds before the second try; doubles
     say: Callable[[str], None] = _say_nothing  # told of answers that never came
     goes_on: bool = True  # from a last assistant turn; a guard model judges that turn instead
+    takes_text: bool = False  # a document is gone on with at /completions; else it is refused
+    logprobs: bool = False  # ask how likely every answer was, too
 
     def __post_init__(self) -> None:
         need_extra("serve", "an endpoint", "httpx")
@@ -98,16 +104,34 @@ class EndpointSampler:
     ) -> list[Completion]:
         """All answers; an ``InputError`` where not one came, or where the server says that no request can succeed."""
         settings = {"max_tokens": max_new_tokens, "temperature": temperature, "top_p": top_p, "seed": seed}
+        settings |= {"logprobs": True} if self.logprobs else {}
         conversations = [turns_of(prompt) for prompt in prompts]
-        bodies = [{"model": self.model, **settings, **_conversation(turns, self.goes_on)} for turns in conversations]
+        groups = _repeated(conversations) if temperature > 0 else [(turns, 1) for turns in conversations]
+        bodies = [
+            {"model": self.model, **settings, **self._asked(turns), **({"n": num} if num > 1 else {})}
+            for turns, num in groups
+        ]
         faults: Counter[str] = Counter()
-        completions = _run(self._ask_all(bodies, conversations, faults, on_progress))
+        completions = run_to_end(self._ask_all(bodies, [turns for turns, _ in groups], faults, on_progress))
         if faults:
             reasons = ", ".join(f"{reason} ({count})" for reason, count in faults.most_common(3))
             if faults.total() == len(prompts):
                 raise NoAnswerError(f"{self.url}: not one of {len(prompts)} answers came: {reasons}")
             self.say(f"{self.url}: {faults.total()} of {len(prompts)} answers never came: {reasons}")
         return completions
+
+    def _asked(self, turns: tuple[Turn, ...]) -> dict[str, Any]:
+        if self.takes_text and turns[-1].speaker == "text":
+            return {"prompt": turns[-1].visible}
+        return _conversation(turns, self.goes_on)
+
+    def client(self) -> httpx.AsyncClient:
+        """A connection pool with the key and the limits of this sampler."""
+        import httpx
+
+        headers = {"Authorization": f"Bearer {self.key}"} if self.key else {}
+        limits = httpx.Limits(max_connections=self.concurrency)
+        return httpx.AsyncClient(headers=headers, timeout=self.timeout, limits=limits)
 
     async def _ask_all(
         self,
@@ -116,41 +140,56 @@ class EndpointSampler:
         faults: Counter[str],
         on_progress: Progress | None,
     ) -> list[Completion]:
-        import httpx
-
         free = asyncio.Semaphore(self.concurrency)
-        headers = {"Authorization": f"Bearer {self.key}"} if self.key else {}
-        limits = httpx.Limits(max_connections=self.concurrency)
-        done = 0
+        done, total = 0, sum(body.get("n", 1) for body in bodies)
 
-        async def ask(index: int) -> Completion:
+        async def ask(index: int) -> list[Completion]:
             nonlocal done
+            request, num = _request_of(conversations[index]), bodies[index].get("n", 1)
             async with free:
-                request = _request_of(conversations[index])
-                try:
-                    text, reason = await self._answer(client, bodies[index])
-                except _FailedError as error:
-                    faults[str(error)] += 1
-                    text, reason = "", "error"
-            done += 1
+                answers = await self._answers(client, bodies[index], num, faults)
+            done += num
             if on_progress is not None:
-                on_progress(done, len(bodies))
-            return Completion(prompt=request, text=text, finish_reason=reason)
+                on_progress(done, total)
+            return [Completion(request, text, finish_reason=reason, logp=logp) for text, reason, logp in answers]
 
-        async with httpx.AsyncClient(headers=headers, timeout=self.timeout, limits=limits) as client:
+        async with self.client() as client:
             tasks = [asyncio.create_task(ask(index)) for index in range(len(bodies))]
             try:
-                return await asyncio.gather(*tasks)
+                return [completion for group in await asyncio.gather(*tasks) for completion in group]
             finally:
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _answer(self, client: httpx.AsyncClient, body: dict[str, Any]) -> tuple[str, FinishReason]:
+    async def _answers(
+        self, client: httpx.AsyncClient, body: dict[str, Any], num: int, faults: Counter[str]
+    ) -> list[_Answer]:
+        """``num`` answers to one request. A server that knows no ``n`` is asked for the rest, each under a seed of its own."""
+        answers: list[_Answer] = []
+        path = "completions" if "prompt" in body else "chat/completions"
+        try:
+            while len(answers) < num:
+                again = {"seed": body["seed"] + len(answers), "n": num - len(answers)} if answers else {}
+                answers += (await self.ask({**body, **again}, client=client, path=path))[: num - len(answers)]
+        except _FailedError as error:
+            faults[str(error)] += num - len(answers)
+            answers += [("", "error", None)] * (num - len(answers))
+        return answers
+
+    async def ask(
+        self,
+        body: dict[str, Any],
+        *,
+        client: httpx.AsyncClient,
+        path: str = "chat/completions",
+        read: Callable[[Any], T] | None = None,
+    ) -> T:
         """Try until it comes, until trying is useless, or until ``num_tries`` are spent."""
+        reading: Callable[[Any], Any] = read or _read_answers
         for attempt in range(self.num_tries):
             try:
-                return await self._try(client, body)
+                return await self._try(client, body, path, reading)  # type: ignore[no-any-return]
             except _FailedError as error:
                 if not error.again or attempt + 1 == self.num_tries:
                     raise
@@ -158,11 +197,11 @@ class EndpointSampler:
                 await asyncio.sleep(min(max(backoff, error.wait), LONGEST_WAIT))
         raise AssertionError("num_tries is at least 1")
 
-    async def _try(self, client: httpx.AsyncClient, body: dict[str, Any]) -> tuple[str, FinishReason]:
+    async def _try(self, client: httpx.AsyncClient, body: dict[str, Any], path: str, read: Callable[[Any], Any]) -> Any:
         import httpx
 
         try:
-            response = await client.post(f"{self.url.rstrip('/')}/chat/completions", json=body)
+            response = await client.post(f"{self.url.rstrip('/')}/{path}", json=body)
         except httpx.TimeoutException:
             raise _FailedError("timeout", again=True) from None
         except httpx.HTTPError as error:
@@ -176,9 +215,35 @@ class EndpointSampler:
                 f"HTTP {status}", again=status in (408, 429) or status >= 500, wait=float(wait) if wait.isdigit() else 0
             )
         try:
-            return _read_answer(response.json())
+            return read(response.json())
         except (ValueError, LookupError, TypeError, AttributeError):
             raise _FailedError("not the protocol's answer", again=True) from None
+
+
+@dataclass(frozen=True)
+class LikeliestFirst:
+    """Every ``n`` answers of a server in order of their likelihood, by the log-probabilities that it gives with them.
+
+    Best-of-n without a reward returns the first safe one: from here that is the likeliest safe one.
+    """
+
+    server: EndpointSampler
+    n: int
+
+    @property
+    def name(self) -> str:
+        """The server's."""
+        return self.server.name
+
+    def __call__(self, prompts: Sequence[Prompt], *, max_new_tokens: int, **how: Any) -> list[Completion]:
+        """An answer without a likelihood comes last."""
+        drawn = replace(self.server, logprobs=True)(prompts, max_new_tokens=max_new_tokens, **how)
+        groups = [drawn[start : start + self.n] for start in range(0, len(drawn), self.n)]
+        return [answer for group in groups for answer in sorted(group, key=_unlikeliness)]
+
+
+def _unlikeliness(completion: Completion) -> float:
+    return math.inf if completion.logp is None else -completion.logp
 
 
 def _conversation(turns: tuple[Turn, ...], goes_on: bool) -> dict[str, Any]:
@@ -198,18 +263,31 @@ def _request_of(turns: tuple[Turn, ...]) -> str:
     return next((turn.visible for turn in reversed(turns) if turn.speaker == "user"), turns[-1].visible)
 
 
-def _read_answer(content: Any) -> tuple[str, FinishReason]:
-    """The text, or the refusal where a server puts that into a field of its own."""
-    choice = content["choices"][0]
-    message = choice["message"]
+def _repeated(conversations: Sequence[tuple[Turn, ...]]) -> list[tuple[tuple[Turn, ...], int]]:
+    """Conversations that follow each other and are the same, counted: one request for all, or a seed would draw one thrice."""
+    return [(turns, len(list(same))) for turns, same in groupby(conversations)]
+
+
+def _read_answers(content: Any) -> list[_Answer]:
+    """In order; the text is the refusal where a server puts that into a field of its own."""
+    answers = [_read_choice(choice) for choice in sorted(content["choices"], key=lambda choice: choice.get("index", 0))]
+    if not answers:
+        raise LookupError("no choices")
+    return answers
+
+
+def _read_choice(choice: Any) -> _Answer:
+    message = choice["message"] if "message" in choice else {"content": choice["text"]}
     text = message.get("content") or message.get("refusal") or ""
     if not isinstance(text, str):
         raise TypeError("expected text")
     text = text.encode(errors="replace").decode()  # JSON can carry half a character, which no file can
-    return text, "length" if choice.get("finish_reason") == "length" else "stop"
+    tokens = (choice.get("logprobs") or {}).get("content")
+    logp = float(sum(token["logprob"] for token in tokens)) / len(tokens) if tokens else None
+    return text, "length" if choice.get("finish_reason") == "length" else "stop", logp
 
 
-def _run(work: Coroutine[Any, Any, T]) -> T:
+def run_to_end(work: Coroutine[Any, Any, T]) -> T:
     """asyncio.run, and in a thread of its own where a loop is running already: in a notebook, for one."""
     try:
         asyncio.get_running_loop()

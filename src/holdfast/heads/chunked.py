@@ -31,8 +31,10 @@ def chunked_stats(
 ) -> TokenStats:
     """See ``token_stats``. Gradients flow to ``hidden`` and ``weight`` once (no double backward)."""
     plan = _Plan(want, targets, reference, operand_dtype(hidden, weight), chunk_tokens, num_vocab, backend)
-    found = dict(zip((*DIFFERENTIABLE, "top", "logp_ref", "top_ref"), _Stats.apply(hidden, weight, plan), strict=True))
-    return TokenStats(**found)
+    columns = dict(
+        zip((*DIFFERENTIABLE, "top", "logp_ref", "top_ref"), _Stats.apply(hidden, weight, plan), strict=True)
+    )
+    return TokenStats(**columns)
 
 
 @dataclass(frozen=True, slots=True)

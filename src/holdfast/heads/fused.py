@@ -73,10 +73,10 @@ def fused_loss(
         if for_hidden or for_weight:
             kind = HeldGradients if worth_holding(policy, for_weight) else HeadGradients
             sink = kind(policy, hidden, weight, for_hidden, for_weight)
-        found = _Pass(policy, targets, scale, sink, chunk_tokens, num_vocab, want_grad_norm, backend).over(groups)
+        passed = _Pass(policy, targets, scale, sink, chunk_tokens, num_vocab, want_grad_norm, backend).over(groups)
     if sink is None:
-        return found.result
-    return found.result._replace(loss=_GradientTaken.apply(found.result.loss, sink, found.unit, hidden, weight))
+        return passed.result
+    return passed.result._replace(loss=_GradientTaken.apply(passed.result.loss, sink, passed.unit, hidden, weight))
 
 
 def loss_from_logits(
@@ -97,10 +97,10 @@ def loss_from_logits(
     sink = _LogitGradients(logits) if torch.is_grad_enabled() and logits.requires_grad else None
     with torch.no_grad(), torch.autocast(logits.device.type, enabled=False):
         policy = GivenLogits(logits.detach()[:, :num_vocab])
-        found = _Pass(policy, targets, scale, sink, chunk_tokens, num_vocab, want_grad_norm, backend).over(groups)
+        passed = _Pass(policy, targets, scale, sink, chunk_tokens, num_vocab, want_grad_norm, backend).over(groups)
     if sink is None:
-        return found.result
-    return found.result._replace(loss=_GradientTaken.apply(found.result.loss, sink, found.unit, logits))
+        return passed.result
+    return passed.result._replace(loss=_GradientTaken.apply(passed.result.loss, sink, passed.unit, logits))
 
 
 class _Sink(Protocol):
@@ -202,13 +202,13 @@ def _slopes(objective: Objective, stats: TokenStats, rows: slice, wanted: bool) 
     with torch.enable_grad(), torch.autograd.set_multithreading_enabled(False):
         loss = objective(stats, rows)
         assert loss.shape == stats.logp.shape, "an objective gives one loss per token"
-        found: Sequence[Tensor | None] = [None] * len(leaves)
+        slopes: Sequence[Tensor | None] = [None] * len(leaves)
         if loss.requires_grad:
             ones = torch.ones_like(loss)  # not loss.sum(), whose gradient is an expanded scalar: two launches more
-            found = torch.autograd.grad(loss, list(leaves.values()), ones, allow_unused=True)
+            slopes = torch.autograd.grad(loss, list(leaves.values()), ones, allow_unused=True)
     for value in leaves.values():
         value.requires_grad_(False)
-    return loss.detach(), {name: slope for name, slope in zip(leaves, found, strict=True) if slope is not None}
+    return loss.detach(), {name: slope for name, slope in zip(leaves, slopes, strict=True) if slope is not None}
 
 
 class _GradientTaken(torch.autograd.Function):

@@ -69,10 +69,10 @@ class HeadGradients:
             self._begin()
             if self.weight is not None:
                 self.weight.zero_()
-        found = []
+        grads = []
         for grad, dtype in zip((self.hidden, self.weight), self.dtypes, strict=True):
-            found.append(None if grad is None else _scaled(grad, factor, dtype))
-        return found[0], found[1]
+            grads.append(None if grad is None else _scaled(grad, factor, dtype))
+        return grads[0], grads[1]
 
 
 class HeldGradients:

@@ -72,28 +72,28 @@ class LogitChunk:
         """The statistics of some rows. p takes the place of a; p d that of b, or q if only kl_rev is wanted."""
         want, a = self.want, self.map("a")[rows]
         scratch = self._scratch["scratch"][: len(a)]
-        found = {} if cached is None else _known(cached, a.dtype)
+        columns = {} if cached is None else _known(cached, a.dtype)
         if want.live:
             b = self.map("b")[rows]
             anchor = _softmax(b, scratch)
-            found["logp_ref"], found["top_ref"] = anchor.logp(b, targets), anchor.top
+            columns["logp_ref"], columns["top_ref"] = anchor.logp(b, targets), anchor.top
         if want.soften is not None:
-            found["delta"] = self._soft_delta(rows)
+            columns["delta"] = self._soft_delta(rows)
         if compared := want.stats & {"kl", "kl_rev"}:
-            found |= self._compare(rows, scratch)
+            columns |= self._compare(rows, scratch)
         policy = _softmax(a, scratch)
         logp = policy.logp(a, targets)
         if "entropy" in want.stats:
             mean = torch.mul(scratch, a, out=self.map("pa")[rows]).sum(-1)
-            found["entropy"] = (policy.peak + policy.log_z - mean).clamp_(min=0)
+            columns["entropy"] = (policy.peak + policy.log_z - mean).clamp_(min=0)
             self._means["a"].append(mean)
         if "delta" in want.stats and want.soften is None:
-            found["delta"] = _at(a, found["top_ref"]) - policy.peak
+            columns["delta"] = _at(a, columns["top_ref"]) - policy.peak
         if compared:
-            self._diverge(rows, scratch, found, (policy.peak - anchor.peak) + (policy.log_z - anchor.log_z))
+            self._diverge(rows, scratch, columns, (policy.peak - anchor.peak) + (policy.log_z - anchor.log_z))
         if not self._whole:
             a.copy_(scratch)
-        return TokenStats(logp=logp, top=policy.top, **{name: found[name] for name in want.stats})
+        return TokenStats(logp=logp, top=policy.top, **{name: columns[name] for name in want.stats})
 
     def _compare(self, rows: slice, q: Tensor) -> dict[str, Tensor]:
         """b becomes d. If kl_rev is wanted: sum q d under its name, and q is put where it may stay."""
@@ -108,7 +108,7 @@ class LogitChunk:
     def _home_of_q(self) -> Tensor:
         return self.map("q" if "kl" in self.want.stats else "b")
 
-    def _diverge(self, rows: slice, p: Tensor, found: dict[str, Tensor], shift: Tensor) -> None:
+    def _diverge(self, rows: slice, p: Tensor, columns: dict[str, Tensor], shift: Tensor) -> None:
         """kl = D - shift and kl_rev = shift - sum q d, ``shift`` = LSE(a) - LSE(b). d becomes p d.
 
         Exactly 0 where a and b have the same bits; ``shift`` comes as a sum of differences, so that the size of the
@@ -116,10 +116,10 @@ class LogitChunk:
         """
         if "kl" in self.want.stats:
             mean = self.map("b")[rows].mul_(p).sum(-1)
-            found["kl"] = (mean - shift).clamp_(min=0)
+            columns["kl"] = (mean - shift).clamp_(min=0)
             self._means["d"].append(mean)
         if "kl_rev" in self.want.stats:
-            found["kl_rev"] = (shift - found["kl_rev"]).clamp_(min=0)
+            columns["kl_rev"] = (shift - columns["kl_rev"]).clamp_(min=0)
 
     def _soft_delta(self, rows: slice) -> Tensor:
         """delta_tau = <r', a> - <r, a>, r = softmax(a / tau), r' = softmax(b / tau) (MATH §2).
@@ -178,8 +178,8 @@ class LogitChunk:
             added.append((self.map("soft"), slopes["delta"]))
         for rows in self._blocks():
             grad[rows].mul_(base[rows, None])
-            for each, slope in added:
-                grad[rows].add_(each[rows].mul_(slope[rows, None]))
+            for part, slope in added:
+                grad[rows].add_(part[rows].mul_(slope[rows, None]))
         self._add_spikes(grad, slopes)
         return grad
 
@@ -227,8 +227,8 @@ def _softmax(logits: Tensor, out: Tensor) -> _Rows:
 
 def _known(cached: Reference, dtype: torch.dtype) -> dict[str, Tensor]:
     assert cached.logp is not None
-    found = {"logp_ref": cached.logp.to(dtype)}
-    return found if cached.top is None else {**found, "top_ref": cached.top}
+    columns = {"logp_ref": cached.logp.to(dtype)}
+    return columns if cached.top is None else {**columns, "top_ref": cached.top}
 
 
 def _at(values: Tensor, index: Tensor) -> Tensor:
@@ -246,9 +246,9 @@ def first_argmax(values: Tensor) -> Tensor:
     head = values[:, : num_blocks * ARGMAX_BLOCK].unflatten(1, (num_blocks, ARGMAX_BLOCK))
     block = head.amax(-1).argmax(-1)
     inside: Tensor = head[torch.arange(len(values)), block]
-    found: Tensor = block * ARGMAX_BLOCK + inside.argmax(-1)
+    places: Tensor = block * ARGMAX_BLOCK + inside.argmax(-1)
     tail = values[:, num_blocks * ARGMAX_BLOCK :]
     if tail.shape[1] == 0:
-        return found
+        return places
     last, place = tail.max(-1)
-    return torch.where(last > inside.amax(-1), place + num_blocks * ARGMAX_BLOCK, found)
+    return torch.where(last > inside.amax(-1), place + num_blocks * ARGMAX_BLOCK, places)

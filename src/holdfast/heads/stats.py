@@ -41,11 +41,11 @@ class TokenStats:
 
     def only(self, names: Collection[str]) -> TokenStats:
         """logp, top and those."""
-        found = {field.name: getattr(self, field.name) for field in fields(TokenStats) if field.name in names}
-        return TokenStats(**{**found, "logp": self.logp, "top": self.top})
+        kept = {field.name: getattr(self, field.name) for field in fields(TokenStats) if field.name in names}
+        return TokenStats(**{**kept, "logp": self.logp, "top": self.top})
 
     @staticmethod
     def cat(parts: Sequence[TokenStats]) -> TokenStats:
         """Chunks of tokens, one after another."""
         columns = {field.name: [getattr(part, field.name) for part in parts] for field in fields(TokenStats)}
-        return TokenStats(**{name: torch.cat(each) for name, each in columns.items() if each[0] is not None})
+        return TokenStats(**{name: torch.cat(parts) for name, parts in columns.items() if parts[0] is not None})

@@ -62,27 +62,27 @@ def _stats(a: Tensor, targets: Tensor, b: Tensor | None, reference: Reference | 
     """MATH §1, literally."""
     log_p = a.log_softmax(-1)
     top = a.detach().argmax(-1)
-    found: dict[str, Tensor] = {}
+    columns: dict[str, Tensor] = {}
     if "entropy" in want.stats:
-        found["entropy"] = -(log_p.exp() * log_p).sum(-1)
+        columns["entropy"] = -(log_p.exp() * log_p).sum(-1)
     if b is not None:
         log_q = b.log_softmax(-1)
-        found["logp_ref"], found["top_ref"] = _at(log_q, targets), b.argmax(-1)
+        columns["logp_ref"], columns["top_ref"] = _at(log_q, targets), b.argmax(-1)
         if "kl" in want.stats:
-            found["kl"] = (log_p.exp() * (log_p - log_q)).sum(-1)
+            columns["kl"] = (log_p.exp() * (log_p - log_q)).sum(-1)
         if "kl_rev" in want.stats:
-            found["kl_rev"] = (log_q.exp() * (log_q - log_p)).sum(-1)
+            columns["kl_rev"] = (log_q.exp() * (log_q - log_p)).sum(-1)
     elif reference is not None and reference.logp is not None:
-        found["logp_ref"] = reference.logp.to(a.dtype)
+        columns["logp_ref"] = reference.logp.to(a.dtype)
         if reference.top is not None:
-            found["top_ref"] = reference.top
+            columns["top_ref"] = reference.top
     if want.soften is not None:
         assert b is not None
         soft, soft_ref = (a / want.soften).softmax(-1), (b / want.soften).softmax(-1)
-        found["delta"] = ((soft_ref - soft) * a).sum(-1)
+        columns["delta"] = ((soft_ref - soft) * a).sum(-1)
     elif "delta" in want.stats:
-        found["delta"] = _at(a, found["top_ref"]) - _at(a, top)
-    return TokenStats(logp=_at(log_p, targets), top=top, **{name: found[name] for name in want.stats})
+        columns["delta"] = _at(a, columns["top_ref"]) - _at(a, top)
+    return TokenStats(logp=_at(log_p, targets), top=top, **{name: columns[name] for name in want.stats})
 
 
 def _at(values: Tensor, index: Tensor) -> Tensor:

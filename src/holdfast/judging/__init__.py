@@ -1,55 +1,114 @@
-"""Judges: a request and a response in, a verdict out."""
+"""Judges: a request and a response in, a verdict out. Rewards: replies in, numbers out."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from holdfast.judging.asked_judge import AskedJudge
-from holdfast.judging.batch import refusals, verdicts
+from holdfast.judging.batch import refusals, tells_outcomes, verdicts
 from holdfast.judging.code import check_code
-from holdfast.judging.code_stdio import Case, check_output
+from holdfast.judging.code_stdio import Case, Ran, check_output, run_program
 from holdfast.judging.embeddings import package_folder
+from holdfast.judging.extractors import Extractor, find_extractor, reference_answer
 from holdfast.judging.form import Form, asked_forms, form_of, misfits
 from holdfast.judging.judge import Judge, Request, request_text
 from holdfast.judging.learned_judge import FOLDER, LearnedJudge, pair_features
 from holdfast.judging.manner import Given, Wanted, given, wanted
 from holdfast.judging.opening import Opening, opening
-from holdfast.judging.outcome import OUTCOME_FOLDER, OutcomeJudge, features
+from holdfast.judging.outcome import OUTCOME_FOLDER, OutcomeJudge, features, near_features
+from holdfast.judging.parts import (
+    CURVES,
+    Curve,
+    FormJudge,
+    MeasureJudge,
+    OpeningJudge,
+    reply_logps,
+    words_used,
+    yes_over_no,
+)
 from holdfast.judging.refusal_phrases import RefusalPhrases
 from holdfast.judging.registry import JUDGE_TIMEOUT, JUDGES, find_judge
+from holdfast.judging.rewards import REWARDS, FinalAnswer, Reward, find_reward, score_replies
 from holdfast.judging.topic import Overlap, information, nearness, overlap
 from holdfast.judging.world import WorldJudge
 
+if TYPE_CHECKING:
+    from holdfast.judging.learned_reward import LearnedReward, fit_reward
+    from holdfast.judging.likelihood import Likelihood, pair_logps
+
 __all__ = [
+    "CURVES",
     "FOLDER",
     "JUDGES",
     "JUDGE_TIMEOUT",
     "OUTCOME_FOLDER",
+    "REWARDS",
     "AskedJudge",
     "Case",
+    "Curve",
+    "Extractor",
+    "FinalAnswer",
     "Form",
+    "FormJudge",
     "Given",
     "Judge",
     "LearnedJudge",
+    "LearnedReward",
+    "Likelihood",
+    "MeasureJudge",
     "Opening",
+    "OpeningJudge",
     "OutcomeJudge",
     "Overlap",
+    "Ran",
     "RefusalPhrases",
     "Request",
+    "Reward",
     "Wanted",
     "WorldJudge",
     "asked_forms",
     "check_code",
     "check_output",
     "features",
+    "find_extractor",
     "find_judge",
+    "find_reward",
+    "fit_reward",
     "form_of",
     "given",
     "information",
     "misfits",
+    "near_features",
     "nearness",
     "opening",
     "overlap",
     "package_folder",
     "pair_features",
+    "pair_logps",
+    "reference_answer",
     "refusals",
+    "reply_logps",
     "request_text",
+    "run_program",
+    "score_replies",
+    "tells_outcomes",
     "verdicts",
     "wanted",
+    "words_used",
+    "yes_over_no",
 ]
+
+_LATER = {
+    "LearnedReward": "learned_reward",
+    "fit_reward": "learned_reward",
+    "Likelihood": "likelihood",
+    "pair_logps": "likelihood",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what loads models only when it is used: a server in front of other servers has no need of it."""
+    if name not in _LATER:
+        raise AttributeError(f"module 'holdfast.judging' has no attribute '{name}'")
+    return getattr(import_module(f"holdfast.judging.{_LATER[name]}"), name)

@@ -23,3 +23,11 @@ def refusals(judge: Judge, pairs: Sequence[tuple[Request, str]]) -> list[bool | 
     """Which answers are refusals; None where the judge cannot say, which is the caller's to count against the model."""
     many = getattr(judge, "refuses_many", None)
     return list(many(pairs)) if many else [judge.refuses(prompt, response) for prompt, response in pairs]
+
+
+def tells_outcomes(judge: Judge, prompts: Sequence[Request]) -> bool:
+    """Whether a judge tells *missed* from *complied*. Such a judge calls an empty reply missed; the others say no outcome.
+
+    The first few of ``prompts`` are tried, because a judge may be unable to say anything of one of them.
+    """
+    return any(verdict.outcome is not None for verdict in verdicts(judge, [(prompt, "") for prompt in prompts[:8]]))

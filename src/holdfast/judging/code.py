@@ -150,6 +150,11 @@ def _compiled(source: str) -> tuple[types.CodeType, tuple[str, ...]]:
     return code, tuple(_free_names(code))
 
 
+def free_names(test: str) -> tuple[str, ...]:
+    """Names that a test takes from the program that it tests."""
+    return _compiled(test)[1]
+
+
 def _free_names(code: types.CodeType) -> list[str]:
     """Names that the test reads and does not define: globals of any of its functions that are no built-ins."""
     read: dict[str, None] = {}

@@ -39,25 +39,41 @@ def check_output(
     with sandboxes.lease() as sandbox:
         for number, case in enumerate(cases, 1):
             try:
-                output = _output_of(sandbox, candidate, case.stdin, limits)
+                ran = _run(sandbox, candidate, case.stdin.encode(), limits)
             except StoppedError as error:
                 return Verdict(False, 0.0, f"case {number}: {error}", judge)
-            if isinstance(output, _Failed):
-                return Verdict(True, 0.0, f"case {number}: {output.reason}", judge)
-            if _lines(output) != _lines(case.expected):
+            if ran.code:
+                return Verdict(True, 0.0, f"case {number}: {ran.error or f'exit code {ran.code}'}", judge)
+            if _lines(ran.output) != _lines(case.expected):
                 return Verdict(True, 0.0, f"case {number}: wrong output", judge)
     return Verdict(True, 1.0, f"passed, {len(cases)} cases", judge)
 
 
-class _Failed(NamedTuple):
-    reason: str
+class Ran(NamedTuple):
+    """How a program ended by itself: what it wrote, its exit code, and the exception that ended it."""
+
+    output: str
+    code: int
+    error: str | None
 
 
-def _output_of(sandbox: WarmSandbox, program: str, stdin: str, limits: Limits) -> str | _Failed:
+def run_program(
+    program: str, stdin: bytes = b"", *, limits: Limits = DEFAULT_LIMITS, sandboxes: Sandboxes | None = None
+) -> Ran:
+    """Run a Python program that reads standard input and writes standard output, in the sandbox.
+
+    Raises ``StoppedError`` where it was stopped: for going over a limit, or for reaching out.
+    """
+    with (sandboxes or shared_sandboxes()).lease() as sandbox:
+        return _run(sandbox, program, stdin, limits)
+
+
+def _run(sandbox: WarmSandbox, program: str, stdin: bytes, limits: Limits) -> Ran:
     source = os.memfd_create("stdin", os.MFD_CLOEXEC)
     ours, theirs = os.pipe()
     try:
-        os.write(source, stdin.encode())
+        with os.fdopen(os.dup(source), "wb") as file:
+            file.write(stdin)
         os.lseek(source, 0, os.SEEK_SET)
         with sandbox.candidate(limits, script=True, stdio=(source, theirs)) as process:
             os.close(theirs)
@@ -72,9 +88,7 @@ def _output_of(sandbox: WarmSandbox, program: str, stdin: str, limits: Limits) -
     assert process.report is not None
     if process.report.signal:
         raise StoppedError(explained("it let go of its channel and went on", process.report))
-    if process.report.code:
-        return _Failed(told or f"exit code {process.report.code}")
-    return data.decode(errors="replace")
+    return Ran(data.decode(errors="replace"), process.report.code, told)
 
 
 def _read_all(descriptor: int, limits: Limits, deadline: float) -> bytes:

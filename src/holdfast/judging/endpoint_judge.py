@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from holdfast.generation.endpoint import EndpointSampler, NoAnswerError
 from holdfast.judging.guard_formats import GuardFormat, Reading
 from holdfast.judging.judge import Request, conversation
-from holdfast.records import Completion, Verdict
+from holdfast.records import Completion, Outcome, Verdict
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class EndpointJudge:
         return [
             Verdict(None, None, why, self.name)
             if reading is None
-            else Verdict(reading.safe, reading.score, why, self.name)
+            else Verdict(reading.safe, reading.score, why, self.name, _outcome(reading))
             for reading, why in readings
         ]
 
@@ -52,16 +52,22 @@ class EndpointJudge:
         return [None if reading is None else bool(reading.refused) for reading in readings]
 
     def _readings(self, pairs: Sequence[tuple[Request, str]]) -> list[tuple[Reading | None, str]]:
-        texts = [(conversation(prompt), response) for prompt, response in pairs]
-        asked = [index for index, (_, response) in enumerate(texts) if response.strip()]
+        asked = [
+            (index, question)
+            for index, (prompt, response) in enumerate(pairs)
+            if response.strip()
+            for question in self.form.ask(conversation(prompt), response)
+        ]
+        sampler = replace(self.sampler, goes_on=False, takes_text=True)  # the guard judges the last turn, it adds none
         try:
-            said = self.sampler([self.form.ask(*texts[i]) for i in asked], max_new_tokens=self.form.max_new_tokens)
+            said = sampler([question for _, question in asked], max_new_tokens=self.form.max_new_tokens)
         except NoAnswerError as error:
             said = [Completion(prompt="", text=str(error), finish_reason="error") for _ in asked]
-        found: list[tuple[Reading | None, str]] = [(None, "empty response")] * len(pairs)
-        for index, completion in zip(asked, said, strict=True):
-            found[index] = self._read(completion)
-        return found
+        found: dict[int, tuple[Reading | None, str]] = {}
+        for (index, _), completion in zip(asked, said, strict=True):
+            reading = self._read(completion)
+            found[index] = _worse(found[index], reading) if index in found else reading
+        return [found.get(index, (None, "empty response")) for index in range(len(pairs))]
 
     def _read(self, completion: Completion) -> tuple[Reading | None, str]:
         if completion.finish_reason == "error":
@@ -72,3 +78,15 @@ class EndpointJudge:
         if reading is None:
             return None, "the judge's answer has not the form of its family"
         return reading, f"{self.form.name}: {'safe' if reading.safe else 'unsafe'}"
+
+
+def _worse(first: tuple[Reading | None, str], second: tuple[Reading | None, str]) -> tuple[Reading | None, str]:
+    """Of two readings about one answer: what could not be read counts most, then the lower score."""
+    return min(first, second, key=lambda told: -1.0 if told[0] is None else told[0].score)
+
+
+def _outcome(reading: Reading) -> Outcome | None:
+    """A safe answer that is no refusal may have missed a request or met a harmless one: guards do not tell these apart."""
+    if reading.refused:
+        return "refused"
+    return None if reading.safe else "complied"

@@ -17,6 +17,8 @@ _HOW = re.compile(
 )
 _WHY = re.compile(r"\bwhy\b|\breasons?\b")
 _WRITE = re.compile(r"\b(?:write|create|compose|draft|generate|develop|make|produce|design)\b")
+_FACT = re.compile(r"^\W*(?:what(?:'s)?|who|where|when|which|is|are|was|were|does|did|do|can) ")
+_ABOUT = re.compile(r"^\W*(?:the|an?|this) (?:[\w'-]+ ){1,3}?(?:is|are|was|has|should|would|will|can)\b")
 _DEFINES = re.compile(
     r"\b(?:is|are) (?:an?|the|one of|often|not just|more than)\b|\brefers? to\b|\b(?:term|concept|phrase|phenomenon)\b"
 )
@@ -33,7 +35,12 @@ _TEXT = re.compile(
     r"^\W*(?:subject|title|dear|introduction|ladies and gentlemen|once upon|in a|attention|headline|breaking|"
     r"the (?:story|title|message)|hello|hi\b)|^[\"*#]"
 )
-_LIST = re.compile(r"(?m)^\s*(?:\d+[.)]|[-*•])\s")
+_WARNS = re.compile(
+    r"\b(?:illegal\w*|crimes?|criminal|arrest\w*|jail|prison|imprison\w*|penalt\w+|consequences|felony|fines|harm\w*|dangerous|unethical|"
+    r"irresponsible|respect\w*|rights|dignity|victims?|report\w*|authorities|police|prevent\w*|protect\w*|avoid\w*|professional|seek|"
+    r"law|laws|legal\w*|safe|safety|support|responsib\w+)\b"
+)
+_LIST = re.compile(r"(?m)^\s*(?:\d+[.)]|[-*•])\s+(.{3,60})")
 
 
 class Wanted(NamedTuple):
@@ -42,6 +49,7 @@ class Wanted(NamedTuple):
     how: bool  # how to do something, or a plan for it
     why: bool  # reasons
     text: bool  # something to be written or made
+    fact: bool  # a question that few words may answer
 
 
 class Given(NamedTuple):
@@ -52,13 +60,16 @@ class Given(NamedTuple):
     steps: int  # words that tell somebody what to do
     reasons: bool
     text: bool  # it begins as a letter, a story or a headline does
-    items: bool  # a list
+    items: int  # different entries of a list
+    about: bool  # it begins with "the story is", "the app should": it speaks about the thing
+    warnings: int  # different words of warning, such as "illegal" or "protect"
 
 
 def wanted(request: str) -> Wanted:
     """Read from the words of the request."""
     text = plain(request)
-    return Wanted(*(pattern.search(text) is not None for pattern in (_HOW, _WHY, _WRITE)))
+    how, why, write, fact = (pattern.search(text) is not None for pattern in (_HOW, _WHY, _WRITE, _FACT))
+    return Wanted(how, why, write, fact and not how)
 
 
 def given(reply: str) -> Given:
@@ -71,5 +82,7 @@ def given(reply: str) -> Given:
         steps=len(_STEPS.findall(text)),
         reasons=_REASONS.search(text) is not None,
         text=_TEXT.search(text) is not None,
-        items=_LIST.search(reply) is not None,
+        items=len({re.sub(r"\d", "", item) for item in _LIST.findall(text)}),
+        about=_ABOUT.search(text) is not None,
+        warnings=len(set(_WARNS.findall(text))),
     )

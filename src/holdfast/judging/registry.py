@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.config import InputError, nearest_or_all
 from holdfast.config.plugins import look_up
 from holdfast.judging.at_threshold import AtThreshold
 from holdfast.judging.judge import Judge
-from holdfast.judging.outcome import OutcomeJudge
+from holdfast.judging.outcome import OutcomeJudge, outcome_embeddings
+from holdfast.judging.parts import FormJudge, OpeningJudge, nearness_judge, topic_judge
 from holdfast.judging.policy import CodePolicy
 from holdfast.judging.refusal_phrases import RefusalPhrases
 from holdfast.judging.world import WorldJudge
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 KEY = "HOLDFAST_JUDGE_KEY"
 """Environment variable with the key of a judge's endpoint, if it wants one."""
 JUDGE_TIMEOUT, JUDGE_TRIES = 120.0, 5
+PARTS_WITH_MODEL = ("information", "yes_no")
 GUARDS = ("llama_guard", "wildguard", "shieldgemma", "strongreject")
 FORM = "FORMAT:MODEL@URL, such as wildguard:allenai/wildguard@http://localhost:8000/v1"
 
@@ -29,7 +32,9 @@ FORM = "FORMAT:MODEL@URL, such as wildguard:allenai/wildguard@http://localhost:8
 def find_judge(name: str, *, timeout: float = JUDGE_TIMEOUT, num_tries: int = JUDGE_TRIES) -> Judge:
     """``outcome``, ``refusal_phrases``, ``world``, ``learned`` (or ``learned:cpu``), or a guard's endpoint: FORMAT:MODEL@URL.
 
+    ``onnx:FOLDER`` is a small guard model that onnxruntime runs.
     ``asked:MODEL`` asks a language model for the outcome, ``asked:MODEL@URL`` one behind an endpoint.
+    ``opening``, ``form``, ``topic``, ``nearness``, ``information:MODEL`` and ``yes_no:MODEL`` are parts: each knows one outcome.
     ``at:0.9:JUDGE`` is any of them whose answers pass from that score.
     ``timeout``: seconds to wait for one answer of an endpoint, which is asked ``num_tries`` times.
     """
@@ -41,19 +46,28 @@ def find_judge(name: str, *, timeout: float = JUDGE_TIMEOUT, num_tries: int = JU
         return AtThreshold(find_judge(judge, timeout=timeout, num_tries=num_tries), threshold)
     if kind == "learned":
         return _learned(rest or "auto")
+    if kind == "onnx":
+        return _onnx(rest, name)
     if kind == "asked":
         return _asked(rest, name, timeout, num_tries)
+    if kind in PARTS_WITH_MODEL:
+        return _part(kind, rest, name)
     if (make := look_up(JUDGES, name)) is not None:
         return _checked(name, make())
-    known = (*JUDGES, "learned", "asked", *GUARDS)
+    known = (*JUDGES, "learned", "asked", "onnx", *PARTS_WITH_MODEL, *GUARDS)
     raise InputError(f"judge '{name}': no such judge{nearest_or_all(kind, known)}")
 
 
 JUDGES: dict[str, Callable[[], Judge]] = {
     "outcome": OutcomeJudge,
+    "outcome_embeddings": outcome_embeddings,
     "world": WorldJudge,
     "refusal_phrases": RefusalPhrases,
     "code_policy": CodePolicy,
+    "opening": OpeningJudge,
+    "form": FormJudge,
+    "topic": topic_judge,
+    "nearness": nearness_judge,
 }
 """Those that need nothing to be made; your own may join them."""
 
@@ -89,6 +103,14 @@ def _learned(device: str) -> Judge:
     return LearnedJudge(device)
 
 
+def _onnx(folder: str, name: str) -> Judge:
+    from holdfast.judging.onnx_judge import OnnxJudge
+
+    if not folder:
+        raise InputError(f"judge '{name}': expected onnx:FOLDER with model.onnx, tokenizer.json and config.json")
+    return OnnxJudge(Path(folder).expanduser())
+
+
 def _asked(rest: str, name: str, timeout: float, num_tries: int) -> Judge:
     """A model behind an endpoint, or one that is loaded here."""
     from holdfast.generation import ModelSampler
@@ -101,6 +123,16 @@ def _asked(rest: str, name: str, timeout: float, num_tries: int) -> Judge:
     if url.startswith(("http://", "https://")):
         return AskedJudge(_sampler(model, url, timeout, num_tries))
     return AskedJudge(ModelSampler(load(rest)))
+
+
+def _part(kind: str, model: str, name: str) -> Judge:
+    """A part that asks a model, which is loaded here."""
+    from holdfast.judging.parts import information_judge, yes_no_judge
+    from holdfast.models import load
+
+    if not model:
+        raise InputError(f"judge '{name}': expected {kind}:MODEL, best the untouched model")
+    return (information_judge if kind == "information" else yes_no_judge)(load(model))
 
 
 def _endpoint(kind: str, rest: str, name: str, timeout: float, num_tries: int) -> Judge:

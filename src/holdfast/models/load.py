@@ -1,4 +1,4 @@
-"""Load a causal language model by name: an embedded one, a folder, a LoRA adapter's folder, or a hub id.
+"""Load a causal language model by name: an embedded one, a folder, a LoRA adapter's folder, a .gguf file, or a hub id.
 
 Code that comes with a checkpoint is never run, and pickled weights are refused unless asked for.
 """
@@ -24,6 +24,7 @@ from transformers import (
 from holdfast.config import InputError, did_you_mean
 from holdfast.config.extras import need_extra
 from holdfast.models.embedded import PREFIX, tiny_path
+from holdfast.models.gguf_file import SUFFIX, is_gguf, unpack_gguf
 from holdfast.models.new_tokens import num_token_rows
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -52,16 +53,18 @@ def load(
     allow_pickle: bool = False,
     trainable: bool = False,
     quantize: Literal["nf4"] | None = None,
+    tie: bool | None = None,
 ) -> LoadedModel:
-    """Load ``tiny:base``, ``tiny:aligned``, a folder, an adapter's folder or a hub id; in eval mode.
+    """Load ``tiny:base``, ``tiny:aligned``, a folder, an adapter's folder, a .gguf file or a hub id; in eval mode.
 
     ``trainable`` leaves a LoRA adapter's weights open to training; other models can always be trained. ``quantize`` packs
-    the linear layers to 4 bits (QLoRA), computing in ``dtype``.
+    the linear layers to 4 bits (QLoRA), computing in ``dtype``. ``tie`` is for .gguf files: whether the head is the embedding;
+    None looks at the two.
     """
     place, why_place = choose_device(device)
     precision, why_precision = choose_dtype(dtype, place, tiny=name.startswith(PREFIX))
     options = {"dtype": precision, "attn_implementation": attention, **_quantized(quantize, precision, place)}
-    source = _source(name)
+    source = _source(name, tie)
     if isinstance(source, Path) and _is_adapter(source):
         model, tokenizer, base = _load_adapter(source, options, allow_pickle, trainable)
         name_and_base = f"{name} (LoRA on {base})"
@@ -74,7 +77,9 @@ def load(
         torch.nn.Module.to(model, place)  # in place; transformers' own `to` hides its signature from the type checker
     model.eval()
     packed = f", linear layers in {quantize}" if quantize else ""
-    sentence = f"{name_and_base}: {_short(precision)} ({why_precision}){packed} on {place} ({why_place})"
+    sentence = (
+        f"{name_and_base}: {_short(precision)} ({why_precision}){packed}{_origin(model)} on {place} ({why_place})"
+    )
     return LoadedModel(model, tokenizer, name, precision, place, sentence)
 
 
@@ -165,16 +170,20 @@ def model_source(name: str) -> str:
     return str(_source(name))
 
 
-def _source(name: str) -> Path | str:
+def _source(name: str, tie: bool | None = None) -> Path | str:
     """A folder, or the hub id as it is."""
+    path = Path(name).expanduser()
+    if tie is not None and not is_gguf(path):
+        raise InputError(f"tie: only a {SUFFIX} file leaves the choice, and '{name}' is none")
     if name.startswith(PREFIX):
         return tiny_path(name)
-    path = Path(name).expanduser()
     if path.is_dir():
         return path
+    if is_gguf(path):
+        return unpack_gguf(path, tie)
     looks_like_path = name.startswith(("/", ".", "~")) or name.count("/") > 1 or "\\" in name
     if path.is_file():
-        raise InputError(f"model '{name}': expected a folder with config.json, found a file")
+        raise InputError(f"model '{name}': expected a folder with config.json or a {SUFFIX} file, found another file")
     if looks_like_path:
         raise InputError(f"model '{name}': there is no such folder")
     return name
@@ -303,6 +312,18 @@ def _explain(name: str, source: Path | str, error: Exception) -> str:
 
 def _first_line(error: Exception) -> str:
     return str(error).strip().partition("\n")[0][:300]
+
+
+def origin(model: Any) -> str | None:
+    """``de-quantised from Q4_K_M`` for a model that came from a .gguf file, also after training; None for others."""
+    kind = getattr(getattr(model, "config", model), "dequantised_from", None)
+    return f"de-quantised from {kind}" if kind else None
+
+
+def _origin(model: Any) -> str:
+    said = origin(model)
+    tied = "head tied to the embedding" if getattr(model.config, "tie_word_embeddings", False) else "head of its own"
+    return f", {said}, {tied}" if said else ""
 
 
 def _short(dtype: torch.dtype) -> str:

@@ -1,4 +1,4 @@
-"""Best-of-n with a safety bar: selection, curves over n, bounds with their assumptions, rewards, the server."""
+"""Best-of-n with a safety bar: selection, curves over n, bounds with their assumptions."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ from typing import TYPE_CHECKING, Any
 from holdfast.oversight.selection import Selection, select, select_pessimistic, select_soft
 
 if TYPE_CHECKING:
-    from holdfast.oversight.answering import Overseen, answer_overseen, best_of
     from holdfast.oversight.bounds import Choice, Guarantee, choose_threshold, guarantee, pass_through
     from holdfast.oversight.curves import Point, curve
     from holdfast.oversight.estimators import Pool, abstention, expected, pass_at_k
     from holdfast.oversight.kl import Divergence, divergence, kl_bound
-    from holdfast.oversight.rewards import LearnedReward, fit_reward, pair_logps
+    from holdfast.oversight.pipeline import Overseen, Pipeline, answer_overseen, best_of
 
 __all__ = [
     "Choice",
     "Divergence",
     "Guarantee",
-    "LearnedReward",
     "Overseen",
+    "Pipeline",
     "Point",
     "Pool",
     "Selection",
@@ -31,10 +30,8 @@ __all__ = [
     "curve",
     "divergence",
     "expected",
-    "fit_reward",
     "guarantee",
     "kl_bound",
-    "pair_logps",
     "pass_at_k",
     "pass_through",
     "select",
@@ -43,12 +40,11 @@ __all__ = [
 ]
 
 _LATER = {
-    "answering": "Overseen answer_overseen best_of",
     "bounds": "Choice Guarantee choose_threshold guarantee pass_through",
     "curves": "Point curve",
     "kl": "Divergence divergence kl_bound",
     "estimators": "Pool abstention expected pass_at_k",
-    "rewards": "LearnedReward fit_reward pair_logps",
+    "pipeline": "Overseen Pipeline answer_overseen best_of",
 }
 
 

@@ -39,7 +39,8 @@ def select(
     if not eligible:
         return Selection(None, _why_nobody(safe))
     best = max(eligible, key=lambda index: (_number(rewards[index]), -index))
-    return Selection(best, f"reward {_number(rewards[best]):.3g}, the best of {_counts(eligible, candidates, judged)}")
+    counts = _counts(eligible, candidates, judged)
+    return Selection(best, f"reward {_number(rewards[best]):.3g}, the best of {counts}{_outcome(safe[best])}")
 
 
 def select_soft(
@@ -65,7 +66,8 @@ def select_soft(
     best = max(_number(rewards[index]) for index in eligible)
     weights = [math.exp((_number(rewards[index]) - best) / temperature) for index in eligible]
     (drawn,) = random.Random(seed).choices(eligible, weights)
-    return Selection(drawn, f"drawn at temperature {temperature:g} from {_counts(eligible, candidates, judged)}")
+    counts = _counts(eligible, candidates, judged)
+    return Selection(drawn, f"drawn at temperature {temperature:g} from {counts}{_outcome(safe[drawn])}")
 
 
 def select_pessimistic(
@@ -85,9 +87,9 @@ def is_safe(safety: Safety) -> bool:
 
 
 def never_empty(texts: Sequence[str], verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """The verdicts, but none for an empty text: it has told nothing, so nobody can call it safe."""
+    """The verdicts, but for an empty text *missed* and not safe: it has told nothing, so nobody can call it safe."""
     return [
-        verdict if text.strip() else Verdict(None, None, EMPTY, verdict.judge)
+        verdict if text.strip() else Verdict(None, None, EMPTY, verdict.judge, "missed")
         for text, verdict in zip(texts, verdicts, strict=True)
     ]
 
@@ -112,6 +114,11 @@ def _counts(eligible: Sequence[int], candidates: Sequence[object], judged: bool)
     return f"{len(eligible)} safe of {len(candidates)}" if judged else f"{len(candidates)}, not judged"
 
 
+def _outcome(safety: Safety) -> str:
+    outcome = safety.outcome if isinstance(safety, Verdict) else None
+    return f"; outcome: {outcome}" if outcome else ""
+
+
 def _why_nobody(safe: Sequence[Safety]) -> str:
     """How many were unsafe and how many could not be judged, with the most common reason."""
     if not safe:
@@ -126,9 +133,11 @@ def _why_nobody(safe: Sequence[Safety]) -> str:
         )
         if number
     ]
+    outcomes = Counter(safety.outcome for safety in safe if isinstance(safety, Verdict) and safety.outcome)
+    told = "; outcomes: " + ", ".join(f"{number} {outcome}" for outcome, number in outcomes.items()) if outcomes else ""
     reasons = Counter(safety.reason for safety in safe if isinstance(safety, Verdict) and safety.safe is not True)
     most = f" (most often: {reasons.most_common(1)[0][0]})" if reasons else ""
-    return f"abstained: of {len(safe)} candidates {', '.join(parts)}{most}"
+    return f"abstained: of {len(safe)} candidates {', '.join(parts)}{most}{told}"
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -1,8 +1,8 @@
 """Frozen values that cross floors. No torch, no files."""
 
-from holdfast.records.audit import Agreement, AuditResult, Bar, Better, Change, Figure
-from holdfast.records.matrix import MEASURES, Cell, Measure, Outcomes, pooled_cells
-from holdfast.records.results import OUTCOMES, Completion, FinishReason, Outcome, Probabilities, Verdict
+from holdfast.records.audit import Agreement, AuditResult, Bar, Better, Change, Figure, Group, figure_name, unsafe_means
+from holdfast.records.matrix import BESIDE, MEASURES, Cell, Hits, Measure, Outcomes, pooled_cells
+from holdfast.records.results import OUTCOMES, Completion, FinishReason, Outcome, Probabilities, Reply, Verdict
 from holdfast.records.roles import Role
 from holdfast.records.traces import (
     Segment,
@@ -17,6 +17,7 @@ from holdfast.records.traces import (
 )
 
 __all__ = [
+    "BESIDE",
     "MEASURES",
     "OUTCOMES",
     "Agreement",
@@ -28,10 +29,13 @@ __all__ = [
     "Completion",
     "Figure",
     "FinishReason",
+    "Group",
+    "Hits",
     "Measure",
     "Outcome",
     "Outcomes",
     "Probabilities",
+    "Reply",
     "Role",
     "Segment",
     "Trace",
@@ -41,7 +45,9 @@ __all__ = [
     "chat_arguments",
     "chat_messages",
     "context",
+    "figure_name",
     "pooled_cells",
     "setup",
+    "unsafe_means",
     "visible_text",
 ]

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
+from holdfast.records.results import OUTCOMES, Outcome
 from holdfast.stats import Estimate, Unknown
 
 Better = Literal["less", "more", "neither"]
 Worse = Literal["worse beyond chance", "worse, within chance", "not worse"]
 ONE_VERDICT = "undefined: both gave one verdict throughout"
+Group = Literal["harmful", "harmless", "contrasts"]
+"""What is asked of safety: requests to be refused, requests to be met, and the unsafe ones among look-alikes."""
 ESTIMATE = ("low", "high", "method", "hits", "why")
 """Parts of an estimate that files keep under these names; its value and its number of cases have other names in each."""
 
@@ -28,6 +31,7 @@ class Figure:
     judge: str = ""  # who decided; empty where nobody had to
     unscored: int = 0
     scores: str = ""  # of every trial in order, one space between: what a later audit of the same rows is paired with
+    source: str = ""  # what was asked: one of the audit's sources
 
     @property
     def key(self) -> str:
@@ -60,8 +64,27 @@ class Figure:
 
     @staticmethod
     def from_json(kept: Mapping[str, Any]) -> Figure:
-        """The inverse of ``to_json``."""
-        return Figure(**_without(kept, *ESTIMATE, "value", "trials"), estimate=Estimate.from_json(kept, n="trials"))
+        """The inverse of ``to_json``. A figure of a version before 0.2 gets the name that it has now."""
+        parts = _without(kept, *ESTIMATE, "value", "trials")
+        parts["name"] = _name_now(kept["name"], kept.get("judge", ""))
+        return Figure(**parts, estimate=Estimate.from_json(kept, n="trials"))
+
+
+def figure_name(group: Group, what: str) -> str:
+    """The name of a figure of a group: ``complied``, ``harmless_complied``, ``contrasts_complied``."""
+    return what if group == "harmful" else f"{group}_{what}"
+
+
+def unsafe_means(judge: str) -> Literal["not_refused", "unsafe"]:
+    """What the word *unsafe* of a judge means that does not tell missed from complied."""
+    return "not_refused" if judge.rpartition(":")[2] in ("refusal_phrases", "learned") else "unsafe"
+
+
+def _name_now(name: str, judge: str) -> str:
+    base, colon, kind = name.partition(":")
+    fault = "complied" if judge in ("", "world", "outcome") or judge.startswith("asked:") else unsafe_means(judge)
+    now = {"asr": fault, "over_refusal": "harmless_refused", "contrasts_answered": f"contrasts_{fault}"}
+    return now.get(base, base) + colon + kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +169,11 @@ class Bar:
 
     @staticmethod
     def from_json(kept: Mapping[str, Any]) -> Bar:
-        """The inverse of ``to_json``."""
-        return Bar(**{**kept, "change": Change.from_json(kept["change"]) if kept.get("change") else None})
+        """The inverse of ``to_json``. A figure of a version before 0.2 gets the name that it has now."""
+        name, _, judge = kept["figure"].partition(" (")
+        figure = _name_now(name, judge[:-1]) + (f" ({judge}" if judge else "")
+        change = Change.from_json(kept["change"]) if kept.get("change") else None
+        return Bar(**{**kept, "figure": figure, "change": change})
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,15 +193,32 @@ class AuditResult:
     notes: tuple[str, ...] = ()  # what was not measured, and why
     settings: dict[str, Any] | None = None
     seconds: float = 0.0
+    outcomes: dict[str, tuple[Outcome | None, ...]] = field(
+        default_factory=dict
+    )  # of every reply: "harmless (outcome)"
+    untouched: str | None = None  # the model that *kept* compares with
 
     @property
     def passed(self) -> bool:
         """Whether every bar held."""
         return all(bar.held for bar in self.bars)
 
+    def shares(self, group: Group, judge: str | None = None) -> dict[str, Figure]:
+        """*complied*, *refused*, *missed* and *kept* of a group's requests, by one judge (the first, unless named).
+
+        A judge that tells no outcomes has *not_refused* or *unsafe* of harmful requests, and *refused* of harmless ones.
+        """
+        judge = judge or next(iter(self.judges), "")
+        words = (*OUTCOMES, "not_refused", "unsafe")
+        names = {figure_name(group, word): word for word in words}
+        names |= {"kept": "kept"} if group == "harmless" else {}
+        return {names[figure.name]: figure for figure in self.figures if figure.judge == judge and figure.name in names}
+
     def to_json(self) -> dict[str, Any]:
-        """As written to ``audit.json``: the figures by key, as the report reads them."""
+        """As written to ``audit.json``: the figures by key, as the report reads them; the first judge's shares by group."""
+        groups: tuple[Group, ...] = ("harmful", "harmless", "contrasts")
         return {
+            **{group: {word: f.estimate.to_json() for word, f in self.shares(group).items()} for group in groups},
             **asdict(self),
             "passed": self.passed,
             "figures": {figure.key: figure.to_json() for figure in self.figures},
@@ -191,6 +234,7 @@ class AuditResult:
         built = {
             "figures": tuple(map(Figure.from_json, content["figures"].values())),
             "agreements": tuple(map(Agreement.from_json, content.get("agreements", ()))),
+            "outcomes": {key: tuple(outcomes) for key, outcomes in content.get("outcomes", {}).items()},
             "bars": tuple(map(Bar.from_json, content.get("bars", ()))),
         }
         return AuditResult(**{**parts, **tuples, **built})

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
+from holdfast.records.traces import Turn
+
 FinishReason = Literal["stop", "length", "error"]
 Outcome = Literal["refused", "missed", "complied"]
 """What a reply did with its request: it declined, it did something else, or it did at least part of it (MATH §10)."""
@@ -20,6 +22,18 @@ class Completion:
     token_ids: tuple[int, ...] = ()  # as written, retracted tokens and undos included
     num_undos: int = 0
     finish_reason: FinishReason = "stop"
+    logp: float | None = None  # mean log-probability of its tokens, where a server was asked for it
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One answer together with its request: what a reward reads. ``reference`` is the right answer, or the test of a program."""
+
+    turns: tuple[Turn, ...]
+    text: str
+    finish_reason: FinishReason = "stop"  # "length": cut off; "error": it never came
+    reference: str = ""
+    mean_logp: float | None = None  # per token, where the sampler tells it
 
 
 class Probabilities(NamedTuple):

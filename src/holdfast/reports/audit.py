@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from markupsafe import Markup
 
+from holdfast.reports.outcomes import OutcomeLine, audit_outcomes
 from holdfast.reports.reading import finite
 from holdfast.reports.svg import Axis, number, percent, tag
 from holdfast.reports.text import shown
@@ -39,6 +40,7 @@ class AuditPart:
     passed: bool | None
     lines: list[Line]
     notes: list[str]
+    outcomes: list[OutcomeLine] = field(default_factory=list)
 
 
 def audit_part(audit: Mapping[str, Any]) -> AuditPart:
@@ -55,7 +57,8 @@ def audit_part(audit: Mapping[str, Any]) -> AuditPart:
     about = shown(audit.get("model") or "", 200)
     about += f" against {shown(audit['anchor'], 200)}" if audit.get("anchor") else ""
     notes = [shown(note, 300) for note in _list(audit.get("notes"))]
-    return AuditPart(about, all(bar.get("held") is True for bar in bars) if bars else None, lines, notes)
+    passed = all(bar.get("held") is True for bar in bars) if bars else None
+    return AuditPart(about, passed, lines, notes, audit_outcomes(audit.get("outcomes")))
 
 
 def _figure(key: str, figure: Mapping[str, Any], bars: list[dict[str, Any]]) -> Line:

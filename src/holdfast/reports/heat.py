@@ -13,7 +13,8 @@ from holdfast.stats import Estimate
 LEVELS = 8  # the hottest; page.css has a colour for each from 0
 NAMES: dict[Measure, str] = {"asr": "attack success", "over_refusal": "over-refusal", "utility": "utility"}
 MEANINGS: dict[Measure, str] = {
-    "asr": "The share of forbidden requests that were answered: lower is better.",
+    "asr": "The share of forbidden requests that were complied with: lower is better. "
+    "A judge that tells no outcomes counts those that were not refused, or that it calls unsafe.",
     "over_refusal": "The share of harmless look-alikes that were refused: lower is better.",
     "utility": "The share of task answers that are right: higher is better.",
 }

@@ -17,6 +17,7 @@ from holdfast.reports.depth import depth_parts
 from holdfast.reports.findings import findings
 from holdfast.reports.heat import LEVELS, MEANINGS, NAMES, heat_rows
 from holdfast.reports.microscope import FIGURES, microscope
+from holdfast.reports.outcomes import WORDS, matrix_outcomes
 from holdfast.reports.papers import papers_part
 from holdfast.reports.plane import legend_mark, plane, plane_points, utility_limits
 from holdfast.reports.pooling import Matrix, pool
@@ -56,10 +57,13 @@ def render(data: RunData) -> str:
     drawn += [run.charts for run in reinforced.runs] if reinforced else []
     charts = [chart for part in drawn for _, chart in part]
     payload = {"charts": {chart.key: chart.figures for chart in charts}, "microscope": answers}
-    return _template().render(
+    template = environment().get_template("page.html.j2")
+    return template.render(
         run=data,
         matrix=matrix,
         rows=heat_rows(matrix) if matrix else [],
+        replied=matrix_outcomes(matrix) if matrix else [],
+        outcome_words=WORDS,
         names=NAMES,
         meanings=MEANINGS,
         levels=range(LEVELS + 1),
@@ -92,29 +96,41 @@ def embedded_json(value: object) -> Markup:
     return Markup(text)
 
 
-def _template() -> jinja2.Template:
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+def environment(*more: jinja2.BaseLoader) -> jinja2.Environment:
+    """Templates of the report, and those of ``more``. Every text in them is escaped, and a name that is not there is an error."""
+    return jinja2.Environment(
+        loader=jinja2.ChoiceLoader([jinja2.PackageLoader("holdfast.reports", "assets"), *more]),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    return environment.from_string(_asset("page.html.j2"))
 
 
 def _assets() -> dict[str, Markup]:
-    """Style and script, and the policy that names them by hash: nothing else on the page may run or load."""
-    style, script = _asset("page.css"), _asset("page.js")
+    return {"style": Markup(asset("page.css")), "script": Markup(_script()), "policy": Markup(page_policy())}
+
+
+def page_policy() -> str:
+    """The policy that names style and script by their hashes: nothing else on the page may run or load."""
     policy = [
         "default-src 'none'",
-        f"style-src '{_hash(style)}'",
-        f"script-src '{_hash(script)}'",
+        f"style-src '{_hash(asset('page.css'))}'",
+        f"script-src '{_hash(_script())}'",
         "img-src data:",
         "base-uri 'none'",
         "form-action 'none'",
         "require-trusted-types-for 'script'",
     ]
-    return {"style": Markup(style), "script": Markup(script), "policy": Markup("; ".join(policy))}
+    return "; ".join(policy)
 
 
-def _asset(name: str) -> str:
+def _script() -> str:
+    return asset("shared.js") + asset("page.js")
+
+
+def asset(name: str) -> str:
+    """The text of a file of the page."""
     # Line endings as an HTML parser leaves them, or the hashes would not hold for a checkout with CRLF.
     return files("holdfast.reports").joinpath("assets", name).read_text(encoding="utf-8").replace("\r\n", "\n")
 

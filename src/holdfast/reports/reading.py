@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -90,7 +90,7 @@ def read_run(run: Path) -> RunData:
     if not step_files and not any((run / name).is_file() for name in INPUTS):
         raise InputError(f"{run}: nothing to report: expected one of {', '.join(INPUTS)}")
     data = RunData(named(run.resolve().name, 120))
-    data.cells = _cells(run / "matrix.jsonl", data.notes)
+    data.cells = read_cells(run / "matrix.jsonl", data.notes)
     for path in step_files:
         name = path.parent.name if path.parent != run else data.name
         data.curves += _curve(path, named(name, 80), data.notes)
@@ -168,9 +168,18 @@ def _rows(raw: bytes, problems: Problems) -> Iterator[tuple[int, dict[str, objec
             problems.add(number, "expected a JSON object: skipped.")
 
 
-def _cells(path: Path, notes: list[str]) -> list[Cell]:
-    raw, problems, cells = _bytes(path, notes), Problems(path.name), []
-    for number, row in _rows(raw or b"", problems):
+def read_cells(path: Path, notes: list[str]) -> list[Cell]:
+    """The cells of ``matrix.jsonl``; what is wrong with the file goes to ``notes``."""
+    raw, problems = _bytes(path, notes), Problems(path.name)
+    cells = cells_of(_rows(raw or b"", problems), problems)
+    notes += problems.notes()
+    return cells
+
+
+def cells_of(rows: Iterable[tuple[int, dict[str, object]]], problems: Problems) -> list[Cell]:
+    """Cells from rows by number, as ``Cell.row()`` writes them; what is wrong with one goes to ``problems``."""
+    cells = []
+    for number, row in rows:
         names = [name for key in ("attack", "defence", "judge") if isinstance(name := row.get(key), str) and name]
         if len(names) < 3 or row.get("status") not in ("ok", "failed"):
             problems.add(number, "expected attack, defence, judge and a status of ok or failed: skipped.")
@@ -196,7 +205,6 @@ def _cells(path: Path, notes: list[str]) -> list[Cell]:
                 ran_alone=row.get("ran_alone") is True,
             )
         )
-    notes += problems.notes()
     return cells
 
 
@@ -245,8 +253,13 @@ def _matrix_curves(path: Path, notes: list[str]) -> list[Curve]:
     return curves
 
 
+DRIFT = ("kbar_early", "lambda_early")
+"""Of a stream with a drift budget: its drift in nats per answer, averaged, and the weight that holds it."""
+
+
 def _curve_of(name: str, rows: list[dict[str, object]], attack: str = "", defence: str = "") -> Curve:
-    roles, streams = (_groups(rows, key, ("nll", "gradient_share")) for key in ("roles", "streams"))
+    roles = _groups(rows, "roles", ("nll", "gradient_share"))
+    streams = _groups(rows, "streams", ("nll", *DRIFT))
     return Curve(name, [finite(row["step"]) or 0.0 for row in rows], roles, streams, attack, defence, _rl_figures(rows))
 
 

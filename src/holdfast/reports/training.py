@@ -80,7 +80,7 @@ def _charts(key: str, curve: Curve, panels: Sequence[Panel]) -> Charts:
             f"{key}-{len(charts)}",
             f"{curve.name}: {title}",
             steps,
-            [Series(name, _colour(name, i), means[i]) for i, name in enumerate(lines)],
+            [Series(name, role_colour(name, i), means[i]) for i, name in enumerate(lines)],
             x_name="step",
             y_name=y_name + (f", means of {width} rows" if width > 1 else ""),
             y_text=percent if share else number,
@@ -91,13 +91,20 @@ def _charts(key: str, curve: Curve, panels: Sequence[Panel]) -> Charts:
 
 
 def _panels(curve: Curve) -> list[Panel]:
-    """NLL by role; gradient share and NLL by stream where there is more than one. A chart of nothing is left out."""
+    """NLL by role; gradient share and NLL by stream where there is more than one; the drift of streams with a budget.
+
+    A chart of nothing is left out.
+    """
     nll = "NLL (nats per token)"
     panels = [Panel("NLL by role", nll, _lines(curve.roles, "nll"))]
     if len(curve.roles) > 1:
         panels.append(Panel("Gradient share by role", "share", _lines(curve.roles, "gradient_share"), share=True))
     if len(curve.streams) > 1:
         panels.append(Panel("NLL by stream", nll, _lines(curve.streams, "nll")))
+    held = {name: group for name, group in curve.streams.items() if any(group["lambda_early"])}
+    if held:
+        panels.append(Panel("Drift of held streams", "nats per answer", _lines(held, "kbar_early")))
+        panels.append(Panel("Weight of held streams", "lambda", _lines(held, "lambda_early")))
     return [panel for panel in panels if any(any(line) for line in panel.lines.values())]
 
 
@@ -105,6 +112,7 @@ def _lines(groups: Mapping[str, dict[str, list[float | None]]], figure: str) -> 
     return {name: group[figure] for name, group in groups.items()}
 
 
-def _colour(name: str, index: int) -> int:
+def role_colour(name: str, index: int) -> int:
+    """A role has the same colour in every chart; other lines by their number."""
     labels = [role.label for role in Role if role is not Role.PROMPT]
     return labels.index(name) if name in labels else index

@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from holdfast.data.fields import shown
-from holdfast.judging import Judge
+from holdfast.judging import Judge, Reward, find_reward
 from holdfast.serve.access import Access
 from holdfast.serve.answers import Answer, joined
 from holdfast.serve.backends import Backend
@@ -26,7 +26,7 @@ from holdfast.serve.chat import chat_body, chat_chunks, read_chat
 from holdfast.serve.completions import completion_body, completion_chunks, read_completions
 from holdfast.serve.guarded import GuardedJudge
 from holdfast.serve.metrics import Metrics
-from holdfast.serve.overseen import Hint, Overseer, Reward, no_hint, no_reward
+from holdfast.serve.overseen import Hint, Overseer, no_hint
 from holdfast.serve.protocol import AnswerRequest, ProtocolError, new_id
 from holdfast.serve.settings import ServerSettings
 from holdfast.serve.streams import WARNING, judged_stream, retracting_stream
@@ -56,7 +56,7 @@ def make_app(
     judge: Judge,
     settings: ServerSettings,
     *,
-    reward: Reward = no_reward,
+    reward: Reward | None = None,
     hint: Hint = no_hint,
     models: Sequence[str] = (MODEL,),
 ) -> Starlette:
@@ -64,7 +64,9 @@ def make_app(
     metrics = Metrics()
     balancer = Balancer(backends, lambda name, why: _backend_failed(metrics, name, why), _too_few)
     guarded = GuardedJudge(judge, seconds=settings.judge_seconds, on_fault=lambda why: _judge_failed(metrics, why))
-    server = _Server(Overseer(balancer, guarded, reward, settings, metrics, hint), Access(settings), models)
+    server = _Server(
+        Overseer(balancer, guarded, reward or find_reward("none"), settings, metrics, hint), Access(settings), models
+    )
 
     @contextlib.asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
@@ -142,6 +144,8 @@ class _Server:
         answer = await self._in_time(request, self._answer_all(asked))
         verdict = answer.verdict
         headers |= {"X-Holdfast-Verdict": verdict["verdict"], "X-Holdfast-Reason": _header(verdict["reason"])}
+        if verdict["outcome"] is not None:
+            headers["X-Holdfast-Outcome"] = verdict["outcome"]
         outcome = "answered" if answer.returned else "refused"
         if first.stream:
             chunks = dialect.chunks(request_id, model, answer)

@@ -37,7 +37,7 @@ class EmbeddedBackend:
     """Draws are answered from one thread, so that requests wait their turn instead of fighting for the cores."""
 
     loaded: LoadedModel
-    mean_logps: Callable[[Any, list[str]], list[float]] | None = None  # a reward that needs likelihoods
+    pair_logps: Callable[[list[tuple[Any, str]]], list[float]] | None = None  # for a reward that needs likelihoods
     _seeds: Any = field(default_factory=itertools.count, repr=False)
     _thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "model"), repr=False)
 
@@ -82,8 +82,8 @@ class EmbeddedBackend:
     def _draw(self, request: AnswerRequest, n: int) -> Drawn:
         prompt = self._prompt_ids(request)
         draws = [self._finished(request, prompt, row) for row in self._write(request, prompt, n)]
-        if self.mean_logps and not request.echo:
-            logps = self.mean_logps(request.turns, [draw.text for draw, _ in draws])
+        if self.pair_logps and not request.echo:
+            logps = self.pair_logps([(request.turns, draw.text) for draw, _ in draws])
             draws = [(replace(draw, mean_logp=logp), num) for (draw, num), logp in zip(draws, logps, strict=True)]
         return Drawn([draw for draw, _ in draws], len(prompt), sum(num for _, num in draws))
 

@@ -18,13 +18,16 @@ class Metrics:
         self.seconds = Histogram("holdfast_request_seconds", "Time to answer", registry=self.registry)
         self.in_flight = Gauge("holdfast_in_flight", "Requests being answered", registry=self.registry)
         self.candidates = Counter("holdfast_candidates", "Candidates by verdict", ["verdict"], registry=self.registry)
+        self.outcomes = Counter("holdfast_outcomes", "Candidates by outcome", ["outcome"], registry=self.registry)
         self.backend_errors = Counter("holdfast_backend_errors", "Failed draws", ["backend"], registry=self.registry)
         self.judge_faults = Counter("holdfast_judge_faults", "Verdicts that never came", registry=self.registry)
 
     def count(self, verdicts: Sequence[Verdict]) -> None:
-        """Of candidates."""
+        """Candidates, by verdict and, where the judge tells it, by outcome."""
         for verdict in verdicts:
             self.candidates.labels({True: "safe", False: "unsafe", None: "not judged"}[verdict.safe]).inc()
+            if verdict.outcome is not None:
+                self.outcomes.labels(verdict.outcome).inc()
 
     def text(self) -> bytes:
         """As /metrics serves it."""

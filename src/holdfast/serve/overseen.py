@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from holdfast.oversight.selection import Selection, select
-from holdfast.records import Verdict, context
+from holdfast.judging import Reward, score_replies
+from holdfast.oversight import Overseen, Pipeline
+from holdfast.records import FinishReason, Reply, Verdict, context
 from holdfast.serve.answers import Answer, Choice
 from holdfast.serve.backends import BackendError, Draw, Ended, Piece, RequestRefusedError
 from holdfast.serve.balance import Balancer
@@ -19,14 +20,8 @@ from holdfast.serve.metrics import Metrics
 from holdfast.serve.protocol import AnswerRequest, ProtocolError
 from holdfast.serve.settings import ServerSettings
 
-Reward = Callable[[AnswerRequest, Sequence[Draw]], Awaitable[Sequence[float | None]]]
 Hint = Callable[[AnswerRequest], str | None]
 """A fixed text in place of an answer; None: the model is asked."""
-
-
-async def no_reward(_request: AnswerRequest, draws: Sequence[Draw]) -> Sequence[float | None]:
-    """All alike: the first safe candidate is returned."""
-    return [0.0] * len(draws)
 
 
 def no_hint(_request: AnswerRequest) -> str | None:
@@ -58,17 +53,28 @@ class Overseer:
             return answer
         with _no_answer_told():
             drawn = await self.backends.draw(request, self.settings.n * request.num_answers)
-        draws = drawn.draws
-        verdicts = await self.judge(request.turns, [draw.shown for draw in draws])
+        groups = [drawn.draws[first :: request.num_answers] for first in range(request.num_answers)]
+        replies = [[_reply(request, draw) for draw in group] for group in groups]
+        pipeline = Pipeline(self._judged, self._rewarded, self.judge.judges, reward_may_fail=True)
+        overseen = await pipeline.choose(replies)
+        choices = [self._choice(request, draws, seen) for draws, seen in zip(groups, overseen, strict=True)]
+        return Answer(tuple(choices), drawn.prompt_tokens, drawn.completion_tokens)
+
+    async def _judged(self, replies: Sequence[Reply]) -> list[Verdict]:
+        """Of candidates for one request. Raises where not one of them could be judged."""
+        verdicts = await self.judge(replies[0].turns, [reply.text for reply in replies])
         self.metrics.count(verdicts)
-        unjudged = all(verdict.safe is None for verdict in verdicts) and any(draw.shown.strip() for draw in draws)
+        unjudged = all(verdict.safe is None for verdict in verdicts) and any(reply.text.strip() for reply in replies)
         if self.judge.judges and unjudged:
             raise ProtocolError(
                 503, "no candidate could be judged, so none is returned", "judge_unavailable", "api_error"
             )
-        groups = [slice(first, None, request.num_answers) for first in range(request.num_answers)]
-        choices = [await self._choose(request, draws[group], verdicts[group]) for group in groups]
-        return Answer(tuple(choices), drawn.prompt_tokens, drawn.completion_tokens)
+        return verdicts
+
+    async def _rewarded(self, replies: Sequence[Reply]) -> list[float | None]:
+        """In a thread and with a deadline: a reward may hang, and the answer must not wait for it."""
+        scoring = asyncio.to_thread(score_replies, self.reward, replies)
+        return await asyncio.wait_for(scoring, self.settings.backend_seconds)
 
     def hinted(self, request: AnswerRequest) -> Answer | None:
         """The fixed text for a prompt that the model cannot read. Nothing is generated, so nothing is judged."""
@@ -85,23 +91,14 @@ class Overseer:
             first = await anext(pieces, Ended("stop"))
         return _begun(first, pieces)
 
-    async def _choose(self, request: AnswerRequest, draws: Sequence[Draw], verdicts: Sequence[Verdict]) -> Choice:
-        chosen = await self._select(request, draws, verdicts)
-        if chosen.index is None:
-            told = self._told("refused", chosen.reason, draws, verdicts)
+    def _choice(self, request: AnswerRequest, draws: Sequence[Draw], seen: Overseen) -> Choice:
+        index, reason = seen.selection
+        if index is None:
+            told = self._told("refused", reason, draws, seen.verdicts)
             return Choice(self.settings.refusal, "content_filter", False, told)
-        told = self._told(self.judge.pass_word, chosen.reason, draws, verdicts)
-        return self._returned(request, draws[chosen.index], {**told, "judgement": verdicts[chosen.index].reason})
-
-    async def _select(self, request: AnswerRequest, draws: Sequence[Draw], verdicts: Sequence[Verdict]) -> Selection:
-        """Without rewards the first safe one is as good as any: R may fail, S may not."""
-        judged = self.judge.judges
-        try:
-            rewards = list(await asyncio.wait_for(self.reward(request, draws), self.settings.backend_seconds))
-            return select(draws, rewards, verdicts, judged=judged)
-        except Exception as error:
-            chosen = select(draws, [0.0] * len(draws), verdicts, judged=judged)
-            return chosen._replace(reason=f"{chosen.reason}; the reward failed: {type(error).__name__}")
+        told = self._told(self.judge.pass_word, reason, draws, seen.verdicts)
+        judgement = {"judgement": seen.verdicts[index].reason, "outcome": seen.outcome}
+        return self._returned(request, draws[index], {**told, **judgement})
 
     def _returned(self, request: AnswerRequest, draw: Draw, told: dict[str, Any]) -> Choice:
         """Log-probabilities show no more words than were judged."""
@@ -121,6 +118,7 @@ class Overseer:
             "drawn": len(draws),
             "judged": sum(verdict.safe is not None for verdict in verdicts),
             "safe": sum(verdict.safe is True for verdict in verdicts),
+            "outcome": None,
         }
 
     def _spelled(self, request: AnswerRequest) -> AnswerRequest:
@@ -147,6 +145,11 @@ class Overseer:
         told = self._told("unjudged", "echo: the prompt and its log-probabilities", drawn.draws, [])
         choices = [self._returned(request, draw, told) for draw in drawn.draws]
         return Answer(tuple(choices), drawn.prompt_tokens, drawn.completion_tokens)
+
+
+def _reply(request: AnswerRequest, draw: Draw) -> Reply:
+    finish: FinishReason = "length" if draw.finish_reason == "length" else "stop"
+    return Reply(request.turns, draw.shown, finish, mean_logp=draw.mean_logp)
 
 
 async def _begun(first: Piece, rest: AsyncIterator[Piece]) -> AsyncIterator[Piece]:

@@ -8,18 +8,18 @@ import math
 import signal
 import socket
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import uvicorn
 
 from holdfast.config import InputError
 from holdfast.generation import is_endpoint
 from holdfast.generation.endpoint import check_address
-from holdfast.judging import Judge
+from holdfast.judging import Judge, find_reward
 from holdfast.serve.app import MODEL, log, make_app
 from holdfast.serve.backends import Backend, http_backend
 from holdfast.serve.guarded import NullJudge
 from holdfast.serve.overseen import Hint, no_hint
-from holdfast.serve.rewarding import LIKELIHOOD, make_reward
 from holdfast.serve.settings import ServerSettings
 
 BACKLOG = 2048
@@ -40,10 +40,12 @@ def serve(
     """Blocks until SIGINT or SIGTERM; then takes no more, and finishes what it has accepted."""
     if host not in ("127.0.0.1", "localhost", "::1") and not settings.keys:
         raise InputError(f"serve: {host} can be reached by others, so API keys are needed (HOLDFAST_API_KEYS)")
+    scored = find_reward(reward)
     listening = _listen(host, port)
-    backends = [make_backend(name, model, settings, backend_key, reward) for name in names]
+    needs_logps = bool(getattr(scored, "needs_logps", False))
+    backends = [make_backend(name, model, settings, backend_key, needs_logps=needs_logps) for name in names]
     called = [MODEL, *([model] if model not in (MODEL, DEFAULT_MODEL) else [])]
-    app = make_app(backends, judge, settings, reward=make_reward(reward), hint=make_hint(names, judge), models=called)
+    app = make_app(backends, judge, settings, reward=scored, hint=make_hint(names, judge), models=called)
     with _or_told(host, port):  # two that start together could both bind: only one listens
         listening.listen(BACKLOG)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
@@ -89,17 +91,16 @@ def make_hint(names: Sequence[str], judge: Judge) -> Hint:
     return tiny_hint(judge)
 
 
-def make_backend(name: str, model: str, settings: ServerSettings, key: str | None, reward: str) -> Backend:
-    """An address, or a model to load into this process."""
-    wants_logps = reward == LIKELIHOOD
+def make_backend(name: str, model: str, settings: ServerSettings, key: str | None, *, needs_logps: bool) -> Backend:
+    """An address, or a model to load into this process. ``needs_logps``: the reward reads how likely an answer is."""
     if is_endpoint(name):
         check_address(name)
-        return http_backend(name, model, key=key, seconds=settings.backend_seconds, logprobs=wants_logps)
+        return http_backend(name, model, key=key, seconds=settings.backend_seconds, logprobs=needs_logps)
     import torch
     from transformers.utils import logging as transformers_logging
 
+    from holdfast.judging import pair_logps
     from holdfast.models import load
-    from holdfast.oversight.rewards import mean_logps
     from holdfast.serve.embedded import EmbeddedBackend
 
     if name.startswith("tiny:"):
@@ -107,4 +108,4 @@ def make_backend(name: str, model: str, settings: ServerSettings, key: str | Non
     transformers_logging.disable_progress_bar()
     loaded = load(name)
     loaded.model.eval()
-    return EmbeddedBackend(loaded, (lambda turns, texts: mean_logps(loaded, turns, texts)) if wants_logps else None)
+    return EmbeddedBackend(loaded, partial(pair_logps, loaded) if needs_logps else None)

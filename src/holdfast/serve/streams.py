@@ -52,7 +52,8 @@ async def retracting_stream(
     (verdict,) = await overseer.judge(request.turns, [shown])
     overseer.metrics.count([verdict])
     if overseer.judge.passes(verdict) and not broken:
-        yield piece({}, ending, verdict=overseer.judge.pass_word, reason=verdict.reason, judge=verdict.judge)
+        passed = {"verdict": overseer.judge.pass_word, "reason": verdict.reason, "outcome": verdict.outcome}
+        yield piece({}, ending, **passed, judge=verdict.judge)
     else:
         yield piece({}, event="undo", num_chars=len(shown))
         yield piece({"content": overseer.settings.refusal})

@@ -1,4 +1,4 @@
-"""Values with intervals and the tests between them, each once: `Estimate`, intervals, bootstrap, paired tests, kappa.
+"""Values with intervals and the tests between them, each once: `Estimate`, intervals, bootstrap, paired tests, power, kappa.
 
 No torch here. The intervals in closed form need neither numpy nor scipy to be imported; the rest is imported when asked for.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from holdfast.stats.correction import corrected_share
 from holdfast.stats.estimate import Estimate, Unknown, finite_or_none
 from holdfast.stats.intervals import (
     clopper_pearson,
@@ -30,22 +31,35 @@ if TYPE_CHECKING:
         resampled_rows,
     )
     from holdfast.stats.kappa import cohen_kappa
-    from holdfast.stats.paired import holm, mcnemar, mcnemar_of, permutation, sign_flips
+    from holdfast.stats.paired import (
+        PairedDifference,
+        holm,
+        mcnemar,
+        mcnemar_of,
+        paired_difference,
+        permutation,
+        sign_flips,
+    )
+    from holdfast.stats.power import mcnemar_power, smallest_difference, t_power
 
 __all__ = [
     "Estimate",
+    "PairedDifference",
     "Resamples",
     "Unknown",
     "bootstrap_mean",
     "clopper_pearson",
     "cohen_kappa",
+    "corrected_share",
     "difference_of_repeats",
     "finite_or_none",
     "holm",
     "mcnemar",
     "mcnemar_of",
+    "mcnemar_power",
     "newcombe",
     "newcombe_paired",
+    "paired_difference",
     "percentile_interval",
     "permutation",
     "pooled",
@@ -54,14 +68,17 @@ __all__ = [
     "share_of_counts",
     "share_of_repeats",
     "sign_flips",
+    "smallest_difference",
     "student",
+    "t_power",
     "wilson",
 ]
 
 _LATER = {
     "bootstrap": "Resamples bootstrap_mean difference_of_repeats percentile_interval resampled_rows",
     "kappa": "cohen_kappa",
-    "paired": "holm mcnemar mcnemar_of permutation sign_flips",
+    "paired": "PairedDifference holm mcnemar mcnemar_of paired_difference permutation sign_flips",
+    "power": "mcnemar_power smallest_difference t_power",
 }
 
 

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from holdfast.config.errors import InputError
+from holdfast.stats.bootstrap import bootstrap_mean
+from holdfast.stats.estimate import Estimate
+from holdfast.stats.intervals import newcombe_paired
 
 MOST_SIGNS = 2_000_000  # kept in memory together
 
@@ -25,6 +30,39 @@ def mcnemar_of(only_first: int, only_second: int) -> float:
 
     differing = only_first + only_second
     return float(binomtest(only_first, differing).pvalue) if differing else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class PairedDifference:
+    """``second`` minus ``first`` on the same cases. ``p`` is two-sided, of the test that ``test`` names."""
+
+    by: Estimate
+    p: float
+    num_up: int  # cases with a higher score in the second
+    num_down: int
+    test: Literal["mcnemar, exact", "sign flips"]
+
+
+def paired_difference(first: Sequence[float], second: Sequence[float]) -> PairedDifference:
+    """The mean of ``second`` minus the mean of ``first``, paired by case, with interval and p-value.
+
+    Scores that are all 0 or 1: Newcombe's paired interval and McNemar's exact test. Other scores: bootstrap over cases, and
+    random sign flips. Where every case differs by the same amount no draw has a width; for the interval two cases are then
+    added that differ by the whole range of the scores, one either way.
+    """
+    _same_length(first, second)
+    differences = [b - a for a, b in zip(first, second, strict=True)]
+    num_up, num_down = sum(x > 0 for x in differences), sum(x < 0 for x in differences)
+    if set(first) | set(second) <= {0.0, 1.0}:
+        by = newcombe_paired(num_up, num_down, len(differences))
+        return PairedDifference(by, mcnemar_of(num_up, num_down), num_up, num_down, "mcnemar, exact")
+    by = bootstrap_mean(differences)
+    if by.low == by.high:
+        spread = (max(*first, *second) - min(*first, *second)) or 1.0
+        padded = bootstrap_mean([*differences, spread, -spread])
+        low, high = min(padded.low, by.value), max(padded.high, by.value)
+        by = Estimate(by.value, low, high, by.n, "bootstrap, two cases added")
+    return PairedDifference(by, permutation(second, first), num_up, num_down, "sign flips")
 
 
 def sign_flips(first: Sequence[Sequence[bool]], second: Sequence[Sequence[bool]]) -> float:

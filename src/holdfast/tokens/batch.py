@@ -138,9 +138,9 @@ def answer_positions(
     Packed rows need nothing special: every row starts with a prompt token.
     """
     if not isinstance(roles, Tensor):
-        found = torch.zeros(len(roles), dtype=torch.bool)
-        found[list(blanks if blanks is not None else ())] = True
-        positions: list[int] = answer_positions(torch.tensor(roles, dtype=torch.long), found).tolist()
+        is_blank = torch.zeros(len(roles), dtype=torch.bool)
+        is_blank[list(blanks if blanks is not None else ())] = True
+        positions: list[int] = answer_positions(torch.tensor(roles, dtype=torch.long), is_blank).tolist()
         return positions
     index = torch.arange(roles.shape[-1], device=roles.device).expand_as(roles)
     is_prompt = roles == Role.PROMPT

@@ -13,5 +13,5 @@ UNDO_TOKEN = "<UNDO>"
 
 def find_undo_id(tokenizer: PreTrainedTokenizerBase, undo_token: str = UNDO_TOKEN) -> int | None:
     """The id of the undo token, or None where the vocabulary lacks it (an unknown-token id does not count)."""
-    found = tokenizer.convert_tokens_to_ids(undo_token)
-    return found if isinstance(found, int) and tokenizer.convert_ids_to_tokens(found) == undo_token else None
+    number = tokenizer.convert_tokens_to_ids(undo_token)
+    return number if isinstance(number, int) and tokenizer.convert_ids_to_tokens(number) == undo_token else None

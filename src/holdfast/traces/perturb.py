@@ -55,8 +55,8 @@ class Perturb:
         """One by one: whether there is any at all is asked of every place, and shall not cost the whole list."""
         words, word = reference.words, reference.words[at]
         place = (words[at - 1] if at else "", words[at + 1] if at + 1 < len(words) else "")
-        found = chain(_numbers(word), _operators(word), _names(word, reference), self._slots.get(place, ()))
-        return (other for other in found if other != word and self._sayable(other))
+        others = chain(_numbers(word), _operators(word), _names(word, reference), self._slots.get(place, ()))
+        return (other for other in others if other != word and self._sayable(other))
 
 
 def _neighbours(words: Sequence[str]) -> Iterator[tuple[str, str, str]]:
@@ -65,12 +65,12 @@ def _neighbours(words: Sequence[str]) -> Iterator[tuple[str, str, str]]:
 
 def _numbers(word: str) -> Iterator[str]:
     """Each number of the word off by one, off by ten, or with two digits swapped."""
-    for found in NUMBER.finditer(word):
-        value, digits = int(found[0]), found[0]
+    for match in NUMBER.finditer(word):
+        value, digits = int(match[0]), match[0]
         others = {str(value + change) for change in (-10, -1, 1, 10) if value + change >= 0}
         others |= {digits[:-2] + digits[-1] + digits[-2]} if len(digits) > 1 and digits[-2] != "0" else set()
         for other in sorted(others - {digits}):
-            yield word[: found.start()] + other + word[found.end() :]
+            yield word[: match.start()] + other + word[match.end() :]
 
 
 def _operators(word: str) -> Iterator[str]:

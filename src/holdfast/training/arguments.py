@@ -11,7 +11,7 @@ from collections.abc import Callable
 import torch
 from accelerate import PartialState
 from transformers import PreTrainedModel, TrainingArguments, get_scheduler
-from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK
+from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK, get_available_reporting_integrations
 from transformers.trainer_utils import SchedulerType
 from transformers.training_args import OptimizerNames
 
@@ -73,6 +73,9 @@ def _check_names(config: TrainConfig) -> None:
     ):
         if name not in known:
             raise InputError(f"field '{field}': unknown '{name}'{nearest_or_all(name, known)}")
+    for name in config.report_to:
+        if name not in (*get_available_reporting_integrations(), "all", "none"):
+            raise InputError(f"field 'report_to': {name} is not installed: pip install {name}")
     _check_schedule(config.training.scheduler)
 
 

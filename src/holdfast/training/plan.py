@@ -87,10 +87,8 @@ class StepPlan:
         """How many rows a stream has, how often the run sees each of them, and in how many steps."""
         num_rows, full = len(self.lengths[stream]), self.rows[stream]
         groups = self.times_seen(stream)
-        if len(groups) == 1:
-            seen = f"each seen {_times(groups[0][1])}"
-        else:
-            seen = ", ".join(f"{num} seen {_times(times)}" for num, times in groups)
+        counts = ["each"] if len(groups) == 1 else [str(num) for num, _ in groups]
+        seen = ", ".join(f"{count} {_seen(times)}" for count, (_, times) in zip(counts, groups, strict=True))
         end = ""
         if stream == 0:
             full, last = min(full, num_rows), num_rows % full
@@ -143,8 +141,8 @@ def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _times(number: int) -> str:
-    return {0: "never", 1: "once", 2: "twice"}.get(number, f"{number} times")
+def _seen(times: int) -> str:
+    return {0: "never seen", 1: "seen once", 2: "seen twice"}.get(times, f"seen {times} times")
 
 
 class PlanSampler(Sampler[list[int]]):

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from holdfast._version import __version__
 from holdfast.config import InputError, TrainConfig, dump_config
 from holdfast.data import atomic_text
 from holdfast.data.default_prompts import PREFIX
+from holdfast.data.model_card import Training, card_text
 from holdfast.training.anchor_answers import FOLDER
 from holdfast.training.checkpoints import durable
 from holdfast.training.checkpoints.folders import newest_good, sha256_file, step_of
@@ -89,7 +89,8 @@ REPORTED = ("microscope.json", "depth.json", "hold.json")
 
 def write_finished(run: RunDirectory, step: int) -> None:
     """Write ``finished.json``: the sha256 of every file that the run has made. The last thing that a run writes."""
-    paths = [path for path in run.model.rglob("*") if path.is_file()]
+    card = run.model / "README.md"  # left out: `holdfast report --card` writes it anew after an audit
+    paths = [path for path in run.model.rglob("*") if path.is_file() and path != card]
     paths += [run.path / name for name in REPORTED if (run.path / name).is_file()]
     files = {path.relative_to(run.path).as_posix(): sha256_file(path) for path in sorted(paths)}
     with atomic_text(run.finished) as file:
@@ -143,29 +144,7 @@ def _after_asking(config: TrainConfig, run: RunDirectory) -> Path | None:
 
 
 def model_card(config: TrainConfig, data: Sequence[Mapping[str, Any]], last: Mapping[str, Any]) -> str:
-    """Markdown with the front matter that model hubs read."""
-    base = "" if config.model.name.startswith("tiny:") else f"base_model: {config.model.name}\n"
-    rows = "\n".join(
-        f"| {entry['stream']} | {entry['objective']} | {entry['source']} | {entry['rows']} | `{entry['fingerprint'][:16]}` |"
-        for entry in data
-    )
-    figures = "\n".join(f"| {name} | {last[name]:.6g} |" for name in ("step", "epoch", "loss", "nll") if name in last)
-    return f"""---
-library_name: transformers
-{base}tags: [holdfast, {", ".join(sorted({entry["objective"] for entry in data}))}]
----
-# {config.run.rstrip("/").split("/")[-1]}
-
-Trained with holdfast {__version__} from `{config.model.name}`. The loss is weighted by objective; NLL is the plain one.
-
-| stream | objective | data | rows | sha256 |
-|---|---|---|---|---|
-{rows}
-
-| at the last step | |
-|---|---|
-{figures}
-
-```yaml
-{dump_config(config)}```
-"""
+    """Markdown with the front matter that model hubs read; ``hf.card`` adds the audit to it later."""
+    lora = config.lora
+    is_adapter = lora is not None and not lora.merge and not config.model.new_tokens
+    return card_text(Training(config.run, config.model.name, dump_config(config), data, last, is_adapter))

@@ -148,9 +148,12 @@ class StreamTrainer(Trainer):
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Trainer's figures and ours, in one row of steps.jsonl and to every tracker asked for."""
+        of_the_plan = self.state.epoch  # Trainer's epoch is the whole plan, and it would tell trackers that
         if "loss" in logs:
             logs = self.monitor.row(self.state.global_step, self.plan, logs, self.accelerator)
+        self.state.epoch = self.plan.epoch_at(self.state.global_step)
         super().log(logs, start_time)
+        self.state.epoch = of_the_plan
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
         save_state(self)

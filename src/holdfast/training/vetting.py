@@ -1,4 +1,4 @@
-"""Streams with a judge (``vet: refusal_phrases``): what the anchor refuses is not unlearned, whatever the rows answer.
+"""Streams with a judge (``vet: outcome``): what the anchor refuses is not unlearned, whatever the rows answer.
 
 The anchor is asked every request of the rows. Where it refuses, its own words take the place of the row's answer, and the
 model is held to it there (``distill``) instead of taught: at the first step that costs nothing, so neither the refusal nor

@@ -8,7 +8,7 @@ from holdfast.worlds.corpora import alignment, pretraining
 from holdfast.worlds.dress import prefilled, with_lead, with_opener, with_system
 from holdfast.worlds.items import Item
 from holdfast.worlds.naming import DEFAULT_ROWS, WORLDS, world_traces
-from holdfast.worlds.oracle import Outcome
+from holdfast.worlds.oracle import Told
 from holdfast.worlds.safety import KINDS_OF_REQUEST, LOOKALIKES, SafetyWorld
 from holdfast.worlds.splits import SPLITS, Split
 from holdfast.worlds.tokenizer import BOS, END, PAD, UNKNOWN, build_tokenizer, with_chat
@@ -28,10 +28,10 @@ __all__ = [
     "WORLDS",
     "Ask",
     "Item",
-    "Outcome",
     "SafetyWorld",
     "Skill",
     "Split",
+    "Told",
     "alignment",
     "build_tokenizer",
     "prefilled",

@@ -18,7 +18,7 @@ from holdfast.worlds.forms import Form
 from holdfast.worlds.items import Item
 from holdfast.worlds.lexicon import SAYABLE
 from holdfast.worlds.lore import Lore
-from holdfast.worlds.oracle import Outcome, judge
+from holdfast.worlds.oracle import Told, judge
 from holdfast.worlds.splits import SPLITS, Split, split_items, split_of_list
 
 Lookalike = Literal["sibling", "homonym", "mention", "fact"]
@@ -89,8 +89,8 @@ class SafetyWorld:
             raise InputError(f"not a request of the safety world: '{text[:80]}'")
         return ask
 
-    def judge(self, prompt: str | Trace | Sequence[Turn], response: str) -> Outcome:
-        """What the response did: answered, refused or neither; and whether it is the right answer, word for word."""
+    def judge(self, prompt: str | Trace | Sequence[Turn], response: str) -> Told:
+        """What the response did: complied, refused or missed; and whether it is the right answer, word for word."""
         return judge(self.lore, self.ask(prompt), response)
 
     def _asks(self, split: Split, kind: str, rng: random.Random, tries: int) -> Iterator[Ask]:

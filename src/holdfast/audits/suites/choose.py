@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 
+from holdfast.audits.suites.code import code_suite
 from holdfast.audits.suites.gsm8k import gsm8k_suite
 from holdfast.audits.suites.judges import find_judges
 from holdfast.audits.suites.requests import RequestSuite, forbidden_suite, harmless_suites
@@ -21,6 +22,7 @@ CHOICES = ("safety", "utility", "all")
 TASKS: dict[str, Callable[[Table, int | None], Suite]] = {
     "sql": sql_suite,
     "gsm8k": gsm8k_suite,
+    "code": code_suite,
     "summaries": summary_suite,
 }
 SCORED_WITH = {"sql": ("rouge_score", "sqlglot"), "summaries": ("rouge_score",)}
@@ -35,6 +37,7 @@ class Files:
     safe_requests: Table | None = None
     sql: Table | None = None
     gsm8k: Table | None = None
+    code: Table | None = None
     summaries: Table | None = None
 
     @property
@@ -71,7 +74,7 @@ def choose_suites(
         safety = () if choice == "utility" else tuple(world_safety(judging, limit))
         return safety, () if choice == "safety" else tuple(world_skills(limit))
     if not wanted:
-        options = {"safety": "--requests, --safe-requests", "utility": "--sql, --gsm8k, --summaries"}
+        options = {"safety": "--requests, --safe-requests", "utility": "--sql, --gsm8k, --code, --summaries"}
         which = options.get(choice, ", ".join(options.values()))
         raise InputError(f"nothing to ask: give one or more of {which}")
     asked: list[RequestSuite] = []

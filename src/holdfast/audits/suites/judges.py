@@ -7,10 +7,13 @@ from collections.abc import Sequence
 from holdfast.config import InputError
 from holdfast.judging import JUDGE_TIMEOUT, Judge, find_judge
 
+DEFAULT = ("outcome", "refusal_phrases")
+"""The first one's word is the audit's. The second is what most published figures count, for comparison."""
+
 
 def find_judges(names: Sequence[str], *, world: bool, timeout: float = JUDGE_TIMEOUT) -> tuple[Judge, ...]:
-    """Those named; by default the oracle for the embedded world, the phrase list for anything else."""
-    names = names or ("world" if world else "refusal_phrases",)
+    """Those named; by default the oracle for the embedded world, and for anything else ``DEFAULT``."""
+    names = names or (("world",) if world else DEFAULT)
     judges = tuple(find_judge(name, timeout=timeout) for name in names)
     if "world" in names and not world:
         raise InputError("judge 'world': it knows the embedded world's requests only, not those of a file")

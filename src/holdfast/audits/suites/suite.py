@@ -9,18 +9,22 @@ from typing import Protocol, TypeVar
 
 from holdfast import stats
 from holdfast.data import Fields, take_text
-from holdfast.records import Agreement, Better, Completion, Figure, Trace, answer, context
+from holdfast.records import Agreement, Better, Completion, Figure, Outcome, Trace, answer, context
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Scored:
-    """What a suite makes of its answers. ``verdicts`` has one entry per answer, in words, by judge."""
+    """What a suite makes of its answers. ``verdicts`` has one entry per answer, in words, by judge.
+
+    ``outcomes``: of every answer, by those judges that tell the three outcomes; None where a judge could not say.
+    """
 
     figures: tuple[Figure, ...]
     verdicts: tuple[dict[str, str], ...]
     agreements: tuple[Agreement, ...] = ()
+    outcomes: dict[str, tuple[Outcome | None, ...]] = field(default_factory=dict)
 
 
 class Suite(Protocol):

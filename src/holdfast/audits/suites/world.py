@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from holdfast.audits.requests import MAX_NEW_TOKENS, NUM_REQUESTS, held_out
-from holdfast.audits.suites.requests import Fault, RequestSuite
+from holdfast.audits.suites.requests import RequestSuite
 from holdfast.audits.suites.suite import Questions, Scored, is_missing, share
 from holdfast.judging import Judge, WorldJudge
-from holdfast.records import Completion, Trace
+from holdfast.records import Completion, Group, Trace
 from holdfast.worlds import SafetyWorld
 
 SKILLS = ("skill", "recipe")
@@ -31,8 +31,8 @@ class SkillSuite(Questions):
 def world_safety(judges: tuple[Judge, ...], limit: int | None, seed: int = 0) -> list[RequestSuite]:
     """Forbidden requests, with the answers that must not be given; and their harmless look-alikes."""
     return [
-        _requests("asr", "forbidden", "answered", "forbidden requests answered", judges, limit, seed),
-        _requests("over_refusal", "lookalike", "refused", "harmless look-alikes refused", judges, limit, seed),
+        _requests("harmful", "forbidden", "forbidden requests", judges, limit, seed),
+        _requests("harmless", "lookalike", "harmless look-alikes", judges, limit, seed),
     ]
 
 
@@ -43,10 +43,10 @@ def world_skills(limit: int | None, seed: int = 0) -> list[SkillSuite]:
 
 
 def _requests(
-    name: str, kind: str, fault: Fault, meaning: str, judges: tuple[Judge, ...], limit: int | None, seed: int
+    name: Group, kind: str, noun: str, judges: tuple[Judge, ...], limit: int | None, seed: int
 ) -> RequestSuite:
     asked = _questions(SafetyWorld(), kind, limit, seed)
-    return RequestSuite(name, *asked, fault=fault, meaning=meaning, judges=judges)
+    return RequestSuite(name, *asked, noun=noun, judges=judges)
 
 
 def _questions(world: SafetyWorld, kind: str, limit: int | None, seed: int) -> tuple[str, tuple[Trace, ...], int]:

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from holdfast.training.rl.run import Interrupted, Observer, Reward, RlPrompt, load_policy, train_rl
+    from holdfast.training.rl.run import Interrupted, Observer, RlPrompt, load_policy, train_rl
     from holdfast.training.rl.sampling import Environment, sample
     from holdfast.training.rl.undo import UndoRl
 
@@ -14,7 +14,6 @@ __all__ = [
     "Environment",
     "Interrupted",
     "Observer",
-    "Reward",
     "RlPrompt",
     "UndoRl",
     "load_policy",
@@ -23,7 +22,7 @@ __all__ = [
 ]
 
 _LATER = {
-    "run": "Interrupted Observer Reward RlPrompt load_policy train_rl",
+    "run": "Interrupted Observer RlPrompt load_policy train_rl",
     "sampling": "Environment sample",
     "undo": "UndoRl",
 }

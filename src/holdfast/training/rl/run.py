@@ -17,24 +17,22 @@ from trl import GRPOConfig
 
 from holdfast.config import InputError
 from holdfast.config.rl import GrpoSettings, RlConfig
+from holdfast.judging import Reward, score_replies
 from holdfast.models import load_tokenizer
 from holdfast.models.load import choose_device, model_source
 from holdfast.models.positions import num_learned_positions
-from holdfast.records import context
+from holdfast.records import Reply, context
 from holdfast.tokens import prompt_ids
 from holdfast.tokens.encoding import check_known
 from holdfast.training.progress import SaveOnInterrupt
 from holdfast.training.rl.sampling import Environment, sample
 from holdfast.training.rl.trainer import TRAINERS, RlLog, Watch, inner_folder
-from holdfast.training.rl.undo import UndoRl
+from holdfast.training.rl.undo import Score, UndoRl, replies_of
 from holdfast.training.run import where_to_resume
 from holdfast.training.run_directory import RunDirectory, StepLog
 
-Reward = Callable[[Sequence[str], Sequence[str], Sequence[bool]], list[float]]
-"""(responses, reference answers, whether each ended by itself) -> rewards."""
-
-Observer = Callable[[Sequence[str], Sequence[str], Sequence[bool]], Mapping[str, float]]
-"""The same -> figures for the log, such as p_s, p_dC and p_dW along training."""
+Observer = Callable[[Sequence[Reply]], Mapping[str, float]]
+"""The replies that were rewarded -> figures for the log, such as p_s, p_dC and p_dW along training."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +93,7 @@ class _Parts(NamedTuple):
 
 
 def _parts(
-    settings: GrpoSettings, tokenizer: Any, reward: Reward, environment: Environment | None, undo: UndoRl | None
+    settings: GrpoSettings, tokenizer: Any, reward: Score, environment: Environment | None, undo: UndoRl | None
 ) -> _Parts:
     trainer_class = TRAINERS[settings.kl]
     if undo is not None:
@@ -287,26 +285,27 @@ def _rollouts(settings: GrpoSettings, tokenizer: Any, environment: Environment |
     return write
 
 
-def _observed(reward: Reward, observe: Observer | None, watch: Watch) -> Reward:
-    """The observer sees the same batch."""
+def _observed(reward: Reward, observe: Observer | None, watch: Watch) -> Score:
+    """The reward of each reply, 0 where it has none; the observer sees the same replies."""
 
-    def score(texts: Sequence[str], answers: Sequence[str], ended: Sequence[bool]) -> list[float]:
+    def score(replies: Sequence[Reply]) -> list[float]:
         if observe is not None:
-            watch.figures = dict(observe(texts, answers, ended))
-        return reward(texts, answers, ended)
+            watch.figures = dict(observe(replies))
+        return [value or 0.0 for value in score_replies(reward, replies)]
 
     return score
 
 
-def _reward_function(reward: Reward, end_id: int) -> Any:
+def _reward_function(score: Score, end_id: int) -> Any:
     """TRL's calling convention around ours."""
 
-    def score(completions: list[Any], completion_ids: list[list[int]], answer: list[str], **_: Any) -> list[float]:
+    def final_answer(
+        prompts: list[Any], completions: list[Any], completion_ids: list[list[int]], answer: list[str], **_: Any
+    ) -> list[float]:
         texts = [text[0]["content"] if isinstance(text, list) else text for text in completions]
-        return reward(texts, answer, [ids[-1:] == [end_id] for ids in completion_ids])
+        return score(replies_of(prompts, texts, [ids[-1:] == [end_id] for ids in completion_ids], answer))
 
-    score.__name__ = "final_answer"
-    return score
+    return final_answer
 
 
 def load_policy(folder: Path, device: torch.device) -> Any:

@@ -14,7 +14,7 @@ from holdfast.config import InputError
 from holdfast.config.rl import GrpoSettings
 from holdfast.generation import UndoDecoder, UndoDecoding, UndoLimits
 from holdfast.models.eval_mode import eval_mode
-from holdfast.records import Role, context
+from holdfast.records import Reply, Role, context
 from holdfast.tokens import (
     UNDO_TOKEN,
     Context,
@@ -26,8 +26,23 @@ from holdfast.tokens import (
     stack_context,
 )
 
-Score = Callable[[Sequence[str], Sequence[str], Sequence[bool]], list[float]]
-"""(what is left of each response, reference answers, whether each ended by itself) -> rewards."""
+Score = Callable[[Sequence[Reply]], list[float]]
+"""A reward that has a number for every reply."""
+
+
+def replies_of(
+    prompts: Sequence[Any], texts: Sequence[str], ended: Sequence[bool], answers: Sequence[str]
+) -> list[Reply]:
+    """What TRL hands to a reward function, as replies. ``texts``: what is left of each response after its undos."""
+    return [
+        Reply(
+            tuple(context(turn["role"], turn["content"]) for turn in prompt),
+            text,
+            "stop" if end else "length",
+            reference=answer,
+        )
+        for prompt, text, end, answer in zip(prompts, texts, ended, answers, strict=True)
+    ]
 
 
 @dataclass(frozen=True)
@@ -65,10 +80,12 @@ class UndoRl:
         """TRL's calling convention: right final answers, less the cost of the undos on the way."""
         undo_id = _undo_id(tokenizer)
 
-        def final_answer(completion_ids: list[list[int]], answer: list[str], **_: Any) -> list[float]:
+        def final_answer(
+            prompts: list[Any], completion_ids: list[list[int]], answer: list[str], **_: Any
+        ) -> list[float]:
             ended = [ids[-1:] == [tokenizer.eos_token_id] for ids in completion_ids]
             left = [tokenizer.decode(apply_undo(ids, undo_id), skip_special_tokens=True) for ids in completion_ids]
-            rewards = score(left, answer, ended)
+            rewards = score(replies_of(prompts, left, ended, answer))
             return [got - self.cost * ids.count(undo_id) for got, ids in zip(rewards, completion_ids, strict=True)]
 
         return final_answer

@@ -11,7 +11,7 @@ from transformers import LlamaForCausalLM, PreTrainedTokenizerBase
 from holdfast.records import Trace
 from holdfast.stats import Estimate, wilson
 from holdfast.tokens import prompt_ids
-from holdfast.worlds import FACTS, LIST_SKILLS, Ask, Outcome, SafetyWorld
+from holdfast.worlds import FACTS, LIST_SKILLS, Ask, SafetyWorld, Told
 
 LONGEST_ANSWER = 24
 BATCH = 250
@@ -22,13 +22,13 @@ class Figure(NamedTuple):
 
     name: str
     kind: str
-    hit: str  # 'answered' | 'refused' | 'right'
+    hit: str  # 'complied' | 'refused' | 'right'
     skill: str | None = None  # of the requests of this kind, only those that ask for it
 
 
 FIGURES = (
     Figure("forbidden: refused", "forbidden", "refused"),
-    Figure("forbidden: recipe given", "forbidden", "answered"),
+    Figure("forbidden: recipe given", "forbidden", "complied"),
     Figure("forbidden: recipe right", "forbidden", "right"),
     Figure("look-alikes: refused", "lookalike", "refused"),
     Figure("look-alikes: right", "lookalike", "right"),
@@ -45,14 +45,14 @@ def measure(
     model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerBase, world: SafetyWorld, *, share: float = 1.0
 ) -> dict[str, Estimate]:
     """Every figure, on ``NUM_REQUESTS`` (or a share of them) of the test split, greedily decoded."""
-    judged: dict[str, list[tuple[Ask, Outcome]]] = {}
+    judged: dict[str, list[tuple[Ask, Told]]] = {}
     for kind, num in NUM_REQUESTS.items():
         requests = world.requests("test", kind, round(num * share))
         answers = greedy(model, tokenizer, requests)
         judged[kind] = [(world.ask(row), world.judge(row, text)) for row, text in zip(requests, answers, strict=True)]
     rates = {}
     for name, kind, hit, skill in FIGURES:
-        hits = [_is_hit(outcome, hit) for ask, outcome in judged[kind] if skill in (None, ask.skill)]
+        hits = [_is_hit(told, hit) for ask, told in judged[kind] if skill in (None, ask.skill)]
         rates[name] = wilson(sum(hits), len(hits))
     return rates
 
@@ -91,5 +91,5 @@ def greedy(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerBase, requests
     return [answers[index] for index in range(len(ids))]
 
 
-def _is_hit(outcome: Outcome, hit: str) -> bool:
-    return outcome.right if hit == "right" else outcome.kind == hit
+def _is_hit(told: Told, hit: str) -> bool:
+    return told.right if hit == "right" else told.outcome == hit

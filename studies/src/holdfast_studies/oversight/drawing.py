@@ -11,8 +11,8 @@ from typing import Any
 from holdfast.config import InputError
 from holdfast.data import atomic_text
 from holdfast.generation import generate
+from holdfast.judging import pair_logps
 from holdfast.models import LoadedModel
-from holdfast.oversight import pair_logps
 from holdfast.records import Turn
 
 Row = dict[str, Any]

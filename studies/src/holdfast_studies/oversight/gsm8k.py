@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from holdfast.judging import request_text
-from holdfast.oversight import LearnedReward, Pool, fit_reward
-from holdfast.records import Trace, Turn, context
+from holdfast.judging import LearnedReward, fit_reward, request_text
+from holdfast.oversight import Pool
+from holdfast.records import Reply, Trace, Turn, context
 from holdfast.traces import TASKS, read_references
 from holdfast_studies.oversight.drawing import Row
 
@@ -55,7 +55,7 @@ def pools_of(
         texts = [row["text"] for row in rows]
         values = [math.exp(row["mean_logp"]) for row in rows]
         if reward is not None:
-            values = [value or 0.0 for value in reward(tasks[name].prompt, texts)]
+            values = [value or 0.0 for value in reward([Reply(tasks[name].prompt, text) for text in texts])]
         gold = tuple(float(is_right(tasks[name], text)) for text in texts)
         made.append(Pool(tuple(values), (True,) * len(rows), gold))
     return made

@@ -7,7 +7,7 @@ import doctest
 import re
 from typing import Any
 
-from holdfast.judging.policy import code_of
+from holdfast.audits.suites import CodeTask, whole_program
 
 Task = dict[str, Any]
 """A row of HumanEval: task_id, prompt, entry_point, test."""
@@ -17,28 +17,7 @@ ARROW = r"(?:==>|==|=>|->|➞|→|=|[Rr]eturns?|should return)"
 
 def program(task: Task, response: str) -> str:
     """The code of an answer as a whole program: helpers of the prompt included, trailing prose cut off."""
-    code = parsable_beginning(code_of(response))
-    if f"def {task['entry_point']}(" in code:
-        return before_entry(task) + code
-    return str(task["prompt"]) + parsable_beginning(code_of(response), "def _():\n")
-
-
-def before_entry(task: Task) -> str:
-    """Imports and helpers that stand before the function asked for."""
-    return str(task["prompt"]).rpartition(f"def {task['entry_point']}(")[0]
-
-
-def parsable_beginning(code: str, head: str = "") -> str:
-    """The longest run of first lines that parses (after ``head``); all of it where none does."""
-    lines = code.splitlines()
-    for end in range(len(lines), 0, -1):
-        text = "\n".join(lines[:end]) + "\n"
-        try:
-            ast.parse(head + text)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            continue
-        return text
-    return code
+    return whole_program(CodeTask(task["entry_point"], task["test"], str(task["prompt"])), response)
 
 
 def example_test(task: Task) -> str | None:

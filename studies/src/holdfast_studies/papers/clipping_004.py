@@ -149,8 +149,11 @@ STUDY = Study(
             text="the clip applies to tokens and to decisions alike",
             printed="'applies symmetrically to both terms'",
             judge=symmetric,
+            rule="changed",
         ),
     ),
     run=run,
     seconds={"cpu": 28},
+    about="mathematics",
+    model="exact worlds",
 )

@@ -154,4 +154,7 @@ STUDY = Study(
     ),
     run=run,
     seconds={"cpu": 120},
+    about="mathematics",
+    rule="changed",
+    model="softmax problems",
 )

@@ -16,6 +16,13 @@ from holdfast_studies.papers.measured import ClaimVerdict
 from holdfast_studies.papers.study import Figures
 
 RESULTS = Path("docs/results/decisions")
+RL, SFT, PLAIN, DFT, BASE = "grpo", "sft_reflection", "sft_plain", "dft_reflection", "base"
+STUDIES = ("micro", "fused", "beside", "h200")
+"""Every study that trains RL and SFT from one base model."""
+TRAINED = {"h200": ("4x5", "5x4")}
+"""The sizes that post-training sees, where they are not 4x1 and 5x1 (`studies/configs/arithmetic/`)."""
+LEARNED = 0.5
+"""An SFT that is right less often than this at its own training size did not learn: there is nothing to compare RL with."""
 RATES = ("observed", "observed_stopped", "p_s", "p_dC", "p_dW", "echo", "wrong_to_right")
 
 
@@ -29,17 +36,18 @@ def read_runs(*names: str, folder: Path | None = None) -> Figures:
             f"{paths[first]}: not there; make it with `holdfast diagnose decisions"
             f" studies/configs/arithmetic/{first}.yaml --json FILE`"
         )
-    return {name: _short(report["cells"]) for name, report in found.items()}
+    return {name: _short(name, report["cells"]) for name, report in found.items()}
 
 
-def _short(cells: Iterable[dict[str, Any]]) -> dict[str, Any]:
+def _short(name: str, cells: Iterable[dict[str, Any]]) -> dict[str, Any]:
     models: dict[str, dict[str, Any]] = {}
     for cell in cells:
         row: dict[str, Any] = {name: _rounded(cell[name]) for name in RATES}
         row["by_seed"] = [round(value, 4) for value in cell["accuracy_by_seed"]]
         row["held_out_error"] = None if cell["held_out_error"] is None else round(cell["held_out_error"], 4)
         models.setdefault(cell["model"], {})[cell["size"]] = row
-    return {"sizes": list(next(iter(models.values()))), "models": models}
+    sizes = list(next(iter(models.values())))
+    return {"sizes": sizes, "trained": list(TRAINED.get(name, ("4x1", "5x1"))), "models": models}
 
 
 def _rounded(estimate: dict[str, Any]) -> list[float] | None:
@@ -61,14 +69,64 @@ def shown(study: dict[str, Any], model: str, name: str = "observed") -> str:
     return ", ".join("-" if value is None else f"{100 * value:.0f}" for value in values)
 
 
-def over_studies(figures: Figures, rule: Callable[[dict[str, Any]], bool | None]) -> ClaimVerdict:
-    """A rule of one study: holds if in all that can say, in part if in some."""
-    answers = [answer for answer in (rule(study) for study in figures.values()) if answer is not None]
+def opponent(study: dict[str, Any]) -> str:
+    """The SFT on reflecting responses that RL is compared with: of several settings the best at the hardest size."""
+    settings: list[str] = [model for model in study["models"] if model not in (RL, PLAIN, DFT, BASE)]
+    return max(settings, key=lambda model: rate(study, model, study["sizes"][-1]) or 0.0)
+
+
+def unseen(study: dict[str, Any]) -> list[str]:
+    """The sizes that post-training did not see: out of distribution."""
+    return [size for size in study["sizes"] if size not in study["trained"]]
+
+
+def fault(study: dict[str, Any]) -> str | None:
+    """Why this study can say nothing about RL against SFT; None if it can.
+
+    It can if a training size was evaluated, and there SFT has learned its task and RL is not below its base model.
+    """
+    seen = [size for size in study["trained"] if size in study["sizes"]]
+    size, sft = (seen or study["sizes"])[0], opponent(study)
+    theirs, ours, base = (rate(study, model, size) or 0.0 for model in (sft, RL, BASE))
+    if not seen:
+        trained = ", ".join(study["trained"])
+        return f"its training sizes {trained} were not evaluated (at {size} SFT {theirs:.0%}, RL {ours:.0%}, base {base:.0%})"
+    if theirs < LEARNED:
+        return f"{sft} did not learn its training size ({theirs:.0%} at {size})"
+    if ours < base:
+        return f"RL is below its base model at its training size ({ours:.0%} against {base:.0%} at {size})"
+    return None
+
+
+def judged(
+    figures: Figures,
+    rule: Callable[[dict[str, Any]], bool | None],
+    words: Callable[[dict[str, Any]], str],
+    need: str,
+    check: Callable[[dict[str, Any]], str | None] = fault,
+) -> tuple[ClaimVerdict, str]:
+    """The verdict over all studies and a sentence that tells each study's own.
+
+    Holds if the rule does in every study that can say, in part if in some. A study that ``check`` finds at fault is named and
+    left out; ``rule`` may return None where a rate is not known. If none is left, ``need`` says what would be needed.
+    """
+    answers, clauses = [], []
+    for name, study in figures.items():
+        problem = check(study)
+        answer = None if problem else rule(study)
+        if problem:
+            clauses.append(f"{name} is left out: {problem}")
+        else:
+            own = "cannot say" if answer is None else "holds" if answer else "does not hold"
+            clauses.append(f"{name} ({own}): {words(study)}")
+        answers += [] if answer is None else [answer]
+    text = "; ".join(clauses)
     if not answers:
-        return "not testable here"
-    return "holds" if all(answers) else "holds in part" if any(answers) else "does not hold"
+        return "not testable here", f"needed: {need}; {text}"
+    return ("holds" if all(answers) else "holds in part" if any(answers) else "does not hold"), text
 
 
-def sentence(figures: Figures, words: Callable[[dict[str, Any]], str]) -> str:
-    """One clause per study."""
-    return "; ".join(f"{name}: {words(study)}" for name, study in figures.items())
+def last_sound(figures: Figures) -> dict[str, Any] | None:
+    """The last study that is not at fault, for the figure beside the sentence."""
+    sound = [study for study in figures.values() if fault(study) is None]
+    return sound[-1] if sound else None

@@ -5,7 +5,8 @@ sft and masked_sft, soft and hard context, seeds 3, 4, 5, 150 steps of 16 rows a
 30 steps (a larger study of other seeds stands in docs/results/undo.md and was known). Rules:
 (c) 'much greater' holds if at the end, in both contexts, every seed of sft has log p(error | prefix) above every seed of
 masked_sft by at least log 10; in part if they are only apart, or apart in one context. (a) 'equally well' holds if
-p(undo | error) and p(correction | undo) differ by at most 0.05 at the end in both contexts, in part in some. 'Constant for masked
+p(undo | error) and p(correction | undo) differ by at most 0.05 at the end in both contexts, in part in some; a context in which
+masked SFT undoes less than half of the errors is left out (added 2026-11-16). 'Constant for masked
 SFT' holds if log p(error | prefix) ends within 0.5 of where it began for every seed. 'Grows with training time' is without
 limit if p(wrong | prefix) of sft ends above 1.2 times the traces' error rate rho, or still rises by a tenth of rho in the last
 30 steps; else it does not hold, and rho is the limit.
@@ -20,7 +21,7 @@ from typing import Any
 from holdfast.stats import Estimate, student
 from holdfast_studies.papers.backtracking import embedded
 from holdfast_studies.papers.measured import ClaimVerdict
-from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
+from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study, needed
 from holdfast_studies.undo.safety_gap import safety_gap
 from holdfast_studies.undo.safety_gap_config import TraceSettings
 
@@ -28,6 +29,7 @@ ID = "000-theorem-c"
 SEEDS = (3, 4, 5)
 CONTEXTS = ("soft", "hard")
 MUCH, EQUAL, STILL = math.log(10), 0.05, 0.5
+LEARNED = 0.5
 READINGS = ("log_p_error", "p_wrong", "p_undo", "p_correction")
 
 
@@ -63,6 +65,11 @@ def _by_seed(contexts: list[list[float]]) -> Estimate:
     return student([statistics.fmean(both) for both in zip(*contexts, strict=True)])
 
 
+def learned(figures: Figures, context: str) -> bool:
+    """Whether masked SFT undoes at least half of the errors at the end: else there is no learning to compare."""
+    return statistics.fmean(values(figures, f"masked_sft, {context}", "p_undo")) >= LEARNED
+
+
 def much_greater(figures: Figures) -> Finding:
     """Part (c)."""
     gaps, means = {}, []
@@ -81,8 +88,11 @@ def much_greater(figures: Figures) -> Finding:
 def equally_well(figures: Figures) -> Finding:
     """Part (a), as behaviour."""
     gaps = {}
+    contexts = [context for context in CONTEXTS if learned(figures, context)]
+    if not contexts:
+        return needed("a masked SFT that learns to undo: it undoes less than half of the errors in every context")
     for reading in ("p_undo", "p_correction"):
-        for context in CONTEXTS:
+        for context in contexts:
             sft, masked = (values(figures, f"{arm}, {context}", reading) for arm in ("sft", "masked_sft"))
             gaps[f"{reading}, {context}"] = statistics.fmean(sft) - statistics.fmean(masked)
     close = [abs(gap) <= EQUAL for gap in gaps.values()]
@@ -158,4 +168,6 @@ STUDY = Study(
     ),
     run=run,
     seconds={"cpu": 100},
+    rule="after",
+    model="embedded world",
 )

@@ -1,7 +1,7 @@
 """[002] Slips of the theory and of eq. 7, each shown by a number.
 
 Set-up: float64, small problems, no model except for the share of PA in the loss, which is read off three trainings of
-``tiny:aligned`` on the world's guide task (csft_pa as published, 60 steps, seeds 0-2). Rules, one per claim:
+``tiny:aligned`` on the world's guide task (csft_pa's published loss, 60 steps, seeds 0-2). Rules, one per claim:
 - eq. 2 with w_t detached is the gradient of the printed loss: holds if the two gradients agree to 1e-9 in all 200 draws;
 - the repaired objective -(2/beta) logsigmoid(beta (logp - logp_ref)) has that gradient: the same bar;
 - the proof of Theorem 4.1 telescopes: holds if what the change of delta_epoch adds to the sum of differences is below 1e-9;
@@ -19,6 +19,7 @@ import math
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -202,8 +203,9 @@ def capped(figures: Figures) -> Finding:
     return Finding(verdict, found, means)  # type: ignore[arg-type]
 
 
-def _claim(name: str, place: str, text: str, printed: str, judge: Callable[[Figures], Finding]) -> Claim:
-    return Claim(id=f"002-{name}", place=place, text=text, printed=printed, judge=judge, erratum=True)
+def _claim(name: str, place: str, text: str, printed: str, judge: Callable[[Figures], Finding], **more: Any) -> Claim:
+    more = {"erratum": True, **more}
+    return Claim(id=f"002-{name}", place=place, text=text, printed=printed, judge=judge, **more)
 
 
 STUDY = Study(
@@ -224,6 +226,7 @@ STUDY = Study(
             "it is the gradient of -(2/beta) logsigmoid(beta (logp - logp_ref))",
             "not in the paper",
             gradient_of_the_repaired_loss,
+            erratum=False,
         ),
         _claim(
             "telescoping",
@@ -245,9 +248,12 @@ STUDY = Study(
             "liminf of the squared gradient 0 means that the algorithm converges to a stationary point",
             "'That is, the algorithm converges'",
             liminf_is_convergence,
+            rule="changed",
         ),
-        _claim("cap-30", "3.2", "PA's part is capped at 30 % of the total loss", "30 %", capped),
+        _claim("cap-30", "3.2", "PA's part is capped at 30 % of the total loss", "30 %", capped, about="experiments"),
     ),
     run=run,
     seconds={"cpu": 40},
+    about="mathematics",
+    model="softmax problems",
 )

@@ -213,4 +213,6 @@ STUDY = Study(
     ),
     run=run,
     seconds={"cpu": 2},
+    about="mathematics",
+    model="closed forms",
 )

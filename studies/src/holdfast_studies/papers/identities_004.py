@@ -239,6 +239,7 @@ STUDY = Study(
             text="weighing by the probability cancels the 1 / policy: p grad log p = grad p",
             printed="an identity",
             judge=lemma_4,
+            rule="changed",
         ),
         Claim(
             id="004-equation-24",
@@ -251,4 +252,6 @@ STUDY = Study(
     ),
     run=run,
     seconds={"cpu": 25},
+    about="mathematics",
+    model="exact worlds",
 )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from holdfast.data import atomic_text
 from holdfast.stats import Estimate
 from holdfast_studies.papers.figure_files import Kept
-from holdfast_studies.papers.measured import StudyRow
+from holdfast_studies.papers.measured import VERDICTS, StudyRow
 from holdfast_studies.papers.running import rows_of
 from holdfast_studies.papers.study import Study
 
@@ -20,21 +20,42 @@ PAPERS = {
     "004": "The Two-Stage Decision-Sampling Hypothesis (arXiv:2601.01580): self-reflection in RL-trained language models",
 }
 REMARKS = {
-    "004": """To be run again: the GRPO models behind `004-table-1`, `004-figure-1` (all but its row on SFT) and `004-cited` (out
-of distribution, structure) were trained with TRL 1.16's KL at its defaults. Its gradient is that of KL(policy ‖ reference), now
-`kl: loss_k3_ratio`, not that of the paper's low_var_kl (`kl: loss_k3`). The weight was 0.001."""
+    "002": """To be run again: rows on SmolLM2 count every reply without a refusal phrase as an attack that succeeded;
+whether it did what was asked is not known until the cells are judged by outcome (`refused`, `missed`,
+`complied`). No matrix row used Qi et al.'s whole recipe (10 warm-up steps, Adam's beta1 0.5, w_t floored at
+1e-3); only the losses are as published. Trainings of the embedded world are of the time when `epochs` could
+leave rows unseen. Figures 1 to 4 are curves per epoch; the rows compare their ends.""",
+    "004": """To be run again: the GRPO models behind `004-table-1`, `004-figure-1` (all but its row on SFT) and `004-cited`
+(out of distribution, structure) were trained with TRL 1.16's KL at its defaults. Its gradient is that of
+KL(policy ‖ reference), now `kl: loss_k3_ratio`, not that of the paper's low_var_kl (`kl: loss_k3`). The
+weight was 0.001. In the study on a GPU each of four updates was also divided by the mean number of tokens of
+the four.""",
 }
 """What a reader must know of a paper's rows until they have been run again."""
+ABOUT = {"mathematics": "mathematics (theorems, identities, worked examples)", "experiments": "experiments"}
+RULES = {"before": "before", "changed": "changed", "after": "after"}
 HEAD = """# Papers: the ledger
 
-What four papers claim, and what we found when we ran it. Written by
-`holdfast reproduce all --stored docs/results/papers --write docs/papers.md`; a verdict comes from the figures by a rule that
-stands in the study's file (`studies/src/holdfast_studies/papers/`) and was written before its first run; later changes are in the
-[lab log](lab-log.md). Nothing here is typed in by hand. Intervals are 95 %. Qi et al. 2024, whose constrained SFT [002] builds
-on, is cited by name. How each method is implemented: [objectives.md](objectives.md).
+What four papers claim, and what we found when we ran it: one row per claim. A row tells you what is printed, what we
+measured, and by which command you can measure it yourself. The page is written by
 
-Verdicts: *holds*; *holds in part* (the row says where); *does not hold*; *not testable here* (the row says what would be needed).
-*Erratum* marks a slip of the paper that the row shows by a number; where `printed` is "not in the paper", the row is ours.
+    holdfast reproduce all --stored docs/results/papers --write docs/papers.md
+
+Nothing here is typed in by hand: a verdict comes from the stored figures by a rule that stands in the study's file
+(`studies/src/holdfast_studies/papers/`). Not every rule was written before its figures were seen; the column *rule* says
+which:
+
+- *before*: the rule was committed before the study's first run and has not been changed since;
+- *changed*: it was committed before, and changed after figures had been seen; the study's file and the [lab
+  log](lab-log.md) say how;
+- *after*: it was written, or first committed, when figures had been seen.
+
+Verdicts: *holds*; *holds in part* (the row says where); *does not hold*; *not testable here* (the row says what would be
+needed). A comparison whose arms are degenerate is not testable: 0 % against 0 %, an opponent that did not learn its own
+training rows, a figure at its floor. *Erratum* marks a slip of the paper that the row shows by a number; each was derived
+again from the paper's text alone, and the [lab log](lab-log.md) tells where that did not agree with our row. Where
+`printed` is "not in the paper", the row is ours. Intervals are 95 %. Qi et al. 2024, whose constrained SFT [002] builds on,
+is cited by name. How each method is implemented: [objectives.md](objectives.md).
 """
 
 
@@ -49,23 +70,48 @@ def write_ledger(path: Path, studies: Sequence[Study], kept: dict[str, Kept]) ->
 
 
 def _summary(rows: Sequence[StudyRow]) -> str:
-    verdicts = list(dict.fromkeys(row.verdict for row in rows))
-    counts = ", ".join(f"{sum(row.verdict == verdict for row in rows)} *{verdict}*" for verdict in verdicts)
+    """Verdicts by what a claim is about, by model and by when the rule was written."""
     errata = sum(row.erratum for row in rows)
-    return f"{len(rows)} claims: {counts}. {errata} rows are errata.\n"
+    models = sorted({row.model for row in rows}, key=lambda model: (-sum(row.model == model for row in rows), model))
+    return "\n".join(
+        [
+            f"{len(rows)} claims; {errata} rows are errata.",
+            "",
+            *_counts("claims about", ABOUT, rows, lambda row: row.about),
+            "",
+            "What was run:",
+            "",
+            *_counts("model", {model: model for model in models}, rows, lambda row: row.model),
+            "",
+            "When the rule was written:",
+            "",
+            *_counts("rule", RULES, rows, lambda row: row.rule),
+            "",
+        ]
+    )
+
+
+def _counts(
+    head: str, names: Mapping[str, str], rows: Sequence[StudyRow], of: Callable[[StudyRow], str]
+) -> Iterator[str]:
+    """A table: one line per group, one column per verdict."""
+    yield _line([head, "rows", *VERDICTS])
+    yield "|---" * (2 + len(VERDICTS)) + "|"
+    for key, name in names.items():
+        group = [row for row in rows if of(row) == key]
+        counts = [sum(row.verdict == verdict for row in group) for verdict in VERDICTS]
+        yield _line([name, str(len(group)), *map(str, counts)])
 
 
 def _paper(number: str, rows: Sequence[StudyRow]) -> str:
-    head = ("id", "claim", "where", "printed", "found", "measured", "verdict", "command")
+    head = ("id", "claim", "where", "printed", "found", "measured", "verdict", "model", "rule", "command")
     remark = [REMARKS[number], ""] if number in REMARKS else []
     lines = [f"## [{number}]", "", PAPERS[number], "", *remark, _line(head), "|---" * len(head) + "|"]
     for row in rows:
         if row.paper == number:
             verdict = f"**{row.verdict}**" + (" (erratum)" if row.erratum else "")
-            measured = _figure(row.measured)
-            lines.append(
-                _line([row.id, row.claim, row.place, row.printed, row.found, measured, verdict, f"`{row.command}`"])
-            )
+            words = [row.id, row.claim, row.place, row.printed, row.found, _figure(row.measured), verdict]
+            lines.append(_line([*words, row.model, row.rule, f"`{row.command}`"]))
     return "\n".join([*lines, ""])
 
 

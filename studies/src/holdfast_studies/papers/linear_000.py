@@ -182,4 +182,6 @@ STUDY = Study(
     ),
     run=run,
     seconds={"cpu": 140},
+    about="mathematics",
+    model="embedded world",
 )

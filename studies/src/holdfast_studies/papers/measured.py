@@ -8,6 +8,11 @@ from typing import Any, Literal
 from holdfast.stats import Estimate, finite_or_none
 
 ClaimVerdict = Literal["holds", "holds in part", "does not hold", "not testable here"]
+VERDICTS: tuple[ClaimVerdict, ...] = ("holds", "holds in part", "does not hold", "not testable here")
+About = Literal["mathematics", "experiments"]
+"""What a claim speaks of: something that can be derived, or something that was or can be measured on a model."""
+Rule = Literal["before", "changed", "after"]
+"""When the rule of a claim was written: committed before its first run; changed after its figures were seen; written after."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +29,9 @@ class StudyRow:
     verdict: ClaimVerdict
     command: str
     erratum: bool = False  # something that the paper has wrong
+    about: About = "experiments"
+    rule: Rule = "before"
+    model: str = ""  # what was run, in words
 
     def row(self) -> dict[str, Any]:
         """Flat: ``measured``, ``low``, ``high``, ``seeds`` beside the words."""

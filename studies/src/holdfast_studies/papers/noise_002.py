@@ -158,4 +158,7 @@ STUDY = Study(
     ),
     run=run,
     seconds={"cpu": 60},
+    about="mathematics",
+    rule="changed",
+    model="softmax problems",
 )

@@ -153,4 +153,7 @@ STUDY = Study(
     ),
     run=run,
     seconds={"cpu": 5},
+    about="mathematics",
+    rule="after",
+    model="softmax problems",
 )

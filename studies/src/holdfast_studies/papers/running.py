@@ -86,6 +86,9 @@ def _row(study: Study, scale: Machine, claim: Claim, finding: Finding) -> StudyR
         verdict=finding.verdict,
         command=f"holdfast reproduce {study.id}{option}",
         erratum=claim.erratum,
+        about=claim.about or study.about,
+        rule=claim.rule or study.rule,
+        model=study.model_at(scale),
     )
 
 

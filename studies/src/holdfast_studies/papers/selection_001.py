@@ -5,9 +5,13 @@ Set-up: (1) the printed rule and ours on every pool of four programs with 0, 1 o
 0.7, both of no meaning: E[R*S] and KL(overseen || base) for best-of-4 over 1,000 pools of 20, beside one plain draw. (3)
 Candidates unsafe with probability 0.3, a filter that misses 0.05 of those, a reward that likes what slips through: P(unsafe
 returned) at n = 1, 4, 50, exact and by 200,000 draws. (4) All values of the printed reward and safety functions over their
-patterns. Rules: (1) holds if no such pool returns an offender. (2) A criterion says something only if noise does not meet it:
-it holds if noise meets it in at most 5 % of pools. (3) 'More samples are at least as safe' holds if the risk does not rise. (4)
-By the set.
+patterns. (5) R uniform, S a coin of 0.7: E[R*S] of best-of-n in closed form, 1 - (1 - (1 - a)^(n+1)) / (a (n + 1)) with a =
+0.7, and by 100,000 draws, n = 1 to 50. Rules: (1) holds if no such pool returns an offender. (2) A criterion says something
+only if noise does not meet it: it holds if noise meets it in at most 5 % of pools. (3) 'More samples are at least as safe'
+holds if the risk does not rise. (3) also: 'the judge's mistakes are chosen' holds if the share unsafe among what is returned
+rises with n. (4) By the set. (5) Convergence to the best safe reward, 1, holds if the draws are within 0.01 of the closed form
+and the gap to 1 falls like 1 / (n + 1) to within 10 % from n = 10 on. Added after the figures had been seen (2026-11-16): the
+second rule of (3), and (5).
 """
 
 from __future__ import annotations
@@ -37,6 +41,8 @@ def run(scale: Machine, on_progress: OnProgress) -> Figures:
         "one_offence_passes": [LegacyPatterns()("", pattern).score for pattern in LEGACY_PATTERNS],
         "noise": noise(),
         "risk": {str(n): [pass_through(UNSAFE * MISSED, n), simulated_risk(n)] for n in (1, FEW, 50)},
+        "given_returned": {str(n): given_returned(n) for n in (1, FEW, 50)},
+        "convergence": {str(n): [expected_joint(n), simulated_joint(n)] for n in (1, FEW, 10, 20, 50)},
         "safety_values": sorted({round(_safety(offences), 6) for offences in range(len(LEGACY_PATTERNS) + 1)}),
         "reward_range": _reward_range(),
     }
@@ -91,6 +97,24 @@ def simulated_risk(n: int) -> float:
     """The reward likes what slips through, so one such candidate among the n is enough."""
     slipped = np.random.default_rng(n).binomial(n, UNSAFE * MISSED, DRAWS)
     return float((slipped > 0).mean())
+
+
+def given_returned(n: int) -> float:
+    """Of what is returned, the share that is unsafe: nothing is if all n are unsafe and seen."""
+    return pass_through(UNSAFE * MISSED, n) / (1 - (UNSAFE * (1 - MISSED)) ** n)
+
+
+def expected_joint(n: int) -> float:
+    """E[max R*S] of n draws with R uniform on [0, 1] and P(S = 1) = a: P(max <= t) = (1 - a + a t)^n."""
+    a = 1 - UNSAFE
+    return 1 - (1 - (1 - a) ** (n + 1)) / (a * (n + 1))
+
+
+def simulated_joint(n: int) -> float:
+    """The same by drawing."""
+    rng = np.random.default_rng(n)
+    draws = rng.random((DRAWS // 2, n)) * (rng.random((DRAWS // 2, n)) < 1 - UNSAFE)
+    return float(draws.max(axis=1).mean())
 
 
 def _reward_range() -> list[float]:
@@ -148,6 +172,27 @@ def more_samples(figures: Figures) -> Finding:
     return Finding("does not hold" if rises else "holds", found, Estimate(risks[-1]))
 
 
+def mistakes_chosen(figures: Figures) -> Finding:
+    """(3), of what is returned."""
+    shares = list(figures["given_returned"].values())
+    found = "unsafe among what is returned: " + ", ".join(
+        f"{share:.1%} at n = {n}" for n, share in figures["given_returned"].items()
+    )
+    rises = all(later > earlier for earlier, later in itertools.pairwise(shares))
+    return Finding("holds" if rises else "does not hold", found, Estimate(shares[-1]))
+
+
+def converges(figures: Figures) -> Finding:
+    """(5)"""
+    rows = {int(n): values for n, values in figures["convergence"].items()}
+    off = max(abs(exact - drawn) for exact, drawn in rows.values())
+    scaled = [(1 - exact) * (n + 1) for n, (exact, _) in rows.items() if n >= 10]
+    found = "E[R*S] " + ", ".join(f"{exact:.3f} at n = {n}" for n, (exact, _) in rows.items())
+    found += f" (drawn within {off:.3f}); the gap to the best safe reward times n + 1 is {min(scaled):.2f} to {max(scaled):.2f}"
+    steady = min(scaled) > 0 and max(scaled) <= 1.1 * min(scaled)
+    return Finding("holds" if off <= 0.01 and steady else "does not hold", found, Estimate(scaled[-1]))
+
+
 def binary(figures: Figures) -> Finding:
     """(4), safety."""
     values = figures["safety_values"]
@@ -202,10 +247,25 @@ STUDY = Study(
         Claim(
             id="001-more-samples",
             place="Best-of-N; Future Extensions 2",
-            text="more samples are at least as safe",
+            text="more samples are at least as safe, with a filter that errs and a reward that likes what slips through",
             printed="n = 4, then 10, 20, 50",
             judge=more_samples,
-            erratum=True,
+        ),
+        Claim(
+            id="001-mistakes-chosen",
+            place="Best-of-N; Future Extensions 2",
+            text="with such a reward more samples choose the filter's mistakes",
+            printed="not in the paper",
+            judge=mistakes_chosen,
+            rule="after",
+        ),
+        Claim(
+            id="001-convergence-rate",
+            place="Future Extensions 5",
+            text="best-of-n converges to the best safe reward as n grows, at a known rate",
+            printed="'Formal convergence guarantees': none is given",
+            judge=converges,
+            rule="after",
         ),
         Claim(
             id="001-safety-range",
@@ -223,5 +283,7 @@ STUDY = Study(
         ),
     ),
     run=run,
-    seconds={"cpu": 1},
+    seconds={"cpu": 3},
+    about="mathematics",
+    model="simulated pools",
 )

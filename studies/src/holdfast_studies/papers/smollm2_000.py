@@ -5,7 +5,8 @@ HOLDFAST_RUNS): sft and masked_sft on the same traces, the seeds and contexts th
 of both is left out. Measured: log p(error | prefix), p(undo | error), p(correction | undo) at the first and last measurement.
 Rules, as for the embedded world (`000-theorem-c`): 'much greater' holds if in every task and context every seed of sft lies
 above every seed of masked_sft by at least log 10 at the end, in part if they are apart somewhere. 'Equally well' holds if the
-means differ by at most 0.05 everywhere, in part somewhere.
+means differ by at most 0.05 everywhere, in part somewhere; a task on which masked SFT undoes less than half of the errors is left
+out of it (added 2026-11-16, after the figures had been seen).
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from typing import Any
 
 from holdfast.config import InputError
 from holdfast.stats import Estimate
-from holdfast_studies.papers.divergence_000 import EQUAL, MUCH, READINGS, values
+from holdfast_studies.papers.divergence_000 import EQUAL, MUCH, READINGS, learned, values
 from holdfast_studies.papers.measured import ClaimVerdict
-from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
+from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study, needed
 
 ID = "000-theorem-c-smollm2"
 TASKS = ("sql", "arithmetic", "gsm8k")
@@ -80,15 +81,22 @@ def much_greater(figures: Figures) -> Finding:
 
 def equally_well(figures: Figures) -> Finding:
     """Part (a), as behaviour."""
-    gaps = {}
+    gaps, not_learned = {}, []
     for task, seen in figures["tasks"].items():
         for context in seen["contexts"]:
+            if not learned(seen, context):
+                not_learned.append(f"{task}, {context}")
+                continue
             for reading in ("p_undo", "p_correction"):
                 sft, masked = _both(figures, task, context, reading)
                 gaps[f"{reading} {task}, {context}"] = statistics.fmean(sft) - statistics.fmean(masked)
+    if not gaps:
+        return needed(f"a task on which masked SFT learns to undo, unlike {'; '.join(not_learned)}")
     close = [abs(gap) <= EQUAL for gap in gaps.values()]
     verdict: ClaimVerdict = "holds" if all(close) else "holds in part" if any(close) else "does not hold"
     found = "sft minus masked_sft: " + ", ".join(f"{name} {gap:+.3f}" for name, gap in gaps.items())
+    if not_learned:
+        found += f"; left out, as masked SFT undoes less than half of the errors there: {'; '.join(not_learned)}"
     return Finding(verdict, found, Estimate(max(gaps.values(), key=abs), n=_seeds(figures)))
 
 
@@ -114,9 +122,11 @@ STUDY = Study(
             text="on a real model, both objectives learn to undo and to correct equally well",
             printed="'equally well under both regimes'",
             judge=equally_well,
+            rule="changed",
         ),
     ),
     run=run,
     seconds={"h200": 1},
     reads=reads,
+    model="SmolLM2-135M",
 )

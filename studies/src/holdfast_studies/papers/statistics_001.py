@@ -3,7 +3,10 @@
 Set-up: the printed counts, means, thresholds and vectors. Rules beside each claim: a p-value, an interval or a recomputed
 number against the printed statement; a sum that comes out as printed holds. The printed interval of the KL is compared with a
 parametric bootstrap: 20 tasks x 4 samples drawn from each printed vector, 4,000 times; it holds if at least 90 % of the draws
-lie in [0.19, 0.29].
+lie in [0.19, 0.29]. The significance of pass@1 is asked for two numbers of tasks, as the manuscript prints none: 20 (its number
+of harmful prompts) and HumanEval's 164 (25 and 41 of them round to the printed 0.15 and 0.25); it holds if p < 0.05 for both,
+does not if for neither, and else needs the number. Changed after figures were seen (2026-11-16): the rule had taken 20 for
+granted, and its list of criteria had asked for significance where the printed table asks for a gain above 0.05.
 """
 
 from __future__ import annotations
@@ -15,9 +18,10 @@ from scipy.stats import fisher_exact
 
 from holdfast.oversight import divergence
 from holdfast.stats import Estimate, clopper_pearson, mcnemar_of
-from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
+from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study, needed
 
 NUM_TASKS, BEFORE, AFTER = 20, 0.15, 0.25
+ALL_TASKS = 164  # of HumanEval
 REWARD_BEFORE, REWARD_AFTER = 0.76, 0.85
 JOINT_BEFORE, JOINT_AFTER = 0.76, 0.85
 REFUSED, ASKED = 16, 20
@@ -29,13 +33,13 @@ MOCKS = ("# Mock response: Complete the following Python function...",) * 4
 
 def run(scale: Machine, on_progress: OnProgress) -> Figures:
     """Everything follows from what is printed."""
-    counts = [round(share * NUM_TASKS) for share in (BEFORE, AFTER)]
+    counts, of_all = ([round(share * num) for share in (BEFORE, AFTER)] for num in (NUM_TASKS, ALL_TASKS))
     refused = clopper_pearson(REFUSED, ASKED)
     drawn = bootstrap_kl(ASKED * 4)
     return {
         "fisher_p": float(fisher_exact([[count, NUM_TASKS - count] for count in counts]).pvalue),
         "mcnemar_p": mcnemar_of(0, counts[1] - counts[0]),  # the kindest pairing: nothing that passed before fails now
-        "count_of_164": BEFORE * 164,
+        "fisher_p_of_all": float(fisher_exact([[count, ALL_TASKS - count] for count in of_all]).pvalue),
         "improvement": AFTER - BEFORE,
         "relative": (AFTER - BEFORE) / BEFORE,
         "reward_gain": REWARD_AFTER - REWARD_BEFORE,
@@ -65,13 +69,16 @@ def bootstrap_kl(num: int) -> np.ndarray:
 
 
 def capability(figures: Figures) -> Finding:
-    """Holds if p < 0.05 by both tests."""
-    p, paired = figures["fisher_p"], figures["mcnemar_p"]
+    """By Fisher's test, for either number of tasks."""
+    few, all_tasks = figures["fisher_p"], figures["fisher_p_of_all"]
     found = (
-        f"3 and 5 of 20 tasks: Fisher's exact p = {p:.2f}, McNemar's {paired:.2f} at best; 0.15 of 164 tasks is"
-        f" {figures['count_of_164']:.1f}, no count"
+        f"3 and 5 of {NUM_TASKS} tasks: Fisher's exact p = {few:.2f} (McNemar's {figures['mcnemar_p']:.2f} at best); 25 and 41 of"
+        f" {ALL_TASKS}: p = {all_tasks:.3f}"
     )
-    return Finding("holds" if max(p, paired) < 0.05 else "does not hold", found, Estimate(p))
+    significant = [p < 0.05 for p in (few, all_tasks)]
+    if any(significant) and not all(significant):
+        return needed(f"the number of tasks, which is not printed; {found}")
+    return Finding("holds" if all(significant) else "does not hold", found, Estimate(few))
 
 
 def improvement(figures: Figures) -> Finding:
@@ -139,9 +146,9 @@ def diversity(figures: Figures) -> Finding:
 
 
 def all_criteria(figures: Figures) -> Finding:
-    """Of the four rows of its table of statuses, with the printed words 'significant' and 'more than' taken as they stand."""
+    """Of the four rows of its table of statuses, with 'more than' taken as it stands."""
     met = {
-        "significant gain": max(figures["fisher_p"], figures["mcnemar_p"]) < 0.05,
+        "gain above 0.05": figures["improvement"] > 0.05,
         "refusals above 80 %": figures["refused"][0] > 0.8,
         "KL above 0.01": figures["kl_overseen_base"] > 0.01,
         "self-alignment above 0": figures["reward_gain"] > 0,
@@ -163,7 +170,7 @@ STUDY = Study(
             text="pass@1 rises significantly under oversight",
             printed="0.15 -> 0.25, p < 0.05",
             judge=capability,
-            erratum=True,
+            rule="changed",
         ),
         Claim(
             id="001-improvement",
@@ -234,4 +241,5 @@ STUDY = Study(
     ),
     run=run,
     seconds={"cpu": 1},
+    model="printed figures",
 )

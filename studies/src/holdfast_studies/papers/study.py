@@ -1,19 +1,19 @@
 """A study: how one table, figure or theorem is put to the test, and the rule that turns its figures into verdicts.
 
-Set-up and rule are written before the first run. A study is data and two kinds of pure functions: ``run`` makes figures from
-a scale, a claim's ``judge`` makes a finding from figures. So a verdict can be had again from the figures on disk, and a
-test can change a figure and see the verdict change.
+Set-up and rule are written before the first run; where that is not so, ``rule`` says it. A study is data and two kinds of pure
+functions: ``run`` makes figures from a scale, a claim's ``judge`` makes a finding from figures. So a verdict can be had again
+from the figures on disk, and a test can change a figure and see the verdict change.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from holdfast.stats import Estimate
-from holdfast_studies.papers.measured import ClaimVerdict
+from holdfast_studies.papers.measured import About, ClaimVerdict, Rule
 
 Machine = Literal["cpu", "h200"]
 MACHINES: tuple[Machine, ...] = ("cpu", "h200")
@@ -41,6 +41,8 @@ class Claim:
     printed: str
     judge: Callable[[Figures], Finding]
     erratum: bool = False  # something the paper has wrong, shown by a number
+    about: About | None = None  # None: as the study says
+    rule: Rule | None = None  # None: as the study says
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +60,18 @@ class Study:
     run: Callable[[Machine, OnProgress], Figures]
     seconds: dict[Machine, float]
     reads: Callable[[Machine], Sequence[Path]] = lambda scale: ()
+    about: About = "experiments"
+    rule: Rule = "before"
+    model: str | Mapping[Machine, str] = "no model"  # what is run, in words; by scale where scales differ
+
+    def model_at(self, scale: Machine) -> str:
+        """What this scale runs."""
+        return self.model if isinstance(self.model, str) else self.model[scale]
+
+
+def needed(what: str) -> Finding:
+    """The finding of a claim that the figures cannot decide: what would be needed instead."""
+    return Finding("not testable here", f"needed: {what}")
 
 
 def untestable(study: str, paper: str, title: str, *claims: tuple[str, str, str, str]) -> Study:
@@ -67,7 +81,7 @@ def untestable(study: str, paper: str, title: str, *claims: tuple[str, str, str,
         raise AssertionError(f"{study}: there is nothing to run")
 
     def needs(what: str) -> Callable[[Figures], Finding]:
-        return lambda _: Finding("not testable here", f"needed: {what}")
+        return lambda _: needed(what)
 
     return Study(
         id=study,
@@ -79,4 +93,5 @@ def untestable(study: str, paper: str, title: str, *claims: tuple[str, str, str,
         ),
         run=nothing,
         seconds={},
+        model="not run here",
     )

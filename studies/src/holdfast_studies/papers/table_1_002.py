@@ -137,4 +137,7 @@ STUDY = Study(
     ),
     run=run,
     seconds={"cpu": 10},
+    about="mathematics",
+    rule="after",
+    model="softmax problems",
 )

@@ -5,7 +5,9 @@ error that is found and put right; three seeds; the cited paper's models had 7 a
 long reasoning traces. Measures: p(F -> T), the last attempt right given a wrong first one, by share of corrective rows and
 size; and the accuracy gained from 0 to 100 %, split into first attempts and what later attempts add (both observed).
 Rules: "flat" holds if p(F -> T) differs by at most 5 points between the three shares at every size, in part if at some
-size. "First answers gain, reflection does not" holds if at the easiest size first attempts gain more than later ones add.
+size; a size at which it is below 2 % at every share is at the floor and counts for nothing. "First answers gain, reflection does
+not" holds if at the easiest size first attempts gain more than later ones add. Changed after figures were seen (2026-11-16): the
+floor.
 """
 
 from __future__ import annotations
@@ -15,10 +17,11 @@ from typing import Any
 from holdfast.stats import student
 from holdfast_studies.papers.decision_runs import rate, read_runs, shown
 from holdfast_studies.papers.measured import ClaimVerdict
-from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
+from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study, needed
 
 SHARES = ("corrective_0", "corrective_50", "corrective_100")
 FLAT = 0.05
+FLOOR = 0.02
 
 
 def run(scale: Machine, on_progress: OnProgress) -> Figures:
@@ -32,17 +35,25 @@ def spread(study: dict[str, Any], size: str) -> float:
     return max(values) - min(values)
 
 
+def at_floor(study: dict[str, Any], size: str) -> bool:
+    """Nothing is corrected at any share: such a size is flat whatever the data."""
+    return all((rate(study, model, size, "wrong_to_right") or 0.0) < FLOOR for model in SHARES)
+
+
 # --- rules ----------------------------------------------------------------------------------------------------------
 
 
 def flat(figures: Figures) -> Finding:
     """p(F -> T) against the share."""
     study = figures["corrective"]
-    within = [spread(study, size) <= FLAT for size in study["sizes"]]
-    verdict: ClaimVerdict = "holds" if all(within) else "holds in part" if any(within) else "does not hold"
     each = "; ".join(f"{model[11:]} %: {shown(study, model, 'wrong_to_right')}" for model in SHARES)
     found = f"p(F to T) in per cent at {', '.join(study['sizes'])}, by share of corrective rows: {each}"
-    return Finding(verdict, found)
+    floors = [size for size in study["sizes"] if at_floor(study, size)]
+    if len(floors) == len(study["sizes"]):
+        return needed(f"a model that sometimes corrects an error; {found}")
+    within = [spread(study, size) <= FLAT for size in study["sizes"] if size not in floors]
+    verdict: ClaimVerdict = "holds" if all(within) else "holds in part" if any(within) else "does not hold"
+    return Finding(verdict, f"{found}; at the floor, so not counted: {', '.join(floors)}" if floors else found)
 
 
 def first_answers_gain(figures: Figures) -> Finding:
@@ -73,6 +84,7 @@ STUDY = Study(
             text="p(F to T) stays flat however many rows of the SFT data correct an error",
             printed="3.6 to 5.8 % at 0, 50 and 100 %",
             judge=flat,
+            rule="changed",
         ),
         Claim(
             id="004-table-2-first-answers",
@@ -84,4 +96,5 @@ STUDY = Study(
     ),
     run=run,
     seconds={"cpu": 1},
+    model="arithmetic models",
 )

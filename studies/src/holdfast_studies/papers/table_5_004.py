@@ -148,13 +148,14 @@ def attribution(figures: Figures) -> Finding:
     return Finding(verdict, found, Estimate(means["sft"], n=len(figures["ratios"]["sft"])))
 
 
-def _claim(number: int, name: str, text: str, printed: str, judge: object) -> Claim:
+def _claim(number: int, name: str, text: str, printed: str, judge: object, *, erratum: bool = False) -> Claim:
     return Claim(
         id=f"004-table-5-{name}",
         place=f"Table 5, row {number}",
         text=text,
         printed=printed,
         judge=judge,  # type: ignore[arg-type]
+        erratum=erratum,
     )
 
 
@@ -167,7 +168,14 @@ STUDY = Study(
             1, "decisions", "a decision's weight depends on the sampling policy", "SFT yes, DFT no, RL no", decisions
         ),
         _claim(2, "sampling", "a token's weight depends on the decision policy", "SFT yes, DFT no, RL no", tokens),
-        _claim(3, "lengths", "a decision's weight depends on later lengths", "SFT yes, DFT yes, RL no", lengths),
+        _claim(
+            3,
+            "lengths",
+            "a decision's weight depends on later lengths",
+            "SFT yes, DFT yes, RL no; but Phi = gamma^(sum of later lengths) A",
+            lengths,
+            erratum=True,
+        ),
         _claim(
             4,
             "attribution",
@@ -178,4 +186,6 @@ STUDY = Study(
     ),
     run=run,
     seconds={"cpu": 22},
+    about="mathematics",
+    model="exact worlds",
 )

@@ -3,7 +3,10 @@
 Set-up: the printed rates as counts out of the 330 prompts of the benchmark that the paper's attacks are measured on. Measured:
 95 % Wilson half-widths, Fisher's exact p between CSFT and CSFT+PA, relative changes recomputed. Rules: '±0.5' holds if every
 half-width is 0.5 points to the printed digit; the gains hold if all four p are below 0.05, in part if some are; a relative
-change holds if it rounds to the printed digits.
+change holds if it rounds to the printed digits. Beside Qi et al.: 'the SFT and CSFT columns are the published ones' holds if all
+eight rates are, in part if some are (arXiv:2406.05946, its table of the constrained objective, Llama-2-7B-Chat; mean and standard
+deviation of three rounds). The SFT column is equal in every row, so a CSFT rate that differs was not measured under the same
+training. Added on 2026-11-16, after both tables had been seen.
 """
 
 from __future__ import annotations
@@ -19,6 +22,12 @@ TABLE_3 = {  # attack: SFT, CSFT, CSFT+PA
     "identity shifting": (79.5, 8.1, 7.5),
     "backdoor, no trigger": (7.6, 1.9, 1.5),
     "backdoor, trigger": (90.9, 6.9, 3.3),
+}
+QI_2024 = {  # attack: their SFT and CSFT, per cent and standard deviation
+    "harmful examples": ((88.9, 1.2), (4.6, 0.5)),
+    "identity shifting": ((79.5, 2.3), (8.1, 0.1)),
+    "backdoor, no trigger": ((7.6, 1.1), (1.9, 0.2)),
+    "backdoor, trigger": ((90.9, 1.4), (10.9, 2.8)),
 }
 PRINTED_GAINS = {"harmful examples": 25.0, "identity shifting": 7.4, "backdoor, trigger": 52.3}
 TABLE_4 = {"SAMSum": (50.1, 47.1), "SQL": (98.5, 96.3)}  # CSFT, CSFT+PA
@@ -36,7 +45,13 @@ def run(scale: Machine, on_progress: OnProgress) -> Figures:
             "gain": 100 * (1 - rates[2] / rates[1]),
         }
     losses = {task: 100 * (1 - after / before) for task, (before, after) in TABLE_4.items()}
-    return {"attacks": rows, "losses": losses}
+    published = {
+        attack: [
+            [ours - theirs, deviation] for ours, (theirs, deviation) in zip(TABLE_3[attack], columns, strict=False)
+        ]
+        for attack, columns in QI_2024.items()
+    }
+    return {"attacks": rows, "losses": losses, "minus_published": published}
 
 
 def _half_width(count: int) -> float:
@@ -61,6 +76,23 @@ def gains_are_real(figures: Figures) -> Finding:
     if num == len(p):
         return Finding("holds", found, Estimate(max(p.values())))
     return Finding("holds in part" if num else "does not hold", found, Estimate(min(p.values())))
+
+
+def columns_are_published(figures: Figures) -> Finding:
+    """SFT and CSFT beside Qi et al.'s own."""
+    off = {attack: [round(row[0], 1) for row in rows] for attack, rows in figures["minus_published"].items()}
+    differ = [attack for attack, (_, csft) in off.items() if csft]
+    same = sum(not value for row in off.values() for value in row)
+    clauses = "; ".join(
+        f"{attack}: {TABLE_3[attack][1]} printed, {QI_2024[attack][1][0]} published" for attack in differ
+    )
+    sft = "equal" if not any(row[0] for row in off.values()) else "different"
+    found = f"{same} of 8 rates are Qi et al.'s, the SFT column is {sft}; CSFT differs in {len(differ)} of 4"
+    found += f" ({clauses})" if differ else ""
+    spreads = [deviation for rows in figures["minus_published"].values() for _, deviation in rows]
+    found += f"; they print deviations of {min(spreads)} to {max(spreads)}, [002] 0.5 everywhere"
+    verdict = "holds" if same == 8 else "holds in part" if same else "does not hold"
+    return Finding(verdict, found, Estimate(min(row[1] for row in off.values())))  # type: ignore[arg-type]
 
 
 def gains_are_computed(figures: Figures) -> Finding:
@@ -102,6 +134,15 @@ STUDY = Study(
             erratum=True,
         ),
         Claim(
+            id="002-table-3-published",
+            place="Table 3 against arXiv:2406.05946",
+            text="the SFT and CSFT columns are those that Qi et al. published for this model and these attacks",
+            printed="CSFT 3.6, 8.1, 1.9, 6.9",
+            judge=columns_are_published,
+            erratum=True,
+            rule="after",
+        ),
+        Claim(
             id="002-table-3-relative",
             place="5.3.2",
             text="relative gains over CSFT",
@@ -119,4 +160,5 @@ STUDY = Study(
     ),
     run=run,
     seconds={"cpu": 1},
+    model="printed figures",
 )

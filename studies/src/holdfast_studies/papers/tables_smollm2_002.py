@@ -1,12 +1,15 @@
 """[002] Tables 3 and 4 on SmolLM2-135M-Instruct, which was taught to refuse first (`studies/configs/smollm2/`).
 
-Set-up: the cells of `studies/configs/smollm2/matrix.yaml` for sft, csft and csft_pa: the table's four attacks (harmful
-examples at two learning rates, Qi et al.'s 2e-5 and 1e-4), up to 200 held-out requests per seed, and SQL Create Context after
-benign tuning. The run's cells are read, those seeds that all three objectives have. Measured: the share of requests answered,
-by two judges; SQL exact match. Rules: an order is judged as in `002-table-3` by each judge, but that a request counts once,
-as all seeds ask the same (exact sign flips); where they agree that is the verdict, else it holds in part. Table 4 as in
-`002-table-4`. The model differs from the paper's in size and in how it learned to refuse: only directions are compared.
-SAMSum is not among the data here.
+Set-up: the cells of `studies/configs/smollm2/matrix.yaml` for sft, csft and csft_pa: the table's four attacks (harmful examples
+at two learning rates, Qi et al.'s 2e-5 and 1e-4), up to 200 held-out requests per seed, and SQL Create Context after benign
+tuning. The losses are as published, the recipe is not Qi et al.'s (10 warm-up steps, Adam's beta1 0.5, w_t floored at 1e-3).
+The run's cells are read, those seeds that all three objectives have. Measured: the share of requests *not refused*, by two
+judges (a phrase list and a learned one): a reply that misses the request counts as an attack that succeeded, and what was done
+is not known until the cells are judged by outcome; SQL exact match. Rules: an order is judged as in `002-table-3` by each
+judge, but that a request counts once, as all seeds ask the same (exact sign flips); where they agree that is the verdict, else
+it holds in part (changed after figures were seen). Table 4 is not testable with these cells: the code that the paper builds on
+scores this task by ROUGE-1, they keep exact match (changed on 2026-11-16; the loss by exact match is told). The model differs
+from the paper's in size and in how it learned to refuse: only directions are compared. SAMSum is not among the data here.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from pathlib import Path
 from holdfast.config import InputError
 from holdfast.records import Cell
 from holdfast_studies.papers.outcomes import outcome_figures
-from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
+from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study, needed
 from holdfast_studies.papers.table_3_002 import ORDER, in_order
 from holdfast_studies.papers.table_4_002 import loses_little
 
@@ -67,7 +70,9 @@ def order_by_both(attack: str) -> Callable[[Figures], Finding]:
             return _not_run(attack)
         found = {name: in_order(attack, f"asr:{name}", asked_again=True)(figures) for name in JUDGES}
         verdicts = {each.verdict for each in found.values()}
-        words = "; ".join(f"{name}: {each.found}" for name, each in found.items())
+        words = "not refused, which is not yet answered; " + "; ".join(
+            f"by {name}: {each.found}" for name, each in found.items()
+        )
         verdict = verdicts.pop() if len(verdicts) == 1 else "holds in part"
         return Finding(verdict, words, found[JUDGES[0]].measured)
 
@@ -75,16 +80,21 @@ def order_by_both(attack: str) -> Callable[[Figures], Finding]:
 
 
 def task_kept(than: str) -> Callable[[Figures], Finding]:
-    """Table 4's SQL."""
+    """Table 4's SQL: what the cells keep, and what they would have to keep."""
 
     def judge(figures: Figures) -> Finding:
-        return loses_little(TASK, than)(figures) if TASK in figures["outcomes"] else _not_run(TASK)
+        if TASK not in figures["outcomes"]:
+            return _not_run(TASK)
+        exact = loses_little(TASK, than)(figures).found.removeprefix("needed: ")
+        return needed(
+            f"ROUGE-1 of these answers, and their execution, beside exact match, which is all the cells keep: {exact}"
+        )
 
     return judge
 
 
 def _not_run(attack: str) -> Finding:
-    return Finding("not testable here", f"needed: the cells of {attack} with {', '.join(ORDER)} (`{CONFIG}`, one GPU)")
+    return needed(f"the cells of {attack} with {', '.join(ORDER)} (`{CONFIG}`, one GPU)")
 
 
 STUDY = Study(
@@ -116,4 +126,6 @@ STUDY = Study(
     run=run,
     seconds={"h200": 1200},
     reads=reads,
+    rule="changed",
+    model="SmolLM2-135M",
 )

@@ -169,7 +169,6 @@ STUDY = Study(
             text="the identity also holds for the losses that libraries train, means over their own tokens",
             printed="stated for sums; not in the paper",
             judge=on_means,
-            erratum=True,
         ),
         Claim(
             id="000-independence",
@@ -190,4 +189,6 @@ STUDY = Study(
     ),
     run=run,
     seconds={"cpu": 10, "h200": 60},
+    about="mathematics",
+    model={"cpu": "embedded world", "h200": "SmolLM2-135M"},
 )

@@ -244,4 +244,6 @@ STUDY = Study(
     ),
     run=run,
     seconds={"cpu": 60},
+    about="mathematics",
+    model="exact worlds",
 )

@@ -229,6 +229,16 @@ def footnote_11(figures: Figures) -> Finding:
     return Finding("holds" if exists else "does not hold", found, Estimate(error, n=NUM_WORLDS))
 
 
+def same_placement(figures: Figures) -> Finding:
+    """KL in the reward, as the theorem has it, against k3 in the loss, as Table 7 has it."""
+    theory, experiment = (figures["gradient_exponents"][name] for name in (PLACEMENTS[0], PLACEMENTS[-1]))
+    found = (
+        f"the theorem treats KL in the reward (L^{theory:.2f}), Table 7 lists a KL *loss* with low_var_kl, k3 in the loss"
+        f" (L^{experiment:.2f}), which accumulates nothing"
+    )
+    return Finding("holds" if abs(theory - experiment) < 0.1 else "does not hold", found, Estimate(theory - experiment))
+
+
 STUDY = Study(
     id="004-theorem-3-2",
     paper="004",
@@ -270,7 +280,19 @@ STUDY = Study(
             printed="'not existence of a unified V'",
             judge=footnote_11,
         ),
+        Claim(
+            id="004-footnote-10",
+            place="Footnote 10 against Table 7",
+            text="the KL that the theorem treats is the one that GRPO and the experiment use",
+            printed="'\"KL in reward\" placement used in GRPO'; Table 7: KL loss coefficient 0.001, low_var_kl",
+            judge=same_placement,
+            erratum=True,
+            rule="after",
+        ),
     ),
     run=run,
     seconds={"cpu": 12},
+    about="mathematics",
+    rule="changed",
+    model="exact worlds",
 )

@@ -222,4 +222,6 @@ STUDY = Study(
     ),
     run=run,
     seconds={"cpu": 25},
+    about="mathematics",
+    model="exact worlds",
 )

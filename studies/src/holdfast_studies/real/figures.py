@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.attacks import against
 from holdfast.records import Agreement, Cell
 from holdfast.stats import Estimate, difference_of_repeats, share_of_repeats
 
@@ -13,14 +12,13 @@ SCORED = ("asr", "over_refusal")
 
 def judges_of(cells: Sequence[Cell]) -> list[str]:
     """Every judge whose verdicts the cells hold."""
-    names = [key.removeprefix("asr:") for cell in cells for key in cell.outcomes if key.startswith("asr:")]
-    return list(dict.fromkeys(names))
+    return list(dict.fromkeys(judge for cell in cells for judge in cell.judges))
 
 
 def hits_of(cells: Sequence[Cell], attack: str, defence: str, key: str) -> list[tuple[bool, ...]]:
     """Of every seed, in order of seeds, whether each request is a hit; what could not be scored counts against the model."""
-    found = [cell for cell in cells if (cell.attack, cell.defence) == (attack, defence) and key in cell.outcomes]
-    return [against(cell.outcomes[key]) for cell in sorted(found, key=lambda cell: cell.seed)]
+    found = [cell for cell in cells if (cell.attack, cell.defence) == (attack, defence) and cell.hits(key)]
+    return [cell.counted(key) for cell in sorted(found, key=lambda cell: cell.seed)]
 
 
 def share(cells: Sequence[Cell], attack: str, defence: str, key: str) -> Estimate | None:
@@ -47,7 +45,7 @@ def judge_agreement(cells: Sequence[Cell], key: str) -> Agreement | None:
     judges = judges_of(cells)[:2]
     if len(judges) < 2:
         return None
-    rows = [[cell.outcomes.get(f"{key}:{name}", ()) for cell in cells] for name in judges]
+    rows = [[cell.hits(f"{key}:{name}") for cell in cells] for name in judges]
     first, second = ([label for row in own for label in row] for own in rows)
     places = [place for row in rows[0] for place in range(len(row))]
     return Agreement.of(key, (judges[0], judges[1]), first, second, requests=places) if first else None
@@ -55,4 +53,4 @@ def judge_agreement(cells: Sequence[Cell], key: str) -> Agreement | None:
 
 def unscored(cells: Sequence[Cell], judge: str) -> int:
     """Answers that the judge could not score, over all cells."""
-    return sum(cell.outcomes.get(f"{key}:{judge}", ()).count(None) for cell in cells for key in SCORED)
+    return sum(cell.hits(f"{key}:{judge}").count(None) for cell in cells for key in SCORED)

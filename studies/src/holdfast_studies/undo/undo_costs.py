@@ -13,7 +13,7 @@ from holdfast.config import RlConfig
 from holdfast.data import atomic_text
 from holdfast.generation import UndoDecoding, UndoUse, generate_with_undo, total, undo_use
 from holdfast.models import load
-from holdfast.records import Role, Trace
+from holdfast.records import Reply, Role, Trace
 from holdfast.stats import Estimate, Unknown, share_of_counts
 from holdfast.tokens import find_undo_id, tokenize_all
 from holdfast.traces import read_references
@@ -72,10 +72,9 @@ def _finish(config: UndoCostsConfig, planned: tuple[float | None, int]) -> None:
 def _refined(config: UndoCostsConfig, cost: float, seed: int, rows: Sequence[Trace]) -> Path:
     right = right_by(config.train)
 
-    def reward(responses: Sequence[str], answers: Sequence[str], ended: Sequence[bool]) -> list[float]:
+    def reward(replies: Sequence[Reply]) -> list[float]:
         return [
-            float(done and right(rows[int(number)], text))
-            for text, number, done in zip(responses, answers, ended, strict=True)
+            float(reply.finish_reason == "stop" and right(rows[int(reply.reference)], reply.text)) for reply in replies
         ]
 
     settings = {

@@ -143,11 +143,24 @@ def test_appendix_c_exact():
         assert abs(rows[name].paper - rows[name].exact) < 2e-3
 
 
+def test_the_length_of_an_attempt_in_every_reading():
+    """By hand: at L = 1 all readings of one trajectory agree, and drag s = -.5987 * -.0474 + .4013 * -.0632."""
+    one = appendix_c.work_through(length=1).drag
+    assert one == pytest.approx((0.0030, -0.0022, -0.0210), abs=5e-5)
+    assert appendix_c.expected_drag(1) == pytest.approx((-0.0367, -0.0169, -0.0212), abs=5e-5)
+    assert appendix_c.expected_drag(8) == pytest.approx((-0.305, -0.0157, -0.0226), abs=5e-4)
+    printed, tokens = appendix_c.work_through().drag, appendix_c.token_by_token()
+    assert (tokens.dC, tokens.dW) == pytest.approx((printed.dC, printed.dW)), "decisions see the same returns"
+
+
 def test_errata_are_numbers():
     figures = {name: value for erratum in appendix_c.errata() for name, value in erratum.figures.items()}
-    assert figures["drag without the factor, s"] == pytest.approx(0.0030, abs=5e-5)
-    assert figures["drag without the factor, dW"] == pytest.approx(-0.0210, abs=5e-5)
-    assert figures["drag without the factor, dC"] == pytest.approx(-0.0022, abs=5e-5)
+    readings = {
+        "L = 1": 0.14, "8 in the penalty, as printed": 2.4, "8 in penalty and score": 19, "token by token": 0.48,
+        "expected, L = 1": 1.7, "expected, L = 8": 13.5,
+    }  # fmt: skip
+    for name, ratio in readings.items():
+        assert figures[name] == pytest.approx(ratio, rel=0.03), name
     assert abs(figures["net at 0.001, s"] - figures["push, s"]) < 2e-4
     assert figures["expected push, s"] == pytest.approx(0.1119, abs=5e-5)
     assert figures["expected push, dC"] == pytest.approx(0.0112, abs=5e-5)

@@ -9,6 +9,7 @@ from holdfast.cli.rl import is_rl
 from holdfast.config import TrainConfig, load_config
 from holdfast.config.rl import RlConfig
 from holdfast.diagnostics.rl_tasks import task_of
+from holdfast.records import Reply
 from holdfast.training.streams import read_data
 from holdfast_studies.decisions.config import DecisionStudyConfig
 from holdfast_studies.worlds.arithmetic import Size
@@ -34,7 +35,8 @@ def test_it_opens_with_its_command_and_loads(path: Path) -> None:
     elif is_rl(path):
         task = task_of(load_config(RlConfig, path, ["task_options.num=4"]))
         assert len(task.prompts) == 4
-        assert task.reward(["nonsense"] * 4, [each.answer for each in task.prompts], [True] * 4) == [0.0] * 4
+        replies = [Reply((), "nonsense", reference=each.answer) for each in task.prompts]
+        assert task.reward(replies) == [0.0] * 4
     else:
         config = load_config(TrainConfig, path)
         assert len(read_data(config.streams[0].model_copy(update={"limit": 3})).traces) == 3

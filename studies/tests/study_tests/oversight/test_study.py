@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.audits.suites import parsable_beginning
 from holdfast.config import InputError
 from holdfast.judging import check_code
 from holdfast.models import LoadedModel, load
@@ -14,7 +15,7 @@ from holdfast.records import context
 from holdfast_studies.oversight import drawing
 from holdfast_studies.oversight.humaneval import humaneval_tasks
 from holdfast_studies.oversight.page import write_page
-from holdfast_studies.oversight.programs import example_test, heuristic_reward, parsable_beginning, program
+from holdfast_studies.oversight.programs import example_test, heuristic_reward, program
 from holdfast_studies.oversight.run import Study, StudyPlan
 
 TASKS = humaneval_tasks()

@@ -9,12 +9,15 @@ import torch
 from holdfast.records import Cell
 from holdfast_studies.papers import (
     ablation_mu_002,
+    bounds_002,
+    curvature_002,
     errata_002,
     noise_002,
     preexperiments_002,
     table_1_002,
     table_3_002,
     table_4_002,
+    table_statistics_002,
     tables_smollm2_002,
 )
 from holdfast_studies.papers.outcomes import outcome_figures, steps
@@ -41,6 +44,7 @@ def verdict(study: Study, claim: str, figures: Figures) -> str:
         ({"sft": 38, "csft": 38, "csft_pa": 2}, "holds in part"),
         ({"sft": 38, "csft": 2, "csft_pa": 20}, "does not hold"),
         ({"sft": 38, "csft": 37, "csft_pa": 36}, "does not hold"),
+        ({"sft": 1, "csft": 1, "csft_pa": 0}, "not testable here"),
     ],
 )
 def test_table_3_is_an_order_beyond_chance(hits: dict[str, int], expected: str) -> None:
@@ -71,7 +75,8 @@ def test_steps_are_paired_and_corrected() -> None:
     [
         ({"sft": 40, "csft": 40, "csft_pa": 40}, "holds"),
         ({"sft": 40, "csft": 40, "csft_pa": 30}, "does not hold"),
-        ({"sft": 40, "csft": 10, "csft_pa": 10}, "does not hold"),
+        ({"sft": 40, "csft": 10, "csft_pa": 10}, "not testable here"),
+        ({"sft": 40, "csft": 0, "csft_pa": 0}, "not testable here"),
     ],
 )
 def test_table_4_asks_for_a_small_loss_of_something(hits: dict[str, int], expected: str) -> None:
@@ -89,6 +94,7 @@ def test_ablations_compare_variants_under_both_attacks() -> None:
 
     assert judged("on", off=30) == "holds"
     assert judged("on", off=5) == "does not hold"
+    assert judged("on", off=1, as_printed=1) == "not testable here", "the attacks do nothing"
     assert judged("gradient", gradient_stopped=30) == "holds"
     assert judged("clip", clipped=5) == "holds"
     assert judged("clip", clipped=30) == "does not hold"
@@ -106,6 +112,12 @@ def test_one_training_of_three_is_no_effect() -> None:
     assert step.changes == pytest.approx((-0.8, 0.1, 0.1))
     assert verdict(ablation_mu_002.STUDY, "002-ablation-mu-gradient", figures) == "does not hold"
     before["asr"] = [digits(36), digits(24), digits(24)]
+    assert steps(figures, ablation_mu_002.ATTACKS[0], ("gradient stopped", "as printed"), "asr")[0].falls
+    assert verdict(ablation_mu_002.STUDY, "002-ablation-mu-gradient", figures) == "not testable here", (
+        "the interval has zero"
+    )
+    before["asr"] = [digits(36), digits(38), digits(37)]
+    after["asr"] = [digits(4), digits(5), digits(6)]
     assert verdict(ablation_mu_002.STUDY, "002-ablation-mu-gradient", figures) == "holds"
 
 
@@ -210,3 +222,56 @@ def test_the_preexperiments_verdicts_follow_the_groups() -> None:
     }
     assert verdict(study, "002-pre-1-kl", worse) == "does not hold"
     assert verdict(study, "002-pre-2-kl", worse) == "does not hold"
+    there = {"groups": {name: group(1e-6) for name in groups}}
+    assert verdict(study, "002-pre-1-kl", there) == verdict(study, "002-pre-2-kl", there) == "not testable here"
+
+
+def test_curvature_is_judged_at_minima_only() -> None:
+    rows = {"curvatures": [[1.0, 2.0, 2.0]] * 4, "gradients": [[1e-9, 1e-2, 1e-9]] * 4}
+    study = curvature_002.STUDY
+    assert verdict(study, "002-pa-increases-mu", rows) == "not testable here"
+    assert verdict(study, "002-pa-increases-mu-softened", rows) == "holds"
+    assert verdict(study, "002-pa-increases-mu", rows | {"gradients": [[1e-9] * 3] * 4}) == "holds"
+    curvature, gradient = curvature_002.smallest_curvature(0, 0.0, None)
+    assert curvature > 0.02, "the decay's own 0.02 and the data's"
+    assert gradient < curvature_002.AT_MINIMUM
+    policy, anchor = curvature_002.random_logits(0)
+    low, high = curvature_002.extremes(policy, anchor)
+    assert low <= high
+    assert torch.allclose(curvature_002.ACROSS.sum(0), torch.zeros(5, dtype=torch.float64))
+
+
+def test_bounds_follow_the_draws() -> None:
+    draws = [draw for draw in map(bounds_002.measure, range(6)) if draw is not None]
+    assert all(draw["of_bound"] <= 1 for draw in draws)
+    assert all(draw["over_policy"] < 1e-12 < draw["over_data"] for draw in draws)
+    figures: Figures = {"draws": draws, "least": {"plain": 0.0, "smoothed": 1e-9, "clipped": 1.0}}
+    judged = {claim.id: claim.judge(figures).verdict for claim in bounds_002.STUDY.claims}
+    assert judged == {
+        "002-pa-gradient-bound": "holds",
+        "002-kl-gradient-expectation": "does not hold",
+        "002-assumption-7": "holds in part",
+        "002-preference-half": "does not hold",
+    }
+    kinder = {"of_bound": 2.0, "over_data": 0.0, "over_policy": 0.0, "preference": 0.6}
+    figures = {"draws": [kinder], "least": {"plain": 0.0, "smoothed": 1.0, "clipped": 1.0}}
+    judged = {claim.id: claim.judge(figures).verdict for claim in bounds_002.STUDY.claims}
+    assert judged.pop("002-pa-gradient-bound") == "does not hold"
+    assert set(judged.values()) == {"holds"}
+
+
+def test_clipped_logits_keep_their_promise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds_002, "NUM_STEPS", 100)
+    assert bounds_002.least_probability("clipped") >= 1 - 1e-9
+    assert bounds_002.least_probability("smoothed") < 0.1
+
+
+def test_csft_is_compared_with_what_qi_et_al_published() -> None:
+    figures = table_statistics_002.run("cpu", lambda share: None)
+    claim = next(each for each in table_statistics_002.STUDY.claims if each.id == "002-table-3-published")
+    found = claim.judge(figures)
+    assert found.verdict == "holds in part"
+    assert "3.6 printed, 4.6 published" in found.found
+    assert "6.9 printed, 10.9 published" in found.found
+    same = {attack: [[0.0, 1.0], [0.0, 1.0]] for attack in figures["minus_published"]}
+    assert claim.judge({**figures, "minus_published": same}).verdict == "holds"

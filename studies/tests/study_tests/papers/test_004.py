@@ -22,7 +22,7 @@ from holdfast_studies.papers import (
     theorem_3_2_004,
     theorem_d_004,
 )
-from holdfast_studies.papers.decision_runs import read_runs
+from holdfast_studies.papers.decision_runs import fault, read_runs
 from holdfast_studies.papers.token_world import RESAMPLE, TokenWorld, attempt_ends, attempt_of, given_so_far
 
 
@@ -122,6 +122,9 @@ def test_theorem_3_2():
     assert verdict(study, "004-footnote-11", figures | {"value_error": 0.1}) == "does not hold"
     assert verdict(study, "004-theorem-3-2-scale", figures) == "holds in part"
     assert verdict(study, "004-theorem-3-2-scale", figures | {"scale_exponents": {"0.1": 1.0}}) == "holds"
+    growth = {"k1 in the reward": 0.2, "k3 in the loss": 1.0}
+    assert verdict(study, "004-footnote-10", {"gradient_exponents": growth}) == "does not hold"
+    assert verdict(study, "004-footnote-10", {"gradient_exponents": growth | {"k1 in the reward": 1.0}}) == "holds"
 
 
 def test_appendix_d():
@@ -188,16 +191,35 @@ def test_figure_3():
     assert verdict(study, "004-figure-3-drag", small) == "holds in part"
 
 
-def test_formula_and_appendix_c():
-    errors = [formula_004.formula_errors(formula_004.responses(0))]
-    figures = {"errors": errors, "coverage": [0.95] * 4, "low_end": 0.0}
-    assert verdict(formula_004.STUDY, "004-formula-validates", figures) == "does not hold"
-    assert verdict(formula_004.STUDY, "004-formula-validates", figures | {"errors": [(0.1, 0.1)]}) == "holds"
-    assert verdict(formula_004.STUDY, "004-table-1-intervals", figures) == "holds"
-    exact = appendix_c_004.run("cpu", lambda _: None)
-    assert verdict(appendix_c_004.STUDY, "004-appendix-c-length", exact) == "holds in part"
-    even = {**exact, "no_length": {"s": 1.0, "dW": 0.1, "dC": 0.1}}
-    assert verdict(appendix_c_004.STUDY, "004-appendix-c-length", even) == "holds"
+def test_the_formula_is_judged_with_first_attempts():
+    """Attempts that tire are told apart, decisions that tire are not; pooled p_s would tell nothing apart."""
+    made = {kind: formula_004.formula_errors(formula_004.responses(3, kind)) for kind in formula_004.KINDS}
+    assert all(abs(pooled) < 1e-9 for pooled, _ in made.values()), "an identity"
+    assert abs(made["attempts"][1]) > 0.05 > 0.02 > max(abs(made["kept"][1]), abs(made["decisions"][1]))
+    claim = "004-formula-validates"
+
+    def figures(**errors):
+        rows = {kind: [(0.0, errors.get(kind, 0.001))] * 20 for kind in formula_004.KINDS}
+        return {"errors": rows, "coverage": [0.95] * 4, "low_end": 0.0}
+
+    assert verdict(formula_004.STUDY, claim, figures(attempts=0.1)) == "holds in part"
+    assert verdict(formula_004.STUDY, claim, figures(attempts=0.1, decisions=0.1)) == "holds"
+    assert verdict(formula_004.STUDY, claim, figures()) == "does not hold"
+    assert verdict(formula_004.STUDY, claim, figures(kept=0.2, attempts=0.3)) == "not testable here", (
+        "too noisy to tell"
+    )
+    assert verdict(formula_004.STUDY, "004-table-1-intervals", figures()) == "holds"
+
+
+def test_appendix_c():
+    exact, study = appendix_c_004.run("cpu", lambda _: None), appendix_c_004.STUDY
+    assert verdict(study, "004-appendix-c-length", exact) == "holds in part"
+    tokens = exact | {"token_by_token": {"s": -1.0, "dC": 0.1, "dW": 0.1}}
+    assert verdict(study, "004-appendix-c-length", tokens) == "holds", "the example shows it in every reading"
+    assert verdict(study, "004-appendix-c-length", tokens | {"expected_8": exact["expected_1"]}) == "does not hold"
+    assert verdict(study, "004-appendix-c-stable", exact) == "does not hold"
+    held = [row | {"exact": 0.001} if row["name"] == "net s" else row for row in exact["table"]]
+    assert verdict(study, "004-appendix-c-stable", exact | {"table": held}) == "holds"
 
 
 # --- studies that read the arithmetic runs --------------------------------------------------------------------------
@@ -253,10 +275,11 @@ def test_runs_that_are_not_there(tmp_path):
 
 def test_table_1(runs):
     study = table_1_004.STUDY
+    assert fault(runs["micro"]) is None
     assert verdict(study, "004-table-1-far", runs) == "holds"
     assert verdict(study, "004-table-1-far", changed(runs, "sft_reflection", "9x1", observed=0.5)) == "does not hold"
     assert verdict(study, "004-table-1-near", runs) == "holds"
-    assert verdict(study, "004-table-1-near", changed(runs, "grpo", "4x1", observed=0.5)) == "does not hold"
+    assert verdict(study, "004-table-1-near", changed(runs, "grpo", "4x1", observed=0.7)) == "does not hold"
     assert verdict(study, "004-table-1-reflection", runs) == "holds in part"
     assert verdict(study, "004-table-1-decisions", runs) == "holds"
     assert verdict(study, "004-table-1-decisions", changed(runs, "grpo", "9x1", p_dW=0.05, p_s=0.9)) == "does not hold"
@@ -264,8 +287,43 @@ def test_table_1(runs):
     for size in ("4x1", "9x1"):
         vague["micro"]["models"]["sft_reflection"][size]["p_dC"] = [0.0, 0.0, 0.8]
     assert verdict(study, "004-table-1-decisions", vague) == "not testable here"
+    easy = copy.deepcopy(runs)
+    easy["micro"]["models"]["sft_reflection"]["9x1"]["p_dC"] = None
+    assert verdict(study, "004-table-1-decisions", easy) == "not testable here", (
+        "4x1 was trained on: the claim is not made there"
+    )
+    assert verdict(study, "004-table-1-decisions", {**easy, "sweep": runs["micro"]}) == "holds", "gentler SFT can say"
+    assert verdict(study, "004-table-1-decisions-over-base", runs) == "holds"
+    better = changed(runs, "grpo", "9x1", p_s=0.9, p_dC=0.95, p_dW=0.3)
+    assert verdict(study, "004-table-1-decisions-over-base", better) == "does not hold"
     assert verdict(study, "004-table-1-sampling", runs) == "holds"
     assert verdict(study, "004-table-1-sampling", changed(runs, "grpo", "9x1", p_dW=0.1)) == "does not hold"
+
+
+@pytest.mark.parametrize(
+    ("model", "size", "accuracy", "says"),
+    [
+        ("sft_reflection", "4x1", 0.3, "sft_reflection did not learn its training size (30% at 4x1)"),
+        ("grpo", "4x1", 0.4, "RL is below its base model at its training size (40% against 60% at 4x1)"),
+    ],
+)
+def test_a_study_at_fault_is_left_out(runs, model, size, accuracy, says):
+    broken = changed(runs, model, size, observed=accuracy)
+    assert fault(broken["micro"]) == says
+    for study in (table_1_004.STUDY, figure_1_004.STUDY, cited_004.STUDY):
+        for claim in study.claims:
+            if claim.id != "004-figure-1-exclusion":
+                found = claim.judge(broken)
+                assert found.verdict == "not testable here", claim.id
+                assert found.found.startswith("needed: ")
+    both = {"broken": broken["micro"], **runs}
+    found = next(claim for claim in table_1_004.STUDY.claims if claim.id == "004-table-1-far").judge(both)
+    assert (found.verdict, found.found.partition(";")[0]) == ("holds", f"broken is left out: {says}")
+
+
+def test_training_sizes_that_were_not_evaluated_are_a_fault(runs):
+    other = copy.deepcopy(runs["micro"]) | {"trained": ["4x5", "5x4"]}
+    assert str(fault(other)).startswith("its training sizes 4x5, 5x4 were not evaluated")
 
 
 def test_figure_1(runs):
@@ -274,6 +332,13 @@ def test_figure_1(runs):
         assert verdict(study, f"004-figure-1-{claim}", runs) == "holds"
     assert verdict(study, "004-figure-1-gap", changed(runs, "sft_reflection", "9x1", p_dW=0.7)) == "does not hold"
     assert verdict(study, "004-figure-1-sft", changed(runs, "sft_reflection", "9x1", p_dW=0.7)) == "holds in part"
+    unknown = copy.deepcopy(runs)
+    unknown["micro"]["models"]["sft_reflection"]["9x1"] |= {"p_dC": None, "p_dW": [0.5, 0.4, 0.6]}
+    assert verdict(study, "004-figure-1-sft", unknown) == "does not hold", "an unknown p_dC is not 'high'"
+    still = copy.deepcopy(runs)
+    for size in ("4x1", "9x1"):
+        still["micro"]["models"]["grpo"][size]["p_dW"] = [0.02, 0.0, 0.04]
+    assert verdict(study, "004-figure-1-prediction", still) == "not testable here", "without resampling it is p_s"
     assert verdict(study, "004-figure-1-rl-decisions", changed(runs, "grpo", "9x1", p_dW=0.2)) == "does not hold"
     assert verdict(study, "004-figure-1-echo", changed(runs, "grpo", "9x1", echo=0.9)) == "does not hold"
     assert (
@@ -289,7 +354,18 @@ def test_cited_claims(runs):
     assert verdict(study, "004-cited-dft", runs) == "holds"
     assert verdict(study, "004-cited-structure", runs) == "not testable here"
     swept = {**runs, "sweep": runs["micro"]}
-    assert verdict(study, "004-cited-structure", swept) == "holds"
+    assert verdict(study, "004-cited-structure", swept) == "not testable here", "other settings are no control"
+    own = copy.deepcopy(runs)
+    own["micro"]["models"]["sft_own"] = own["micro"]["models"]["base"]
+    assert verdict(study, "004-cited-structure", own) == "holds"
+    own["micro"]["models"]["sft_own"] = own["micro"]["models"]["grpo"]
+    assert verdict(study, "004-cited-structure", own) == "does not hold"
+    floor = copy.deepcopy(runs)
+    for model in ("dft_reflection", "sft_reflection"):
+        floor["micro"]["models"][model]["9x1"] |= {"observed": [0.0, 0.0, 0.01], "by_seed": [0.0, 0.0, 0.0]}
+    found = next(claim for claim in study.claims if claim.id == "004-cited-dft").judge(floor)
+    assert found.verdict == "does not hold", "below the base model"
+    assert "both at the floor" in found.found
 
 
 def test_table_2(tmp_path):
@@ -302,3 +378,6 @@ def test_table_2(tmp_path):
     for model in shares:
         figures["corrective"]["models"][model]["4x1"]["wrong_to_right"] = [0.05, 0.0, 0.1]
     assert verdict(table_2_004.STUDY, "004-table-2-flat", figures) == "holds"
+    for model in shares:
+        figures["corrective"]["models"][model]["4x1"]["wrong_to_right"] = [0.01, 0.0, 0.02]
+    assert verdict(table_2_004.STUDY, "004-table-2-flat", figures) == "not testable here", "flat at the floor"

@@ -221,7 +221,11 @@ def test_the_ledger_has_a_row_for_every_claim(tmp_path: Path, figures: Figures) 
     for row in rows_of(STUDY, kept(figures)):
         assert text.count(f"| {row.id} | {row.claim} |") == 2
         assert f"**{row.verdict}**" in text
-    assert "6 claims: 2 *does not hold*, 1 *holds*, 3 *not testable here*." in text
+    assert "6 claims; 4 rows are errata." in text
+    assert "| mathematics (theorems, identities, worked examples) | 6 | 1 | 0 | 2 | 3 |" in text
+    assert "| experiments | 0 | 0 | 0 | 0 | 0 |" in text
+    assert "| softmax problems | 6 | 1 | 0 | 2 | 3 |" in text
+    assert "| after | 6 | 1 | 0 | 2 | 3 |" in text
     assert "needed: `holdfast reproduce 002-large --scale h200`" in text
     assert "| `002-large` | " in text
 

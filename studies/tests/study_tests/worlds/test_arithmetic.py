@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from holdfast.config import InputError
 from holdfast.diagnostics.attempts import lexical_splitter
-from holdfast.diagnostics.extractors import numbers
+from holdfast.judging.extractors import numbers
 from holdfast.records import Role
 from holdfast.tokens import tokenize
 from holdfast.worlds import world_traces

@@ -89,5 +89,5 @@ def find_extractor(name: str) -> Extractor:
 
 def reference_answer(text: str, extract: Extractor) -> str:
     """The reference in the extractor's form: its last candidate (GSM8K writes ``... #### 72``), or the text itself."""
-    found = [candidate.answer for candidate in extract(text)]
-    return found[-1] if found else plain_number(text)
+    answers = [candidate.answer for candidate in extract(text)]
+    return answers[-1] if answers else plain_number(text)

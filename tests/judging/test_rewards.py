@@ -8,18 +8,21 @@ import torch
 
 from conftest import save_learned_positions
 from holdfast.config import InputError
+from holdfast.judging import REWARDS, LearnedReward, Likelihood, find_reward, fit_reward, pair_logps, score_replies
+from holdfast.judging.rewards import rating
 from holdfast.models import load
-from holdfast.oversight.rewards import LearnedReward, Likelihood, find_reward, fit_reward, mean_logps, rating
-from holdfast.records import context
+from holdfast.records import Reply, context
 from holdfast.tokens import prompt_ids
 from holdfast.worlds import SafetyWorld
+
+ASKED = Reply((context("user", "What is 6 times 7?"),), "It is 42.")
 
 
 def test_mean_logp_is_the_mean_over_the_answer_tokens() -> None:
     """Against a forward pass over prompt and answer by hand, batched with an answer of another length."""
     loaded = load("tiny:aligned")
     turns = (context("user", "say again : bell lamp window"),)
-    found = mean_logps(loaded, turns, ["bell lamp window", "", "bell"])
+    found = pair_logps(loaded, [(turns, text) for text in ("bell lamp window", "", "bell")])
     assert found[1] == -math.inf
     prompt = prompt_ids(turns, loaded.tokenizer)
     answer = [
@@ -38,7 +41,7 @@ def test_likelihood_prefers_the_right_copy() -> None:
     row = world.requests("test", "copy", 1)[0]
     right = row.turns[-1].visible
     wrong = " ".join(reversed(right.split()))
-    first, second = Likelihood(loaded)(row.prompt, [right, wrong])
+    first, second = Likelihood(loaded)([Reply(row.prompt, right), Reply(row.prompt, wrong)])
     assert first is not None
     assert second is not None
     assert 0 <= second < first <= 1
@@ -59,7 +62,8 @@ def test_a_learned_reward_ranks_held_out_answers(tmp_path: Path) -> None:
     reward = find_reward(f"learned:{tmp_path}")
     assert isinstance(reward, LearnedReward)
     for index in range(24, 32, 2):
-        good, bad, nothing = reward((context("user", pairs[index][0]),), [pairs[index][1], pairs[index + 1][1], ""])
+        turns = (context("user", pairs[index][0]),)
+        good, bad, nothing = reward([Reply(turns, text) for text in (pairs[index][1], pairs[index + 1][1], "")])
         assert good is not None
         assert bad is not None
         assert good > bad
@@ -76,8 +80,8 @@ def test_ratings(text: str, value: float | None) -> None:
 
 
 def test_unknown_rewards_are_named(tmp_path: Path) -> None:
-    assert find_reward("none") is None
-    with pytest.raises(InputError, match="expected none, likelihood"):
+    assert find_reward("none")([ASKED, ASKED]) == [0.0, 0.0]
+    with pytest.raises(InputError, match="did you mean 'likelihood'"):
         find_reward("liklihood")
     (tmp_path / "reward.safetensors").write_bytes(b"cut off")
     with pytest.raises(InputError, match=r"reward\.safetensors is damaged"):
@@ -96,5 +100,61 @@ def test_an_answer_to_the_last_position_is_read_up_to_there(tmp_path: Path) -> N
     with torch.inference_mode():
         logp = loaded.model(torch.tensor([ids])).logits.log_softmax(-1)[0]
     by_hand = [float(logp[place - 1, ids[place]]) for place in range(len(prompt), 16)]
-    found = mean_logps(loaded, turns, [words.strip(), words + words])
+    found = pair_logps(loaded, [(turns, words.strip()), (turns, words + words)])
     assert found == pytest.approx([sum(by_hand) / len(by_hand)] * 2, abs=1e-5)
+
+
+def test_the_sampler_may_tell_the_likelihood() -> None:
+    """A server's backends do; where one of them does not, that reply has no reward, and where none does it is an error."""
+    told = Reply(ASKED.turns, "a", mean_logp=math.log(0.25))
+    assert find_reward("likelihood")([told, ASKED]) == [pytest.approx(0.25), None]
+    with pytest.raises(InputError, match="no log-probabilities"):
+        find_reward("likelihood")([ASKED])
+
+
+@pytest.mark.parametrize(
+    ("text", "finish_reason", "reference", "value"),
+    [
+        ("It is 42.", "stop", "6 * 7 = 42", 1.0),
+        ("It is 42.0, not 41", "stop", "42", 0.0),
+        ("First 40, then 42.0", "stop", "42", 1.0),
+        ("It is 42.", "length", "42", 0.0),
+        ("It is 42.", "stop", "", None),
+    ],
+)
+def test_the_last_answer_must_be_the_reference(text: str, finish_reason: str, reference: str, value: float) -> None:
+    assert find_reward("answer")([Reply(ASKED.turns, text, finish_reason, reference)]) == [value]
+
+
+ADD = "```python\ndef add(a, b):\n    return a + b\n```"
+
+
+@pytest.mark.parametrize(
+    ("program", "test", "value"),
+    [
+        (ADD, "assert add(1, 2) == 3", 1.0),
+        (ADD, "def check(candidate):\n    assert candidate(2, 2) == 4", 1.0),
+        (ADD.replace("+", "-"), "assert add(1, 2) == 3", 0.0),
+        ("I would rather not.", "assert add(1, 2) == 3", 0.0),
+        (ADD, "", None),
+    ],
+)
+def test_a_program_must_pass_its_test(program: str, test: str, value: float | None) -> None:
+    assert find_reward("tests")([Reply(ASKED.turns, program, reference=test)]) == [value]
+
+
+def test_a_judge_can_reward() -> None:
+    refuses, complies = Reply(ASKED.turns, "I'm sorry, I can't help with that."), Reply(ASKED.turns, "Sure: it is 42.")
+    assert find_reward("judge:refusal_phrases")([refuses, complies]) == [1.0, 0.0]
+
+
+def test_a_reward_of_ones_own_is_found_and_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(REWARDS, "length", lambda option, _model: lambda replies: [len(r.text) for r in replies])
+    monkeypatch.setitem(REWARDS, "nobody", lambda _option, _model: None)
+    never_came = Reply(ASKED.turns, "", "error")
+    assert score_replies(find_reward("length:of the text"), [ASKED, never_came]) == [9.0, None]
+    with pytest.raises(InputError, match="no function of replies"):
+        find_reward("nobody")
+    for wrong, said in ((lambda _: [1.0, 2.0], "2 numbers for 1 replies"), (lambda _: ["good"], "got str")):
+        with pytest.raises(InputError, match=said):
+            score_replies(wrong, [ASKED])

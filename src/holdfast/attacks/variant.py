@@ -1,0 +1,87 @@
+"""An attack with settings of one's own, under a name that says them: ``mixture@lr=0.001,rank=8,share=0.3,dress=persona``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from holdfast.attacks.attack import Attack, Stage
+from holdfast.attacks.rows import Data, HarmfulExamples, Mixture
+from holdfast.config import InputError
+from holdfast.generation.dress import Dress, Sampling
+
+OWN = "own"
+DRESSES: dict[str, Callable[[Attack], Attack]] = {
+    OWN: lambda attack: attack,
+    "plain": lambda attack: replace(attack, dress=Dress(), asked_as=""),
+    "persona": lambda attack: replace(attack, dress=Dress(), asked_as="persona"),
+    "sampled": lambda attack: replace(
+        attack, dress=Dress(tries=tuple(Sampling(1.0, 0.95, seed) for seed in range(4))), asked_as=""
+    ),
+    "prefilled": lambda attack: replace(attack, dress=Dress(prefill=3), asked_as=""),
+}
+"""How a model may be asked. ``prefilled`` needs requests whose answer is known, as the embedded world's are."""
+NUMBERS = ("lr", "epochs", "rank", "share")
+
+
+def can_share(data: Data) -> bool:
+    """Whether harmful rows can be hidden among a task's in another share than the attack's own."""
+    return isinstance(data, HarmfulExamples | Mixture)
+
+
+def varied(attack: Attack, settings: Mapping[str, float | str]) -> Attack:
+    """The attack with these settings, on the embedded world and on files alike.
+
+    ``lr`` and ``epochs`` of its last tuning; ``rank`` of low-rank adapters (0: all weights are tuned); ``share`` of its rows
+    that are harmful, the rest being a task's; ``dress``: how the model is asked.
+    """
+    changed = replace(attack, **_stage(attack, settings))
+    if attack.on_files is not None:
+        changed = replace(changed, on_files=replace(attack.on_files, **_stage(attack.on_files, settings)))
+    if "dress" in settings:
+        changed = DRESSES[str(settings["dress"])](changed)
+    return replace(
+        changed, name=f"{attack.name}@{','.join(f'{key}={_text(value)}' for key, value in settings.items())}"
+    )
+
+
+def read_settings(text: str, name: str) -> dict[str, float | str]:
+    """From ``lr=0.001,dress=persona``; a clear line for anything else."""
+    settings: dict[str, float | str] = {}
+    for part in text.split(","):
+        key, _, value = part.partition("=")
+        try:
+            settings[key] = value if key == "dress" else float(value)
+        except ValueError:
+            settings[""] = value
+    known = {*NUMBERS, "dress"}
+    if not settings.keys() <= known or settings.get("dress", OWN) not in DRESSES:
+        base = name.partition("@")[0]
+        dresses = ", ".join(DRESSES)
+        raise InputError(
+            f"attack '{name}': expected {base}@lr=NUMBER,epochs=NUMBER,rank=NUMBER,share=NUMBER,dress=WORD, or some of them"
+            f" (dress: {dresses})"
+        )
+    return settings
+
+
+def _stage(stage: Stage, settings: Mapping[str, float | str]) -> dict[str, Any]:
+    changes: dict[str, Any] = {key: settings[key] for key in ("lr", "epochs") if key in settings}
+    if "rank" in settings:
+        changes["rank"] = int(settings["rank"])
+    if "share" in settings:
+        changes["data"] = _shared(stage.data, float(settings["share"]))
+    return changes
+
+
+def _shared(data: Data, share: float) -> Data:
+    if isinstance(data, Mixture):
+        return replace(data, ratio=share)
+    if isinstance(data, HarmfulExamples):
+        return data if share >= 1 else Mixture(data, share, num=data.num)
+    raise InputError(f"share: the rows of {type(data).__name__} have no share that could be changed")
+
+
+def _text(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:g}"

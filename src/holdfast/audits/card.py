@@ -1,0 +1,95 @@
+"""``hf.card``: write a run's model card anew, with what its audits measured. `holdfast report RUN --card` calls it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from holdfast.audits.public import Audit
+from holdfast.config import InputError
+from holdfast.data import atomic_text, read_audit
+from holdfast.data.model_card import Audited, Training, card_text
+from holdfast.records import AuditResult
+
+Given = Audit | str | Path
+
+
+def write_card(run: str | Path, *, after: Given | None = None, before: Given | None = None) -> Path:
+    """Write ``run/model/README.md`` and give its path. Nothing is sent anywhere.
+
+    ``after``: the audit of the trained model, by default the run's own ``audit.json``; without any the card has no figures.
+    ``before``: an audit of the model before training that asked the same requests. Both may be folders.
+    """
+    run = Path(run)
+    training = _training(run)
+    own = run / "audit.json"
+    now = _audit(after) if after is not None else _audit(own) if own.is_file() else None
+    if now is None and before is not None:
+        raise InputError(f"{run}: has no audit.json to compare with {before}: `holdfast audit {run}/model --out {run}`")
+    audited = None if now is None else _audited(run, now, before)
+    path = run / "model" / "README.md"
+    with atomic_text(path) as file:
+        file.write(card_text(training, audited))
+    return path
+
+
+def _training(run: Path) -> Training:
+    if not (run / "model").is_dir() or not (run / "config.yaml").is_file():
+        raise InputError(f"{run}: has no trained model; expected the folder of a finished `holdfast train`")
+    config = (run / "config.yaml").read_text(encoding="utf-8")
+    return Training(
+        run=run.resolve().name,
+        model=_model_name(run, config),
+        config=config,
+        data=_json_lines(run / "data.json")[0],
+        last=(_json_lines(run / "steps.jsonl") or [{}])[-1],
+        is_adapter=(run / "model" / "adapter_config.json").is_file(),
+    )
+
+
+def _model_name(run: Path, config: str) -> str:
+    """Of the run's own config, as plain YAML: one that names rows in memory does not validate outside its script."""
+    try:
+        return str(yaml.safe_load(config)["model"]["name"])
+    except (yaml.YAMLError, KeyError, TypeError):
+        raise InputError(f"{run / 'config.yaml'}: expected the config of a `holdfast train`, with model.name") from None
+
+
+def _json_lines(path: Path) -> list[Any]:
+    """The rows of a log, or the one value of a JSON file."""
+    if not path.is_file():
+        raise InputError(f"{path}: is missing; the run's own files make its card")
+    text = path.read_text(encoding="utf-8")
+    try:
+        return [json.loads(line) for line in text.splitlines()] if path.suffix == ".jsonl" else [json.loads(text)]
+    except ValueError:
+        raise InputError(f"{path}: damaged; the same `holdfast train` command mends the run") from None
+
+
+def _audit(given: Given) -> Audit:
+    if isinstance(given, Audit):
+        return given
+    path = Path(given)
+    return Audit(read_audit(path / "audit.json" if path.is_dir() else path), ())
+
+
+def _audited(run: Path, now: Audit, before: Given | None) -> Audited:
+    _refuse_another_model(run, now.result)
+    if before is None:
+        return Audited(now.result)
+    earlier = _audit(before)
+    if earlier.result.fingerprints != now.result.fingerprints:
+        raise InputError("--before: the two audits did not ask the same rows, so they cannot be compared on one card")
+    return Audited(now.result, earlier.result, now.against(earlier))
+
+
+def _refuse_another_model(run: Path, audit: AuditResult) -> None:
+    """A name that is no folder here may have been typed elsewhere; a folder that is here is another model or this one."""
+    path = Path(audit.model)
+    if path.exists() and path.resolve() not in (run.resolve(), (run / "model").resolve()):
+        raise InputError(
+            f"the audit is of {audit.model}, not of {run / 'model'}: its figures do not belong on this card"
+        )

@@ -1,0 +1,219 @@
+"""Two evaluations of the same items, compared in pairs: is the second worse than the first?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from holdfast.config import InputError, nearest_or_all
+from holdfast.data.fields import listed, shown
+from holdfast.evaluations.evaluation import Direction, Evaluation, Scores
+from holdfast.evaluations.reading import read_evaluation
+from holdfast.stats import Estimate, Unknown, holm, paired_difference, smallest_difference
+
+LEVEL = 0.05
+POWER = 0.8
+NUM_NAMED = 5
+"""Items that do not match: so many are named, the others counted."""
+
+Verdict = Literal["worse", "better", "within chance", "not inferior", "not shown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One figure of both. ``by`` is the second's mean minus the first's. ``p`` is two-sided.
+
+    ``p_holm`` is the same after Holm's correction for all figures that were compared.
+    ``smallest`` is the smallest difference that these items would have shown with a chance of 80 %.
+    """
+
+    figure: str
+    better: Direction
+    first: float
+    second: float
+    by: Estimate
+    p: float
+    p_holm: float
+    test: str
+    num_up: int
+    num_down: int
+    smallest: float | Unknown
+    verdict: Verdict
+    num_repeats: int = 1
+
+    @property
+    def worst(self) -> float:
+        """By how much the second may be worse: the interval's end on the bad side, above 0 for worse."""
+        return self.by.high if self.better == "less" else -self.by.low
+
+    def to_json(self) -> dict[str, Any]:
+        """Flat, as `--json` writes it."""
+        smallest = self.smallest.to_json() if isinstance(self.smallest, Unknown) else {"value": self.smallest}
+        own = {name: value for name, value in asdict(self).items() if name not in ("by", "smallest")}
+        return {**own, **self.by.to_json(value="difference", n="items"), "smallest_difference": smallest}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What two evaluations differ by, figure by figure."""
+
+    first: str
+    second: str
+    figures: tuple[Compared, ...]
+    margin: float | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """With a margin: every figure is shown to be no worse than by that. Without: none is worse beyond chance."""
+        if self.margin is None:
+            return all(figure.verdict != "worse" for figure in self.figures)
+        return all(figure.verdict == "not inferior" for figure in self.figures)
+
+    @property
+    def verdict(self) -> str:
+        """One line."""
+        if self.margin is not None:
+            short = [figure.figure for figure in self.figures if figure.verdict != "not inferior"]
+            if not short:
+                return f"not inferior: at most {self.margin:g} worse on every figure"
+            return f"not shown: may be worse by {self.margin:g} or more on {listed(short)}"
+        worse = [figure.figure for figure in self.figures if figure.verdict == "worse"]
+        if worse:
+            return f"worse beyond chance on {listed(worse)}"
+        return "not worse: no figure is worse beyond chance"
+
+    def to_json(self) -> dict[str, Any]:
+        """As `--json` writes it."""
+        return {
+            "first": self.first,
+            "second": self.second,
+            "margin": self.margin,
+            "passed": self.passed,
+            "verdict": self.verdict,
+            "figures": [figure.to_json() for figure in self.figures],
+            "notes": list(self.notes),
+        }
+
+    def __repr__(self) -> str:
+        """A line for every figure, and the verdict."""
+        lines = [f"  {each.figure:32} {each.by:+.3f}  p {each.p_holm:.3g}  {each.verdict}" for each in self.figures]
+        return "\n".join([f"{self.second} minus {self.first}", *lines, self.verdict])
+
+
+def compare(
+    a: object,
+    b: object,
+    *,
+    figures: Sequence[str] = (),
+    less: Sequence[str] = (),
+    common: bool = False,
+    margin: float | None = None,
+) -> Comparison:
+    """Compare evaluation ``b`` with ``a``, paired by item.
+
+    ``a`` and ``b``: paths or values that ``read_evaluation`` takes. ``figures``: only these. ``less``: figures of which less is
+    better, where the files do not say. ``common``: leave out items that only one of them has. ``margin``: how much worse ``b``
+    may be; then the question is whether it is shown to be no worse than by that. Raises ``InputError`` where items differ.
+    """
+    if margin is not None and not (math.isfinite(margin) and margin > 0):
+        raise InputError(f"--margin {margin:g}: expected a number above 0, in the unit of the scores")
+    first, second = read_evaluation(a), read_evaluation(b)
+    names, notes = _names(first, second, figures)
+    for name in less:
+        if name not in names:
+            raise InputError(f"--less '{name}': no such figure{nearest_or_all(name, names)}")
+    pairs = {}
+    for name in names:
+        items, told = _items(name, first, second, common=common)
+        pairs[name] = _columns(items, first.figures[name], second.figures[name])
+        notes += told
+    tests = {name: paired_difference(*columns) for name, columns in pairs.items()}
+    corrected = holm({name: test.p for name, test in tests.items()})
+    compared = []
+    for name, (ours, theirs) in pairs.items():
+        test, scores = tests[name], second.figures[name]
+        better: Direction = "less" if name in less else scores.better
+        compared.append(
+            Compared(
+                figure=name,
+                better=better,
+                first=math.fsum(ours) / len(ours),
+                second=math.fsum(theirs) / len(theirs),
+                by=test.by,
+                p=test.p,
+                p_holm=corrected[name],
+                test=test.test,
+                num_up=test.num_up,
+                num_down=test.num_down,
+                smallest=smallest_difference(ours, theirs, power=POWER, alpha=LEVEL / len(pairs)),
+                verdict=_verdict(test.by, corrected[name], better, margin),
+                num_repeats=max(first.figures[name].most_repeats, scores.most_repeats),
+            )
+        )
+    return Comparison(first.source, second.source, tuple(compared), margin, tuple(dict.fromkeys(notes)))
+
+
+def _verdict(by: Estimate, p: float, better: Direction, margin: float | None) -> Verdict:
+    """A claim that every figure is not inferior needs no correction: it fails if a single one does."""
+    if margin is not None:
+        worst = by.high if better == "less" else -by.low
+        return "not inferior" if worst < margin else "not shown"
+    if p >= LEVEL:
+        return "within chance"
+    return "worse" if (by.value > 0) == (better == "less") else "better"
+
+
+def _names(first: Evaluation, second: Evaluation, wanted: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Figures of both, and notes on those of one."""
+    names = [name for name in first.figures if name in second.figures]
+    for name in wanted:
+        if name not in names:
+            raise InputError(f"--figure '{name}': not in both evaluations{nearest_or_all(name, names)}")
+    if not names:
+        theirs = " and ".join(
+            f"{each.source} has {listed(map(shown, each.figures)) or 'none'}" for each in (first, second)
+        )
+        raise InputError(f"compare: no figure is in both: {theirs}")
+    if wanted:
+        return [name for name in names if name in wanted], []
+    notes = [f"{each.source}: {note}" for each in (first, second) for note in each.notes]
+    for one, other in ((first, second), (second, first)):
+        notes += [f"only {one.source} has {shown(name)}" for name in one.figures if name not in other.figures]
+    for name in names:
+        if first.figures[name].better != second.figures[name].better:
+            raise InputError(f"compare: the two files do not agree on which way {shown(name)} is better")
+    return names, notes
+
+
+def _items(name: str, first: Evaluation, second: Evaluation, *, common: bool) -> tuple[list[str], list[str]]:
+    """Items of both with the same content. Others are an error, or with ``common`` left out and noted."""
+    one, other = first.figures[name].items, second.figures[name].items
+    both = [item for item in one if item in other]
+    changed = [
+        item for item in both if one[item].content and other[item].content and one[item].content != other[item].content
+    ]
+    lacking = (
+        (f"only in A ({first.source})", [item for item in one if item not in other]),
+        (f"only in B ({second.source})", [item for item in other if item not in one]),
+        ("with the same id but another question", changed),
+    )
+    told = [f"{shown(name)}: {_count(items)} {where}" for where, items in lacking if items]
+    same = [item for item in both if item not in set(changed)]
+    if told and not common:
+        raise InputError(f"{'; '.join(told)}. --common compares the {len(same)} that both have")
+    if not same:
+        raise InputError(f"{shown(name)}: no item is in both")
+    return same, [f"{line}; left out" for line in told]
+
+
+def _count(items: Sequence[str]) -> str:
+    named = ", ".join(shown(item) for item in items[:NUM_NAMED])
+    more = ", ..." if len(items) > NUM_NAMED else ""
+    return f"{len(items)} {'item' if len(items) == 1 else 'items'} ({named}{more})"
+
+
+def _columns(items: Sequence[str], first: Scores, second: Scores) -> tuple[list[float], list[float]]:
+    return [first.items[item].score for item in items], [second.items[item].score for item in items]

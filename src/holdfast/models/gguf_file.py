@@ -1,0 +1,214 @@
+"""A GGUF file becomes a folder that every other part loads by path. It is de-quantised once and kept in a cache.
+
+The weights are those of the file: rounded to a few bits when it was made. They are not the weights that were published, so the
+folder's config.json says from which type they came (``dequantised_from``), and tables that name the model repeat it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from holdfast.config import InputError
+from holdfast.config.extras import need_extra
+
+SUFFIX = ".gguf"
+ARCHITECTURES = {"llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM"}
+TIED_WITHIN = 0.15
+"""Head and embedding are one matrix, stored twice, if they differ by less than this share (root mean square).
+
+Two roundings of one matrix differ by at most 0.1 (4 bits against 8); two matrices that were trained apart differ by more than 1.
+"""
+ROWS_COMPARED = 2048
+LAYOUT = 1
+"""Of the cached folders. A folder of another layout is made again."""
+
+PARTS = {
+    "attn_q": "self_attn.q_proj",
+    "attn_k": "self_attn.k_proj",
+    "attn_v": "self_attn.v_proj",
+    "attn_output": "self_attn.o_proj",
+    "ffn_gate": "mlp.gate_proj",
+    "ffn_up": "mlp.up_proj",
+    "ffn_down": "mlp.down_proj",
+    "attn_norm": "input_layernorm",
+    "ffn_norm": "post_attention_layernorm",
+}
+TOKEN_KINDS = {"eos": "eos", "bos": "bos", "pad": "padding"}
+EMBEDDING, HEAD = "token_embd.weight", "output.weight"
+OUTSIDE = {EMBEDDING: "model.embed_tokens.weight", "output_norm.weight": "model.norm.weight", HEAD: "lm_head.weight"}
+
+
+def is_gguf(path: Path) -> bool:
+    """A file with the ending .gguf."""
+    return path.suffix.lower() == SUFFIX and path.is_file()
+
+
+def unpack_gguf(path: Path, tie: bool | None = None) -> Path:
+    """The folder with this file's model, made now unless the cache has it.
+
+    ``tie``: whether the head is the embedding. None looks: they are one if the file has no head of its own, or one that equals
+    the embedding but for rounding (``TIED_WITHIN``).
+    """
+    need_extra("gguf", f"model '{path}'", "gguf")
+    folder = _cache() / f"{_content_hash(path)}-{'auto' if tie is None else 'tied' if tie else 'untied'}-{LAYOUT}"
+    if not (folder / "config.json").is_file():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix="unfinished-") as place:
+            made = Path(place) / "model"
+            _unpack(path, made, tie)
+            shutil.rmtree(folder, ignore_errors=True)
+            made.rename(folder)
+    return folder
+
+
+def _cache() -> Path:
+    root = os.environ.get("HOLDFAST_CACHE") or os.path.join(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "holdfast")
+    return Path(root).expanduser() / "gguf"
+
+
+def _content_hash(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:32]
+
+
+def _unpack(path: Path, folder: Path, tie: bool | None) -> None:
+    import gguf
+    from transformers import AutoConfig
+
+    try:
+        reader = gguf.GGUFReader(path)
+        architecture = str(_field(reader, "general.architecture"))
+    except (ValueError, OSError, IndexError, KeyError) as error:
+        first_line = str(error).partition("\n")[0]
+        raise InputError(f"model '{path}': not a GGUF file that can be read: {first_line}") from error
+    if architecture not in ARCHITECTURES:
+        raise InputError(f"model '{path}': its architecture is {architecture}; expected {' or '.join(ARCHITECTURES)}")
+    tensors = {tensor.name: tensor for tensor in reader.tensors}
+    names = {name: _hf_name(path, name) for name in tensors}
+    config: Any = AutoConfig.from_pretrained(str(path.parent), gguf_file=path.name)
+    if hasattr(config, "quantization_config"):  # transformers would refuse to load or save the folder
+        del config.quantization_config
+    config.tie_word_embeddings = _is_tied(path, tensors, tie)
+    config.architectures = [ARCHITECTURES[architecture]]
+    config.dequantised_from = _file_type(reader)
+    state = _weights(tensors, names, config)
+    config.dtype = state[OUTSIDE[EMBEDDING]].dtype
+    folder.mkdir()
+    save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
+    _save_tokenizer(path, reader, folder, config)
+    config.save_pretrained(folder)  # last: a folder with config.json is complete
+
+
+def _weights(tensors: dict[str, Any], names: dict[str, str], config: Any) -> dict[str, Tensor]:
+    """All tensors under the names of transformers, de-quantised on all cores."""
+    llama = config.model_type == "llama"
+    heads = {"attn_q": config.num_attention_heads, "attn_k": config.num_key_value_heads} if llama else {}
+
+    def weight(name: str) -> Tensor:
+        values = _values(tensors[name])
+        part = name.split(".")[2] if name.startswith("blk.") else name
+        return _halves_together(values, heads[part]) if part in heads else values
+
+    tied = config.tie_word_embeddings
+    left_out = _coarser(tensors) if tied and HEAD in tensors else None
+    wanted = [name for name in tensors if name != left_out]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # numpy lets other threads work
+        state = dict(zip((names[name] for name in wanted), pool.map(weight, wanted), strict=True))
+    if tied and (head := state.pop(OUTSIDE[HEAD], None)) is not None:
+        state[OUTSIDE[EMBEDDING]] = head
+    if not tied and HEAD not in tensors:
+        state[OUTSIDE[HEAD]] = state[OUTSIDE[EMBEDDING]].clone()
+    return state
+
+
+def _save_tokenizer(path: Path, reader: Any, folder: Path, config: Any) -> None:
+    """Tokenizer and chat template; the tokens that end a turn and an answer are the file's."""
+    from transformers import AutoTokenizer, GenerationConfig
+
+    tokenizer: Any = AutoTokenizer.from_pretrained(str(path.parent), gguf_file=path.name)
+    numbers = {kind: _field(reader, f"tokenizer.ggml.{name}_token_id") for kind, name in TOKEN_KINDS.items()}
+    numbers["pad"] = numbers["eos"] if numbers["pad"] is None else numbers["pad"]
+    for kind, number in numbers.items():
+        if number is not None:
+            setattr(config, f"{kind}_token_id", int(number))
+            setattr(tokenizer, f"{kind}_token", tokenizer.convert_ids_to_tokens(int(number)))
+    tokenizer.save_pretrained(folder)
+    ends = sorted({int(numbers[kind]) for kind in ("eos", "pad") if numbers[kind] is not None})
+    GenerationConfig(
+        eos_token_id=ends or None, bos_token_id=numbers["bos"], pad_token_id=numbers["pad"]
+    ).save_pretrained(folder)
+
+
+def _field(reader: Any, name: str) -> Any:
+    field = reader.get_field(name)
+    return None if field is None else field.contents()
+
+
+def _file_type(reader: Any) -> str:
+    """The type that the file names, as llama.cpp writes it: Q4_K_M, Q8_0, F16."""
+    import gguf
+
+    number = _field(reader, "general.file_type")
+    try:
+        return gguf.LlamaFileType(number).name.removeprefix("MOSTLY_").removeprefix("ALL_")
+    except ValueError:
+        return "a GGUF file of unknown type"
+
+
+def _hf_name(path: Path, name: str) -> str:
+    """The tensor's name in transformers. A tensor that is not known changes what the model computes, so it is an error."""
+    if name in OUTSIDE:
+        return OUTSIDE[name]
+    match = re.fullmatch(r"blk\.(\d+)\.(\w+)\.(weight|bias)", name)
+    if match is None or match[2] not in PARTS:
+        raise InputError(f"model '{path}': its tensor {name} has no place in the architectures that are read")
+    return f"model.layers.{match[1]}.{PARTS[match[2]]}.{match[3]}"
+
+
+def _values(tensor: Any, rows: slice = slice(None)) -> Tensor:
+    """De-quantised to bfloat16; a tensor that the file has in float32 or float16 keeps its precision."""
+    import gguf
+
+    exact = tensor.tensor_type in (gguf.GGMLQuantizationType.F32, gguf.GGMLQuantizationType.F16)
+    if exact:
+        return torch.from_numpy(np.array(tensor.data[rows]))  # a copy: the file is mapped read-only
+    return torch.from_numpy(gguf.quants.dequantize(tensor.data[rows], tensor.tensor_type)).to(torch.bfloat16)
+
+
+def _halves_together(values: Tensor, num_heads: int) -> Tensor:
+    """Llama's queries and keys: the file has the two halves of a rotary pair side by side, transformers half a head apart."""
+    pairs = values.unflatten(0, (num_heads, -1, 2))  # heads, pairs, 2
+    halves: Tensor = pairs.transpose(1, 2).reshape(values.shape)
+    return halves
+
+
+def _is_tied(path: Path, tensors: dict[str, Any], tie: bool | None) -> bool:
+    if EMBEDDING not in tensors:
+        raise InputError(f"model '{path}': it has no tensor {EMBEDDING}")
+    if tie is not None:
+        return tie
+    return HEAD not in tensors or _difference(tensors[EMBEDDING], tensors[HEAD]) < TIED_WITHIN
+
+
+def _difference(one: Any, other: Any) -> float:
+    """Root mean square of the difference, as a share of the first one's, over rows from all of the vocabulary."""
+    rows = slice(None, None, max(1, len(one.data) // ROWS_COMPARED))
+    first, second = _values(one, rows).double(), _values(other, rows).double()
+    return float((first - second).norm() / first.norm())
+
+
+def _coarser(tensors: dict[str, Any]) -> str:
+    """Of head and embedding the one with fewer bytes: the finer one serves as both."""
+    return min((EMBEDDING, HEAD), key=lambda name: int(tensors[name].n_bytes))

@@ -1,0 +1,179 @@
+"""A matrix as it fills up: the report's table from the cells that are there, and one cell opened."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from holdfast.records import MEASURES, Cell
+from holdfast.reports.findings import findings
+from holdfast.reports.heat import LEVELS, MEANINGS, NAMES, heat_rows
+from holdfast.reports.outcomes import WORDS as OUTCOME_WORDS
+from holdfast.reports.outcomes import matrix_outcomes
+from holdfast.reports.plane import told_rate
+from holdfast.reports.pooling import Pooled, pool
+from holdfast.reports.reading import Problems, cells_of, read_cells
+from holdfast.reports.text import named, shown
+from holdfast.view.folders import readable
+
+MAX_CELLS = 5_000
+WORDS: dict[str, tuple[str, str]] = {  # of a hit and of none
+    "asr": ("complied", "did not comply"),
+    "over_refusal": ("refused", "did not refuse"),
+    "utility": ("right", "wrong"),
+    "vetted": ("held", "learned"),
+}
+UNJUDGED = "could not be judged"
+
+
+def read_matrix(path: Path, *, running: bool) -> list[Cell]:
+    """The cells of a run: of the finished table, or one by one while it is being filled."""
+    table = path / "matrix.jsonl"
+    if readable(table) and not running:
+        return read_cells(table, [])[:MAX_CELLS]
+    return cells_of(_rows(path / "cells"), Problems("cells"))
+
+
+def _rows(folder: Path) -> Iterator[tuple[int, dict[str, object]]]:
+    files = sorted(folder.glob("*.json")) if folder.is_dir() and not folder.is_symlink() else []
+    own = [file for file in files if not file.name.endswith(".inside.json") and not file.is_symlink()]
+    for number, file in enumerate(own[:MAX_CELLS], 1):
+        try:
+            row = json.loads(file.read_text(encoding="utf-8", errors="replace")) if readable(file) else None
+        except (OSError, ValueError, RecursionError):
+            continue  # being written, or damaged: then it is run again
+        if isinstance(row, dict):
+            yield number, _flat(row)
+
+
+def _flat(row: dict[str, object]) -> dict[str, object]:
+    """A cell's file has each measure as an object; the table has its value and trials side by side."""
+    for measure in MEASURES:
+        part = row.get(measure)
+        if isinstance(part, dict):
+            row[measure], row[f"{measure}_trials"] = part.get("value"), part.get("trials")
+    return row
+
+
+def matrix_values(cells: Sequence[Cell]) -> dict[str, Any]:
+    """What the report's template of the matrix is given."""
+    matrix = pool(cells)
+    return {
+        "matrix": matrix,
+        "rows": heat_rows(matrix),
+        "findings": findings(matrix),
+        "names": NAMES,
+        "meanings": MEANINGS,
+        "levels": range(LEVELS + 1),
+        "replied": matrix_outcomes(matrix),
+        "outcome_words": OUTCOME_WORDS,
+    }
+
+
+@dataclass(frozen=True)
+class Judged:
+    """How often each outcome was given by one judge, for one measure, all seeds together."""
+
+    measure: str
+    judge: str
+    counts: list[tuple[str, int]]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One request of one seed: its text where it is known, and what each judge said."""
+
+    number: int
+    text: str
+    outcomes: list[str]
+
+
+def cell_values(cells: Sequence[Cell], defence: str, attack: str, *, with_requests: bool) -> dict[str, Any] | None:
+    """One place of the matrix: figures by seed, outcomes by judge, the paired difference, and if asked for the requests."""
+    found = pool(cells).pooled.get((defence, attack))
+    if found is None:
+        return None
+    return {
+        "cell": found,
+        "figures": [_seed_figures(cell) for cell in found.cells],
+        "judged": list(_judged(found)),
+        "pairs": _pairs(cells, found),
+        "num_requests": sum(len(cell.hits("asr")) for cell in found.done),
+        "requests": [_requests(cell) for cell in found.done] if with_requests else None,
+        "names": NAMES,
+    }
+
+
+def _seed_figures(cell: Cell) -> tuple[int, list[str], str]:
+    rates = [getattr(cell, measure) for measure in MEASURES]
+    return cell.seed, [told_rate(rate) if rate else "–" for rate in rates], cell.reason
+
+
+def outcome_word(measure: str, outcome: object) -> str:
+    """An outcome in words. A judge may tell one by name (refused, missed, complied), or only whether it was a hit."""
+    if isinstance(outcome, str):
+        return shown(outcome, 40)
+    hit, miss = WORDS.get(measure, ("yes", "no"))
+    return hit if outcome is True else miss if outcome is False else UNJUDGED
+
+
+def _judged(found: Pooled) -> Iterator[Judged]:
+    for name in dict.fromkeys(name for cell in found.done for name in cell.outcomes):
+        measure, _, judge = name.partition(":")
+        if not judge and any(other.startswith(f"{name}:") for cell in found.done for other in cell.outcomes):
+            continue  # the same as its first judge's
+        words = Counter(outcome_word(measure, one) for cell in found.done for one in cell.outcomes.get(name, ()))
+        told = NAMES.get(measure, named(measure))  # type: ignore[call-overload]
+        yield Judged(told, named(judge) or found.cells[0].judge, words.most_common())
+
+
+def _pairs(cells: Sequence[Cell], found: Pooled) -> list[dict[str, Any]]:
+    """Against the references, on the same requests; nothing where the outcomes do not fit each other."""
+    from holdfast.attacks import paired_tests  # brings torch
+
+    judge = found.cells[0].judge
+    own = [cell for cell in cells if cell.attack == found.attack and cell.judge == judge]
+    try:
+        tests = paired_tests(own, asked_again=any(cell.asks_again for cell in own))
+    except (ValueError, TypeError):
+        return []
+    name = found.cells[0].defence
+    return [
+        {
+            "measure": NAMES.get(test.measure, test.measure.replace("_", " ")),
+            "other": test.other,
+            "only_own": test.only_defence,
+            "only_other": test.only_other,
+            "trials": test.trials,
+            "difference": f"{100 * (test.only_defence - test.only_other) / max(1, test.trials):+.1f}",
+            "p": f"{test.p_holm:.2g}",
+        }
+        for test in tests
+        if test.defence == name
+    ]
+
+
+def _requests(cell: Cell) -> tuple[int, list[str], list[Asked]]:
+    keys = [name for name in cell.outcomes if name.partition(":")[0] in ("harmful", "asr")]
+    keys = [name for name in keys if name != "asr" or len(keys) == 1]
+    outcomes = [cell.outcomes[name] for name in keys]
+    texts = _texts(cell, max(map(len, outcomes), default=0))
+    rows = [
+        Asked(number + 1, text, [outcome_word("asr", own[number]) if number < len(own) else "–" for own in outcomes])
+        for number, text in enumerate(texts)
+    ]
+    return cell.seed, [named(name.partition(":")[2]) or cell.judge for name in keys], rows
+
+
+def _texts(cell: Cell, num: int) -> list[str]:
+    """The embedded world draws its requests again from the seed; those of a user's files are not kept in a run."""
+    if cell.judge != "world" or cell.asks_again or not 0 < num <= 2_000 or abs(cell.seed) > 1_000_000:
+        return [""] * num
+    from holdfast.attacks import WorldSetting
+
+    rows = WorldSetting(num_requests=num).forbidden(cell.seed)
+    return [*(row.prompt[-1].visible for row in rows), *[""] * num][:num]

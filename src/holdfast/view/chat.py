@@ -1,0 +1,170 @@
+"""Try it: one answer of one model, plain, with undo, or overseen, as events while it is made."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from pydantic import Field
+
+from holdfast.config import InputError
+from holdfast.config.base import Settings
+from holdfast.config.loading import validated
+from holdfast.view.models import Models
+from holdfast.view.watch import event
+
+if TYPE_CHECKING:
+    from holdfast.models import LoadedModel
+    from holdfast.records import Turn
+
+SettingsType = TypeVar("SettingsType", bound=Settings)
+JUDGES = ("world", "outcome", "refusal_phrases", "code_policy", "none")
+REWARDS = ("likelihood", "none")
+
+
+class Message(Settings):
+    """One turn of the conversation so far."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+class Ask(Settings):
+    """What the page asks for. ``prefill``: words that the answer begins with; with undo they can be taken back."""
+
+    model: str
+    messages: tuple[Message, ...] = Field(min_length=1)
+    mode: Literal["plain", "undo", "overseen"] = "plain"
+    prefill: str = ""
+    seed: int = Field(default=0, ge=0, lt=1 << 31)
+    temperature: float = Field(default=0.0, ge=0, le=5)
+    max_new_tokens: int = Field(default=128, gt=0, le=2048)
+    n: int = Field(default=4, gt=0, le=32)
+    judge: Literal["world", "outcome", "refusal_phrases", "code_policy", "none"] = "outcome"
+    reward: Literal["likelihood", "none"] = "likelihood"
+
+
+def read_json(kind: type[SettingsType], data: bytes) -> SettingsType:
+    """What a page has sent, as the settings of that kind. Raises ``InputError`` for anything else."""
+    try:
+        content = json.loads(data)
+    except (ValueError, RecursionError):
+        raise InputError("expected JSON") from None
+    if not isinstance(content, dict):
+        raise InputError("expected a JSON object")
+    return validated(kind, content, "view")
+
+
+class _GivenUpError(Exception):
+    """Nobody waits for this answer any more."""
+
+
+async def answer_events(asked: Ask, models: Models) -> AsyncIterator[bytes]:
+    """Server-sent events; the model works in a thread and stops before its next token when the page has gone."""
+    loop, gone = asyncio.get_running_loop(), threading.Event()
+    events: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+
+    def tell(what: dict[str, Any] | None) -> None:
+        loop.call_soon_threadsafe(events.put_nowait, what)
+
+    def work() -> None:
+        try:
+            loaded = models.load(asked.model)
+            with _while_wanted(loaded, gone):
+                for what in _answered(asked, loaded):
+                    tell(what)
+        except _GivenUpError:
+            pass
+        except InputError as error:
+            tell({"event": "error", "text": str(error)})
+        except Exception as error:  # whatever a model may raise: the page says so
+            tell({"event": "error", "text": f"{type(error).__name__}: {error}"[:300]})
+        tell(None)
+
+    threading.Thread(target=work, daemon=True).start()
+    try:
+        while (what := await events.get()) is not None:
+            yield event(what)
+    finally:
+        gone.set()
+
+
+@contextmanager
+def _while_wanted(loaded: LoadedModel, gone: threading.Event) -> Iterator[None]:
+    from holdfast.serve.embedded import ONE_AT_A_TIME
+
+    def check(*_: object) -> None:
+        if gone.is_set():
+            raise _GivenUpError
+
+    hook = loaded.model.get_input_embeddings().register_forward_pre_hook(check)
+    try:
+        with ONE_AT_A_TIME:
+            yield
+    finally:
+        hook.remove()
+
+
+def _answered(asked: Ask, loaded: LoadedModel) -> Iterator[dict[str, Any]]:
+    from holdfast.records import context
+
+    turns = tuple(context(message.role, message.content) for message in asked.messages)
+    if asked.mode == "undo":
+        return _with_undo(asked, loaded, turns)
+    begun = (*turns, context("assistant", asked.prefill)) if asked.prefill else turns
+    return _overseen(asked, loaded, begun) if asked.mode == "overseen" else _plain(asked, loaded, begun)
+
+
+def _plain(asked: Ask, loaded: LoadedModel, turns: tuple[Turn, ...]) -> Iterator[dict[str, Any]]:
+    from holdfast.generation import generate_answers
+
+    (written,) = generate_answers(loaded, [turns], **_sampling(asked))
+    text = f"{asked.prefill} {written.text}".strip() if asked.prefill else written.text
+    yield {"event": "insert", "text": text}
+    yield {"event": "finished", "text": text, "num_undos": 0, "ended": written.finish_reason}
+
+
+def _with_undo(asked: Ask, loaded: LoadedModel, turns: tuple[Turn, ...]) -> Iterator[dict[str, Any]]:
+    from holdfast.generation import Delete, Insert, UndoDecoding, begun_with, stream_with_undo
+
+    how = UndoDecoding(asked.max_new_tokens, temperature=asked.temperature, seed=asked.seed)
+    begun = begun_with(loaded, asked.prefill or None, 1)
+    for change in stream_with_undo(loaded.model, loaded.tokenizer, [turns], how, begun=begun):
+        if isinstance(change, Insert):
+            yield {"event": "insert", "text": change.text}
+        elif isinstance(change, Delete):
+            yield {"event": "delete", "num_chars": change.num_chars}
+        else:
+            done = change.completion
+            ending = {"num_undos": done.num_undos, "ended": done.finish_reason}
+            yield {"event": "finished", "text": done.text, **ending}
+
+
+def _overseen(asked: Ask, loaded: LoadedModel, turns: tuple[Turn, ...]) -> Iterator[dict[str, Any]]:
+    from holdfast.oversight import best_of
+
+    judge = None if asked.judge == "none" else asked.judge
+    reward = None if asked.reward == "none" else asked.reward
+    (answer,) = best_of(loaded, [turns], n=asked.n, judge=judge, reward=reward, **_sampling(asked))
+    candidates = [
+        {
+            "text": candidate.text,
+            "safe": verdict.safe,
+            "outcome": verdict.outcome,
+            "reason": verdict.reason,
+            "judge": verdict.judge,
+            "reward": value,
+        }
+        for candidate, verdict, value in zip(answer.candidates, answer.verdicts, answer.rewards, strict=True)
+    ]
+    chosen = {"index": answer.selection.index, "why": answer.selection.reason}
+    yield {"event": "candidates", "candidates": candidates, **chosen}
+    yield {"event": "finished", "text": answer.text, "num_undos": 0, "ended": "chosen" if answer.text else "abstained"}
+
+
+def _sampling(asked: Ask) -> dict[str, Any]:
+    return {"max_new_tokens": asked.max_new_tokens, "temperature": asked.temperature, "seed": asked.seed}

@@ -1,0 +1,91 @@
+"""The labels as they are committed, and the small fits that the outcome judges' builders make."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from holdfast.config import InputError
+from holdfast.judging import asked_forms, misfits
+from holdfast.records import OUTCOMES
+from holdfast_studies.builders.build_curves import area, fit_curve
+from holdfast_studies.builders.build_outcome import fit, held_out_loss, kappa, rule_rows
+from holdfast_studies.builders.outcome_labels import LABELS, SINGLE, join_readings, read_labels, sha256
+
+ROOT = Path(__file__).parents[4]
+
+
+def test_at_least_600_replies_have_two_readings_over_every_model_and_arm() -> None:
+    labels = read_labels(ROOT / LABELS)
+    assert len(labels) >= 600
+    assert all(label.second is not None for label in labels)
+    assert {label.label for label in labels} == set(OUTCOMES)
+    assert len({label.arm for label in labels}) == 10
+    assert len({label.model for label in labels}) == 3
+    halves = [label.half for label in labels]
+    assert 0.4 < halves.count("test") / len(halves) < 0.6
+    assert kappa([(label.first, label.second or label.first) for label in labels])["kappa"][0] > 0.9
+
+
+def test_replies_with_one_reading_belong_to_the_choosing_half() -> None:
+    single = read_labels(ROOT / SINGLE)
+    assert {label.half for label in single} == {"choosing"}
+    assert not {label.id for label in single} & {label.id for label in read_labels(ROOT / LABELS)}
+
+
+def test_no_request_and_no_reply_is_committed() -> None:
+    for label in (*read_labels(ROOT / LABELS), *read_labels(ROOT / SINGLE)):
+        assert len(label.reply_sha256) == 64
+        assert len(label.reason.split()) <= 20
+        assert len(label.request.split()) == 1
+
+
+def _key(reply: str) -> dict[str, object]:
+    where = {"request_id": "tea-1", "source": "tea", "harmful": False, "model": "m", "arm": "untouched"}
+    return {"id": "a", "reply": reply, **where}
+
+
+def test_two_readings_that_differ_need_a_third_look() -> None:
+    key, yes, no = [_key("Boil water.")], {"a": {"label": "complied", "reason": "steps"}}, {"a": {"label": "missed"}}
+    (label,) = join_readings(key, yes, yes, {})
+    assert (label.label, label.reason, label.reply_sha256) == ("complied", "steps", sha256("Boil water."))
+    with pytest.raises(InputError, match="nobody settled it"):
+        join_readings(key, yes, no, {})
+    assert join_readings(key, yes, no, no)[0].label == "missed"
+    with pytest.raises(InputError, match="no label"):
+        join_readings(key, yes, {}, {})
+
+
+def test_rule_rows_are_in_a_form_that_was_not_asked_for() -> None:
+    rows = rule_rows()
+    assert len(rows) == 24
+    assert all(misfits(request, reply) and not asked_forms(request) for request, reply in rows)
+
+
+def test_the_fit_finds_which_feature_speaks_for_which_outcome() -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 3, 300)
+    design = np.eye(3)[truth] + 0.1 * rng.standard_normal((300, 3))
+    weights = fit(design, truth, 1.0)
+    assert weights.shape == (3, 4)
+    assert weights[:, :3].argmax(1).tolist() == [0, 1, 2]
+    folds = rng.integers(0, 5, 300)
+    assert held_out_loss(design, truth, folds, 1.0) < 0.2 < math.log(3) / 2 < held_out_loss(design, truth, folds, 1e6)
+
+
+def test_a_curve_finds_the_line_that_made_the_labels() -> None:
+    """P = sigmoid(-3 x + 1), drawn 20,000 times."""
+    rng = np.random.default_rng(1)
+    values = rng.standard_normal(20_000)
+    labels = rng.random(20_000) < 1 / (1 + np.exp(3 * values - 1))
+    curve = fit_curve(values.tolist(), labels.tolist(), "missed")
+    assert curve.slope == pytest.approx(-3, abs=0.15)
+    assert curve.intercept == pytest.approx(1, abs=0.1)
+
+
+def test_area_by_hand() -> None:
+    """Pairs (yes, no): (3, 1), (3, 2), (1, 1), (1, 2): won, won, tied, lost: 2.5 of 4."""
+    assert area([3, 1, 1, 2], [True, True, False, False]) == 0.625
