@@ -8,6 +8,7 @@ import pytest
 
 from holdfast.config import InputError
 from holdfast.reports.reading import MAX_NOTES, read_run
+from holdfast.reports.training import _panels
 
 from .runs import cell, failed_cell, step_rows, write_lines, write_run
 
@@ -117,3 +118,16 @@ def test_the_users_mistakes(tmp_path):
         read_run(tmp_path / "nowhere")
     with pytest.raises(InputError, match=r"nothing to report: expected one of matrix\.jsonl"):
         read_run(tmp_path)
+
+
+def test_the_drift_of_a_held_stream_is_drawn_and_of_no_other(tmp_path):
+    rows = step_rows(4)
+    write_lines(tmp_path / "steps.jsonl", rows)
+    titles = [panel.title for panel in _panels(read_run(tmp_path).curves[0])]
+    assert not any("held" in title for title in titles)
+    for number, row in enumerate(rows):
+        row["streams"]["safety"] |= {"kbar_early": 0.01 * number, "lambda_early": 2.0 + number}
+    write_lines(tmp_path / "steps.jsonl", rows)
+    panels = {panel.title: panel.lines for panel in _panels(read_run(tmp_path).curves[0])}
+    assert panels["Drift of held streams"] == {"safety": [0.0, 0.01, 0.02, 0.03]}
+    assert panels["Weight of held streams"] == {"safety": [2.0, 3.0, 4.0, 5.0]}

@@ -253,8 +253,13 @@ def _matrix_curves(path: Path, notes: list[str]) -> list[Curve]:
     return curves
 
 
+DRIFT = ("kbar_early", "lambda_early")
+"""Of a stream with a drift budget: its drift in nats per answer, averaged, and the weight that holds it."""
+
+
 def _curve_of(name: str, rows: list[dict[str, object]], attack: str = "", defence: str = "") -> Curve:
-    roles, streams = (_groups(rows, key, ("nll", "gradient_share")) for key in ("roles", "streams"))
+    roles = _groups(rows, "roles", ("nll", "gradient_share"))
+    streams = _groups(rows, "streams", ("nll", *DRIFT))
     return Curve(name, [finite(row["step"]) or 0.0 for row in rows], roles, streams, attack, defence, _rl_figures(rows))
 
 

@@ -91,13 +91,20 @@ def _charts(key: str, curve: Curve, panels: Sequence[Panel]) -> Charts:
 
 
 def _panels(curve: Curve) -> list[Panel]:
-    """NLL by role; gradient share and NLL by stream where there is more than one. A chart of nothing is left out."""
+    """NLL by role; gradient share and NLL by stream where there is more than one; the drift of streams with a budget.
+
+    A chart of nothing is left out.
+    """
     nll = "NLL (nats per token)"
     panels = [Panel("NLL by role", nll, _lines(curve.roles, "nll"))]
     if len(curve.roles) > 1:
         panels.append(Panel("Gradient share by role", "share", _lines(curve.roles, "gradient_share"), share=True))
     if len(curve.streams) > 1:
         panels.append(Panel("NLL by stream", nll, _lines(curve.streams, "nll")))
+    held = {name: group for name, group in curve.streams.items() if any(group["lambda_early"])}
+    if held:
+        panels.append(Panel("Drift of held streams", "nats per answer", _lines(held, "kbar_early")))
+        panels.append(Panel("Weight of held streams", "lambda", _lines(held, "lambda_early")))
     return [panel for panel in panels if any(any(line) for line in panel.lines.values())]
 
 
