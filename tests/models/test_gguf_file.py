@@ -8,9 +8,10 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
+from holdfast.audits import audit
 from holdfast.config import InputError
 from holdfast.generation import generate_answers
-from holdfast.models import load, load_tokenizer
+from holdfast.models import load, load_tokenizer, named_with_origin
 from models.small_gguf import write_gguf
 
 IDS = torch.tensor([[1, 40, 50, 60, 7, 8, 9, 2]])
@@ -105,3 +106,16 @@ def test_what_cannot_be_read_is_said_and_leaves_nothing(tmp_path: Path, own_cach
         with pytest.raises(InputError, match=words):
             load(str(path))
     assert not own_cache.exists() or not list((own_cache / "gguf").iterdir())
+
+
+def test_tables_say_where_the_weights_come_from(tmp_path: Path) -> None:
+    """The file itself, and a folder that was tuned from it."""
+    path = write_gguf(tmp_path / "a.gguf", "llama")
+    found = audit(
+        str(path), requests=["he said", "a hat"], judges=["refusal_phrases"], max_new_tokens=2, say=lambda _: None
+    )
+    assert found.result.model == f"{path} (de-quantised from Q8_0)"
+    loaded = load(str(path))
+    loaded.model.save_pretrained(tmp_path / "tuned")
+    assert named_with_origin(str(tmp_path / "tuned")) == f"{tmp_path / 'tuned'} (de-quantised from Q8_0)"
+    assert named_with_origin("tiny:aligned") == "tiny:aligned"

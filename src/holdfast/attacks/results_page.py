@@ -11,6 +11,7 @@ from holdfast.attacks.paired import Paired, paired_tests
 from holdfast.attacks.worst import Worst
 from holdfast.audits.change import LEVEL
 from holdfast.config.matrix import MatrixConfig
+from holdfast.models import named_with_origin
 from holdfast.records import Cell
 from holdfast.stats import pooled
 
@@ -47,7 +48,8 @@ def _head(cells: Sequence[Cell], config: MatrixConfig, command: str) -> str:
     return (
         f"# {config.run.rpartition('/')[2]}: attacks on defences in the embedded world\n\n"
         f"Written by `{command}` on {datetime.now(UTC):%Y-%m-%d}, holdfast {__version__}.\n\n"
-        f"Model `{config.model}`; seeds {', '.join(map(str, config.seeds))}, pooled; {config.num_requests} requests of each"
+        f"Model `{named_with_origin(config.model)}`; seeds {', '.join(map(str, config.seeds))}, pooled;"
+        f" {config.num_requests} requests of each"
         f" kind and seed from the {config.requests} half of the held-out items; {len(cells)} cells,"
         f" {seconds:,.0f} s in all, one core each. Intervals are 95 % Wilson intervals on the pooled counts: they"
         " cover the drawing of requests, not how much seeds differ. What each figure is: [attacks.md](../attacks.md)."

@@ -20,7 +20,7 @@ from holdfast.audits.suites import RequestSuite, Scored, Suite, is_missing
 from holdfast.config import InputError
 from holdfast.data import fingerprint
 from holdfast.generation import ModelSampler, Sampler
-from holdfast.models import LoadedModel
+from holdfast.models import LoadedModel, origin
 from holdfast.records import AuditResult, Completion, Figure, Trace, answer
 from holdfast.stats import Estimate, Resamples
 
@@ -90,8 +90,8 @@ def audit_model(
     if not all(map(math.isfinite, kl)):
         kl, mad = (), [*mad, "KL by position: not a number"]
     result = AuditResult(
-        model=sampler.name,
-        anchor=anchor.name if anchor else None,
+        model=_shown(sampler.name, policy),
+        anchor=_shown(anchor.name, anchor) if anchor else None,
         judges=tuple(dict.fromkeys(judge.name for suite in plan.safety for judge in suite.judges)),
         figures=finite,
         agreements=tuple(agreement for each in done.values() for agreement in each.agreements),
@@ -107,6 +107,12 @@ def audit_model(
         untouched=anchor.name if anchor else earlier.model if earlier else None,
     )
     return result, [line for each in done.values() for line in each.lines]
+
+
+def _shown(name: str, loaded: LoadedModel | None) -> str:
+    """A model's name in tables: one from a .gguf file says so, because its weights are not the published ones."""
+    said = origin(loaded.model) if loaded is not None else None
+    return f"{name} ({said})" if said else name
 
 
 class Models(NamedTuple):

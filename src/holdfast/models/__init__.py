@@ -3,7 +3,7 @@
 from holdfast.models.embedded import FOLDER, TINY, tiny_path
 from holdfast.models.head_access import head_replaced
 from holdfast.models.interpolation import interpolated
-from holdfast.models.load import LoadedModel, as_loaded, load, load_tokenizer
+from holdfast.models.load import LoadedModel, as_loaded, load, load_tokenizer, named_with_origin, origin
 from holdfast.models.new_tokens import add_tokens
 
 __all__ = [
@@ -16,5 +16,7 @@ __all__ = [
     "interpolated",
     "load",
     "load_tokenizer",
+    "named_with_origin",
+    "origin",
     "tiny_path",
 ]

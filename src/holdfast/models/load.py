@@ -316,8 +316,19 @@ def _first_line(error: Exception) -> str:
 
 def origin(model: Any) -> str | None:
     """``de-quantised from Q4_K_M`` for a model that came from a .gguf file, also after training; None for others."""
-    kind = getattr(getattr(model, "config", model), "dequantised_from", None)
+    kind = getattr(model.config, "dequantised_from", None)
     return f"de-quantised from {kind}" if kind else None
+
+
+def named_with_origin(name: str) -> str:
+    """A model's name as tables show it: with its origin, read from its config.json; the weights are not loaded."""
+    source = _source(name)
+    try:
+        config = json.loads((Path(source) / "config.json").read_text("utf-8"))
+        kind = config.get("dequantised_from")
+    except (OSError, ValueError, AttributeError):  # a hub id, an adapter, a server's address
+        kind = None
+    return f"{name} (de-quantised from {kind})" if kind else name
 
 
 def _origin(model: Any) -> str:
