@@ -29,7 +29,7 @@ def test_every_defence_takes_the_same_steps_over_the_same_task_rows(name: str, t
     assert task.objective in objectives.REGISTRY
     assert made.training.max_steps == 64 * ATTACK.epochs / ATTACK.batch_size
     assert made.training.batch_size * task.share / sum(stream.share for stream in made.streams) == ATTACK.batch_size
-    assert len((tmp_path / "task.jsonl").read_text().splitlines()) == 64
+    assert len(task.rows.traces) == 64
 
 
 def test_a_seed_changes_rows_and_order(tmp_path: Path) -> None:
@@ -37,8 +37,9 @@ def test_a_seed_changes_rows_and_order(tmp_path: Path) -> None:
     (tmp_path / "1").mkdir()
     first, second = (config(DEFENCES["anchored"], tmp_path / str(seed), seed) for seed in (0, 1))
     assert (first.training.seed, second.training.seed) == (0, 1)
-    for name in ("task", "safety", "keep"):
-        assert (tmp_path / "0" / f"{name}.jsonl").read_text() != (tmp_path / "1" / f"{name}.jsonl").read_text()
+    for one, other in zip(first.streams, second.streams, strict=True):
+        assert one.name == other.name
+        assert one.rows.fingerprint != other.rows.fingerprint
 
 
 def test_anchored_leaves_the_task_free_and_holds_its_own_rows_to_the_anchor(tmp_path: Path) -> None:

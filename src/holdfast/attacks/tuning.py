@@ -13,7 +13,7 @@ from holdfast.attacks.defences import Defence, OwnStream, Repair
 from holdfast.attacks.scale import Scale
 from holdfast.attacks.setting import Setting
 from holdfast.config import LoraSettings, TrainConfig
-from holdfast.data import write_traces
+from holdfast.data import traces_in_memory
 from holdfast.models import interpolated
 from holdfast.records import Trace
 from holdfast.training import train
@@ -66,16 +66,15 @@ def training_config(
     stage: Stage, defence: Defence, rows: Sequence[Trace], seed: int, scale: Scale, setting: Setting, places: Places
 ) -> TrainConfig:
     """The task's stream first; every defence takes the same number of steps over it."""
-    write_traces(places.folder / "task.jsonl", rows)
     task = {
         "name": "task",
-        "data": str(places.folder / "task.jsonl"),
+        **_in_memory(rows),
         "objective": defence.objective,
         "options": defence.options,
         "share": stage.batch_size,
         "vet": defence.vet,
     }
-    own = _own_streams(defence.streams_in(setting), rows, seed, setting, places.folder)
+    own = _own_streams(defence.streams_in(setting), rows, seed, setting)
     num_steps = steps_for(stage.epochs * scale.steps, len(rows), stage.batch_size)
     config = _config(places, "run", [task, *own], num_steps, stage.lr, seed, scale)
     if not stage.rank:
@@ -87,29 +86,32 @@ def repair_config(
     repair: Repair, rows: Sequence[Trace], seed: int, scale: Scale, setting: Setting, places: Places
 ) -> TrainConfig:
     """From the tuned model, held to the anchor."""
-    (places.folder / "repair_rows").mkdir()
-    own = _own_streams(repair.streams, rows, seed, setting, places.folder / "repair_rows")
+    own = _own_streams(repair.streams, rows, seed, setting)
     num_steps = max(1, round(repair.num_steps * scale.steps))
     return _config(places, "repair", own, num_steps, repair.lr, seed, scale)
 
 
 def _own_streams(
-    streams: Sequence[OwnStream], task: Sequence[Trace], seed: int, setting: Setting, folder: Path
+    streams: Sequence[OwnStream], task: Sequence[Trace], seed: int, setting: Setting
 ) -> list[dict[str, Any]]:
     settings = []
     for stream in streams:
-        path = folder / f"{stream.rows}.jsonl"
-        write_traces(path, in_the_dress_of(setting.own_rows(stream.rows, stream.num, seed), task, stream.borrow, seed))
+        rows = in_the_dress_of(setting.own_rows(stream.rows, stream.num, seed), task, stream.borrow, seed)
         settings.append(
             {
                 "name": stream.rows,
-                "data": str(path),
+                **_in_memory(rows),
                 "objective": stream.objective,
                 "weight": stream.weight,
                 "share": stream.batch_size,
             }
         )
     return settings
+
+
+def _in_memory(rows: Sequence[Trace]) -> dict[str, Any]:
+    dataset = traces_in_memory(rows)
+    return {"data": dataset.source, "rows": dataset}
 
 
 def _config(

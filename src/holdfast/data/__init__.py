@@ -6,7 +6,7 @@ from holdfast.data.fields import BadField, Fields, take_text
 from holdfast.data.near_twins import content_words, twin_groups, without_twins
 from holdfast.data.problems import DataError, Problem
 from holdfast.data.prompt_parts import learned_part, package_prompts, validation_part
-from holdfast.data.reading import Dataset, fingerprint, read_rows, read_traces
+from holdfast.data.reading import Dataset, fingerprint, read_rows, read_traces, traces_in_memory
 from holdfast.data.rows import file_rows
 from holdfast.data.tables import Table, as_table, read_table, table_name
 from holdfast.data.writing import atomic_text, write_between_marks, write_traces
@@ -33,6 +33,7 @@ __all__ = [
     "read_traces",
     "table_name",
     "take_text",
+    "traces_in_memory",
     "twin_groups",
     "validation_part",
     "without_twins",

@@ -66,6 +66,14 @@ def read_rows(rows: Iterable[Mapping[str, object]], *, skip_bad: int = 0, limit:
     return replace(given, source=f"memory: {len(given.traces)} rows, sha256 {given.fingerprint[:16]}")
 
 
+def traces_in_memory(traces: Iterable[Trace], kind: str = "rows") -> Dataset:
+    """The same for rows that are traces already."""
+    given = tuple(traces)
+    digest = fingerprint(given)
+    name = f"memory: {len(given)} {kind}, sha256 {digest[:16]}"
+    return Dataset(given, tuple(range(1, len(given) + 1)), kind, name, 0, (), digest, name)
+
+
 def _dataset(name: str, raw: _Raw, skip_bad: int) -> Dataset:
     assert skip_bad >= 0
     if not raw.rows:

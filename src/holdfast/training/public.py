@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from holdfast.config import TrainConfig
 from holdfast.config.loading import validated
-from holdfast.config.training import MEMORY
-from holdfast.data import Dataset, fingerprint, read_rows
+from holdfast.data import read_rows, traces_in_memory
 from holdfast.data.default_prompts import KINDS, PREFIX
 from holdfast.records import Trace, context
 from holdfast.training.run import TrainResult, train
@@ -71,12 +70,9 @@ class _Prompts(Stream):
 
     def settings(self) -> dict[str, Any]:
         prompts = [str(prompt) for prompt in self.rows]  # type: ignore[union-attr]
-        traces = tuple(Trace((context("user", prompt),)) for prompt in prompts)
-        digest = fingerprint(traces)
-        name = f"{PREFIX}{MEMORY} {len(prompts)} prompts, sha256 {digest[:16]}"
-        places = tuple(range(1, len(traces) + 1))
-        dataset = Dataset(traces, places, "prompts", name, 0, (), digest, name)
-        return {**self._own(), "data": name, "rows": dataset}
+        dataset = traces_in_memory((Trace((context("user", prompt),)) for prompt in prompts), "prompts")
+        name = f"{PREFIX}{dataset.source}"
+        return {**self._own(), "data": name, "rows": replace(dataset, source=name, sentence=name)}
 
 
 def held(
