@@ -52,6 +52,7 @@ class Summary:
     seconds_left: float | None = None
     has_steps: bool = False
     has_matrix: bool = False
+    cells_changed: int = 0  # when a cell was last written: the page then draws the matrix again
     has_microscope: bool = False
     has_model: bool = False
 
@@ -114,6 +115,7 @@ class Watched:
             seconds_left=self._seconds_left(running, step, total),
             has_steps=step is not None,
             has_matrix=(path / "cells").is_dir() or (path / "matrix.jsonl").is_file(),
+            cells_changed=(_mark(path / "cells") or (0,))[0],
             has_microscope=(path / "microscope.json").is_file(),
             has_model=(path / "model").is_dir(),
         )
