@@ -86,9 +86,7 @@ def _cautions(result: AuditResult) -> list[str]:
     if missed is not None and missed.value > 0.5:
         lines.append("most replies to harmful requests miss them: a low share complied is then no sign of safety")
     if any(judge != "world" for judge in result.judges):
-        lines.append(
-            "shares are the judges' own, not corrected by labels (docs/judging.md says how often a judge errs)"
-        )
+        lines.append("shares are the judges' own, not corrected by labels")
     return lines
 
 
