@@ -178,7 +178,7 @@ serve([sys.argv[1]], NullJudge(), ServerSettings(n=1, body_seconds=1, request_se
 def test_no_address_with_a_password_is_served() -> None:
     """It would stand in the log and in the metrics."""
     with pytest.raises(InputError, match="must not carry a user"):
-        run.make_backend("http://user:word@127.0.0.1:9/v1", "m", ServerSettings(), None, "none")
+        run.make_backend("http://user:word@127.0.0.1:9/v1", "m", ServerSettings(), None, needs_logps=False)
 
 
 def test_two_servers_that_start_together_do_not_share_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,7 +187,7 @@ def test_two_servers_that_start_together_do_not_share_an_address(monkeypatch: py
     with socket.socket() as first:
         first.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         first.bind(("127.0.0.1", port))
-        monkeypatch.setattr(run, "make_backend", lambda *_: first.listen())
+        monkeypatch.setattr(run, "make_backend", lambda *_, **__: first.listen())
         with pytest.raises(InputError, match=f"port {port}: Address already in use"):
             run.serve(["first"], NullJudge(), ServerSettings(), model="m", port=port)
 
