@@ -141,9 +141,14 @@ def test_a_run_gets_the_figures_of_its_audits(run: Path, tmp_path: Path) -> None
     card = ModelCard.load(path)
     results = {result.metric_type: result for result in card.data.eval_results}
     assert results.keys() == {figure.name for figure in after.figures.values()}
+    changes = after.against(before)
+    assert {"complied", "refused", "missed"} <= {figure.name.rpartition("_")[2] for figure in after.figures.values()}
     for figure in after.figures.values():
         assert results[figure.name].metric_value == figure.value
-        assert results[figure.name].metric_args["worse_by"]["value"] == after.against(before)[figure.key].by.value
+        if figure.name == "kept":  # compared with the audit before, which has none itself
+            assert "worse_by" not in results[figure.name].metric_args
+        else:
+            assert results[figure.name].metric_args["worse_by"]["value"] == changes[figure.key].by.value
         assert results[figure.name].dataset_name in after.result.sources
     assert f"| nll | {yaml.safe_load((run / 'steps.jsonl').read_text().splitlines()[-1])['nll']:.6g} |" in card.text
     again = hf.train(
