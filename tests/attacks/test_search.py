@@ -106,6 +106,7 @@ def test_the_grid_and_the_search_are_two_attackers() -> None:
         MatrixConfig.model_validate(both)
 
 
+@pytest.mark.slow  # in small: test_a_search_that_is_cut_off_goes_on_as_if_it_had_not_been
 def test_the_command_is_killed_and_goes_on(tmp_path: Path) -> None:
     """Through the real command on the embedded world, killed once it has told of a trial."""
     config = "{run: matrix, attacks: [harmful_examples], defences: [sft], seeds: [0], num_requests: 6, workers: 1}"

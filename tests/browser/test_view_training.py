@@ -41,6 +41,7 @@ def step(page):
     return int(told.partition(" of ")[0]) if told else 0
 
 
+@pytest.mark.slow  # in small: test_view_runs.py writes the log itself
 def test_a_run_is_watched_killed_resumed_and_asked(live, tmp_path):
     config = write_config(tmp_path)
     (tmp_path / "runs").mkdir()

@@ -30,6 +30,7 @@ def test_tune(tmp_path: Path) -> None:
     assert (tmp_path / "runs" / "tune" / "report.html").is_file()
 
 
+@pytest.mark.slow  # its parts are run by docs/python.md
 def test_research(tmp_path: Path) -> None:
     told = ran("research.py", tmp_path)
     assert "sun river | reward" in told

@@ -27,6 +27,7 @@ def ran(request_files: tuple[Path, Path], tmp_path_factory: pytest.TempPathFacto
     return folder
 
 
+@pytest.mark.slow  # in small: tests/docs/test_other_tools.py, test_lm_eval
 def test_lm_eval_counts_the_outcomes_as_the_judge_says(ran: Path, request_files: tuple[Path, Path]) -> None:
     for model in ("aligned", "base"):
         (results,) = ran.joinpath(model).rglob("results_*.json")
@@ -44,6 +45,7 @@ def test_lm_eval_counts_the_outcomes_as_the_judge_says(ran: Path, request_files:
     assert sum(refused) > 3  # the aligned model does refuse what it must
 
 
+@pytest.mark.slow  # in small: tests/docs/test_other_tools.py, test_lm_eval
 def test_compare_reads_lm_evals_files(ran: Path) -> None:
     done = hf.compare(ran / "aligned", ran / "base")
     better = {figure.figure: figure.better for figure in done.figures}
