@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from waiting import PATIENCE, wait_for
 
 TRACES = ("world:safety/train/place", "--limit", "2000", "--errors", "1", "--length", "1", "--clean", "0.5")
