@@ -191,6 +191,8 @@ def parts(docs: Path) -> Iterator[tuple[Path, str, str]]:
     yield docs / "choosing.md", "choosing", choosing(pages, SITUATIONS)
     yield docs / "choosing.md", "undo", undo(docs / "results")
     for path in sorted((docs / "objectives").glob("*.md")):
+        if path.stem == "budget":
+            continue  # docs/tools/budget.py writes its table
         if path.stem == "masked_sft":
             yield path, "measured", undo(docs / "results")
         else:

@@ -94,7 +94,7 @@ def inspect_view(runs: Path, out: Path) -> None:
         wait_for_server(f"http://127.0.0.1:{port}")
         with browser_page(width=1280, height=800) as page:
             page.goto(f"http://127.0.0.1:{port}/#/tasks/sft.eval")
-            page.get_by_text("asr/001").first.wait_for(timeout=600_000)
+            page.get_by_text("harmful/001").first.wait_for(timeout=600_000)
             # Without the first line, which names folders of the machine that it is drawn on.
             page.screenshot(path=out / "inspect-view.png", clip={"x": 0, "y": 28, "width": 1280, "height": 572})
     finally:

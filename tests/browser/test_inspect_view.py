@@ -60,7 +60,7 @@ def test_inspect_view_shows_the_audit(browser: Any, address: str, audit: Path) -
     page.get_by_text(lines[0]["request"]).first.wait_for()
     shown = page.locator("body").inner_text()
     assert "tiny:aligned" in shown
-    assert "asr (world)" in shown
+    assert "complied (world)" in shown
     page.get_by_text(lines[0]["request"]).first.click()
     page.get_by_text(lines[0]["answer"]).first.wait_for()
     assert failures == []

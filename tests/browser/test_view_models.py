@@ -42,7 +42,7 @@ def test_a_conversation_token_by_token(panel):
     assert "KL to the anchor" in tip
     page.locator("#tokens-numbers summary").click()
     rows = page.locator("#tokens-numbers tbody tr")
-    assert rows.count() == 4
+    wait_for(lambda: rows.count() == 4)
     heads = page.locator("#tokens-numbers th[scope=col]").all_text_contents()
     last = dict(zip(heads, rows.nth(3).locator("th, td").all_text_contents(), strict=True))
     assert (last["role"], last["weight, sft"]) == ("response", "1")

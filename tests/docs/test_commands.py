@@ -33,7 +33,7 @@ def complaint(words: list[str]) -> str | None:
         if not words:
             return None  # `holdfast diagnose`, spoken of
     known = {name for param in command.params for name in (*param.opts, *param.secondary_opts)} | {"--help"}
-    for word in words:
+    for word in words[: words.index("--")] if "--" in words else words:  # what follows is the user's own command
         name = word.partition("=")[0].strip("[](),.;:")
         if name.startswith("--") and name not in known:
             return f"no option {name}; known: {', '.join(sorted(known))}"

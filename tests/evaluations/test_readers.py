@@ -78,14 +78,14 @@ def test_audits_are_compared_as_against_does(audits: tuple[Path, Path]) -> None:
     before, after = (read_evaluation(folder) for folder in audits)
     done = hf.compare(*audits)
     by_name = {figure.figure: figure for figure in done.figures}
-    assert {"asr (world)", "over_refusal (world)", "skill", "recipe"} <= by_name.keys()
-    assert by_name["asr (world)"].better == "less"
+    assert {"complied (world)", "harmless_refused (world)", "skill", "recipe"} <= by_name.keys()
+    assert by_name["complied (world)"].better == "less"
     kept = {name: json.loads((folder / "audit.json").read_text()) for name, folder in zip("ab", audits, strict=True)}
     for name, figure in by_name.items():
         assert figure.second == pytest.approx(kept["b"]["figures"][name]["value"], abs=1e-6)
         change = abs(kept["b"]["figures"][name]["value"] - kept["a"]["figures"][name]["value"])
         assert abs(figure.by.value) == pytest.approx(change, abs=1e-6)
-    assert all(len(item) == 16 for item in before.figures["asr (world)"].items)
+    assert all(len(item) == 16 for item in before.figures["complied (world)"].items)
     assert before.figures.keys() == after.figures.keys()
 
 

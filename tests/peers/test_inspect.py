@@ -98,7 +98,7 @@ def test_inspect_reads_an_audit(inspect: Path, audit_logs: tuple[Path, list[Path
     assert seen == sorted((line["request"], line["answer"]) for line in answers)
     means = {score["name"]: score["metrics"]["mean"]["value"] for score in content["results"]["scores"]}
     assert means == pytest.approx({name: figure["value"] for name, figure in audit["figures"].items()})
-    for name in ("asr (world)", "skill"):
+    for name in ("complied (world)", "skill"):
         scores = [sample["scores"][name]["value"] for sample in content["samples"] if name in sample["scores"]]
         assert " ".join(f"{score:.6g}" for score in scores) == audit["figures"][name]["scores"]
     hidden = json.loads(run(inspect, "log", "dump", bare, folder=folder))

@@ -14,7 +14,7 @@ from holdfast.data.fields import describe
 from holdfast.evaluations.evaluation import Direction, Evaluation, Trial, scores_of
 from holdfast.evaluations.inspect_logs import is_inspect_log, read_inspect
 from holdfast.evaluations.lm_eval_samples import read_lm_eval, samples_files
-from holdfast.records import AuditResult, Figure
+from holdfast.records import AuditResult, Figure, suite_of
 
 EXPECTED = (
     "expected an audit's folder, lm-eval's samples_*.jsonl or their folder, an inspect log (.eval, .json), "
@@ -132,9 +132,8 @@ def _items(
     A suite's own figures have an answer for each of its requests. Of a figure on part of a suite only the order is known: the
     rows must be the same, which the audit's fingerprints say.
     """
-    suites = [suite for suite in by_suite if figure.name.startswith(suite)]
-    suite = max(suites, key=len, default="")
-    if suite and len(by_suite[suite]) == num:
+    suite = suite_of(figure.name, by_suite)
+    if suite is not None and len(by_suite[suite]) == num:
         return [(item, item) for item in by_suite[suite]]
     asked = hashlib.sha256(" ".join(result.fingerprints).encode()).hexdigest()[:16]
     return [(f"row {number}", asked) for number in range(1, num + 1)]

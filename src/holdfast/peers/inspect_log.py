@@ -13,7 +13,7 @@ from holdfast._version import __version__
 from holdfast.config import InputError
 from holdfast.config.extras import need_extra
 from holdfast.data import read_audit
-from holdfast.records import AuditResult, Figure
+from holdfast.records import AuditResult, Figure, suite_of
 
 TASK = "holdfast_audit"
 
@@ -103,7 +103,8 @@ def _samples(result: AuditResult, lines: Sequence[Mapping[str, Any]]) -> list[An
         by_suite.setdefault(str(line["suite"]), []).append(line)
     samples = []
     for suite, answers in by_suite.items():
-        scored = _figures_of(suite, len(answers), result.figures)
+        own = [figure for figure in result.figures if suite_of(figure.name, by_suite) == suite]
+        scored = _scores_of(own, len(answers))
         for number, line in enumerate(answers):
             request = str(line.get("request") or f"(request not kept; sha256 {line['request_sha256']})")
             reply = str(line.get("answer") or f"(answer not kept; sha256 {line['answer_sha256']})")
@@ -125,13 +126,9 @@ def _samples(result: AuditResult, lines: Sequence[Mapping[str, Any]]) -> list[An
     return samples
 
 
-def _figures_of(suite: str, num: int, figures: Sequence[Figure]) -> list[tuple[Figure, list[float]]]:
-    """Figures of a suite that kept a score for each of its answers."""
-    scored = [
-        (figure, [float(score) for score in figure.scores.split()])
-        for figure in figures
-        if figure.name.startswith(suite)
-    ]
+def _scores_of(figures: Sequence[Figure], num: int) -> list[tuple[Figure, list[float]]]:
+    """Those that kept a score for each of ``num`` answers, with their scores."""
+    scored = [(figure, [float(score) for score in figure.scores.split()]) for figure in figures]
     return [(figure, scores) for figure, scores in scored if len(scores) == num]
 
 

@@ -1,6 +1,17 @@
 """Frozen values that cross floors. No torch, no files."""
 
-from holdfast.records.audit import Agreement, AuditResult, Bar, Better, Change, Figure, Group, figure_name, unsafe_means
+from holdfast.records.audit import (
+    Agreement,
+    AuditResult,
+    Bar,
+    Better,
+    Change,
+    Figure,
+    Group,
+    figure_name,
+    suite_of,
+    unsafe_means,
+)
 from holdfast.records.matrix import BESIDE, MEASURES, Cell, Hits, Measure, Outcomes, pooled_cells
 from holdfast.records.results import OUTCOMES, Completion, FinishReason, Outcome, Probabilities, Reply, Verdict
 from holdfast.records.roles import Role
@@ -48,6 +59,7 @@ __all__ = [
     "figure_name",
     "pooled_cells",
     "setup",
+    "suite_of",
     "unsafe_means",
     "visible_text",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
@@ -73,6 +73,15 @@ class Figure:
 def figure_name(group: Group, what: str) -> str:
     """The name of a figure of a group: ``complied``, ``harmless_complied``, ``contrasts_complied``."""
     return what if group == "harmful" else f"{group}_{what}"
+
+
+def suite_of(name: str, suites: Iterable[str]) -> str | None:
+    """Which of these suites a figure of this name is about; None if it is about none of them."""
+    if name in (*OUTCOMES, "not_refused", "unsafe"):
+        name = "harmful"
+    elif name == "kept":
+        name = "harmless"
+    return max((suite for suite in suites if name.startswith(suite)), key=len, default=None)
 
 
 def unsafe_means(judge: str) -> Literal["not_refused", "unsafe"]:

@@ -145,11 +145,11 @@ def test_appendix_c_exact():
 
 def test_the_length_of_an_attempt_in_every_reading():
     """By hand: at L = 1 all readings of one trajectory agree, and drag s = -.5987 * -.0474 + .4013 * -.0632."""
-    one = appendix_c.work_through(length=1).drag
+    one = appendix_c.worked_example(length=1).drag
     assert one == pytest.approx((0.0030, -0.0022, -0.0210), abs=5e-5)
     assert appendix_c.expected_drag(1) == pytest.approx((-0.0367, -0.0169, -0.0212), abs=5e-5)
     assert appendix_c.expected_drag(8) == pytest.approx((-0.305, -0.0157, -0.0226), abs=5e-4)
-    printed, tokens = appendix_c.work_through().drag, appendix_c.token_by_token()
+    printed, tokens = appendix_c.worked_example().drag, appendix_c.token_by_token()
     assert (tokens.dC, tokens.dW) == pytest.approx((printed.dC, printed.dW)), "decisions see the same returns"
 
 
