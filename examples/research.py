@@ -1,6 +1,6 @@
 """Attack a model, tuned plainly and not tuned at all, and look at what best-of-n gives.
 
-Run it as it stands (`python examples/research.py`, under a minute on a CPU), or open it in an editor that knows `# %%` cells. It
+Run it as it stands (`python examples/research.py`, a minute or two on a CPU), or open it in an editor that knows `# %%` cells. It
 uses the embedded model and its make-believe world; `setting=hf.Files(...)` takes your own model and files. It needs nothing
 beside `pip install holdfast`, and writes to the folder `runs/`.
 """

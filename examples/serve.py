@@ -1,6 +1,6 @@
 """Put a server before a model that returns only what a judge calls safe, and ask it as any OpenAI client does.
 
-Run it as it stands (`python examples/serve.py`, under a minute on a CPU), or open it in an editor that knows `# %%` cells. It
+Run it as it stands (`python examples/serve.py`, a minute or two on a CPU), or open it in an editor that knows `# %%` cells. It
 needs the extra `serve`: `pip install "holdfast[serve]"`. The model is `tiny:base`, which was never taught to refuse: the server
 does that for it.
 """

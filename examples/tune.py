@@ -1,6 +1,6 @@
 """Fine-tune a model on your rows and check that it still refuses what it refused before.
 
-Run it as it stands (`python examples/tune.py`, about half a minute on a CPU), or open it in an editor that knows `# %%` cells. It
+Run it as it stands (`python examples/tune.py`, a minute or two on a CPU), or open it in an editor that knows `# %%` cells. It
 uses the embedded model `tiny:aligned`, which speaks a make-believe language; put a hub id or a folder in its place. It needs
 nothing beside `pip install holdfast`, and writes to the folder `runs/`.
 """
