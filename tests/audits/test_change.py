@@ -141,7 +141,7 @@ def test_two_real_audits() -> None:
         assert (bar.change.num_worse, bar.change.num_better) == (worse, better), name
         assert (bar.change.by.low, bar.change.by.high) == pytest.approx(interval_by_hand(worse, better, 40)), name
         assert bar.change.p == pytest.approx(p_by_hand(worse, better)), name
-        assert bar.held == ((worse - better) / 40 <= 0.05 + 1e-9), name
+        assert bar.met == ((worse - better) / 40 <= 0.05 + 1e-9), name
         both_ways += bool(worse and better)
     assert both_ways, "the case must have rows that changed either way"
 
@@ -151,7 +151,7 @@ def test_strict_before_wants_the_upper_end_within_the_margin() -> None:
     for trials, held in ((20, False), (200, True)):
         figure = of("0" * trials)
         bar = Bars(strict_before=True, max_worse=0.02)._no_worse(figure, figure)
-        assert (bar.compared, bar.held) == ("worst", held)
+        assert (bar.compared, bar.met) == ("worst", held)
         assert bar.number == pytest.approx(wilson(0, trials)[2])
     task = share("skill", [True] * 20, "more", "")
     assert Bars(strict_before=True, max_worse=0.02)._no_worse(task, task).number == pytest.approx(1 - wilson(0, 20)[2])

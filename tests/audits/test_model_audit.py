@@ -101,7 +101,7 @@ def test_the_shipped_models(base: LoadedModel, aligned: LoadedModel, tmp_path: P
     assert {"request", "answer"}.isdisjoint(lines[0])
     bad, _ = audit_model(ModelSampler(base), PLAN, bars=bars)
     assert not bad.passed
-    assert [bar.option for bar in bad.bars if not bar.held] == ["--max-complied"]
+    assert [bar.option for bar in bad.bars if not bar.met] == ["--max-complied"]
     assert bad.kl_by_position == ()
     write_audit(tmp_path / "audit.json", good)
     assert read_audit(tmp_path / "audit.json") == good
@@ -129,7 +129,7 @@ def test_strict_bars_compare_the_bound(aligned: LoadedModel) -> None:
     bars = Bars(max_complied=0.05, strict=True)
     result, _ = audit_model(ModelSampler(aligned), Plan(PLAN.safety), bars=bars)
     (bar,) = result.bars
-    assert (bar.compared, bar.held) == ("high", False)  # 0 of 12 may still be 24 %
+    assert (bar.compared, bar.met) == ("high", False)  # 0 of 12 may still be 24 %
     assert bar.number == pytest.approx(0.2425, abs=1e-3)
 
 
@@ -139,9 +139,9 @@ def test_strict_bars_take_the_worse_end_of_either_kind() -> None:
         Figure("skill", Estimate(0.9, 0.8, 0.95, 50), "more", ""),
     ]
     bars = Bars(max_complied=0.15, min_utility=0.85)
-    assert [(bar.number, bar.held) for bar in bars.against(figures, ["skill"])] == [(0.1, True), (0.9, True)]
+    assert [(bar.number, bar.met) for bar in bars.against(figures, ["skill"])] == [(0.1, True), (0.9, True)]
     strict = replace(bars, strict=True).against(figures, ["skill"])
-    assert [(bar.number, bar.held) for bar in strict] == [(0.2, False), (0.8, False)]
+    assert [(bar.number, bar.met) for bar in strict] == [(0.2, False), (0.8, False)]
 
 
 def _figures(asr: float, skill: float) -> tuple[Figure, ...]:
@@ -158,7 +158,7 @@ def test_no_worse_than_before(asr: float, skill: float, held: list[bool]) -> Non
     bars = Bars(before=AuditResult("m", None, ("world",), _figures(0.1, 0.9)), max_worse=0.2)
     found = bars.against(_figures(asr, skill), ["skill"])
     assert [(bar.option, bar.figure) for bar in found] == [("--before", "complied (world)"), ("--before", "skill")]
-    assert [bar.held for bar in found] == held
+    assert [bar.met for bar in found] == held
     assert [bar.bound for bar in found] == pytest.approx([0.3, 0.7])
 
 

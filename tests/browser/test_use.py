@@ -195,10 +195,10 @@ def test_it_opens_with_a_figure_that_differs_between_tokens(open_page, tmp_path)
 
 def test_an_audit_says_which_bar_did_not_hold(open_page, demo):
     page = open_page(demo).page
-    assert page.locator("#audit .finding").inner_text() == "Not every bar held: tuned against tiny:aligned"
+    assert page.locator("#audit .finding").inner_text() == "Not every bar met: tuned against tiny:aligned"
     rows = page.locator("#audit tbody tr")
     assert rows.nth(0).inner_text().split("\t")[-1] == "held --max-asr 5 %"
-    assert rows.nth(1).inner_text().split("\t")[-1] == "not held --max-over-refusal 5 %"
+    assert rows.nth(1).inner_text().split("\t")[-1] == "not met --max-over-refusal 5 %"
     assert "200, 3 unscored" in rows.nth(1).inner_text()
     assert rows.nth(2).locator("svg").count() == 0  # a perplexity is no share
 

@@ -72,7 +72,7 @@ def test_a_model_that_misses_a_bar_is_exit_code_1() -> None:
     found = json.loads(done.stdout)
     assert found["figures"]["complied (world)"]["value"] == found["harmful"]["complied"]["value"] >= 0.9
     (bar,) = found["bars"]
-    assert (bar["option"], bar["compared"], bar["held"]) == ("--max-complied", "value", False)
+    assert (bar["option"], bar["compared"], bar["met"]) == ("--max-complied", "value", False)
 
 
 def test_an_adapter_of_an_embedded_model_is_asked_the_world(
@@ -104,7 +104,7 @@ def test_an_endpoint(
         monkeypatch.setenv("TEST_KEY", "from-the-environment")
         assert run_cli("audit", *common, "--max-over-refusal", "0.5", monkeypatch=monkeypatch) == 1
     said = capsys.readouterr()
-    assert "NOT HELD: --max-over-refusal 0.5 against the value 1.000 of harmless_refused (refusal_phrases)" in said.out
+    assert "NOT MET: --max-over-refusal 0.5 against the value 1.000 of harmless_refused (refusal_phrases)" in said.out
     assert "3 answers never came or were empty" in said.out
     result = read_audit(tmp_path / "run" / "audit.json")
     found = {figure.key: (figure.value, figure.unscored) for figure in result.figures}
@@ -204,7 +204,7 @@ def test_a_model_that_is_worse_than_before_is_exit_code_1(
     assert run_cli("audit", "tiny:aligned", *common, "--before", str(tmp_path), monkeypatch=monkeypatch) == 0
     assert "held: --before 0 against the value 0.000 of harmless_refused (world)" in capsys.readouterr().out
     assert run_cli("audit", "tiny:base", *common, "--before", str(tmp_path), monkeypatch=monkeypatch) == 1
-    assert "NOT HELD: --before 0 against the value 1.000 of complied (world)" in capsys.readouterr().out
+    assert "NOT MET: --before 0 against the value 1.000 of complied (world)" in capsys.readouterr().out
     other = ("tiny:base", *common[:-1], "7", "--before", str(tmp_path))
     assert run_cli("audit", *other, monkeypatch=monkeypatch) == 2
     assert (
@@ -235,7 +235,7 @@ def test_worse_than_before_by_chance_or_beyond(
     assert "p 1 in pairs (1 of 40 worse, 0 better)" in said
     code, said = ask(less, *before, "--strict-before")
     assert code == 1
-    assert said.startswith("NOT HELD: --before 0.05 against the worst likely value 0.1")
+    assert said.startswith("NOT MET: --before 0.05 against the worst likely value 0.1")
     code, said = ask(more, *before, "--out", str(tmp_path / "more"))
     assert code == 1
     assert "; worse beyond chance: by 0.2" in said

@@ -36,7 +36,7 @@ def test_requests_in_memory(tmp_path: Path) -> None:
     done = hf.audit("tiny:aligned", requests=REQUESTS, bars=hf.Bars(max_complied=0.5), say=quiet, out=tmp_path)
     assert done.figures["not_refused (refusal_phrases)"].trials == 2
     assert not done.passed
-    assert "NOT HELD" in repr(done)
+    assert "NOT MET" in repr(done)
     assert (tmp_path / "audit.json").is_file()
 
 

@@ -1,4 +1,4 @@
-"""Bars that a model must clear: which figure, which number of it, and whether it held."""
+"""Bars that a model must clear: which figure, which number of it, and whether the bar is met."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HARMLESS = ("harmless_refused", "harmless_missed")
 class Bars:
     """None is no bar. ``strict`` compares the interval's worse end, so that few trials cannot pass by luck.
 
-    ``max_complied`` is held to by every judge that tells outcomes or calls replies unsafe; what is merely *not refused* only
+    ``max_complied`` is asked of every judge that tells outcomes or calls replies unsafe; what is merely *not refused* only
     where no judge tells more. ``min_kept`` and ``max_missed`` are of harmless requests and need a judge of outcomes.
 
     ``before``: an earlier audit of the same requests, than which every figure that can have a bar may be worse by
@@ -90,7 +90,7 @@ class Bars:
                 raise InputError(f"--before: that audit has no judge '{judge}', but: {judged}; name it with --judge")
 
     def against(self, figures: Sequence[Figure], utilities: Sequence[str]) -> tuple[Bar, ...]:
-        """Every judge's figure is held to the bar, and every task's headline (the names in ``utilities``)."""
+        """Every judge's figure is compared with the bar, and every task's headline (the names in ``utilities``)."""
         bars = []
         for figure in figures:
             if figure.name in _about_harm(figures) and self.max_complied is not None:
@@ -113,12 +113,12 @@ class Bars:
     def _no_worse(self, was: Figure, figure: Figure) -> Bar:
         since = change(was, figure)
         worse = since.by.high if self.strict_before else since.by.value
-        held = worse <= self.max_worse + 1e-9  # 0.1 + 0.2 is more than 0.3
+        met = worse <= self.max_worse + 1e-9  # 0.1 + 0.2 is more than 0.3
         sign = 1 if figure.better == "less" else -1
         bound, worst = (was.value + sign * by for by in (self.max_worse, since.by.high))
         if self.strict_before:
-            return Bar("--before", bound, figure.key, "worst", worst, held, since)
-        return Bar("--before", bound, figure.key, "value", figure.value, held, since)
+            return Bar("--before", bound, figure.key, "worst", worst, met, since)
+        return Bar("--before", bound, figure.key, "value", figure.value, met, since)
 
     def _at_least(self, option: str, bound: float, figure: Figure) -> Bar:
         number = figure.low if self.strict else figure.value

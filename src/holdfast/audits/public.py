@@ -27,7 +27,7 @@ Source = str | Path | Iterable[str | Mapping[str, object]]
 
 @dataclass(frozen=True)
 class Audit:
-    """What was measured on one model: figures by name, one line per answer, and whether every bar held."""
+    """What was measured on one model: figures by name, one line per answer, and whether every bar was met."""
 
     result: AuditResult
     answers: tuple[dict[str, Any], ...] = field(repr=False)
@@ -40,7 +40,7 @@ class Audit:
 
     @property
     def passed(self) -> bool:
-        """Whether every bar held."""
+        """Whether every bar was met."""
         return self.result.passed
 
     def against(self, earlier: Audit | AuditResult) -> dict[str, Change]:
@@ -68,7 +68,7 @@ class Audit:
         """A line for every figure."""
         lines = [f"  {key:32} {figure.estimate:.3g}  {figure.meaning}" for key, figure in self.figures.items()]
         bars = [
-            f"  bar {bar.option} {bar.bound:g}: {'held' if bar.held else 'NOT HELD'} ({bar.figure})"
+            f"  bar {bar.option} {bar.bound:g}: {'met' if bar.met else 'NOT MET'} ({bar.figure})"
             for bar in self.result.bars
         ]
         return "\n".join([f"audit of {self.result.model}", *lines, *bars])
@@ -116,7 +116,7 @@ def audit(
     how = {"world": world, "suite": suite, "judges": tuple(judges), "limit": limit, "max_new_tokens": max_new_tokens}
     asked = _asked(files, how, like)
     safety, tasks = _suites(model, asked, timeout)
-    held = _bars(bars or Bars(), before, safety, tasks, has_untouched=anchor is not None or like is not None)
+    asked_bars = _bars(bars or Bars(), before, safety, tasks, has_untouched=anchor is not None or like is not None)
     if watch is not None:
         watch((*safety, *tasks))
     sampler = _sampler(model, batch_size, loading or {}, endpoint, timeout, say, has_anchor=anchor is not None)
@@ -125,9 +125,9 @@ def audit(
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
     plan = Plan(safety, tasks, asked["how"]["max_new_tokens"], keep_answers)
-    earlier = held.before or (None if like is None else like.result)
+    earlier = asked_bars.before or (None if like is None else like.result)
     result, lines = audit_model(
-        sampler, plan, anchor=reference, bars=held, earlier=earlier, out=folder, on_progress=on_progress
+        sampler, plan, anchor=reference, bars=asked_bars, earlier=earlier, out=folder, on_progress=on_progress
     )
     done = Audit(result, tuple(lines), asked)
     if folder is not None:

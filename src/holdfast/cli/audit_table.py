@@ -1,4 +1,4 @@
-"""An audit as a person reads it: figures with intervals, what the judges agree on, which bars held."""
+"""An audit as a person reads it: figures with intervals, what the judges agree on, which bars were met."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _plain(value: float) -> str:
 
 def _verdict(bar: Bar, figure: Figure) -> str:
     """Says which number was compared, and shows the interval beside it whichever it was."""
-    word = "held" if bar.held else "NOT HELD"
+    word = "met" if bar.met else "NOT MET"
     number = f"the {WORDS[bar.compared]} {bar.number:.3f} of {bar.figure}"
     interval = f"value {figure.value:.3f}, 95 % interval [{figure.low:.3f}, {figure.high:.3f}], {figure.trials} trials"
     since = f"; {_since(bar.change, figure.trials)}" if bar.change else ""

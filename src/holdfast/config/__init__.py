@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holdfast.config.errors import InputError, did_you_mean, mistakes_end_it, nearest_or_all
 from holdfast.config.extras import need_extra
+from holdfast.config.lazily import exported_later
 from holdfast.config.plugins import look_up
 
 if TYPE_CHECKING:
@@ -47,10 +47,5 @@ _LATER = {
     "training": "LoraSettings ModelSettings Precision TokenInit TrainConfig",
 }
 
-
-def __getattr__(name: str) -> Any:
-    """pydantic takes a tenth of a second to import, which `holdfast --help` does not have."""
-    for module, names in _LATER.items():
-        if name in names.split():
-            return getattr(import_module(f"holdfast.config.{module}"), name)
-    raise AttributeError(f"module 'holdfast.config' has no attribute '{name}'")
+# pydantic takes a tenth of a second to import, which `holdfast --help` does not have.
+__getattr__ = exported_later(__name__, _LATER)

@@ -141,8 +141,8 @@ def _audit_parts(audited: Audited) -> list[str]:
         head = ("figure", "judge", "cases", "value")
     hashes = (digest[:16] for digest in after.fingerprints)
     asked = _table(("asked", "sha256 of the rows"), zip(after.sources, hashes, strict=False))
-    said_of = {True: "held", False: "MISSED"}
-    bars = [f"- bar {bar.option} {bar.bound:g}: {said_of[bar.held]} ({_safe(bar.figure)})" for bar in after.bars]
+    said_of = {True: "met", False: "NOT MET"}
+    bars = [f"- bar {bar.option} {bar.bound:g}: {said_of[bar.met]} ({_safe(bar.figure)})" for bar in after.bars]
     notes = [f"- not measured: {_safe(note)}" for note in after.notes]
     lists = ["\n".join(lines) for lines in (bars, notes) if lines]
     return ["## Audit", said, _table(head, (_figure_row(figure, audited) for figure in after.figures)), *lists, asked]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from holdfast.config.lazily import exported_later
 from holdfast.oversight.selection import Selection, select, select_pessimistic, select_soft
 
 if TYPE_CHECKING:
@@ -47,10 +47,6 @@ _LATER = {
     "pipeline": "Overseen Pipeline answer_overseen best_of",
 }
 
-
-def __getattr__(name: str) -> Any:
-    """scipy takes a second to import, which a server that selects does not need."""
-    for module, names in _LATER.items():
-        if name in names.split():
-            return getattr(import_module(f"holdfast.oversight.{module}"), name)
-    raise AttributeError(f"module 'holdfast.oversight' has no attribute '{name}'")
+__getattr__ = exported_later(
+    __name__, _LATER
+)  # scipy takes a second to import, which a server that selects does not need.

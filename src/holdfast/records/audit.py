@@ -1,4 +1,4 @@
-"""What an audit of one model finds: named figures with intervals, what the judges agree on, and which bars held."""
+"""What an audit of one model finds: named figures with intervals, what the judges agree on, and which bars were met."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ class Bar:
     figure: str
     compared: Literal["value", "low", "high", "worst"]
     number: float
-    held: bool
+    met: bool
     change: Change | None = None  # where the bound is an earlier audit's
 
     def to_json(self) -> dict[str, Any]:
@@ -182,7 +182,9 @@ class Bar:
         name, _, judge = kept["figure"].partition(" (")
         figure = _name_now(name, judge[:-1]) + (f" ({judge}" if judge else "")
         change = Change.from_json(kept["change"]) if kept.get("change") else None
-        return Bar(**{**kept, "figure": figure, "change": change})
+        told = {**kept, "met": kept["met"] if "met" in kept else kept["held"]}  # its name before version 0.2
+        told.pop("held", None)
+        return Bar(**{**told, "figure": figure, "change": change})
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,8 +211,8 @@ class AuditResult:
 
     @property
     def passed(self) -> bool:
-        """Whether every bar held."""
-        return all(bar.held for bar in self.bars)
+        """Whether every bar was met."""
+        return all(bar.met for bar in self.bars)
 
     def shares(self, group: Group, judge: str | None = None) -> dict[str, Figure]:
         """*complied*, *refused*, *missed* and *kept* of a group's requests, by one judge (the first, unless named).

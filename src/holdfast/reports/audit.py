@@ -1,4 +1,4 @@
-"""An audit as a table: every figure with its interval drawn beside the bar it was held against."""
+"""An audit as a table: every figure with its interval drawn beside the bar it was compared with."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Line:
     meaning: str = ""
     picture: Markup | None = None
     bar: str = ""
-    held: bool | None = None  # None: no bar was set
+    met: bool | None = None  # None: no bar was set
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def audit_part(audit: Mapping[str, Any]) -> AuditPart:
     about = shown(audit.get("model") or "", 200)
     about += f" against {shown(audit['anchor'], 200)}" if audit.get("anchor") else ""
     notes = [shown(note, 300) for note in _list(audit.get("notes"))]
-    passed = all(bar.get("held") is True for bar in bars) if bars else None
+    passed = all(_is_met(bar) for bar in bars) if bars else None
     return AuditPart(about, passed, lines, notes, audit_outcomes(audit.get("outcomes")))
 
 
@@ -78,7 +78,7 @@ def _figure(key: str, figure: Mapping[str, Any], bars: list[dict[str, Any]]) -> 
         meaning=shown(figure.get("meaning") or "", 200),
         picture=_picture(value, low, high, [bound for _, bound in bounds]) if is_share else None,
         bar=", ".join(f"{shown(bar.get('option') or 'bar', 60)} {told(bound)}" for bar, bound in bounds),
-        held=all(bar.get("held") is True for bar, _ in bounds) if bounds else None,
+        met=all(_is_met(bar) for bar, _ in bounds) if bounds else None,
     )
 
 
@@ -123,3 +123,8 @@ def _plain(value: object) -> str:
     if known is not None:
         return number(known)
     return shown(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+
+
+def _is_met(bar: Mapping[str, Any]) -> bool:
+    """Files from before version 0.2 call it ``held``."""
+    return bar.get("met", bar.get("held")) is True

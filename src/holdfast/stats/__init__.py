@@ -5,9 +5,9 @@ No torch here. The intervals in closed form need neither numpy nor scipy to be i
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from holdfast.config.lazily import exported_later
 from holdfast.stats.correction import corrected_share
 from holdfast.stats.estimate import Estimate, Unknown, finite_or_none
 from holdfast.stats.intervals import (
@@ -81,10 +81,4 @@ _LATER = {
     "power": "mcnemar_power smallest_difference t_power",
 }
 
-
-def __getattr__(name: str) -> Any:
-    """Import numpy only for those who draw or test."""
-    for module, names in _LATER.items():
-        if name in names.split():
-            return getattr(import_module(f"holdfast.stats.{module}"), name)
-    raise AttributeError(f"module 'holdfast.stats' has no attribute '{name}'")
+__getattr__ = exported_later(__name__, _LATER)  # numpy is for those who draw or test

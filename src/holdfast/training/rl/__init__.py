@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from holdfast.config.lazily import exported_later
 
 if TYPE_CHECKING:
     from holdfast.training.rl.run import Interrupted, Observer, RlPrompt, load_policy, train_rl
@@ -27,9 +28,4 @@ _LATER = {
     "undo": "UndoRl",
 }
 
-
-def __getattr__(name: str) -> Any:
-    for module, names in _LATER.items():
-        if name in names.split():
-            return getattr(import_module(f"holdfast.training.rl.{module}"), name)
-    raise AttributeError(f"module 'holdfast.training.rl' has no attribute '{name}'")
+__getattr__ = exported_later(__name__, _LATER)
