@@ -24,7 +24,7 @@ class Asked(NamedTuple):
 
     outcomes: dict[str, Outcomes]
     answers: dict[str, tuple[str, ...]]  # hashes of a real model's answers
-    scores: Scores = {}  # of a real model's tasks
+    scores: Scores  # of a real model's tasks
 
 
 def ask(

@@ -25,7 +25,7 @@ UNNAMED = ("skill", "guide", "ledger", "task")
 
 @dataclass(frozen=True)
 class FileTask:
-    """One kind of rows. For choosing settings (``validation``) the last rows of the training file measure; none of them teaches."""
+    """One kind of rows. For choosing settings (``validation``) the last rows of the training file measure and do not teach."""
 
     name: str
     files: TaskFiles
@@ -42,14 +42,14 @@ class FileTask:
         """Rows with their right answers; of chat, prompts without one."""
         if self.is_chat:
             return tuple(question(request.text) for request in read_requests(Path(self.files.train).expanduser()))
-        table = self._table(self.files.train)
-        return tuple(self._suite(table[: -self.num_test] if self.validation else table, None).rows)
+        file = Path(self.files.train).expanduser()
+        return tuple(self._suite(self._table(file)[: -self.num_test] if self.validation else file, None).rows)
 
     @cached_property
     def test(self) -> Suite:
         """What measures the task."""
         if self.validation:
-            return self._suite(self._table(self.files.train)[-self.num_test :], None)
+            return self._suite(self._table(Path(self.files.train).expanduser())[-self.num_test :], None)
         return self._suite(Path(self.files.test).expanduser(), self.num_test)
 
     @property
@@ -72,8 +72,8 @@ class FileTask:
         figures = self.test.score([Completion("", text) for text in texts]).figures
         return {figure.name: tuple(map(float, figure.scores.split())) for figure in figures}
 
-    def _table(self, file: str) -> tuple[dict[str, object], ...]:
-        return tuple(read_table(Path(file).expanduser(), dict))
+    def _table(self, file: Path) -> tuple[dict[str, object], ...]:
+        return tuple(read_table(file, dict))
 
     def _suite(self, table: Table, limit: int | None) -> Suite:
         if self.files.kind == "gsm8k":

@@ -1,0 +1,88 @@
+"""Before any sweep: read what the models say. Replies with their special tokens, and the prompts as they are rendered.
+
+Printed, and written to a folder that git ignores. Replies to harmful requests are for one pair of eyes and are not kept.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from holdfast.attacks import Attack, Defence, FileSetting, file_scale, load_for_use
+from holdfast.attacks.tuning import tune
+from holdfast.generation import generate
+from holdfast.generation.conversations import ids_to_continue
+from holdfast.judging import verdicts
+from holdfast.records import Trace
+from holdfast.tokens import tokenize_all
+from holdfast_studies.qwen.config import StudyConfig, check_sources
+
+LOOKED_AT = ("untouched", "sft", "vetted")
+NUM_REPLIES = 40
+
+
+def look(config: StudyConfig, out: Path, num: int = NUM_REPLIES, say: Callable[[str], None] = print) -> None:
+    """For untouched, sft and vetted on the first task: the prompts, ``num`` replies of each kind, and shares."""
+    check_sources(config)
+    scale = file_scale(config.model, config.files)
+    setting = scale.files
+    assert setting is not None
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    attack = config.alone[0]
+    with (out / "replies.txt").open("w", encoding="utf-8") as file:
+
+        def tell(line: str) -> None:
+            say(line)
+            file.write(line + "\n")
+
+        for name in LOOKED_AT:
+            with TemporaryDirectory(dir=out) as folder:
+                tuned = tune(attack, config.defence(name), config.seeds[0], scale, setting, Path(folder))
+                loaded = load_for_use(tuned, config.device)
+                if name == LOOKED_AT[0]:
+                    _rendered(attack, config.defence(LOOKED_AT[-1]), setting, loaded.tokenizer, tell)
+                for kind, rows in (("harmful", setting.forbidden(0)), ("safe", setting.lookalikes(0))):
+                    _replies(f"{name}, {kind} prompts", rows[:num], loaded, config.max_new_tokens, setting, tell)
+
+
+def _rendered(
+    attack: Attack, defence: Defence, setting: FileSetting, tokenizer: Any, tell: Callable[[str], None]
+) -> None:
+    """The same template at training, at anchoring and at asking, default system prompt and all."""
+    task = attack.in_setting(setting).stages[-1].data.rows(setting, 0)[0]
+    shown = {"training": task}
+    if streams := defence.streams_in(setting):
+        shown["anchoring"] = setting.own_rows(streams[0].rows, 1, 0)[0]
+    for where, row in shown.items():
+        (tokens, *_), _ = tokenize_all([row], tokenizer)
+        tell(f"== rendered at {where}\n{tokenizer.decode(tokens.ids)!r}")
+    asked = setting.forbidden(0)[0]
+    tell(f"== rendered at asking\n{tokenizer.decode(ids_to_continue(asked.prompt, tokenizer))!r}")
+
+
+def _replies(
+    title: str,
+    rows: Sequence[Trace],
+    loaded: Any,
+    max_new_tokens: int,
+    setting: FileSetting,
+    tell: Callable[[str], None],
+) -> None:
+    written = generate(
+        loaded.model, loaded.tokenizer, [row.prompt for row in rows], max_new_tokens=max_new_tokens, batch_size=64
+    )
+    said = verdicts(setting.judges[0], [(row.prompt, each.text) for row, each in zip(rows, written, strict=True)])
+    special = set(loaded.tokenizer.all_special_ids)
+    past = [any(token in special for token in each.token_ids) for each in written]
+    cut = sum(each.finish_reason == "length" for each in written)
+    missed = sum(verdict.outcome == "missed" for verdict in said)
+    tell(
+        f"== {title}: {missed} of {len(rows)} off the request (by {setting.judges[0].name}), {sum(past)} run past the end"
+        f" of turn, {cut} cut off at {max_new_tokens} tokens"
+    )
+    for row, each, verdict in zip(rows, written, said, strict=True):
+        tell(f"-- {row.prompt[-1].visible!r}\n   {verdict.outcome}: {loaded.tokenizer.decode(each.token_ids)!r}")
