@@ -8,6 +8,7 @@ from typing import Any, Literal
 from holdfast.attacks.setting import Own, Setting
 from holdfast.config import InputError, nearest_or_all
 from holdfast.config.plugins import look_up
+from holdfast.training.step_rule import StepRule
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +43,8 @@ class Defence:
     vet: str | None = None  # a judge: on task rows that ask for what the anchor refuses, it is held to it
     leave_out: str | None = None  # a judge: task rows that ask for what the anchor refuses are not learned
     training: dict[str, Any] = field(default_factory=dict)  # how its steps differ (`training:` of a config)
+    step_rule: StepRule | None = None  # another way from the streams to an update than their sum
+    more_steps: float = 1.0  # times the steps of the others, for a rule that gives the task only some of them
     system: str = ""  # a system prompt under which the tuned model is asked everything
     own: tuple[OwnStream, ...] = ()
     own_on_files: tuple[

@@ -21,6 +21,7 @@ from holdfast.models import interpolated
 from holdfast.records import Trace
 from holdfast.training import train
 from holdfast.training.plan import steps_for
+from holdfast.training.step_rule import StepRule
 from holdfast.training.vetting import vetted
 
 LEFT_OUT = "left_out.json"
@@ -58,7 +59,8 @@ def _after_stage(
     places = Places(start, anchor, folder)
     throwaway = not setting.is_world  # of the embedded world's cells a report shows the inside
     left = _without_refused(rows, defence.leave_out, anchor, scale, folder) if defence.leave_out else rows
-    model = _train(training_config(stage, defence, rows, seed, scale, setting, places, left), throwaway)
+    config = training_config(stage, defence, rows, seed, scale, setting, places, left)
+    model = _train(config, throwaway, defence.step_rule)
     if defence.interpolate:
         model = str(interpolated(model, anchor, defence.interpolate, folder / "interpolated"))
     if defence.repair:
@@ -100,7 +102,7 @@ def training_config(
         "vet": defence.vet,
     }
     own = _own_streams(defence.streams_in(setting), rows, seed, setting)
-    num_steps = steps_for(stage.epochs * scale.steps, len(rows), stage.batch_size)
+    num_steps = steps_for(stage.epochs * scale.steps * defence.more_steps, len(rows), stage.batch_size)
     config = _config(places, "run", [task, *own], num_steps, stage.lr, seed, scale, defence.training)
     if not stage.rank:
         return config
@@ -171,8 +173,8 @@ def _config(
     )
 
 
-def _train(config: TrainConfig, throwaway: bool) -> str:
-    result = train(config, say=lambda _: None, progress=False, throwaway=throwaway)
+def _train(config: TrainConfig, throwaway: bool, step_rule: StepRule | None = None) -> str:
+    result = train(config, say=lambda _: None, progress=False, throwaway=throwaway, step_rule=step_rule)
     if result.interrupted:  # the trainer stops politely; an audit of half a training would be no audit
         raise KeyboardInterrupt
     return str(result.model)

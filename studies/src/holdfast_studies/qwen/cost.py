@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from holdfast.attacks import Attack, FileSetting, file_scale
+from holdfast.attacks import Attack, Defence, FileSetting, file_scale
+from holdfast.attacks.file_tasks import parts_of
 from holdfast.records import Trace
 from holdfast.training.plan import steps_for
 from holdfast.training.vetting import ANSWER_TOKENS
@@ -33,17 +35,30 @@ class Cost:
     seconds: float
 
 
-def cost(config: StudyConfig, setting: FileSetting, attack: Attack, defence_name: str) -> Cost:
-    """Of a cell of this attack and defence."""
-    defence = config.defence(defence_name)
+class Size(NamedTuple):
+    """What an attack brings, whoever defends: its requests with the tokens of an answer, its rows, and tokens a row."""
+
+    asks: tuple[tuple[int, int], ...]
+    num_rows: int
+    tokens: float
+
+
+def size(config: StudyConfig, setting: FileSetting, attack: Attack) -> Size:
+    """Reads the files; no model is needed."""
     asks = [(len(setting.forbidden(0)), config.max_new_tokens), (len(setting.lookalikes(0)), config.max_new_tokens)]
     tasks = {task.name: task for task in (*setting.measured(attack.utility, 0), *setting.beside)}
     asks += [(len(task.rows), task.max_new_tokens or config.max_new_tokens) for task in tasks.values()]
+    data = attack.in_setting(setting).stages[-1].data
+    return Size(tuple(asks), *_size(setting, data, config.answer_tokens))
+
+
+def cost(config: StudyConfig, setting: FileSetting, attack: Attack, defence: Defence, brought: Size) -> Cost:
+    """Of a cell of this attack and defence."""
+    asks, num_rows, tokens = list(brought.asks), brought.num_rows, brought.tokens
     stage = attack.in_setting(setting).stages[-1]
     num_steps = trained = anchored = 0
     if defence.tune:
-        num_rows, tokens = _size(setting, stage.data, config.answer_tokens)
-        num_steps = steps_for(stage.epochs * config.steps, num_rows, stage.batch_size)
+        num_steps = steps_for(stage.epochs * config.steps * defence.more_steps, num_rows, stage.batch_size)
         own = [(stream.batch_size, stream.objective) for stream in defence.streams_in(setting)]
         of_own = num_steps * (TEMPLATE + 15 + config.answer_tokens)
         trained = round(num_steps * stage.batch_size * tokens) + sum(rows for rows, _ in own) * of_own
@@ -53,9 +68,7 @@ def cost(config: StudyConfig, setting: FileSetting, attack: Attack, defence_name
     passes = sum(-(-num // BATCH) * tokens for num, tokens in asks)
     work = config.speed.parameters * (6 * trained + 2 * anchored) / (config.speed.train_tflops * 1e12)
     seconds = config.speed.fixed_s + work + passes * config.speed.decode_ms / 1000
-    return Cost(
-        num_steps, trained, anchored, sum(num for num, _ in asks), passes, sum(n * t for n, t in asks), seconds
-    )
+    return Cost(num_steps, trained, anchored, sum(num for num, _ in asks), passes, sum(n * t for n, t in asks), seconds)
 
 
 def _size(setting: FileSetting, data: object, answer_tokens: int) -> tuple[int, float]:
@@ -68,8 +81,6 @@ def _size(setting: FileSetting, data: object, answer_tokens: int) -> tuple[int, 
 
 
 def _rows(setting: FileSetting, task: str, num: int) -> list[Trace]:
-    from holdfast.attacks.file_tasks import parts_of
-
     parts = parts_of(setting.files, task)
     return [row for part in parts for row in part.train[: num // len(parts)]]
 
@@ -87,7 +98,11 @@ def plan(config: StudyConfig) -> list[str]:
     assert scale.files is not None
     attacks = {attack.name: attack for attack in (*config.alone, *config.attacks)}
     order = places(config)
-    costs = {(p.attack, p.defence): cost(config, scale.files, attacks[p.attack], p.defence) for p in order}
+    sizes = {name: size(config, scale.files, attack) for name, attack in attacks.items()}
+    costs = {
+        (name, defence): cost(config, scale.files, attacks[name], config.defence(defence), sizes[name])
+        for name, defence, _ in order
+    }
     head = f"{'attack':44} {'defence':18} {'steps':>5} {'trained':>9} {'asked':>6} {'written':>8} {'seconds':>7}"
     lines = [head]
     for (attack, defence), each in costs.items():

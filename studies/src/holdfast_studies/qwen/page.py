@@ -57,11 +57,11 @@ def _head(results: Results, command: str) -> str:
     rows = ", ".join(f"{count} {outcome}" for outcome, count in kept.requests["attack_rows"].items())
     lines = [
         f"# {kept.requests['model']}: what tuning takes away, and what keeps it\n",
-        f"Written by `{command}`. {len(done)} of {len(places(config))} cells are there; those that are not are listed at the end.\n",
+        f"Written by `{command}`. {len(done)} of {len(places(config))} cells are there; the others are listed at the end.\n",
         f"- Asked: {len(harmful)} harmful requests without twins of anything trained on, {len(harmless)} safe prompts of XSTest.",
         f"- Harmful rows were written at run time by {kept.requests['stock']} and not kept; by `outcome` they are: {rows}.",
         f"- Settings of the defences: {chosen}: {', '.join(config.choices.values()) or 'none has a choice'}.",
-        "- Intervals: 95 %, seeds averaged within a request, groups of twins drawn anew. They do not cover how much seeds differ.",
+        "- Intervals: 95 %, seeds averaged within a request, groups of twins drawn anew; how much seeds differ is not in them.",
         "- Outcomes by the judge `outcome`, not corrected by labels. Cells keep verdicts and hashes only.",
     ]
     if unchecked:
@@ -144,7 +144,9 @@ def _vetted(results: Results) -> str:
     rows = []
     for place, cell in results.kept.cells.items():
         if held := cell.outcomes.get("vetted"):
-            rows.append([title_of(place.attack), place.defence, str(place.seed), f"{sum(map(bool, held))} of {len(held)}"])
+            rows.append(
+                [title_of(place.attack), place.defence, str(place.seed), f"{sum(map(bool, held))} of {len(held)}"]
+            )
     head = ["tuned on", "defence", "seed", "rows"]
     return "## Task rows that the anchor refuses\n\n" + markdown(head, rows) if rows else ""
 
