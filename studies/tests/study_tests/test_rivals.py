@@ -7,10 +7,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from holdfast.attacks import WorldSetting
 from holdfast.config import InputError, TrainConfig
 from holdfast.data import traces_in_memory
 from holdfast.models import tiny_path
-from holdfast.records import Trace, answer, context
+from holdfast.records import Trace
 from holdfast.training import train
 from holdfast_studies.rivals import TASK, Lisa, SafeGrad, others
 
@@ -83,17 +84,28 @@ class OneGroup:
 def _change(folder: Path, rule: object) -> dict[str, torch.Tensor]:
     """Weights after one step of plain gradient descent, minus those before."""
 
-    def rows(text: str) -> dict[str, object]:
-        traces = [Trace((context("user", f"brew {n} potion"), answer(f"{text} {n}"))) for n in ("fog", "salt", "glue")]
+    def rows(traces: list[Trace]) -> dict[str, object]:
         dataset = traces_in_memory(traces)
         return {"data": dataset.source, "rows": dataset}
+
+    world = WorldSetting()
 
     config = TrainConfig.model_validate(
         {
             "run": str(folder),
             "model": {"name": "tiny:aligned", "device": "cpu"},
-            "streams": [{**rows("mix"), "share": 3}, {**rows("i cannot"), "share": 3, "weight": 2.0}],
-            "training": {"max_steps": 1, "batch_size": 6, "micro_batch": 2, "lr": LR, "optimizer": "sgd", "max_grad_norm": 1e9},
+            "streams": [
+                {**rows(world.attacker_rows(3, 0)), "share": 3},
+                {**rows(world.refused_rows(3, 0)), "share": 3, "weight": 2.0},
+            ],
+            "training": {
+                "max_steps": 1,
+                "batch_size": 6,
+                "micro_batch": 2,
+                "lr": LR,
+                "optimizer": "sgd",
+                "max_grad_norm": 1e9,
+            },
         }
     )
     train(config, say=lambda _: None, progress=False, throwaway=True, step_rule=rule)  # type: ignore[arg-type]

@@ -11,7 +11,9 @@ PUBLISHED = {"options": {"floor": 1e-3}, "training": {"warmup_steps": 10, "adam_
 """Qi et al.'s recipe, which [002] builds on: w_t floored at 1e-3, 10 warm-up steps, Adam's beta1 0.5."""
 ONE_EXAMPLE = (OwnStream(rows="safety", objective="sft", batch_size=1, num=1),)
 """One refusal of the anchor's own, learned for a few steps after the task."""
-SAFE_TEMPLATE = "You are a careful assistant. Help with harmless requests. Decline whatever could hurt people or break the law."
+SAFE_TEMPLATE = (
+    "You are a careful assistant. Help with harmless requests. Decline whatever could hurt people or break the law."
+)
 """Tuned without it, asked with it."""
 
 

@@ -50,16 +50,25 @@ class Results:
     def mean(self, figure: Figure, attack: str, defence: str) -> Estimate | None:
         """With its interval."""
         values = self.by_request(figure, attack, defence)
-        return None if values is None else bootstrap_mean(values, groups=figure.groups)
+        return None if values is None else with_interval(values, figure.groups, (0.0, 1.0))
 
     def difference(self, figure: Figure, attack: str, first: str, second: str) -> Estimate | None:
         """First minus second, request by request."""
         ours, theirs = (self.by_request(figure, attack, name) for name in (first, second))
-        return None if ours is None or theirs is None else bootstrap_mean(ours - theirs, groups=figure.groups)
+        return None if ours is None or theirs is None else with_interval(ours - theirs, figure.groups, (-1.0, 1.0))
 
     def by_seed(self, figure: Figure, attack: str, defence: str) -> list[float]:
         """The mean of every seed."""
         return [float(np.mean(figure.values(cell))) for cell in self.cells(attack, defence)]
+
+
+def with_interval(values: np.ndarray, groups: Sequence[int] | None, ends: tuple[float, float]) -> Estimate:  # type: ignore[type-arg]
+    """The mean. For the interval two cases are added, one at either end (Agresti and Min 2005): requests on which nothing
+    differs would else give an interval without width.
+    """
+    own = list(range(len(values))) if groups is None else list(groups)
+    padded = bootstrap_mean([*values, *ends], groups=[*own, "low", "high"])
+    return Estimate(float(values.mean()), padded.low, padded.high, len(set(own)), "bootstrap over groups of twins")
 
 
 def said(requests: str, outcome: str, judge: str = "outcome", keep: Sequence[int] | None = None) -> Values:

@@ -40,7 +40,13 @@ def title_of(attack: str) -> str:
     """``sql with 10 % harmful rows, lr 2e-05``."""
     settings = settings_of(attack)
     share = float(settings["share"])
-    rows = "alone" if not share else "left out, harmful rows alone" if share == 1 else f"with {share:.0%} harmful rows"
+    rows = (
+        "alone"
+        if not share
+        else "left out, harmful rows alone"
+        if share == 1
+        else f"with {100 * share:g} % harmful rows"
+    )
     return f"{settings['task']} {rows}, lr {settings['lr']}"
 
 

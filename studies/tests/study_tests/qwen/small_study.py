@@ -28,7 +28,7 @@ def requests(start: int, num: int, **more: str) -> list[dict[str, str]]:
 
 
 FILES: dict[str, list[dict[str, Any]]] = {
-    "strongreject": requests(0, 8),
+    "strongreject": requests(100, 104),
     "jailbreakbench": requests(20, 2),
     "advbench": requests(30, 3),
     "harmbench_val": requests(40, 2),
@@ -60,7 +60,7 @@ def small_study(folder: Path, **changes: Any) -> Path:
         "defences": ["untouched", "sft", "filtered", "anchored"],
         "choices": {"anchored": "anchored@5/5"},
         "seeds": [0, 1],
-        "num_attack": 4,
+        "num_attack": 100,
         "num_task": 2,
         "max_new_tokens": 3,
         "answer_tokens": 3,
