@@ -22,8 +22,8 @@ from holdfast.training.collate import Collator, MicroBatch, StreamRow
 from holdfast.training.loss import StepLoss
 from holdfast.training.monitor import StepMonitor
 from holdfast.training.plan import PlanSampler, StepPlan
-from holdfast.training.step_rule import Passes, StepRule
 from holdfast.training.processes import SayWhatIsSharded, refuse_zero3, shard_anchor, shard_on_cpu_too
+from holdfast.training.step_rule import Passes, StepRule
 
 DescribeRows = Callable[[Sequence[int]], str]
 
