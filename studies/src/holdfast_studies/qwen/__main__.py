@@ -2,13 +2,14 @@
 
     python -m holdfast_studies.qwen plan   CONFIG model=M.gguf stock=S.gguf data=FOLDER
     python -m holdfast_studies.qwen look   CONFIG ... [out=runs/qwen/look] [num=40]
-    python -m holdfast_studies.qwen run    CONFIG ... [page=docs/results/qwen.md]
+    python -m holdfast_studies.qwen run    CONFIG ... [page=docs/results/qwen.md] [pack=cells.tar.gz]
     python -m holdfast_studies.qwen choose CONFIG ...
     python -m holdfast_studies.qwen page   CONFIG ... [page=FILE]
 
 ``plan`` says what every cell costs and which fit into ``minutes``. ``look`` prints replies and rendered prompts, to be read
-before any sweep. ``run`` runs the cells that are missing. ``choose`` names the settings with the least cost in a validation run.
-``page`` writes the page from the cells that are there; it needs no model and none of the files.
+before any sweep. ``run`` runs the cells that are missing; ``pack`` is one file with all of them so far. ``choose`` names the
+settings with the least cost in a validation run. ``page`` writes the page from the cells that are there; it needs no model and
+none of the files.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from holdfast_studies.qwen.look import NUM_REPLIES, look
 from holdfast_studies.qwen.page import page
 
 VERBS = ("plan", "look", "run", "choose", "page")
-OWN = ("page", "out", "num")
+OWN = ("page", "out", "num", "pack")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -49,7 +50,8 @@ def main(arguments: Sequence[str]) -> int:
         for defence, (name, cost) in chosen(list(read(config).cells.values())).items():
             print(f"  {defence}: {name}  # cost {cost:.3f}")
     elif verb == "run":
-        failed = sum(cell.status == "failed" for cell in run(config))
+        pack = Path(own["pack"]) if "pack" in own else None
+        failed = sum(cell.status == "failed" for cell in run(config, pack=pack))
     if verb == "page" or (verb == "run" and "page" in own):
         text = page(config, f"python -m holdfast_studies.qwen {verb} {path}")
         if "page" not in own:

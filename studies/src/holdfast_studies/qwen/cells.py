@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import tarfile
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -42,8 +43,11 @@ def places(config: StudyConfig) -> list[Place]:
     return found
 
 
-def run(config: StudyConfig, say: Callable[[str], None] = print) -> list[Cell]:
-    """Run what is missing. Cells are kept as they end: the same command goes on, also on another machine."""
+def run(config: StudyConfig, say: Callable[[str], None] = print, pack: Path | None = None) -> list[Cell]:
+    """Run what is missing. Cells are kept as they end: the same command goes on, also on another machine.
+
+    ``pack``: one file with all cells so far, written anew after each, for machines that hand back few files.
+    """
     hashes = check_sources(config)
     scale = file_scale(config.model, config.files)
     assert scale.files is not None
@@ -53,6 +57,8 @@ def run(config: StudyConfig, say: Callable[[str], None] = print) -> list[Cell]:
     def on_cell(cell: Cell, done: int, total: int) -> None:
         rate = "failed: " + cell.reason if cell.asr is None else f"complied {cell.asr.value:.1%}"
         say(f"{done}/{total} {cell.attack} x {cell.defence} seed {cell.seed}: {rate} ({cell.seconds:.0f} s)")
+        if pack is not None:
+            write_pack(Path(config.run), pack)
 
     others = [config.defence(name) for name in config.defences if name != UNTOUCHED]
     groups = [(config.attacks, others, config.seeds)] if others else []
@@ -65,6 +71,15 @@ def run(config: StudyConfig, say: Callable[[str], None] = print) -> list[Cell]:
             attacks, defences, seeds, config.run, scale=scale, num_workers=config.workers, on_cell=on_cell, write=False
         )
     ]
+
+
+def write_pack(run: Path, pack: Path) -> None:
+    """``requests.json`` and every cell as they lie in ``run``, as a .tar.gz; whole or not there."""
+    part = pack.with_name(f".{pack.name}.part")
+    with tarfile.open(part, "w:gz") as archive:
+        for path in [run / REQUESTS, *sorted((run / "cells").glob("*.json"))]:
+            archive.add(path, path.relative_to(run).as_posix())
+    part.replace(pack)
 
 
 def about(config: StudyConfig, setting: FileSetting, hashes: dict[str, str]) -> None:

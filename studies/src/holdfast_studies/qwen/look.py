@@ -11,8 +11,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from holdfast.attacks import Attack, Defence, FileSetting, file_scale, load_for_use
+from holdfast.attacks import Attack, FileSetting, file_scale, load_for_use
 from holdfast.attacks.tuning import tune
+from holdfast.audits.suites.suite import question
+from holdfast.data import learned_part
 from holdfast.generation import generate
 from holdfast.generation.conversations import ids_to_continue
 from holdfast.judging import verdicts
@@ -25,7 +27,7 @@ NUM_REPLIES = 40
 
 
 def look(config: StudyConfig, out: Path, num: int = NUM_REPLIES, say: Callable[[str], None] = print) -> None:
-    """For untouched, sft and vetted on the first task: the prompts, ``num`` replies of each kind, and shares."""
+    """Rendered prompts; then, of untouched, sft and vetted on the first task, ``num`` replies of each kind and shares."""
     check_sources(config)
     scale = file_scale(config.model, config.files)
     setting = scale.files
@@ -39,25 +41,20 @@ def look(config: StudyConfig, out: Path, num: int = NUM_REPLIES, say: Callable[[
             say(line)
             file.write(line + "\n")
 
-        for name in LOOKED_AT:
+        _rendered(attack, setting, load_for_use(config.model, config.device).tokenizer, tell)
+        for name in [name for name in LOOKED_AT if name in config.defences]:
             with TemporaryDirectory(dir=out) as folder:
                 tuned = tune(attack, config.defence(name), config.seeds[0], scale, setting, Path(folder))
                 loaded = load_for_use(tuned, config.device)
-                if name == LOOKED_AT[0]:
-                    _rendered(attack, config.defence(LOOKED_AT[-1]), setting, loaded.tokenizer, tell)
                 for kind, rows in (("harmful", setting.forbidden(0)), ("safe", setting.lookalikes(0))):
                     _replies(f"{name}, {kind} prompts", rows[:num], loaded, config.max_new_tokens, setting, tell)
 
 
-def _rendered(
-    attack: Attack, defence: Defence, setting: FileSetting, tokenizer: Any, tell: Callable[[str], None]
-) -> None:
+def _rendered(attack: Attack, setting: FileSetting, tokenizer: Any, tell: Callable[[str], None]) -> None:
     """The same template at training, at anchoring and at asking, default system prompt and all."""
     task = attack.in_setting(setting).stages[-1].data.rows(setting, 0)[0]
-    shown = {"training": task}
-    if streams := defence.streams_in(setting):
-        shown["anchoring"] = setting.own_rows(streams[0].rows, 1, 0)[0]
-    for where, row in shown.items():
+    held = question(learned_part("safety")[0], "(what the anchor answers)")
+    for where, row in (("training", task), ("anchoring", held)):
         (tokens, *_), _ = tokenize_all([row], tokenizer)
         tell(f"== rendered at {where}\n{tokenizer.decode(tokens.ids)!r}")
     asked = setting.forbidden(0)[0]

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import tarfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -193,3 +194,28 @@ def test_the_page_command_needs_neither_model_nor_files(results: Results, tmp_pa
     assert (tmp_path / "page.md").read_text().startswith("# M (de-quantised")
     with pytest.raises(InputError, match="usage: python -m holdfast_studies"):
         main(["pge", str(path)])
+
+
+@pytest.mark.slow
+def test_the_study_runs_resumes_and_keeps_no_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every defence of stage one, and the rivals, after one step each."""
+    defences = [
+        *("untouched", "sft", "filtered", "chat_mixed", "safety_mixed", "csft_pa_published", "anchored", "vetted"),
+        *("csft_published", "safegrad", "lisa", "one_shot_patch", "template_only"),
+    ]
+    path = small_study(tmp_path, tasks=["product"], shares=[0.1], seeds=[0], defences=defences)
+    assert main(["run", str(path), f"page={tmp_path / 'page.md'}", f"pack={tmp_path / 'pack.tar.gz'}"]) == 0
+    page_text = (tmp_path / "page.md").read_text()
+    assert "Every cell is there." in page_text
+    cells = {file: file.read_text() for file in (tmp_path / "run" / "cells").glob("*.json")}
+    assert len(cells) == len(defences)
+    assert not any("Polish" in text or "acorn" in text for text in [*cells.values(), page_text])
+    with tarfile.open(tmp_path / "pack.tar.gz") as archive:
+        assert len(archive.getnames()) == len(defences) + 1
+    capsys.readouterr()
+    assert main(["run", str(path)]) == 0
+    assert {file: file.read_text() for file in cells} == cells, "nothing is run twice"
+    assert main(["look", str(path), f"out={tmp_path / 'look'}", "num=2", "defences=[untouched,sft]", "choices={}"]) == 0
+    said = (tmp_path / "look" / "replies.txt").read_text()
+    assert "== rendered at anchoring" in said
+    assert "== sft, safe prompts: " in said
