@@ -72,8 +72,7 @@ def train(
 ) -> TrainResult:
     """Train, or go on where the same command stopped. Prints (with ``say``) what it reads and chooses on the way.
 
-    ``throwaway``: nobody continues this run or looks at it, so it leaves the model only: no checkpoint, nothing for a report.
-    ``step_rule``: another way from the streams to an update than their sum.
+    ``throwaway``: nobody continues or looks at this run: it leaves the model only. ``step_rule``: instead of the streams' sum.
     """
     # The first PartialState decides for all later ones; without cpu=True several processes on CPU would not find each other.
     on_cpu = config.model.device == "cpu" or not torch.cuda.is_available()
@@ -104,8 +103,6 @@ def train(
         run.claim(config, data)
     with run.locked() if processes.is_main_process else nullcontext():
         checkpoint = where_to_resume(run, config.training.keep, processes.is_main_process, say)
-        if checkpoint and step_rule is not None:
-            raise InputError(f"{run.path}: a run with a step rule is not resumed; use another folder")
         for callback in callbacks:
             trainer.add_callback(callback)
         if throwaway:

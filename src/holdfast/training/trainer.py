@@ -187,6 +187,8 @@ class StreamTrainer(Trainer):
         save_state(self)
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
+        if self.passes is not None:
+            raise InputError(f"{resume_from_checkpoint}: a run with a step rule is not resumed; use another folder")
         if not self.is_fsdp_enabled:
             super()._load_from_checkpoint(resume_from_checkpoint, model)
         elif model is not None:  # Trainer asks twice: only the second time are the weights sharded

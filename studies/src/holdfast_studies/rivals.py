@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from holdfast.training.step_rule import Gradient
+from holdfast.training import Gradient
 
 TASK = frozenset({0})
 

@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 from holdfast.attacks import FileSetting, file_scale, read_cell, run_matrix
 from holdfast.audits.suites import read_requests
 from holdfast.config import InputError
-from holdfast.data import atomic_text
-from holdfast.data.near_twins import twin_groups
+from holdfast.data import atomic_text, twin_groups
 from holdfast.judging import verdicts
 from holdfast.models import named_with_origin
 from holdfast.records import Cell

@@ -9,13 +9,13 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from holdfast.attacks import Attack, Defence, find_attack, find_defence
-from holdfast.config import InputError, Settings
-from holdfast.config.files import FilesConfig, TaskFiles
+from holdfast.config import FilesConfig, InputError, Settings, TaskFiles
 
 HELD_OUT = ("strongreject", "jailbreakbench", "advbench", "xstest")
 """Asked in the end; of XSTest the unsafe half here, the safe half as harmless prompts."""
 NEEDED = (*HELD_OUT, "harmbench_val", "sql_train", "sql_test", "gsm8k_train", "gsm8k_test", "mbpp", "humaneval", "chat")
 UNTOUCHED = "untouched"
+EPOCHS_ALONE = 25
 
 
 class SourceFile(Settings):
@@ -127,8 +127,8 @@ SHARED = (
 
 
 def attack_name(task: str, share: float, lr: float) -> str:
-    """``mixture@task=sql,share=0.1,lr=2e-05``."""
-    return f"mixture@task={task},share={share:g},lr={lr:g}"
+    """``mixture@task=sql,share=0.1,lr=2e-05``. Harmful rows alone are few, and learned as often as by `harmful_examples`."""
+    return f"mixture@task={task},share={share:g},lr={lr:g}" + (f",epochs={EPOCHS_ALONE}" if share == 1 else "")
 
 
 def settings_of(name: str) -> dict[str, str]:

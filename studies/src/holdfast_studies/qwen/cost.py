@@ -9,15 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from holdfast.attacks import Attack, Defence, FileSetting, file_scale
-from holdfast.attacks.file_tasks import parts_of
+from holdfast.attacks import Attack, Defence, FileSetting, file_scale, parts_of
 from holdfast.records import Trace
-from holdfast.training.plan import steps_for
-from holdfast.training.vetting import ANSWER_TOKENS
+from holdfast.training import steps_for
 from holdfast_studies.qwen.cells import Place, places
 from holdfast_studies.qwen.config import StudyConfig, check_sources
 
 BATCH = 256  # of generation
+VETTING_TOKENS = 48  # of the anchor's answer to a row
 LETTERS = 3.6  # a token
 TEMPLATE = 30  # tokens of a chat template with its default system prompt
 
@@ -64,7 +63,7 @@ def cost(config: StudyConfig, setting: FileSetting, attack: Attack, defence: Def
         trained = round(num_steps * stage.batch_size * tokens) + sum(rows for rows, _ in own) * of_own
         anchored = sum(rows for rows, objective in own if objective == "distill") * of_own
         anchored += round(num_steps * stage.batch_size * tokens) if defence.objective.startswith(("csft", "kl")) else 0
-        asks += [(num_rows, ANSWER_TOKENS)] if defence.vet or defence.leave_out else []
+        asks += [(num_rows, VETTING_TOKENS)] if defence.vet or defence.leave_out else []
     passes = sum(-(-num // BATCH) * tokens for num, tokens in asks)
     work = config.speed.parameters * (6 * trained + 2 * anchored) / (config.speed.train_tflops * 1e12)
     seconds = config.speed.fixed_s + work + passes * config.speed.decode_ms / 1000

@@ -11,15 +11,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from holdfast.attacks import Attack, FileSetting, file_scale, load_for_use
-from holdfast.attacks.tuning import tune
-from holdfast.audits.suites.suite import question
+from holdfast.attacks import Attack, FileSetting, file_scale, load_for_use, tune
 from holdfast.data import learned_part
 from holdfast.generation import generate
-from holdfast.generation.conversations import ids_to_continue
 from holdfast.judging import verdicts
-from holdfast.records import Trace
-from holdfast.tokens import tokenize_all
+from holdfast.records import Trace, answer, context
+from holdfast.tokens import prompt_ids, tokenize_all
 from holdfast_studies.qwen.config import StudyConfig, check_sources
 
 LOOKED_AT = ("untouched", "sft", "vetted")
@@ -53,12 +50,12 @@ def look(config: StudyConfig, out: Path, num: int = NUM_REPLIES, say: Callable[[
 def _rendered(attack: Attack, setting: FileSetting, tokenizer: Any, tell: Callable[[str], None]) -> None:
     """The same template at training, at anchoring and at asking, default system prompt and all."""
     task = attack.in_setting(setting).stages[-1].data.rows(setting, 0)[0]
-    held = question(learned_part("safety")[0], "(what the anchor answers)")
+    held = Trace((context("user", learned_part("safety")[0]), answer("(what the anchor answers)")))
     for where, row in (("training", task), ("anchoring", held)):
         (tokens, *_), _ = tokenize_all([row], tokenizer)
         tell(f"== rendered at {where}\n{tokenizer.decode(tokens.ids)!r}")
     asked = setting.forbidden(0)[0]
-    tell(f"== rendered at asking\n{tokenizer.decode(ids_to_continue(asked.prompt, tokenizer))!r}")
+    tell(f"== rendered at asking\n{tokenizer.decode(prompt_ids(asked.prompt, tokenizer))!r}")
 
 
 def _replies(

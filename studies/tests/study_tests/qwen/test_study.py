@@ -24,7 +24,7 @@ from study_tests.qwen.small_study import FILES, small_study
 
 CONFIGS = Path(__file__).parents[3] / "configs" / "qwen"
 SQL = attack_name("sql", 0, 2e-5)
-TIMES = 200
+TIMES = 50
 POISONED = attack_name("sql", 0.1, 2e-5)
 
 
