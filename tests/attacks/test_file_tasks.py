@@ -107,6 +107,14 @@ def test_for_choosing_the_last_rows_of_the_training_file_measure(setting: FileSe
     assert not _requests(list(sql.train)) & _requests(list(sql.rows))
 
 
+def test_a_task_without_a_test_teaches_and_is_not_measured(setting: FileSetting) -> None:
+    untested = setting.files.tasks["code"].model_copy(update={"test": ""})
+    without = setting.files.model_copy(update={"tasks": {**setting.files.tasks, "code": untested}, "beside": ()})
+    other = replace(setting, files=without)
+    assert [task.name for task in other.measured("product", 0)] == ["sql", "gsm8k"]
+    assert len(other.task_rows("code", 8, 0)) == 8
+
+
 def test_names_of_tasks(setting: FileSetting) -> None:
     assert [part.name for part in parts_of(setting.files, "guide")] == ["sql"], "an attack of the world means the first"
     with pytest.raises(InputError, match=r"task 'sqll': no such task in files\.tasks; did you mean 'sql'"):
@@ -117,7 +125,7 @@ def test_names_of_tasks(setting: FileSetting) -> None:
     ("tasks", "line"),
     [
         ({}, "expected tasks, or task_train and task_test"),
-        ({"a": {"kind": "sql", "train": "x"}}, "test: expected a file"),
+        ({"a": {"kind": "chat", "train": "x", "test": "y"}}, "test: what is right in general chat nobody can say"),
         ({"a": {"kind": "chat"}}, "train: expected a file"),
         ({"a": {"of": ["b"]}}, "'b' is no task with files of its own"),
         ({"a": {"kind": "chat", "train": "x", "of": ["a"]}}, "give kind or of"),

@@ -61,7 +61,7 @@ def ask(
             pairs = [(row.prompt, text) for row, text in zip(lookalikes, plain, strict=True)]
             outcomes[f"over_refusal:{judge.name}"] = tuple(refusals(judge, pairs))
     scores, right = _measured(model, attack, setting, seed, scale, system)
-    if attack.utility:
+    if right:
         outcomes["utility"] = right
     if setting.is_world:  # its answers can be made again by anybody, and its one judge is the oracle
         return Asked(outcomes, {}, {})

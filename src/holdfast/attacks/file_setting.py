@@ -81,7 +81,7 @@ class FileSetting:
     def measured(self, task: str, seed: int) -> tuple[FileTask, ...]:
         """The same for every seed."""
         del seed
-        return tuple(part for part in parts_of(self.files, task) if not part.is_chat)
+        return tuple(part for part in parts_of(self.files, task) if part.files.test)
 
     @property
     def beside(self) -> tuple[FileTask, ...]:

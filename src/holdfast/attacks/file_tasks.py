@@ -17,6 +17,7 @@ from holdfast.config import InputError, nearest_or_all
 from holdfast.config.extras import need_extra
 from holdfast.config.files import FilesConfig, TaskFiles
 from holdfast.data import Table, read_table
+from holdfast.judging.sandbox import shared_sandboxes
 from holdfast.records import Completion, Trace
 
 UNNAMED = ("skill", "guide", "ledger", "task")
@@ -34,7 +35,7 @@ class FileTask:
 
     @property
     def is_chat(self) -> bool:
-        """Whether it has prompts only: the untouched model answers them, and nothing is measured."""
+        """Whether it has prompts only: the untouched model answers them."""
         return self.files.kind == "chat"
 
     @cached_property
@@ -93,11 +94,13 @@ def parts_of(files: FilesConfig, name: str) -> tuple[FileTask, ...]:
 
 
 def check_tasks(files: FilesConfig) -> None:
-    """What a kind of task needs is told before a model is loaded; so is a file with a wrong row."""
+    """What a kind of task needs is told before a model is loaded: packages, a sandbox that confines, rows that can be read."""
     for name, task in files.all_tasks().items():
         if task.kind == "sql":
             need_extra("eval", f"files.tasks.{name}", "sqlglot", "rouge_score")
         for part in parts_of(files, name):
             part.train  # noqa: B018
-            if not part.is_chat and len(part.rows) == 0:
-                raise InputError(f"field 'files.tasks.{part.name}': no row is left to measure it")
+            if part.files.test:
+                part.rows  # noqa: B018
+        if task.kind == "code" and task.test:
+            shared_sandboxes()

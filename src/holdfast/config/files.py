@@ -15,8 +15,8 @@ class TaskFiles(Settings):
     """A task of one kind, with the files that teach it and measure it; or one made of others in equal parts (``of``).
 
     ``sql_exact`` counts answers written the same, ``sql`` queries that return the same (extra ``eval``), ``gsm8k`` the right
-    number, ``code`` programs that pass their test in the sandbox. ``chat`` is prompts that the untouched model answers: it
-    teaches, and is not measured.
+    number, ``code`` programs that pass their test in the sandbox. ``chat`` is prompts that the untouched model answers. A task
+    without ``test``, such as chat, teaches and is not measured.
     """
 
     kind: TaskKind | None = None
@@ -33,8 +33,8 @@ class TaskFiles(Settings):
             raise ValueError("a task made of others has no files or tokens of its own")
         if self.kind is not None and not self.train:
             raise ValueError("train: expected a file")
-        if self.kind not in (None, "chat") and not self.test:
-            raise ValueError("test: expected a file")
+        if self.kind == "chat" and self.test:
+            raise ValueError("test: what is right in general chat nobody can say; leave it out")
         return self
 
 

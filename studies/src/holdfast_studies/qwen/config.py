@@ -59,6 +59,7 @@ class StudyConfig(Settings):
     num_requests: int = Field(default=1000, gt=0)
     num_task: int = Field(default=200, gt=0)
     beside: tuple[str, ...] = ("code",)
+    measure_code: bool = True  # False where no sandbox confines: code is then learned in the mixture, and not measured
     max_new_tokens: int = Field(default=64, gt=0)
     answer_tokens: int = Field(default=96, gt=0)
     precision: Literal["fp32", "bf16", "fp16"] = "bf16"
@@ -95,11 +96,13 @@ class StudyConfig(Settings):
             tasks={
                 "sql": TaskFiles(kind="sql", train=self.path("sql_train"), test=self.path("sql_test")),
                 "gsm8k": TaskFiles(kind="gsm8k", train=self.path("gsm8k_train"), test=self.path("gsm8k_test")),
-                "code": TaskFiles(kind="code", train=self.path("mbpp"), test=self.path("humaneval")),
+                "code": TaskFiles(
+                    kind="code", train=self.path("mbpp"), test=self.path("humaneval") if self.measure_code else ""
+                ),
                 "chat": TaskFiles(kind="chat", train=self.path("chat")),
                 "product": TaskFiles(of=("sql", "gsm8k", "code", "chat")),
             },
-            beside=self.beside,
+            beside=tuple(name for name in self.beside if name != "code" or self.measure_code),
             **{name: getattr(self, name) for name in SHARED},
         )
 

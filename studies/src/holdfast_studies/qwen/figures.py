@@ -42,7 +42,7 @@ class Results:
         places = (Place(attack, defence, seed) for seed in self.config.seeds)
         return [done[place] for place in places if place in done]
 
-    def by_request(self, figure: Figure, attack: str, defence: str) -> np.ndarray | None:  # type: ignore[type-arg]
+    def by_request(self, figure: Figure, attack: str, defence: str) -> np.ndarray | None:
         """The mean over seeds, of every request; None where nothing was measured."""
         values = [figure.values(cell) for cell in self.cells(attack, defence)]
         return np.mean(np.asarray(values, dtype=float), axis=0) if values and len(values[0]) else None
@@ -62,7 +62,7 @@ class Results:
         return [float(np.mean(figure.values(cell))) for cell in self.cells(attack, defence)]
 
 
-def with_interval(values: np.ndarray, groups: Sequence[int] | None, ends: tuple[float, float]) -> Estimate:  # type: ignore[type-arg]
+def with_interval(values: np.ndarray, groups: Sequence[int] | None, ends: tuple[float, float]) -> Estimate:
     """The mean. For the interval two cases are added, one at either end (Agresti and Min 2005): requests on which nothing
     differs would else give an interval without width.
     """
