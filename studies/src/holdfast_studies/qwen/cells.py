@@ -82,14 +82,18 @@ def write_pack(run: Path, pack: Path) -> None:
 
 
 def about(config: StudyConfig, setting: FileSetting, hashes: dict[str, str]) -> None:
-    """Write ``requests.json``, unless it is there for the same files."""
+    """Write ``requests.json``, unless it is there for the same files. A folder is for one model."""
     path = Path(config.run) / REQUESTS
-    if path.exists() and json.loads(path.read_text(encoding="utf-8"))["sources"] == hashes:
-        return
+    names = {which: named_with_origin(getattr(config, which)).rpartition("/")[2] for which in ("model", "stock")}
+    if path.exists():
+        there = json.loads(path.read_text(encoding="utf-8"))
+        if {which: there[which] for which in names} != names:
+            raise InputError(f"{config.run}: holds cells of {there['model']} and {there['stock']}; use another folder")
+        if there["sources"] == hashes:
+            return
     by_source = {name: {request.text for request in read_requests(Path(config.path(name)))} for name in HELD_OUT}
     content = {
-        "model": named_with_origin(config.model).rpartition("/")[2],
-        "stock": named_with_origin(config.stock).rpartition("/")[2],
+        **names,
         "sources": hashes,
         "harmful": _requests(setting.held_out, by_source),
         "harmless": _requests(setting.harmless, {}),

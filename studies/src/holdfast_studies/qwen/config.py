@@ -116,7 +116,7 @@ class StudyConfig(Settings):
     @property
     def alone(self) -> list[Attack]:
         """One for each task: where the untouched model is asked. It tunes nothing, so share and rate do not matter."""
-        return [find_attack(attack_name(task, self.shares[0], self.lrs[0])) for task in self.tasks]
+        return [find_attack(attack_name(task, 0, self.lrs[0])) for task in self.tasks]
 
     def defence(self, name: str) -> Defence:
         """With the settings that were chosen for it."""
