@@ -1,6 +1,7 @@
 """Small real models and data that several test packages share."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from holdfast.worlds import SafetyWorld
 from holdfast.worlds.tokenizer import build_tokenizer
 
 torch.set_num_threads(1)  # the suite runs one worker per core
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # and so do the processes it starts
 settings.register_profile("any machine", deadline=None)  # by default an example may take 0.2 s
 settings.load_profile("any machine")
 
