@@ -106,7 +106,9 @@ def wheel(place: Path) -> None:
 
     code = run([room / "bin/python", "-c", "import holdfast; print(holdfast.__file__)"], empty, place)
     check("site-packages" in code, f"not the wheel's code: {code}")
-    said = holdfast("holdfast attack matrix attacks=[benign_drift] defences=[sft] seeds=[0] num_requests=20 run=runs/cell")
+    said = holdfast(
+        "holdfast attack matrix attacks=[benign_drift] defences=[sft] seeds=[0] num_requests=20 run=runs/cell"
+    )
     check(RATE.search(said) and (empty / "runs/cell/report.html").is_file(), f"no table or no report: {said}")
     check("defended" in holdfast("holdfast recipes"), "no recipe 'defended'")
     (empty / "mine.yaml").write_text(holdfast("holdfast recipes defended"), encoding="utf-8")
