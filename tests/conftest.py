@@ -1,7 +1,9 @@
 """Small real models and data that several test packages share."""
 
+import gc
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,17 @@ torch.set_num_threads(1)  # the suite runs one worker per core
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # and so do the processes it starts
 settings.register_profile("any machine", deadline=None)  # by default an example may take 0.2 s
 settings.load_profile("any machine")
+
+
+def pytest_runtest_setup() -> None:
+    """Every training looks for garbage. What was imported is none, and to look through it takes a third of a second."""
+    if "transformers.trainer" in sys.modules and not gc.get_freeze_count():
+        gc.collect()
+        gc.freeze()
+
+
+def pytest_sessionfinish() -> None:
+    gc.unfreeze()
 
 
 def save_small_model(folder: Path, *, tied: bool = True, **changes: Any) -> Path:

@@ -7,6 +7,7 @@ already, which saves seconds on every start. Tests of what is imported, and of l
 from __future__ import annotations
 
 import atexit
+import gc
 import io
 import multiprocessing
 import os
@@ -87,6 +88,7 @@ def _main(
         os.dup2(os.open(said / name, os.O_WRONLY | os.O_APPEND), number)
         setattr(sys, name, io.TextIOWrapper(os.fdopen(number, "wb", closefd=False), line_buffering=number == 2))
     sys.argv = words
+    gc.freeze()
     try:
         if script is None:
             runpy.run_module("holdfast", run_name="__main__", alter_sys=True)
