@@ -3,6 +3,7 @@
 import gc
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from holdfast.worlds.tokenizer import build_tokenizer
 
 torch.set_num_threads(1)  # the suite runs one worker per core
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # and so do the processes it starts
+if Path("/dev/shm").is_dir() and shutil.disk_usage("/dev/shm").free > 4 * 2**30:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", "/dev/shm")  # every checkpoint is synced to the disk, if it is one
 settings.register_profile("any machine", deadline=None)  # by default an example may take 0.2 s
 settings.load_profile("any machine")
 
