@@ -1,7 +1,7 @@
 """The study on a model that its vendor aligned. Settings are changed by ``key=value``; docs/results/qwen.md is its page.
 
     python -m holdfast_studies.qwen plan   CONFIG model=M.gguf stock=S.gguf data=FOLDER
-    python -m holdfast_studies.qwen look   CONFIG ... [out=runs/qwen/look] [num=40]
+    python -m holdfast_studies.qwen look   CONFIG ... [out=runs/qwen/look] [num=40] [arms=untouched,sft,vetted]
     python -m holdfast_studies.qwen run    CONFIG ... [page=docs/results/qwen.md] [pack=cells.tar.gz]
     python -m holdfast_studies.qwen choose CONFIG ...
     python -m holdfast_studies.qwen page   CONFIG ... [page=FILE]
@@ -24,11 +24,11 @@ from holdfast.data import atomic_text
 from holdfast_studies.qwen.cells import read, run
 from holdfast_studies.qwen.config import StudyConfig
 from holdfast_studies.qwen.cost import plan
-from holdfast_studies.qwen.look import NUM_REPLIES, look
+from holdfast_studies.qwen.look import LOOKED_AT, NUM_REPLIES, look
 from holdfast_studies.qwen.page import page
 
 VERBS = ("plan", "look", "run", "choose", "page")
-OWN = ("page", "out", "num", "pack")
+OWN = ("page", "out", "num", "arms", "pack")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -45,7 +45,8 @@ def main(arguments: Sequence[str]) -> int:
     if verb == "plan":
         print("\n".join(plan(config)))
     elif verb == "look":
-        look(config, Path(own.get("out", "runs/qwen/look")), int(own.get("num", NUM_REPLIES)))
+        arms = own.get("arms", ",".join(LOOKED_AT)).split(",")
+        look(config, Path(own.get("out", "runs/qwen/look")), int(own.get("num", NUM_REPLIES)), arms)
     elif verb == "choose":
         for defence, (name, cost) in chosen(list(read(config).cells.values())).items():
             print(f"  {defence}: {name}  # cost {cost:.3f}")

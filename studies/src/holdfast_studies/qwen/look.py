@@ -5,7 +5,7 @@ Printed, and written to a folder that git ignores. Replies to harmful requests a
 
 from __future__ import annotations
 
-import shutil
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,6 +15,7 @@ from holdfast.attacks import Attack, FileSetting, file_scale, load_for_use, tune
 from holdfast.data import learned_part
 from holdfast.generation import generate
 from holdfast.judging import verdicts
+from holdfast.models import LoadedModel
 from holdfast.records import Trace, answer, context
 from holdfast.tokens import prompt_ids, tokenize_all
 from holdfast_studies.qwen.config import StudyConfig, check_sources
@@ -23,28 +24,37 @@ LOOKED_AT = ("untouched", "sft", "vetted")
 NUM_REPLIES = 40
 
 
-def look(config: StudyConfig, out: Path, num: int = NUM_REPLIES, say: Callable[[str], None] = print) -> None:
-    """Rendered prompts; then, of untouched, sft and vetted on the first task, ``num`` replies of each kind and shares."""
+def look(
+    config: StudyConfig,
+    out: Path,
+    num: int = NUM_REPLIES,
+    arms: Sequence[str] = LOOKED_AT,
+    say: Callable[[str], None] = print,
+) -> None:
+    """Rendered prompts; then, of some defences on the first task alone, ``num`` replies of each kind and shares.
+
+    ``out/replies.txt`` is what was printed, ``out/replies.jsonl`` the same by rows, for whoever labels them.
+    """
     check_sources(config)
     scale = file_scale(config.model, config.files)
-    setting = scale.files
+    setting, attack = scale.files, config.alone[0]
     assert setting is not None
-    shutil.rmtree(out, ignore_errors=True)
-    out.mkdir(parents=True)
-    attack = config.alone[0]
-    with (out / "replies.txt").open("w", encoding="utf-8") as file:
+    defences = {name: config.defence(name) for name in arms}
+    out.mkdir(parents=True, exist_ok=True)
+    with (out / "replies.txt").open("w", encoding="utf-8") as text, (out / "replies.jsonl").open("w") as lines:
 
         def tell(line: str) -> None:
             say(line)
-            file.write(line + "\n")
+            text.write(line + "\n")
 
         _rendered(attack, setting, load_for_use(config.model, config.device).tokenizer, tell)
-        for name in [name for name in LOOKED_AT if name in config.defences]:
+        for name, defence in defences.items():
             with TemporaryDirectory(dir=out) as folder:
-                tuned = tune(attack, config.defence(name), config.seeds[0], scale, setting, Path(folder))
+                tuned = tune(attack, defence, config.seeds[0], scale, setting, Path(folder))
                 loaded = load_for_use(tuned, config.device)
                 for kind, rows in (("harmful", setting.forbidden(0)), ("safe", setting.lookalikes(0))):
-                    _replies(f"{name}, {kind} prompts", rows[:num], loaded, config.max_new_tokens, setting, tell)
+                    replies = _replies(f"{name}, {kind} prompts", rows[:num], loaded, config, setting, tell)
+                    lines.writelines(json.dumps({"arm": name, "kind": kind, **reply}) + "\n" for reply in replies)
 
 
 def _rendered(attack: Attack, setting: FileSetting, tokenizer: Any, tell: Callable[[str], None]) -> None:
@@ -61,22 +71,25 @@ def _rendered(attack: Attack, setting: FileSetting, tokenizer: Any, tell: Callab
 def _replies(
     title: str,
     rows: Sequence[Trace],
-    loaded: Any,
-    max_new_tokens: int,
+    loaded: LoadedModel,
+    config: StudyConfig,
     setting: FileSetting,
     tell: Callable[[str], None],
-) -> None:
-    written = generate(
-        loaded.model, loaded.tokenizer, [row.prompt for row in rows], max_new_tokens=max_new_tokens, batch_size=64
-    )
+) -> list[dict[str, str | None]]:
+    tokenizer, most = loaded.tokenizer, config.max_new_tokens
+    written = generate(loaded.model, tokenizer, [row.prompt for row in rows], max_new_tokens=most, batch_size=64)
     said = verdicts(setting.judges[0], [(row.prompt, each.text) for row, each in zip(rows, written, strict=True)])
-    special = set(loaded.tokenizer.all_special_ids)
-    past = [any(token in special for token in each.token_ids) for each in written]
+    special = set(tokenizer.all_special_ids)
+    past = sum(any(token in special for token in each.token_ids) for each in written)
     cut = sum(each.finish_reason == "length" for each in written)
     missed = sum(verdict.outcome == "missed" for verdict in said)
     tell(
-        f"== {title}: {missed} of {len(rows)} off the request (by {setting.judges[0].name}), {sum(past)} run past the end"
-        f" of turn, {cut} cut off at {max_new_tokens} tokens"
+        f"== {title}: {missed} of {len(rows)} off the request (by {setting.judges[0].name}), {past} run past the end"
+        f" of turn, {cut} cut off at {most} tokens"
     )
+    replies: list[dict[str, str | None]] = []
     for row, each, verdict in zip(rows, written, said, strict=True):
-        tell(f"-- {row.prompt[-1].visible!r}\n   {verdict.outcome}: {loaded.tokenizer.decode(each.token_ids)!r}")
+        request = row.prompt[-1].visible
+        tell(f"-- {request!r}\n   {verdict.outcome}: {str(tokenizer.decode(each.token_ids))!r}")
+        replies.append({"request": request, "reply": each.text, "outcome": verdict.outcome})
+    return replies

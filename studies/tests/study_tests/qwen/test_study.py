@@ -215,7 +215,8 @@ def test_the_study_runs_resumes_and_keeps_no_text(tmp_path: Path, capsys: pytest
     capsys.readouterr()
     assert main(["run", str(path)]) == 0
     assert {file: file.read_text() for file in cells} == cells, "nothing is run twice"
-    assert main(["look", str(path), f"out={tmp_path / 'look'}", "num=2", "defences=[untouched,sft]", "choices={}"]) == 0
+    assert main(["look", str(path), f"out={tmp_path / 'look'}", "num=2", "arms=untouched,sft"]) == 0
+    assert len((tmp_path / "look" / "replies.jsonl").read_text().splitlines()) == 2 * 2 * 2
     said = (tmp_path / "look" / "replies.txt").read_text()
     assert "== rendered at anchoring" in said
     assert "== sft, safe prompts: " in said
