@@ -41,6 +41,8 @@ def main(arguments: Sequence[str]) -> int:
     if verb in ("choose", "page"):  # they read cells: no model has to be there
         changes = ["model=none", "stock=none", "data=none", *changes]
     config = load_config(StudyConfig, Path(path), changes)
+    if not own.get("num", "1").isdigit():
+        raise InputError(f"num={own['num']}: expected a number of replies")
     failed = 0
     if verb == "plan":
         print("\n".join(plan(config)))

@@ -194,6 +194,8 @@ def test_the_page_command_needs_neither_model_nor_files(results: Results, tmp_pa
     assert (tmp_path / "page.md").read_text().startswith("# M (de-quantised")
     with pytest.raises(InputError, match="usage: python -m holdfast_studies"):
         main(["pge", str(path)])
+    with pytest.raises(InputError, match="num=few: expected a number of replies"):
+        main(["look", str(path), "num=few"])
 
 
 @pytest.mark.slow
