@@ -50,6 +50,7 @@ class StudyConfig(Settings):
     tasks: tuple[str, ...] = Field(min_length=1)
     shares: tuple[float, ...] = Field(min_length=1)
     lrs: tuple[float, ...] = (2e-5,)
+    more_attacks: tuple[str, ...] = ()  # by name, such as identity_shift or backdoor
     defences: tuple[str, ...] = Field(min_length=1)
     choices: dict[str, str] = Field(default_factory=dict)  # of a defence: which of its settings
     chosen_on_validation: bool = False  # whether ``choices`` are what `choose` named
@@ -108,15 +109,15 @@ class StudyConfig(Settings):
 
     @property
     def attacks(self) -> list[Attack]:
-        """Every task with every share at every rate."""
-        return [
-            find_attack(attack_name(task, share, lr)) for task in self.tasks for share in self.shares for lr in self.lrs
-        ]
+        """Every task with every share at every rate, then the others."""
+        names = [attack_name(task, share, lr) for task in self.tasks for share in self.shares for lr in self.lrs]
+        return [find_attack(name) for name in (*names, *self.more_attacks)]
 
     @property
     def alone(self) -> list[Attack]:
-        """One for each task: where the untouched model is asked. It tunes nothing, so share and rate do not matter."""
-        return [find_attack(attack_name(task, 0, self.lrs[0])) for task in self.tasks]
+        """Where the untouched model is asked: once for each task, whatever the share, and in the way of the other attacks."""
+        names = [attack_name(task, 0, self.lrs[0]) for task in self.tasks]
+        return [find_attack(name) for name in (*names, *self.more_attacks)]
 
     def defence(self, name: str) -> Defence:
         """With the settings that were chosen for it."""
@@ -135,8 +136,9 @@ def attack_name(task: str, share: float, lr: float) -> str:
 
 
 def settings_of(name: str) -> dict[str, str]:
-    """Task, share and lr from an attack's name."""
-    return dict(part.split("=") for part in name.partition("@")[2].split(","))
+    """Task, share and lr from the name of a mixture; of another attack none."""
+    base, _, settings = name.partition("@")
+    return dict(part.split("=") for part in settings.split(",")) if base == "mixture" else {}
 
 
 def check_sources(config: StudyConfig) -> dict[str, str]:

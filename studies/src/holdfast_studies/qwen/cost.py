@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from holdfast.attacks import Attack, Defence, FileSetting, file_scale, parts_of
+from holdfast.attacks import Attack, Data, Defence, FileSetting, Mixture, file_scale, parts_of
 from holdfast.records import Trace
 from holdfast.training import steps_for
 from holdfast_studies.qwen.cells import Place, places
@@ -70,9 +70,12 @@ def cost(config: StudyConfig, setting: FileSetting, attack: Attack, defence: Def
     return Cost(num_steps, trained, anchored, sum(num for num, _ in asks), passes, sum(n * t for n, t in asks), seconds)
 
 
-def _size(setting: FileSetting, data: object, answer_tokens: int) -> tuple[int, float]:
+def _size(setting: FileSetting, data: Data, answer_tokens: int) -> tuple[int, float]:
     """Rows and mean tokens a row. What a model answers at run time is taken at its longest: nothing is generated here."""
-    num, ratio, task = (getattr(data, name) for name in ("num", "ratio", "task"))
+    if not isinstance(data, Mixture):
+        num = sum(value for value in vars(data).values() if isinstance(value, int))
+        return num, TEMPLATE + 20.0 + answer_tokens
+    num, ratio, task = data.num, data.ratio, data.task
     num_harmful = round(num * ratio)
     rows = _rows(setting, task, num - num_harmful) if ratio < 1 else []
     lengths = [_length(row, answer_tokens) for row in rows] + [TEMPLATE + 20.0 + answer_tokens] * num_harmful

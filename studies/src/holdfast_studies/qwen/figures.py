@@ -36,9 +36,9 @@ class Results:
         """Finished, in order of seeds. The untouched model has one cell for a task: it stands for every share and seed."""
         done = {place: cell for place, cell in self.kept.cells.items() if cell.status == "ok"}
         if defence == UNTOUCHED:
-            task = settings_of(attack)["task"]
+            task = settings_of(attack).get("task", attack)
             own = (cell for place, cell in done.items() if place.defence == UNTOUCHED)
-            return [cell for cell in own if settings_of(cell.attack)["task"] == task]
+            return [cell for cell in own if settings_of(cell.attack).get("task", cell.attack) == task]
         places = (Place(attack, defence, seed) for seed in self.config.seeds)
         return [done[place] for place in places if place in done]
 

@@ -39,6 +39,8 @@ def page(config: StudyConfig, command: str) -> str:
 def title_of(attack: str) -> str:
     """``sql with 10 % harmful rows, lr 2e-05``."""
     settings = settings_of(attack)
+    if not settings:
+        return attack
     share = float(settings["share"])
     rows = (
         "alone"

@@ -99,6 +99,8 @@ def test_the_plan_counts_without_a_model(config: StudyConfig) -> None:
     lines = plan(config.model_copy(update={"minutes": 1e-9}))
     assert any("filtered" in line and SQL in line for line in lines)
     assert lines[-2:] == ["in 1e-09 minutes: the first 0", f"the first that does not fit: {places(config)[0]}"]
+    more = plan(config.model_copy(update={"more_attacks": ("backdoor",)}))
+    assert [line.split()[:3] for line in more if line.startswith("backdoor")][1] == ["backdoor", "sft", "1"]
     assert plan(config)[-1] == f"in 30 minutes: the first {len(places(config))}"
 
 
@@ -184,6 +186,7 @@ def test_the_page_shows_what_is_there_and_lists_what_is_not(results: Results) ->
     assert "- not run: product alone, lr 2e-05 x filtered, seed 1" in text
     assert "not yet chosen on validation requests" in text
     assert "dft" not in text
+    assert title_of("backdoor") == "backdoor"
     assert title_of(attack_name("sql", 1, 2e-5)) == "sql left out, harmful rows alone, lr 2e-05"
 
 
