@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from holdfast.records import Cell
-from holdfast.stats import Estimate, bootstrap_mean
+from holdfast.stats import Estimate, Resamples
 from holdfast_studies.qwen.cells import Kept, Place
 from holdfast_studies.qwen.config import UNTOUCHED, StudyConfig, settings_of
 
@@ -31,6 +31,7 @@ class Results:
 
     config: StudyConfig
     kept: Kept
+    known: dict[tuple[str, str], dict[str, Estimate]] = field(default_factory=dict)  # means, by figure and attack
 
     def cells(self, attack: str, defence: str) -> list[Cell]:
         """Finished, in order of seeds. The untouched model has one cell for a task: it stands for every share and seed."""
@@ -48,27 +49,45 @@ class Results:
         return np.mean(np.asarray(values, dtype=float), axis=0) if values and len(values[0]) else None
 
     def mean(self, figure: Figure, attack: str, defence: str) -> Estimate | None:
-        """With its interval."""
-        values = self.by_request(figure, attack, defence)
-        return None if values is None else with_interval(values, figure.groups, (0.0, 1.0))
+        """With its interval. Those of all defences are made at once: they are drawn alike."""
+        key = (figure.title, attack)
+        if key not in self.known:
+            rows = {name: self.by_request(figure, attack, name) for name in self.config.defences}
+            there = {name: values for name, values in rows.items() if values is not None}
+            self.known[key] = dict(
+                zip(there, with_intervals([*there.values()], figure.groups, (0.0, 1.0)), strict=True)
+            )
+        return self.known[key].get(defence)
 
     def difference(self, figure: Figure, attack: str, first: str, second: str) -> Estimate | None:
         """First minus second, request by request."""
         ours, theirs = (self.by_request(figure, attack, name) for name in (first, second))
-        return None if ours is None or theirs is None else with_interval(ours - theirs, figure.groups, (-1.0, 1.0))
+        return (
+            None if ours is None or theirs is None else with_intervals([ours - theirs], figure.groups, (-1.0, 1.0))[0]
+        )
 
     def by_seed(self, figure: Figure, attack: str, defence: str) -> list[float]:
         """The mean of every seed."""
         return [float(np.mean(figure.values(cell))) for cell in self.cells(attack, defence)]
 
 
-def with_interval(values: np.ndarray, groups: Sequence[int] | None, ends: tuple[float, float]) -> Estimate:
-    """The mean. For the interval two cases are added, one at either end (Agresti and Min 2005): requests on which nothing
-    differs would else give an interval without width.
+def with_intervals(
+    columns: Sequence[np.ndarray], groups: Sequence[int] | None, ends: tuple[float, float]
+) -> list[Estimate]:
+    """The mean of every column. For the intervals two cases are added, one at either end (Agresti and Min 2005): requests on
+    which nothing differs would else give an interval without width.
     """
-    own = list(range(len(values))) if groups is None else list(groups)
-    padded = bootstrap_mean([*values, *ends], groups=[*own, "low", "high"])
-    return Estimate(float(values.mean()), padded.low, padded.high, len(set(own)), "bootstrap over groups of twins")
+    if not columns:
+        return []
+    own = list(range(len(columns[0]))) if groups is None else list(groups)
+    table = np.column_stack([*columns, np.ones(len(own))])
+    added = [[end] * len(columns) + [1.0] for end in ends]
+    drawn = Resamples.of(np.vstack([table, added]), groups=[*own, "low", "high"])
+    found = []
+    for number, column in enumerate(columns):
+        low, high = drawn.interval(lambda sums, number=number: sums[..., number] / sums[..., -1]) or ends  # type: ignore[misc]
+        found.append(Estimate(float(column.mean()), low, high, len(set(own)), "bootstrap over groups of twins"))
+    return found
 
 
 def said(requests: str, outcome: str, judge: str = "outcome", keep: Sequence[int] | None = None) -> Values:
