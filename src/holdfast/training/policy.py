@@ -118,9 +118,9 @@ def choose_anchor(
         return AdapterOffAnchor()
     if via == "model":
         say(f"anchor: a second model, {settings.model or config.model.name}")
-        anchor = _second_model(config, loaded, rows).model
-        keep_as_autocast_reads(anchor, config.training.precision)
-        return ModelAnchor(anchor)
+        second = _second_model(config, loaded, rows).model
+        keep_as_autocast_reads(second, config.training.precision)
+        return ModelAnchor(second)
     if settings.cache is None:
         raise InputError("anchor.cache: name a folder for the anchor cache")
     anchored = [row for row in rows if collator.needs_anchor[row.stream]]
