@@ -90,6 +90,6 @@ def _replies(
     replies: list[dict[str, str | None]] = []
     for row, each, verdict in zip(rows, written, said, strict=True):
         request = row.prompt[-1].visible
-        tell(f"-- {request!r}\n   {verdict.outcome}: {str(tokenizer.decode(each.token_ids))!r}")
+        tell(f"-- {request!r}\n   {verdict.outcome}: {str(tokenizer.decode(list(each.token_ids)))!r}")
         replies.append({"request": request, "reply": each.text, "outcome": verdict.outcome})
     return replies
