@@ -7,7 +7,7 @@ import pytest
 import torch
 from numpy.linalg import solve
 
-from holdfast.training.budget import HIGHEST, LOWEST, START, Controller, standing
+from holdfast.training.budget import HIGHEST, LOWEST, START, Controller, standing, width
 
 A = np.array([[2.0, 0.3, 0.1], [0.3, 1.0, -0.2], [0.1, -0.2, 0.5]])
 H = np.array([[0.5, -0.4, 0.0], [-0.4, 1.5, 0.3], [0.0, 0.3, 1.0]])  # does not commute with A
@@ -145,6 +145,12 @@ def test_the_integral_only_grows_in_the_first_fifth() -> None:
     assert Controller().updated(0.0, 0.03, share_done=0.2).integral == START
     assert Controller().updated(0.0, 0.03, share_done=0.21).integral == START - 0.05
     assert Controller().updated(0.06, 0.03, share_done=0.1).integral == START + 0.05
+
+
+def test_a_budget_that_narrows() -> None:
+    """Ten times as wide: 10 at first, 5.5 halfway to 80 % of the steps, then itself."""
+    assert [width(10, share_done=share) for share in (0.0, 0.4, 0.8, 1.0)] == [10, 5.5, 1, 1]
+    assert width(1, share_done=0.3) == 1
 
 
 def test_lambda_stays_within_its_limits() -> None:

@@ -61,6 +61,7 @@ def test_what_hold_may_stand_beside() -> None:
     assert "prompts that the anchor answers" in stream_error(data="rows.jsonl")
     assert "hold.early" in stream_error(hold={"early": 0})
     assert "hold.erly" in stream_error(hold={"erly": 0.1})
+    assert "hold.wide" in stream_error(hold={"wide": 0.5})
     assert "hold.tokens" in stream_error(hold={"tokens": 4})
     assert "the first stream sets the steps" in stream_error(hold={"every": 2})
 

@@ -28,6 +28,7 @@ START = math.log(5)
 DECAY = 0.5  # of the moving average
 GAIN = 0.05  # of the integral
 QUIET = 0.2  # share of the steps in which the integral only grows
+NARROWED = 0.8  # share of the steps after which a budget that began wider is itself
 NEAR = 0.3  # of the budget: how close to it "bound" is
 
 
@@ -60,6 +61,11 @@ class Controller:
         return Controller(integral, kbar, t, _clip(integral + ahead, LOWEST, HIGHEST))
 
 
+def width(wide: float, *, share_done: float) -> float:
+    """By what a budget is multiplied that begins ``wide`` times as wide: on a straight line to 1."""
+    return max(1.0, wide - (wide - 1) * share_done / NARROWED)
+
+
 def _clip(value: float, low: float, high: float) -> float:
     return min(max(value, low), high)
 
@@ -75,6 +81,7 @@ class DriftBudgets:
             for part, name in ((EARLY, "early"), (LATE, "late"))
         }
         self.every = [1 if hold is None else hold.every for hold in holds]
+        self.wide = [1.0 if hold is None else hold.wide for hold in holds]
         self.controllers = {place: Controller() for place in self.budgets}
         self.k: dict[tuple[int, int], float] = {}  # as the last step measured it
         self.sums = torch.zeros(len(holds), len(PARTS), dtype=torch.float64, device=device)
@@ -105,9 +112,11 @@ class DriftBudgets:
         self.sums, self.counts = torch.zeros_like(self.sums), None
         for place, k in means.items():
             if place in self.budgets:
+                stream, _ = place
+                budget = self.budgets[place] * width(self.wide[stream], share_done=share_done)
                 self.k[place] = k
                 self.controllers[place] = self.controllers[place].updated(
-                    k, self.budgets[place], share_done=share_done, every=self.every[place[0]]
+                    k, budget, share_done=share_done, every=self.every[stream]
                 )
 
     def row(self, stream: int) -> dict[str, float]:

@@ -87,6 +87,7 @@ def _fresh_rows(
     rows, _ = tokenize_all(traces, tokenizer, max_length=training.max_length, context=training.context)
     hold = settings.hold
     budgets = f"{hold.early:g} nats per answer and {hold.late:g} per later token"
+    budgets += f", at first {hold.wide:g} times as much" if hold.wide > 1 else ""
     budgets += f", answers up to token {hold.tokens}" if hold.tokens else ""
     budgets += f", in every {hold.every}th step" if hold.every > 1 else ""
     say(f"{name}: held to {budgets}; {len(rows)} more answers are kept back to measure the drift at the end")
