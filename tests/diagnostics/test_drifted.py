@@ -137,7 +137,7 @@ def test_one_model_shows_what_budgets_mean(tmp_path: Path) -> None:
     prompts = tmp_path / "prompts.jsonl"
     asked = [row.turns[0].visible for row in SafetyWorld().requests("train", "forbidden", 6)]
     prompts.write_text("".join(json.dumps({"prompt": prompt}) + "\n" for prompt in asked), encoding="utf-8")
-    arguments = ["diagnose", "drift", "tiny:aligned", "--prompts", str(prompts), "--every", "--samples", "1"]
+    arguments = ["diagnose", "drift", "tiny:aligned", "--prompts", str(prompts), "--all", "--samples", "1"]
     result = CliRunner().invoke(app, [*arguments, "--json", str(tmp_path / "drift.json")])
     assert result.exit_code == 0, result.output
     assert "refuses, at least" in result.stdout

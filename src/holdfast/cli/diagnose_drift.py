@@ -22,8 +22,8 @@ def drift(
     model: Annotated[str, typer.Argument(help="tiny:aligned, a folder, an adapter's folder, or a hub id")],
     anchor: Annotated[str | None, typer.Option(help="The model before tuning; without it MODEL is the anchor")] = None,
     prompts: Annotated[str, typer.Option(help="safety, keep, or a file of prompts")] = "safety",
-    every: Annotated[
-        bool, typer.Option("--every", help="Every prompt, not only the fifth that a run with hold: keeps back")
+    all_prompts: Annotated[
+        bool, typer.Option("--all", help="All prompts, not only the fifth that a run with hold: keeps back")
     ] = False,
     limit: Annotated[int | None, typer.Option(help="Ask so many prompts", min=1)] = None,
     samples: Annotated[int, typer.Option(help="Answers to a prompt, drawn at temperature 1", min=1)] = 4,
@@ -44,7 +44,7 @@ def drift(
             policy,
             anchor=held_to,
             prompts=prompts,
-            every=every,
+            kept_back=not all_prompts,
             limit=limit,
             samples=samples,
             judge=judge,

@@ -14,7 +14,8 @@ from typing import Any
 
 from holdfast.audits.suites import find_judges
 from holdfast.config import InputError
-from holdfast.data.default_prompts import KINDS, PREFIX
+from holdfast.config.training import HoldSettings
+from holdfast.data.default_prompts import PREFIX
 from holdfast.generation import Progress
 from holdfast.judging import Judge, tells_outcomes, verdicts
 from holdfast.models import LoadedModel, as_loaded
@@ -117,7 +118,9 @@ class Drifted:
         """The drift and what it can cost; with one model, what the default budget can."""
         asked = f"{self.num_prompts} prompts of {self.prompts}"
         if self.early is None or self.late is None:
-            return f"{asked}: {self.anchor} refuses {self.refused:.1%}; a budget of 0.03 loses at most 3.0 % of sure refusals"
+            budget = HoldSettings().early
+            text = f"a budget of {budget:g} loses at most {most_lost(budget):.1%} of sure refusals"
+            return f"{asked}: {self.anchor} refuses {self.refused:.1%}; {text}"
         lines = [
             f"{asked}: {self.early.value:.3f} nats per answer, {self.late.value:.3f} per later token to {self.anchor}"
         ]
@@ -175,7 +178,7 @@ def measure_drift(
     *,
     anchor: str | LoadedModel | object | None = None,
     prompts: str | Path | Sequence[str] = "safety",
-    every: bool = False,
+    kept_back: bool = True,
     limit: int | None = None,
     samples: int = SAMPLES,
     judge: str | None = None,
@@ -186,13 +189,13 @@ def measure_drift(
     """What a budget means for ``model``, or how far it has drifted from ``anchor`` and what that cost.
 
     ``prompts``: ``safety`` or ``keep`` (the shipped sets), a file, or a list. Of a set or file only the fifth is asked that a run
-    with ``hold:`` keeps back, unless ``every``. ``samples`` answers to each are drawn at temperature 1. ``judge``: who says the
+    with ``hold:`` keeps back (``kept_back=False``: all). ``samples`` answers to each are drawn at temperature 1. ``judge``: who says the
     outcome; by default as in an audit. Raises ``InputError`` for models of different vocabularies, and for a judge that tells
     no outcomes.
     """
     policy = as_loaded(model)
     held_to = policy if anchor is None else as_loaded(anchor)
-    name, asked = _asked(prompts, held_to, every)
+    name, asked = _asked(prompts, held_to, kept_back)
     asked = asked[:limit]
     tells = _judge(judge, held_to, asked)
     first, second = seeds_of(seed, samples), seeds_of(SECOND_DRAW + seed, samples)
@@ -228,15 +231,15 @@ def measure_drift(
     return _compared(base, policy, held_to, asked, texts, before, after, batch_size)
 
 
-def _asked(prompts: str | Path | Sequence[str], anchor: LoadedModel, every: bool) -> tuple[str, list[str]]:
+def _asked(prompts: str | Path | Sequence[str], anchor: LoadedModel, kept_back: bool) -> tuple[str, list[str]]:
     if not isinstance(prompts, str | Path):
         asked = [str(prompt) for prompt in prompts]
         if not asked:
             raise InputError("prompts: expected at least one prompt")
         return "a list", asked
-    name = str(prompts) if str(prompts) in KINDS else str(prompts).removeprefix(PREFIX)
+    name = str(prompts).removeprefix(PREFIX)
     found = held_prompts(f"{PREFIX}{name}", anchor.tokenizer)
-    return name, list(dict.fromkeys(found)) if every else divided(found)[0]
+    return name, divided(found)[0] if kept_back else list(dict.fromkeys(found))
 
 
 def _judge(name: str | None, anchor: LoadedModel, prompts: Sequence[str]) -> Judge:
