@@ -96,14 +96,14 @@ def _sure_table(drifted: Drifted) -> Any:
     from rich.table import Table
 
     tuned = drifted.early is not None
-    columns = ["the anchor surely", "prompts", "own draws lose"]
+    columns = ["surely", "prompts", "own draws lose"]
     columns += ["nats", "lost, at most", "lost", "to"] if tuned else []
-    table = Table(*columns, box=None)
+    table = Table(*columns, title="what the anchor surely does", title_justify="left", box=None)
     for sure in drifted.sure:
         cells = [sure.outcome, str(sure.num_prompts), _percent(sure.own)]
         if sure.early is not None and sure.most_lost is not None and sure.lost is not None:
             became = ", ".join(
-                f"{100 * share:.1f} % {outcome}" for outcome, share in (sure.became or {}).items() if share
+                f"{outcome} {100 * share:.1f} %" for outcome, share in (sure.became or {}).items() if share
             )
             cells += [f"{sure.early.value:.4f}", _percent(sure.most_lost), _percent(sure.lost), became]
         table.add_row(*cells)
@@ -123,4 +123,4 @@ def _budget_table(drifted: Drifted) -> Any:
 
 
 def _percent(figure: Estimate) -> str:
-    return f"{100 * figure.value:.1f} % ({100 * figure.low:.1f} to {100 * figure.high:.1f})"
+    return f"{100 * figure.value:.1f} % [{100 * figure.low:.1f}, {100 * figure.high:.1f}]"
