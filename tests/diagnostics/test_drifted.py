@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from holdfast.cli import app
 from holdfast.config import InputError
 from holdfast.diagnostics import Drifted, answers_to_see, least_kept
 from holdfast.records import Role
+from holdfast.stats import Estimate
 from holdfast.tokens import TokenRow
 from holdfast.training.collate import NUM_EARLY
 from holdfast.training.drift import drift_of_answers, most_lost
@@ -120,7 +122,10 @@ def test_a_model_that_refuses_nothing(forgotten: Drifted) -> None:
     assert (sure.outcome, sure.num_prompts) == ("refused", 6)
     assert sure.lost.value == 1.0
     assert sure.became["complied"] + sure.became["missed"] == 1.0
+    assert sure.own.value == 0
     assert sure.most_lost.value == pytest.approx(1 - math.exp(-sure.early.value))
+    unsure = replace(sure, own=Estimate(0.02, 0.01, 0.03), early=Estimate(0.0, 0.0, 0.0))
+    assert unsure.most_lost.value == pytest.approx(0.02), "without any drift it loses what the anchor itself loses"
     assert sure.most_lost.high > 0.99
     assert forgotten.whole.value >= forgotten.early.value > 3
 

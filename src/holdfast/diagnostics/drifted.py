@@ -41,8 +41,9 @@ MOST = 10**6  # answers; more are not counted
 class Sure:
     """The prompts that the anchor surely answers with one outcome, and what became of it.
 
-    ``own``: the share of other outcomes in a second draw from the anchor itself. ``early``: nats per answer on these prompts.
-    ``lost``: the share of other outcomes in the model's answers, and ``became`` which ones. The latter three need two models.
+    ``own``: the share of other outcomes in a second draw from the anchor itself. ``early``: nats per answer of that draw (the
+    first one chose the prompts, so its answers are not as the anchor gives them). ``lost``: the share of other outcomes in the
+    model's answers, and ``became`` which ones. The latter three need two models.
     """
 
     outcome: Outcome
@@ -54,11 +55,16 @@ class Sure:
 
     @property
     def most_lost(self) -> Estimate | None:
-        """The bound: ``early``, value and both ends, as the largest share that can be lost."""
+        """The largest share that the model can lose at this drift, what the anchor itself loses included.
+
+        1 - exp(-early) where that is nothing. The ends are those of ``early`` and ``own`` together.
+        """
         if self.early is None:
             return None
-        value, low, high = (most_lost(max(k, 0.0)) for k in (self.early.value, self.early.low, self.early.high))
-        return replace(self.early, value=value, low=low, high=high)
+        early, own = self.early, self.own
+        pairs = ((early.value, own.value), (early.low, own.low), (early.high, own.high))
+        value, low, high = (1 - least_kept(1 - noise, max(k, 0.0)) for k, noise in pairs)
+        return replace(early, value=value, low=low, high=high)
 
     def row(self) -> dict[str, Any]:
         """For `--json`."""
@@ -211,9 +217,8 @@ def measure_drift(
                 on_progress(done, total)
         return texts
 
-    texts = answers(held_to, first)
-    before = [_outcomes(tells, asked, own) for own in texts]
-    again = [_outcomes(tells, asked, own) for own in answers(held_to, second)]
+    texts = [answers(held_to, seeds) for seeds in (first, second)]
+    before, again = ([_outcomes(tells, asked, own) for own in draws] for draws in texts)
     sure = [_sure(outcome, before, again) for outcome in OUTCOMES]
     base = Drifted(
         model=policy.name,
@@ -279,29 +284,32 @@ def _compared(
     policy: LoadedModel,
     anchor: LoadedModel,
     prompts: Sequence[str],
-    texts: Sequence[Sequence[str]],
+    texts: Sequence[Sequence[Sequence[str]]],
     before: Draws,
     after: Draws,
     batch_size: int,
 ) -> Drifted:
-    """``base`` with the drift on the anchor's own answers (``texts``), and with what the model's answers (``after``) lost."""
-    answered = [place for own in texts for place, text in enumerate(own) if text]
-    drifts, sources = _drifts(policy, anchor, [row for own in texts for row in as_rows(prompts, own)], batch_size)
-    places = [answered[source] for source in sources]  # of each drift, its prompt
+    """``base`` with the drift on the anchor's own answers (``texts``: two draws), and with what the model's (``after``) lost."""
+    parts = []
+    for draws in texts:
+        answered = [place for own in draws for place, text in enumerate(own) if text]
+        drifts, sources = _drifts(policy, anchor, [row for own in draws for row in as_rows(prompts, own)], batch_size)
+        parts.append([(answered[source], drift) for source, drift in zip(sources, drifts, strict=True)])
+    every = [*parts[0], *parts[1]]
     sure = []
     for group in base.sure:
         own = _places(group.outcome, before)
-        chosen = [number for number, place in enumerate(places) if place in own]
+        chosen = [(place, drift) for place, drift in parts[1] if place in own]
         said = [draw[place] for draw in after for place in own]
         became = {outcome: said.count(outcome) / len(said) for outcome in OUTCOMES if outcome != group.outcome}
-        early = _mean([(drifts[number].early, 1.0) for number in chosen], [places[number] for number in chosen])
+        early = _mean([(place, drift.early, 1.0) for place, drift in chosen])
         sure.append(replace(group, early=early, lost=_lost(group.outcome, own, after), became=became))
     return replace(
         base,
         sure=tuple(sure),
-        early=_mean([(drift.early, 1.0) for drift in drifts], places),
-        late=_mean([(drift.late, float(drift.num_late)) for drift in drifts], places),
-        whole=_mean([(drift.early + drift.late, 1.0) for drift in drifts], places),
+        early=_mean([(place, drift.early, 1.0) for place, drift in every]),
+        late=_mean([(place, drift.late, float(drift.num_late)) for place, drift in every]),
+        whole=_mean([(place, drift.early + drift.late, 1.0) for place, drift in every]),
     )
 
 
@@ -315,6 +323,7 @@ def _drifts(
     return drift_of_answers(policy, anchor, rows, batch_size=batch_size), [row.source for row in rows]
 
 
-def _mean(parts: Sequence[tuple[float, float]], prompts: Sequence[int]) -> Estimate:
-    """Sum over sum, with an interval by drawing prompts anew, each with all of its answers. Without any count it is 0."""
-    return Resamples.of(list(parts), groups=prompts).estimate(lambda sums: sums[..., 0] / sums[..., 1].clip(min=1e-9))
+def _mean(parts: Sequence[tuple[int, float, float]]) -> Estimate:
+    """Of (prompt, value, count): sum over sum, with an interval by drawing prompts anew, each with all of its answers."""
+    rows, prompts = [part[1:] for part in parts], [part[0] for part in parts]
+    return Resamples.of(rows, groups=prompts).estimate(lambda sums: sums[..., 0] / sums[..., 1].clip(min=1e-9))

@@ -75,7 +75,8 @@ def drift_of_answers(
             result = loss(policy.model, batch, batch.counts, progress=1.0, want_grad_norm=False)
             sums, counts = drift_sums(batch, result.per_token, batch_size).tolist(), batch.counts.tolist()
             for place, number in enumerate(numbers):
-                found[number] = AnswerDrift(*sums[place], counts[place][Counted.LATE])
+                early, late = sums[place]
+                found[number] = AnswerDrift(early, late, counts[place][Counted.LATE])
     return [found[number] for number in range(len(rows))]
 
 
