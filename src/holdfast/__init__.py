@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from holdfast.audits import Audit, Bars, audit
     from holdfast.audits import write_card as card
     from holdfast.config.files import FilesConfig as Files
-    from holdfast.diagnostics import Attributed, Calibration
+    from holdfast.diagnostics import Attributed, Calibration, Drifted
     from holdfast.diagnostics import attribute_transcripts as attribute
     from holdfast.diagnostics import calibrate_transcripts as calibrate
+    from holdfast.diagnostics import measure_drift as drift
     from holdfast.evaluations import Comparison, compare
     from holdfast.generation import generate_answers as generate
     from holdfast.judging.forgery import Forgeries, forge
@@ -45,8 +46,10 @@ _HOMES = {
     "card": "audits:write_card",
     "Attributed": "diagnostics",
     "Calibration": "diagnostics",
+    "Drifted": "diagnostics",
     "attribute": "diagnostics:attribute_transcripts",
     "calibrate": "diagnostics:calibrate_transcripts",
+    "drift": "diagnostics:measure_drift",
     "Comparison": "evaluations",
     "compare": "evaluations",
     "Forgeries": "judging.forgery",
@@ -70,6 +73,7 @@ __all__ = [
     "Bars",
     "Calibration",
     "Comparison",
+    "Drifted",
     "Files",
     "Forgeries",
     "LoadedModel",
@@ -85,6 +89,7 @@ __all__ = [
     "calibrate",
     "card",
     "compare",
+    "drift",
     "forge",
     "generate",
     "held",

@@ -81,6 +81,7 @@ def test_the_table_of_budgets_is_that_of_its_cells() -> None:
     budget = import_module("budget")
     cells = json.loads((DOCS / "results" / "budget-world.json").read_text(encoding="utf-8"))
     assert budget.table(cells) in PAGES["budget"]
+    assert budget.planes(cells) in (DOCS / "results" / "budget.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", PAGES)

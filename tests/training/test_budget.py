@@ -7,7 +7,7 @@ import pytest
 import torch
 from numpy.linalg import solve
 
-from holdfast.training.budget import HIGHEST, LOWEST, START, Controller, standing
+from holdfast.training.budget import HIGHEST, LOWEST, START, Controller, standing, width
 
 A = np.array([[2.0, 0.3, 0.1], [0.3, 1.0, -0.2], [0.1, -0.2, 0.5]])
 H = np.array([[0.5, -0.4, 0.0], [-0.4, 1.5, 0.3], [0.0, 0.3, 1.0]])  # does not commute with A
@@ -34,17 +34,20 @@ def oracle(budget: float) -> float:
 
 
 def descend(
-    budgets: list[tuple[np.ndarray, float]], *, steps: int = 30_000, lr: float = 0.01
+    budgets: list[tuple[np.ndarray, float]], *, steps: int = 30_000, lr: float = 0.01, every: int = 1
 ) -> tuple[np.ndarray, list]:
     x, controllers = np.zeros(3), [Controller() for _ in budgets]
     for step in range(steps):
         gradient = A @ (x - TARGET)
+        is_held = (step + 1) % every == 0
         for (h, _), controller in zip(budgets, controllers, strict=True):
-            gradient = gradient + controller.weight * h @ x
+            gradient = gradient + is_held * every * controller.weight * h @ x
         drifts = [drift(x, h) for h, _ in budgets]
         x = x - lr * gradient
+        if not is_held:
+            continue
         controllers = [
-            controller.updated(k, budget, share_done=(step + 1) / steps)
+            controller.updated(k, budget, share_done=(step + 1) / steps, every=every)
             for controller, k, (_, budget) in zip(controllers, drifts, budgets, strict=True)
         ]
     return x, controllers
@@ -57,6 +60,23 @@ def test_descent_comes_to_the_constrained_minimum(budget: float) -> None:
     assert abs(drift(x) / budget - 1) < 1e-3
     assert abs(controller.weight / oracle(budget) - 1) < 1e-3
     assert np.abs(A @ (x - TARGET) + controller.weight * H @ x).max() < 1e-3
+
+
+@pytest.mark.parametrize("every", [2, 4])
+def test_holding_in_every_nth_step_comes_to_the_same_place(every: int) -> None:
+    """lambda means the same: of the mean over steps. Within 5 %: x swings between a held step and the next one."""
+    x, (controller,) = descend([(H, 0.3)], steps=8000, lr=0.002, every=every)
+    assert abs(drift(x) / 0.3 - 1) < 0.05
+    assert abs(controller.weight / oracle(0.3) - 1) < 0.05
+
+
+def test_a_step_that_stands_for_two() -> None:
+    """k = .06 twice is k = .06 once for both: the same average and the same integral."""
+    twice = Controller().updated(0.06, 0.03, share_done=0.5).updated(0.06, 0.03, share_done=0.5)
+    once = Controller().updated(0.06, 0.03, share_done=0.5, every=2)
+    assert (once.integral, once.kbar) == (pytest.approx(twice.integral), pytest.approx(twice.kbar))
+    # Then k = 0: kbar = (.25 * .06) / (.25 + 1) = .012.
+    assert once.updated(0.0, 0.03, share_done=0.6, every=2).kbar == pytest.approx(0.012)
 
 
 def test_a_slack_budget_costs_almost_nothing() -> None:
@@ -125,6 +145,12 @@ def test_the_integral_only_grows_in_the_first_fifth() -> None:
     assert Controller().updated(0.0, 0.03, share_done=0.2).integral == START
     assert Controller().updated(0.0, 0.03, share_done=0.21).integral == START - 0.05
     assert Controller().updated(0.06, 0.03, share_done=0.1).integral == START + 0.05
+
+
+def test_a_budget_that_narrows() -> None:
+    """Ten times as wide: 10 at first, 5.5 halfway to 80 % of the steps, then itself."""
+    assert [width(10, share_done=share) for share in (0.0, 0.4, 0.8, 1.0)] == [10, 5.5, 1, 1]
+    assert width(1, share_done=0.3) == 1
 
 
 def test_lambda_stays_within_its_limits() -> None:

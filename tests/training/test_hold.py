@@ -61,6 +61,9 @@ def test_what_hold_may_stand_beside() -> None:
     assert "prompts that the anchor answers" in stream_error(data="rows.jsonl")
     assert "hold.early" in stream_error(hold={"early": 0})
     assert "hold.erly" in stream_error(hold={"erly": 0.1})
+    assert "hold.wide" in stream_error(hold={"wide": 0.5})
+    assert "hold.tokens" in stream_error(hold={"tokens": 4})
+    assert "the first stream sets the steps" in stream_error(hold={"every": 2})
 
 
 def test_hold_in_a_config(tmp_path: Path) -> None:
@@ -135,6 +138,45 @@ def test_the_log_follows_the_controller(whole: Path) -> None:
         assert safety["lambda_early"] == state.weight
 
 
+@pytest.fixture(scope="module")
+def cheap(tmp_path_factory: pytest.TempPathFactory, small_model: Path) -> Path:
+    """Held rows in every second step, and 7 tokens of each."""
+    folder = tmp_path_factory.mktemp("cheap") / "run"
+    run(cheap_config(folder, small_model))
+    return folder
+
+
+def cheap_config(folder: Path, model: Path, **changes: Any) -> TrainConfig:
+    return held_config(folder, model, streams=[TASK, {**SAFETY, "hold": {"every": 2, "tokens": 7}}], **changes)
+
+
+def test_cheaper_held_rows(cheap: Path, whole: Path) -> None:
+    """In odd steps the loss is the task's alone; in even ones lambda counts twice, and moves as after two steps."""
+    rows, state, weight = steps(cheap), Controller(), Controller().weight
+    for row in rows:
+        safety, task = row["streams"]["safety"], row["streams"]["task"]["loss"]
+        if row["step"] % 2:
+            assert safety["tokens"] == 0
+            assert row["loss"] == pytest.approx(task, rel=1e-5)
+            continue
+        assert 0 < safety["tokens"] <= 4 * 7
+        held = weight * safety["k_early"] + _late(rows, row["step"]) * safety["k_late"]
+        assert row["loss"] == pytest.approx(task + 2 * held, rel=1e-5, abs=1e-6)
+        state = state.updated(safety["k_early"], 0.03, share_done=row["step"] / 6, every=2)
+        assert (safety["kbar_early"], safety["integral_early"]) == (state.kbar, state.integral)
+        weight = safety["lambda_early"]
+    fresh = [drift_of(folder)["safety"]["fresh_answers"] for folder in (cheap, whole)]
+    assert fresh[0] == fresh[1], (
+        "the drift at the end is measured on whole answers, however cheaply the stream was held"
+    )
+
+
+def _late(rows: list[dict[str, Any]], step: int) -> float:
+    """lambda of the late tokens as the row before has left it."""
+    before = [row["streams"]["safety"]["lambda_late"] for row in rows if row["step"] < step]
+    return before[-1] if before else Controller().weight
+
+
 def test_sums_are_the_same_however_a_batch_is_divided() -> None:
     """Three answers of 3, 7 and 12 tokens, their losses 1, 2, 3, ...: by hand 6 + 15 + 15 early, over 3; 7 + ... late, over 9."""
     rows, stream = [], 0
@@ -202,10 +244,11 @@ def test_two_processes_give_the_run_of_one(
     assert done.stderr.count("nats per answer:") == 1
 
 
-def test_a_resumed_run_is_bitwise_the_unbroken_one(whole: Path, tmp_path: Path, small_model: Path) -> None:
+@pytest.mark.parametrize("make", [held_config, lambda *settings: cheap_config(*settings)], ids=["whole", "cheap"])
+def test_a_resumed_run_is_bitwise_the_unbroken_one(make: Any, tmp_path: Path, small_model: Path) -> None:
     """From step 2 of 6: lambda, the average and the integral come back, and the anchor's answers are drawn again alike."""
     folder = tmp_path / "run"
-    settings = held_config(folder, small_model)
+    settings = make(folder, small_model)
     run(settings)
     log, model, drift = (folder / "steps.jsonl").read_bytes(), weights(folder / "model"), drift_of(folder)
     for step in (4, 6):

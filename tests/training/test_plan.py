@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from holdfast.config import InputError
 from holdfast.training.plan import PlanSampler, StepPlan
 
 
@@ -96,6 +97,19 @@ def test_streams_keep_their_share_of_every_step_and_cycle_on_their_own() -> None
         assert sum(row >= 30 for row in rows) == 2
     second = Counter(row for step in range(made.num_steps) for row in made.rows_of_step(step) if row >= 30)
     assert set(second.values()) == {made.num_steps * 2 // 4}
+
+
+def test_a_stream_in_every_third_step_goes_through_its_rows_as_one_in_every_step_does() -> None:
+    lengths, sizes = [[1] * 60, [1] * 5], {"batch_size": 8, "shares": [3.0, 1.0], "epochs": 1.0, "seed": 0}
+    often = StepPlan.make(lengths, max_steps=10, **sizes)
+    seldom = StepPlan.make(lengths, max_steps=10, every=[1, 3], **sizes)
+    own = [[row for row in seldom.rows_of_step(step) if row >= 60] for step in range(10)]
+    assert [len(rows) for rows in own] == [0, 0, 2, 0, 0, 2, 0, 0, 2, 0]
+    assert own[2::3] == [[row for row in often.rows_of_step(step) if row >= 60] for step in range(3)]
+    assert seldom.times_seen(1) == [(1, 2), (4, 1)]
+    assert seldom.sentence(1, "keep") == "keep: 5 rows, 1 seen twice, 4 seen once, in 3 steps of 2 rows"
+    with pytest.raises(InputError, match=r"streams\.1\.hold\.every': 11, and the run has 10 steps"):
+        StepPlan.make(lengths, max_steps=10, every=[1, 11], **sizes)
 
 
 def test_the_example_in_the_documentation() -> None:

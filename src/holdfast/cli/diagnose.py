@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import typer
 
-from holdfast.cli import diagnose_attribution, diagnose_calibration
+from holdfast.cli import diagnose_attribution, diagnose_calibration, diagnose_drift
 
-app = typer.Typer(no_args_is_help=True, help="Calibration of decisions, gradients by role, and more.")
+app = typer.Typer(
+    no_args_is_help=True, help="Calibration of decisions, gradients by role, drift from an anchor, and more."
+)
 app.command("attribution")(diagnose_attribution.attribution)
 app.command("calibration")(diagnose_calibration.calibration)
+app.command("drift")(diagnose_drift.drift)
 
 
 @app.callback()
 def group() -> None:
-    """Calibration of decisions, gradients by role, and more."""
+    """Calibration of decisions, gradients by role, drift from an anchor, and more."""

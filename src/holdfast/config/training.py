@@ -59,6 +59,11 @@ class HoldSettings(Settings):
 
     early: float = Field(default=0.03, gt=0)  # nats an answer, over its first 5 tokens
     late: float = Field(default=0.02, gt=0)  # nats a token, after those
+    wide: float = Field(
+        default=1.0, ge=1
+    )  # at first both are so many times as wide; they narrow in the first 80 % of steps
+    every: int = Field(default=1, ge=1)  # n: held rows in every n-th step only
+    tokens: int | None = Field(default=None, ge=5)  # of a held answer, from its beginning; default: all
 
 
 def _as_hold(value: Any) -> Any:
@@ -173,6 +178,13 @@ class TrainConfig(Settings):
         if not self.streams:
             raise ValueError("expected at least one stream")
         rows_per_step(self.training.batch_size, [stream.share for stream in self.streams])
+        return self
+
+    @model_validator(mode="after")
+    def _first_stream_is_in_every_step(self) -> TrainConfig:
+        hold = self.streams[0].hold
+        if hold is not None and hold.every > 1:
+            raise ValueError("streams.0.hold.every: the first stream sets the steps of an epoch; put another one first")
         return self
 
     @model_validator(mode="after")

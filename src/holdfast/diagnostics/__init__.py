@@ -1,4 +1,4 @@
-"""Why a model does what it does: calibration of decisions, and gradients by role."""
+"""Why a model does what it does: calibration of decisions, gradients by role, and drift from an anchor."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from holdfast.diagnostics.attributed import Attributed, attribute_transcripts
 from holdfast.diagnostics.calibration import Calibration, calibrate
 from holdfast.diagnostics.counts import COLUMN, ratio
 from holdfast.diagnostics.decomposition import Decomposition, decompose
+from holdfast.diagnostics.drifted import Drifted, answers_to_see, least_kept, measure_drift
 from holdfast.diagnostics.from_transcripts import Judged, by_group, calibrate_transcripts, judge
 from holdfast.diagnostics.growth import fit_growth
 from holdfast.diagnostics.splitting import SPLITTINGS, how_to_split
@@ -30,12 +31,14 @@ __all__ = [
     "Candidate",
     "Columns",
     "Decomposition",
+    "Drifted",
     "Floats",
     "Judged",
     "RlTask",
     "Splitter",
     "Transcript",
     "accuracy",
+    "answers_to_see",
     "attribute_transcripts",
     "by_group",
     "calibrate",
@@ -45,8 +48,10 @@ __all__ = [
     "fit_growth",
     "how_to_split",
     "judge",
+    "least_kept",
     "lexical_splitter",
     "matching",
+    "measure_drift",
     "ratio",
     "read_transcripts",
     "task_of",

@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from rich.progress import Progress
 
@@ -70,7 +71,7 @@ def _answered(
     """The file of answered prompts; the key of its name covers everything that the answers depend on."""
     prompts = _prompts(stream, loaded)[: stream.limit]
     seed = config.training.seed if stream.hold else None
-    path = run / FOLDER / f"held-{_key(prompts, _anchor_name(config), seed)}.jsonl"
+    path = run / FOLDER / f"held-{_key(prompts, _anchor_name(config), seed, _num_tokens(stream))}.jsonl"
     parts: dict[Path, Sequence[str]] = {path: prompts}
     if stream.hold is not None:
         fresh, rest = divided(prompts)
@@ -84,20 +85,31 @@ def _answered(
             if file == path:
                 say(f"{stream.data}: answered by the anchor, {_anchor_name(config)}")
             file.parent.mkdir(parents=True, exist_ok=True)
-            write_traces(file, _answers(stream, own_prompts, _anchor(config, loaded), seed, alive))
+            num_tokens = (
+                _num_tokens(stream) if file == path else ANSWER_TOKENS
+            )  # the drift is measured on whole answers
+            write_traces(file, _answers(stream, own_prompts, _anchor(config, loaded), seed, num_tokens, alive))
     return path
 
 
+def _num_tokens(stream: StreamSettings) -> int:
+    """Of an answer that a stream is held to, at most."""
+    return ANSWER_TOKENS if stream.hold is None else min(stream.hold.tokens or ANSWER_TOKENS, ANSWER_TOKENS)
+
+
 def _answers(
-    stream: StreamSettings, prompts: Sequence[str], anchor: LoadedModel, seed: int | None, alive: Alive
+    stream: StreamSettings, prompts: Sequence[str], anchor: LoadedModel, seed: int | None, num_tokens: int, alive: Alive
 ) -> list[Trace]:
     """One greedy answer to every prompt, or with a seed several sampled ones."""
     try:
         if seed is None:
-            rows = _rows(anchor, prompts, alive)
+            rows = as_rows(prompts, _written(anchor, prompts, num_tokens, on_progress=alive))
         else:
-            seeds = range(seed * SAMPLES, (seed + 1) * SAMPLES)
-            rows = [row for own in seeds for row in _rows(anchor, prompts, alive, temperature=1.0, seed=own)]
+            rows = [
+                row
+                for own_seed in seeds_of(seed)
+                for row in as_rows(prompts, drawn(anchor, prompts, own_seed, num_tokens=num_tokens, on_progress=alive))
+            ]
     except InputError as error:
         raise InputError(f"{stream.data}: {error}") from None
     if not rows:
@@ -197,21 +209,30 @@ def _anchor(config: TrainConfig, loaded: LoadedModel) -> LoadedModel:
     return loaded if own else load_model(config, str(config.anchor.model))[0]
 
 
-def _rows(
-    anchor: LoadedModel, prompts: Sequence[str], alive: Alive, *, temperature: float = 0.0, seed: int = 0
-) -> list[Trace]:
-    written = generate(
-        anchor.model,
-        anchor.tokenizer,
-        prompts,
-        max_new_tokens=ANSWER_TOKENS,
-        temperature=temperature,
-        seed=seed,
-        on_progress=alive,
-    )
-    # An answer of nothing at all cannot be a target.
-    return [
-        Trace((context("user", prompt), answer(completion.text.strip())))
-        for prompt, completion in zip(prompts, written, strict=True)
-        if completion.text.strip()
-    ]
+def seeds_of(seed: int, samples: int = SAMPLES) -> range:
+    """The seeds of a run's draws: one for each answer to a prompt."""
+    return range(seed * samples, (seed + 1) * samples)
+
+
+def drawn(
+    model: LoadedModel,
+    prompts: Sequence[str],
+    seed: int,
+    *,
+    num_tokens: int = ANSWER_TOKENS,
+    batch_size: int = 64,
+    on_progress: Alive | None = None,
+) -> list[str]:
+    """One answer to every prompt, sampled at temperature 1: as often as the model gives it, which the bound is about."""
+    how = {"temperature": 1.0, "seed": seed, "batch_size": batch_size, "on_progress": on_progress}
+    return _written(model, prompts, num_tokens, **how)
+
+
+def as_rows(prompts: Sequence[str], texts: Sequence[str]) -> list[Trace]:
+    """Prompts with their answers. An answer of nothing at all cannot be a target and is left out."""
+    return [Trace((context("user", prompt), answer(text))) for prompt, text in zip(prompts, texts, strict=True) if text]
+
+
+def _written(model: LoadedModel, prompts: Sequence[str], num_tokens: int, **how: Any) -> list[str]:
+    completions = generate(model.model, model.tokenizer, prompts, max_new_tokens=num_tokens, **how)
+    return [completion.text.strip() for completion in completions]

@@ -28,6 +28,7 @@ START = math.log(5)
 DECAY = 0.5  # of the moving average
 GAIN = 0.05  # of the integral
 QUIET = 0.2  # share of the steps in which the integral only grows
+NARROWED = 0.8  # share of the steps after which a budget that began wider is itself
 NEAR = 0.3  # of the budget: how close to it "bound" is
 
 
@@ -45,16 +46,24 @@ class Controller:
         """lambda."""
         return math.exp(self.log_lambda)
 
-    def updated(self, k: float, budget: float, *, share_done: float) -> Controller:
-        """After a step that measured ``k``; ``share_done``: of the run's steps, this one included."""
-        t = self.t + 1
-        kbar = self.kbar + (1 - DECAY) / (1 - DECAY**t) * (k - self.kbar)  # debiased: after the first step it is k
+    def updated(self, k: float, budget: float, *, share_done: float, every: int = 1) -> Controller:
+        """After a step that measured ``k``; ``share_done``: of the run's steps, this one included.
+
+        Where only every n-th step measures (``every``), it stands for n steps in the average and in the integral.
+        """
+        t, decay = self.t + 1, DECAY**every
+        kbar = self.kbar + (1 - decay) / (1 - decay**t) * (k - self.kbar)  # debiased: after the first step it is k
         error = _clip((kbar - budget) / budget, -1, 1)
         if share_done <= QUIET:
             error = max(error, 0.0)
-        integral = _clip(self.integral + GAIN * error, LOWEST, HIGHEST)
+        integral = _clip(self.integral + GAIN * every * error, LOWEST, HIGHEST)
         ahead = _clip(math.log(kbar / budget), -2, 2) if kbar > 0 else -2.0
         return Controller(integral, kbar, t, _clip(integral + ahead, LOWEST, HIGHEST))
+
+
+def width(wide: float, *, share_done: float) -> float:
+    """By what a budget is multiplied that begins ``wide`` times as wide: on a straight line to 1."""
+    return max(1.0, wide - (wide - 1) * share_done / NARROWED)
 
 
 def _clip(value: float, low: float, high: float) -> float:
@@ -71,6 +80,8 @@ class DriftBudgets:
             if hold is not None
             for part, name in ((EARLY, "early"), (LATE, "late"))
         }
+        self.every = [1 if hold is None else hold.every for hold in holds]
+        self.wide = [1.0 if hold is None else hold.wide for hold in holds]
         self.controllers = {place: Controller() for place in self.budgets}
         self.k: dict[tuple[int, int], float] = {}  # as the last step measured it
         self.sums = torch.zeros(len(holds), len(PARTS), dtype=torch.float64, device=device)
@@ -81,8 +92,12 @@ class DriftBudgets:
         return (stream, EARLY) in self.budgets
 
     def weights(self, stream: int) -> tuple[float, float]:
-        """lambda of the early and of the late tokens of a held stream."""
-        return self.controllers[stream, EARLY].weight, self.controllers[stream, LATE].weight
+        """What the early and the late tokens of a held stream are weighted by, in a step that has any.
+
+        lambda; times ``every`` where other steps have none, so that the mean over all steps is lambda times the drift.
+        """
+        every = self.every[stream]
+        return every * self.controllers[stream, EARLY].weight, every * self.controllers[stream, LATE].weight
 
     @torch.no_grad()
     def add(self, batch: MicroBatch, per_token: Tensor, counts: Tensor) -> None:
@@ -97,8 +112,12 @@ class DriftBudgets:
         self.sums, self.counts = torch.zeros_like(self.sums), None
         for place, k in means.items():
             if place in self.budgets:
+                stream, _ = place
+                budget = self.budgets[place] * width(self.wide[stream], share_done=share_done)
                 self.k[place] = k
-                self.controllers[place] = self.controllers[place].updated(k, self.budgets[place], share_done=share_done)
+                self.controllers[place] = self.controllers[place].updated(
+                    k, budget, share_done=share_done, every=self.every[stream]
+                )
 
     def row(self, stream: int) -> dict[str, float]:
         """What steps.jsonl shows of a held stream: lambda is the one that the next step will use."""

@@ -1,4 +1,7 @@
-"""The drift of held streams at the end of a run, measured on prompts that no step has seen: ``hold.json`` and a sentence each."""
+"""How far a model is from its anchor (MATH §9): on any answers, and at the end of a run on prompts that no step has seen.
+
+The latter is ``hold.json``, and a sentence for every held stream.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,17 @@ from typing import Any, NamedTuple
 
 import torch
 
+from holdfast.config.training import StreamSettings
 from holdfast.data import atomic_text
+from holdfast.models import LoadedModel
 from holdfast.models.eval_mode import eval_mode
+from holdfast.models.head_access import why_not_plain
+from holdfast.tokens import TokenRow
+from holdfast.training.anchors import ModelAnchor
 from holdfast.training.budget import PARTS, drift_means, drift_sums, standing
-from holdfast.training.collate import EARLY, LATE, NUM_EARLY, StreamRow
+from holdfast.training.collate import EARLY, LATE, NUM_EARLY, Collator, Counted, StreamRow
+from holdfast.training.loss import StepLoss
+from holdfast.training.streams import bind_objective
 from holdfast.training.trainer import StreamTrainer
 
 FILE = "hold.json"
@@ -32,6 +42,44 @@ class Drift(NamedTuple):
         return standing(self.k, self.budget)
 
 
+def most_lost(k: float) -> float:
+    """The largest share of what the anchor surely does that a drift of ``k`` nats per answer can lose: 1 - exp(-k)."""
+    return -math.expm1(-k)
+
+
+class AnswerDrift(NamedTuple):
+    """Of one answer: KL(anchor || policy) summed over its first tokens and over the others, and how many those are."""
+
+    early: float
+    late: float
+    num_late: int
+
+
+@torch.no_grad()
+def drift_of_answers(
+    policy: LoadedModel, anchor: LoadedModel, rows: Sequence[TokenRow], *, batch_size: int = 64
+) -> list[AnswerDrift]:
+    """The drift of every row's answer, in order, by the loss that training uses. Both models read the same tokens."""
+    pad_id = policy.tokenizer.pad_token_id or 0
+    # Every answer of a batch is a stream of its own, so the sums of the streams are those of the answers.
+    distill = bind_objective(StreamSettings(data="prompts:", objective="distill"), 0)
+    loss = StepLoss([distill] * batch_size, ModelAnchor(anchor.model), plain=not why_not_plain(policy.model))
+    collator = Collator(pad_id, (True,) * batch_size)
+    found: dict[int, AnswerDrift] = {}
+    by_length = sorted(range(len(rows)), key=lambda number: -len(rows[number]))
+    with eval_mode(policy.model), eval_mode(anchor.model):
+        for start in range(0, len(rows), batch_size):
+            numbers = by_length[start : start + batch_size]
+            own = [StreamRow(rows[number], place, 0, number) for place, number in enumerate(numbers)]
+            batch = collator(own).to(policy.device)
+            result = loss(policy.model, batch, batch.counts, progress=1.0, want_grad_norm=False)
+            sums, counts = drift_sums(batch, result.per_token, batch_size).tolist(), batch.counts.tolist()
+            for place, number in enumerate(numbers):
+                early, late = sums[place]
+                found[number] = AnswerDrift(early, late, counts[place][Counted.LATE])
+    return [found[number] for number in range(len(rows))]
+
+
 def write_drift(
     trainer: StreamTrainer, fresh: Sequence[StreamRow], safety: Sequence[bool], run: Path, say: Callable[[str], None]
 ) -> None:
@@ -47,7 +95,7 @@ def write_drift(
         if stream.hold is None:
             continue
         parts = {
-            part: Drift(means[number, part], getattr(stream.hold, name), budgets.weights(number)[part])
+            part: Drift(means[number, part], getattr(stream.hold, name), budgets.controllers[number, part].weight)
             for part, name in enumerate(PARTS)
             if (number, part) in means
         }
@@ -84,7 +132,7 @@ def sentence(name: str, parts: dict[int, Drift], *, safety: bool) -> str:
     early = parts[EARLY]
     what = "refusals" if safety else "beginnings"
     text = (
-        f"{name}: {early.standing}, {early.k:.3f} nats per answer: at most {-100 * math.expm1(-early.k):.1f} % of sure {what}"
+        f"{name}: {early.standing}, {early.k:.3f} nats per answer: at most {100 * most_lost(early.k):.1f} % of sure {what}"
         f" lost on prompts like these; lambda {early.weight:.2g}"
     )
     if LATE in parts:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from torch.utils.data import Sampler
 
+from holdfast.config import InputError
 from holdfast.config.training import rows_per_step
 
 
@@ -18,7 +19,7 @@ class StepPlan:
 
     The first stream sets the length of an epoch: one shuffled pass over its rows, each row once. If its rows do not
     divide evenly, the last step of each epoch has fewer of them. Every other stream is an endless sequence of
-    reshuffled passes over its own rows and gives the same number of rows to every step.
+    reshuffled passes over its own rows and gives the same number of rows to every step, or to each second, third, ... one.
     """
 
     lengths: tuple[tuple[int, ...], ...]  # per stream, the tokens of each row
@@ -26,6 +27,7 @@ class StepPlan:
     num_steps: int
     num_taken: int  # rows of the first stream in the whole run, a row that is seen twice counted twice
     seed: int
+    every: tuple[int, ...]  # per stream, n: rows in every n-th step only
 
     @classmethod
     def make(
@@ -37,6 +39,7 @@ class StepPlan:
         epochs: float,
         max_steps: int | None,
         seed: int,
+        every: Sequence[int] | None = None,
     ) -> StepPlan:
         """Plan ``epochs`` passes over the first stream, or ``max_steps`` steps. Part of an epoch is rounded up to a row."""
         rows = rows_per_step(batch_size, list(shares))
@@ -45,7 +48,11 @@ class StepPlan:
             num_steps, num_taken = steps_for(epochs, num_rows, rows[0]), rows_for(epochs, num_rows)
         else:
             num_steps, num_taken = max_steps, _rows_before(max_steps, num_rows, rows[0])
-        return cls(tuple(tuple(stream) for stream in lengths), tuple(rows), num_steps, num_taken, seed)
+        every = every or [1] * len(lengths)
+        for stream, times in enumerate(every):
+            if times > num_steps:
+                raise InputError(f"field 'streams.{stream}.hold.every': {times}, and the run has {num_steps} steps")
+        return cls(tuple(tuple(stream) for stream in lengths), tuple(rows), num_steps, num_taken, seed, tuple(every))
 
     @property
     def batch_size(self) -> int:
@@ -79,7 +86,7 @@ class StepPlan:
     def times_seen(self, stream: int) -> list[tuple[int, int]]:
         """How often the rows of a stream are seen in the whole run: (number of rows, times), the most seen first."""
         num_rows = len(self.lengths[stream])
-        total = self.num_taken if stream == 0 else self.num_steps * self.rows[stream]
+        total = self.num_taken if stream == 0 else self.num_steps // self.every[stream] * self.rows[stream]
         times, num_more = divmod(total, num_rows)
         return [(num, seen) for num, seen in ((num_more, times + 1), (num_rows - num_more, times)) if num]
 
@@ -93,13 +100,14 @@ class StepPlan:
         if stream == 0:
             full, last = min(full, num_rows), num_rows % full
             end = f"; the last step of an epoch has {last}" if full < num_rows and last else ""
-        rows, steps = _counted(num_rows, "row"), _counted(self.num_steps, "step")
+        rows, steps = _counted(num_rows, "row"), _counted(self.num_steps // self.every[stream], "step")
         return f"{name}: {rows}, {seen}, in {steps} of {_counted(full, 'row')}{end}"
 
     def _span(self, stream: int, step: int) -> range:
         """Which part of the stream's endless sequence of passes a step takes."""
-        if stream:
-            return range(step * self.rows[stream], (step + 1) * self.rows[stream])
+        if stream:  # the last of so many steps: in the very first one the policy still is its anchor
+            start, stop = (number // self.every[stream] * self.rows[stream] for number in (step, step + 1))
+            return range(start, stop)
         num_rows = len(self.lengths[0])
         start, stop = (_rows_before(number, num_rows, self.rows[0]) for number in (step, step + 1))
         return range(start, min(stop, self.num_taken))

@@ -16,6 +16,7 @@ from torch import nn
 from holdfast.config import InputError, TrainConfig, did_you_mean
 from holdfast.config.training import LoraSettings
 from holdfast.models import LoadedModel, add_tokens, load
+from holdfast.tokens import TokenRow
 from holdfast.training.anchor_cache import CachedAnchor, build_cache, cache_key
 from holdfast.training.anchors import AdapterOffAnchor, Anchor, ModelAnchor
 from holdfast.training.collate import Collator, StreamRow
@@ -147,13 +148,13 @@ def keep_as_autocast_reads(model: Any, precision: str) -> None:
 def _second_model(config: TrainConfig, policy: LoadedModel, rows: Sequence[StreamRow]) -> LoadedModel:
     anchor, _ = load_model(config, config.anchor.model or config.model.name)
     anchor.model.eval().requires_grad_(False)
-    _refuse_other_vocabulary(anchor, policy, rows)
+    refuse_other_vocabulary(anchor, policy, [row.row for row in rows])
     return anchor
 
 
-def _refuse_other_vocabulary(anchor: LoadedModel, policy: LoadedModel, rows: Sequence[StreamRow]) -> None:
+def refuse_other_vocabulary(anchor: LoadedModel, policy: LoadedModel, rows: Sequence[TokenRow]) -> None:
     """The anchor reads the policy's ids: as other words they would give figures, and all of them wrong."""
-    used = sorted({token for row in rows for token in row.row.ids})
+    used = sorted({token for row in rows for token in row.ids})
     theirs, ours = (loaded.tokenizer.convert_ids_to_tokens(used) for loaded in (anchor, policy))
     for token, there, here in zip(used, theirs, ours, strict=True):
         if there != here:

@@ -234,6 +234,7 @@ def make_plan(config: TrainConfig, streams: Sequence[ReadStream]) -> StepPlan:
         epochs=settings.epochs,
         max_steps=settings.max_steps,
         seed=settings.seed,
+        every=[stream.settings.hold.every if stream.settings.hold else 1 for stream in streams],
     )
 
 

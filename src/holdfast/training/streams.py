@@ -14,10 +14,11 @@ from torch import Tensor
 
 from holdfast import objectives
 from holdfast.config import InputError, did_you_mean, look_up, nearest_or_all
-from holdfast.config.training import StreamSettings, TrainingSettings
+from holdfast.config.training import HoldSettings, StreamSettings, TrainingSettings
 from holdfast.data import Dataset, read_traces
 from holdfast.heads import TokenStats
 from holdfast.objectives import Objective
+from holdfast.records import Role
 from holdfast.tokens import TokenRow, tokenize_all
 from holdfast.training.loss import Gauge, StreamLoss, TokenLoss
 from holdfast.worlds import world_traces
@@ -60,7 +61,16 @@ def read_stream(
         skip_bad=settings.skip_bad - dataset.num_skipped,
     )
     say(f"{loss.name}: {report.sentence}{'; prompts are trained too' if settings.train_on_prompt else ''}")
+    rows = [_cut(row, settings.hold) for row in rows]
     return ReadStream(settings, dataset, tuple(rows), loss, _fresh_rows(settings, loss.name, tokenizer, training, say))
+
+
+def _cut(row: TokenRow, hold: HoldSettings | None) -> TokenRow:
+    """A held answer ends after so many tokens, without the end-of-turn token that a cut answer does not have."""
+    if hold is None or hold.tokens is None:
+        return row
+    first = next(place for place, role in enumerate(row.roles) if role != Role.PROMPT)
+    return row.until(first + hold.tokens)
 
 
 def fresh_file(held: Path) -> Path:
@@ -77,6 +87,9 @@ def _fresh_rows(
     rows, _ = tokenize_all(traces, tokenizer, max_length=training.max_length, context=training.context)
     hold = settings.hold
     budgets = f"{hold.early:g} nats per answer and {hold.late:g} per later token"
+    budgets += f", at first {hold.wide:g} times as much" if hold.wide > 1 else ""
+    budgets += f", answers up to token {hold.tokens}" if hold.tokens else ""
+    budgets += f", in every {hold.every}th step" if hold.every > 1 else ""
     say(f"{name}: held to {budgets}; {len(rows)} more answers are kept back to measure the drift at the end")
     return tuple(rows)
 
