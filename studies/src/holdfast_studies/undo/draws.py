@@ -70,11 +70,6 @@ class Draws:
             [self._read(text, ids) for ids in self._kept[key]] for (_, text), key in zip(beginnings, keys, strict=True)
         ]
 
-    def mean_tokens(self) -> float | None:
-        """Of everything in the file; None if nothing is there."""
-        lengths = [len(ids) for rows in self._kept.values() for ids in rows]
-        return sum(lengths) / len(lengths) if lengths else None
-
     def _ids(self, row: Trace, text: str) -> list[int]:
         return ids_to_continue(row.prompt, self.loaded.tokenizer) + self._encoder.continuation(text)
 
