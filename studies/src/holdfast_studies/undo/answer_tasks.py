@@ -11,16 +11,19 @@ import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from holdfast.audits.suites import CodeTask, code_suite, gsm8k_suite, sql_suite, whole_program
 from holdfast.config import need_extra
 from holdfast.judging import check_code
+from holdfast.judging.sandbox import Limits
 from holdfast.records import Trace
 from holdfast.traces import read_references
 
 Right = Callable[[Trace, str], bool]
 """(a row, an answer given to it) -> is it right?"""
+LIMITS = Limits(seconds=3.0)  # of a program
 LINES = re.compile(r"[^\n]*(?:\n+|\Z)")
 WORDS = re.compile(r"\s*\S+(?:\s+\Z)?")
 
@@ -99,9 +102,13 @@ def _sql(path: str) -> AnswerTask:
     suite = sql_suite(Path(path), None)
     schemas = dict(zip(suite.rows, suite.schemas, strict=True))
 
+    @cache  # answers that differ in words around the query alone
+    def same(row: Trace, query: str) -> bool:
+        return same_meaning(row.turns[-1].visible, query, schemas[row]) == "equal"
+
     def right(row: Trace, text: str) -> bool:
         query = find_query(text)
-        return query is not None and same_meaning(row.turns[-1].visible, query, schemas[row]) == "equal"
+        return query is not None and same(row, query)
 
     return AnswerTask(suite.rows, right, words)
 
@@ -110,9 +117,12 @@ def _code(path: str) -> AnswerTask:
     suite = code_suite(Path(path), None)
     tasks: dict[Trace, CodeTask] = dict(zip(suite.rows, suite.tasks, strict=True))
 
+    @cache
+    def passes(task: CodeTask, program: str) -> bool:
+        return check_code(program, task.test, task.entry_point, trusted=task.begun, limits=LIMITS).score == 1
+
     def right(row: Trace, text: str) -> bool:
-        task = tasks[row]
-        return check_code(whole_program(task, text), task.test, task.entry_point, trusted=task.begun).score == 1
+        return passes(tasks[row], whole_program(tasks[row], text))
 
     return AnswerTask(suite.rows, right, lines)
 

@@ -16,7 +16,7 @@ from holdfast.models import LoadedModel
 from holdfast.records import Trace
 from holdfast.tokens import Encoder
 
-BATCHES_A_CHUNK = 2  # what a kill can cost
+BATCHES_A_CHUNK = 8  # what a kill can cost; every chunk captures a CUDA graph of its own
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from holdfast.records import Trace
@@ -42,6 +42,7 @@ class Attempts:
     num: int
     right: tuple[str, ...]
     wrong: tuple[WrongAttempt, ...]
+    num_never_lost: int = 0  # wrong attempts that the model could still have put right when it ended them
 
     @classmethod
     def of_row(cls, values: dict[str, Any]) -> Attempts:
@@ -50,7 +51,7 @@ class Attempts:
             WrongAttempt(tuple(each["steps"]), tuple(each["successes"]), tuple(each["right"]))
             for each in values["wrong"]
         )
-        return cls(values["row"], values["num"], tuple(values["right"]), tuple(wrong))
+        return cls(values["row"], values["num"], tuple(values["right"]), tuple(wrong), values["num_never_lost"])
 
     def as_row(self) -> dict[str, Any]:
         """For JSON."""
@@ -59,13 +60,13 @@ class Attempts:
 
 @dataclass
 class _Search:
-    """A wrong attempt while its first wrong step is looked for."""
+    """A wrong attempt while its first wrong step is looked for. ``right`` continues the beginning that was tried last."""
 
     row: int
     steps: list[str]
     successes: list[int]
-    right: list[str]  # right continuations of the beginning that was tried last
-    found: WrongAttempt | None = field(default=None)
+    right: list[str]
+    found: WrongAttempt | None = None
 
 
 def sample_attempts(
@@ -89,12 +90,17 @@ def sample_attempts(
             searches.append(_Search(number, task.steps(text), [len(right[number])], list(dict.fromkeys(right[number]))))
     say(f"{sum(map(len, right))} of {len(pairs)} attempts are right; {len(searches)} wrong ones are looked into")
     _find(task, draw, how.num_rollouts, searches, say)
-    wrong_by_row: dict[int, list[WrongAttempt]] = {}
+    of_row: dict[int, list[_Search]] = {number: [] for number in range(len(pools))}
     for search in searches:
-        assert search.found is not None
-        wrong_by_row.setdefault(search.row, []).append(search.found)
+        of_row[search.row].append(search)
     return [
-        Attempts(number, len(pool), tuple(right[number]), tuple(wrong_by_row.get(number, ())))
+        Attempts(
+            number,
+            len(pool),
+            tuple(right[number]),
+            tuple(search.found for search in of_row[number] if search.found is not None),
+            sum(search.found is None for search in of_row[number]),
+        )
         for number, pool in enumerate(pools)
     ]
 
@@ -102,25 +108,22 @@ def sample_attempts(
 def _find(
     task: AnswerTask, draw: Draw, num_rollouts: int, searches: Sequence[_Search], say: Callable[[str], None]
 ) -> None:
-    """Step after step, all attempts at once. The whole attempt needs no continuation: it ended, and is wrong."""
-    depth = 0
-    while open_ := [search for search in searches if search.found is None]:
-        depth += 1
-        going_on = [search for search in open_ if depth < len(search.steps)]
+    """Step after step, all attempts at once. An attempt that is not lost with its last step ended too early: none is found."""
+    for depth in range(1, max((len(search.steps) for search in searches), default=0) + 1):
+        going_on = [search for search in searches if search.found is None and depth <= len(search.steps)]
+        if not going_on:
+            break
         beginnings = [(task.rows[search.row], "".join(search.steps[:depth])) for search in going_on]
-        rolled = draw(beginnings, num_rollouts) if beginnings else []
-        pairs = [(row, each.text) for (row, _), pool in zip(beginnings, rolled, strict=True) for each in pool]
+        pools = draw(beginnings, num_rollouts)
+        pairs = [(row, each.text) for (row, _), pool in zip(beginnings, pools, strict=True) for each in pool]
         grades = iter(task.grade(pairs))
-        rests = {
-            id(search): [each.rest for each in pool if next(grades) and each.ended]
-            for search, pool in zip(going_on, rolled, strict=True)
-        }
-        for search in open_:
-            right = rests.get(id(search), [])
+        for search, pool in zip(going_on, pools, strict=True):
+            judged = [(each, next(grades)) for each in pool]
+            right = [each.rest for each, good in judged if good and each.ended]
             search.successes.append(len(right))
             if not right:
-                search.found = WrongAttempt(
-                    tuple(search.steps[:depth]), tuple(search.successes), tuple(dict.fromkeys(search.right))
-                )
+                steps = tuple(search.steps[:depth])
+                search.found = WrongAttempt(steps, tuple(search.successes), tuple(dict.fromkeys(search.right)))
             search.right = right
-        say(f"step {depth}: {len(open_)} attempts, {sum(search.found is not None for search in open_)} went wrong here")
+        lost = sum(search.found is not None for search in going_on)
+        say(f"step {depth}: {len(going_on)} attempts, {lost} went wrong here")

@@ -19,45 +19,48 @@ class Item(NamedTuple):
 
     what: str
     answers: int  # at most
-    with_undo: bool = False  # decoded token by token, without CUDA graphs
 
 
 def costs(task: GapTask) -> list[Item]:
-    """Answers to be written, at most. Continuations are per step: how many steps are followed is not known before."""
+    """Answers to be written, at most. Continuations are per step: how many steps are followed is known afterwards."""
     config, how = task.config, task.config.traces.own
-    trained = [arm for arm in arms(config) if arm.objective != "untouched"]
     requests = {"train": len(task.train), "test": len(task.test)}
     items = [Item(f"{part}: attempts", num * how.num_attempts) for part, num in requests.items()]
     for part, num in requests.items():
         followed = num * min(how.num_wrong, how.num_attempts - 1)
-        items.append(Item(f"{part}: continuations, for every step that is followed", followed * how.num_rollouts))
-    undo = [arm for arm in trained if arm.objective in WITH_UNDO]
-    plain = len(list(arms(config))) - len(undo)
+        items.append(Item(f"{part}: continuations, for every step followed", followed * how.num_rollouts))
+    planned = list(arms(config))
+    undo = sum(arm.objective in WITH_UNDO for arm in planned)
+    plain = len(planned) - undo
     per_arm = requests["test"] * (1 + config.num_sampled)
-    items.append(Item(f"{plain} arms without undo: greedy and sampled answers", plain * per_arm))
-    forced = len(undo) * requests["test"]
-    items.append(Item(f"{len(undo)} arms with undo: the same, and forced errors", len(undo) * per_arm + forced, True))
+    items.append(Item(f"{plain} arms without undo: greedy and sampled", plain * per_arm))
+    items.append(Item(f"{undo} arms with undo: also after forced errors", undo * (per_arm + requests["test"])))
     return items
 
 
 def cost_table(config: SafetyGapConfig) -> str:
-    """For the terminal. Mean lengths are those of answers that the study's folder already has, else unknown."""
+    """For the terminal. The mean length is that of the answers that the study's folder has already; else it is unknown."""
     task = GapTask(config)
     lengths = list(_lengths(config))
     mean = statistics.fmean(lengths) if lengths else None
-    rows = []
-    for item in costs(task):
-        likely = "-" if mean is None else f"{item.answers * mean:,.0f}"
-        rows.append((item.what, f"{item.answers:,}", f"{item.answers * config.max_new_tokens:,}", likely))
-    trained = [arm for arm in arms(config) if arm.objective != "untouched"]
-    steps = len(trained) * config.steps
-    drawn = f"{len(lengths):,} answers in {config.run} have {mean:.1f} tokens on average" if mean else "nothing is drawn yet"
+    rows = [
+        (
+            item.what,
+            f"{item.answers:,}",
+            f"{item.answers * config.max_new_tokens:,}",
+            "-" if mean is None else f"{item.answers * mean:,.0f}",
+        )
+        for item in costs(task)
+    ]
+    trained = sum(arm.objective != "untouched" for arm in arms(config))
+    drawn = f"{len(lengths):,} answers there have {mean:.1f} tokens on average" if mean else "nothing is drawn yet"
     return "\n\n".join(
         [
-            f"{config.title}: {len(task.train)} requests to train on, {len(task.test)} to measure on; {drawn}.",
-            table(("", "answers at most", "tokens at most", "tokens at the mean length so far"), rows),
-            f"{len(trained)} trainings of {config.steps} steps with {config.batch_size} rows: {steps:,} steps,"
-            f" {steps * config.batch_size:,} rows; {config.num_measurements} measurements each.",
+            f"{config.title}, in {config.run}: {len(task.train)} requests to train on, {len(task.test)} to measure on;"
+            f" {drawn}.",
+            table(("", "answers at most", "tokens at most", "tokens at that mean"), rows),
+            f"{trained} trainings of {config.steps} steps with {config.batch_size} rows: {trained * config.steps:,} steps,"
+            f" {trained * config.steps * config.batch_size:,} rows.",
         ]
     )
 

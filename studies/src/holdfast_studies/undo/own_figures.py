@@ -10,9 +10,17 @@ from typing import Any, NamedTuple
 from holdfast.stats import Estimate, Unknown, share_of_counts
 from holdfast_studies.undo.own_traces import OwnTraces
 from holdfast_studies.undo.retry import Retried, Try, retry
-from holdfast_studies.undo.safety_gap import CONTROLS, WITH_UNDO
+from holdfast_studies.undo.safety_gap import WITH_UNDO
 from holdfast_studies.undo.safety_gap_verdict import Gain, Study, gain
 
+TITLES = {
+    "sft": "sft on traces",
+    "masked_sft": "masked_sft on traces",
+    "plain": "sft on the same answers",
+    "own": "sft on own right answers",
+    "random_undo": "undos at random right steps",
+    "perturbed": "perturbed traces",
+}
 RETRYING = ("own", "plain", "untouched")
 """Models without undo, the first of which that was trained answers again in place of undo."""
 
@@ -30,7 +38,7 @@ class Way(NamedTuple):
     @property
     def title(self) -> str:
         """In tables."""
-        name = self.objective.replace("_", " ") if self.objective in CONTROLS else self.objective
+        name = TITLES.get(self.objective, self.objective)
         return f"{name}, {self.context}" if self.objective in WITH_UNDO else name
 
 
@@ -45,6 +53,7 @@ class Pool(NamedTuple):
     usable: int  # requests with a right and a wrong attempt
     wrong: int  # attempts whose first wrong step was found
     at_first_step: int  # of these, wrong from the first step on
+    never_lost: int  # attempts that could still have been put right when they ended
     mean_step: float | None  # the number of the first wrong step
 
 
@@ -60,6 +69,7 @@ def pool_of(traces: OwnTraces) -> Pool:
         usable=len(traces.usable),
         wrong=len(wrong),
         at_first_step=sum(len(each.steps) == 1 for each in wrong),
+        never_lost=sum(each.num_never_lost for each in pools),
         mean_step=statistics.fmean(len(each.steps) for each in wrong) if wrong else None,
     )
 

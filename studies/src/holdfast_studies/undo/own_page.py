@@ -56,8 +56,9 @@ def _pools(pools: dict[str, Pool]) -> str:
         "requests that were always answered rightly": lambda pool: str(pool.always_right),
         "requests that were never answered rightly": lambda pool: str(pool.never_right),
         "requests with a trace": lambda pool: str(pool.usable),
-        "wrong attempts followed": lambda pool: str(pool.wrong),
+        "wrong attempts whose first wrong step was found": lambda pool: str(pool.wrong),
         "of these, wrong from the first step on": lambda pool: str(pool.at_first_step),
+        "wrong attempts that only ended too early": lambda pool: str(pool.never_lost),
         "number of the first wrong step, mean": lambda pool: "-" if pool.mean_step is None else f"{pool.mean_step:.1f}",
     }
     return table(("", *pools), ([name, *map(cell, pools.values())] for name, cell in rows.items()))
@@ -65,18 +66,16 @@ def _pools(pools: dict[str, Pool]) -> str:
 
 def _curves(figures: OwnFigures) -> str:
     """Teacher-forced on test requests: after the model's own first wrong step, and after every step of a right attempt."""
-    study = figures.study
+    study, steps = figures.study, figures.study.steps()
     ways = [way for way in figures.ways if way.objective in WITH_UNDO]
-    header = ["step", *(f"{title}: {way.title}" for title in CURVES.values() for way in ways)]
-    rows = []
-    for step in study.steps():
-        cells = []
-        for name in CURVES:
-            for way in ways:
-                band = study.band(name, step, *way)
-                cells.append(f"{band.mean:.3f} [{band.low:.3f}, {band.high:.3f}]")
-        rows.append([str(step), *cells])
-    return "Mean, least and greatest seed.\n\n" + table(header, rows)
+    parts = ["Along training: mean, least and greatest seed."]
+    for name, title in CURVES.items():
+        bands = {way: [study.band(name, step, *way) for step in steps] for way in ways}
+        rows = [
+            (way.title, *(f"{band.mean:.3f} [{band.low:.3f}, {band.high:.3f}]" for band in bands[way])) for way in ways
+        ]
+        parts.append(table((title, *(f"step {step}" for step in steps)), rows))
+    return "\n\n".join(parts)
 
 
 def _arms(figures: OwnFigures) -> str:
