@@ -46,12 +46,16 @@ class OwnTraces:
     def made(self, objective: str, seed: int) -> Made:
         """The rows of one arm."""
         if not self.usable:
-            raise InputError("no request has both a right and a wrong attempt: draw more of them (traces.own.num_attempts)")
+            raise InputError(
+                "no request has both a right and a wrong attempt: draw more of them (traces.own.num_attempts)"
+            )
         match objective:
             case "plain":
                 return self._of([self._right(each, each.prefix + each.rest) for each in self._chosen(seed)])
             case "own":
-                return self._of([self._right(each, each.rng.choice(each.attempts.right)) for each in self._chosen(seed)])
+                return self._of(
+                    [self._right(each, each.rng.choice(each.attempts.right)) for each in self._chosen(seed)]
+                )
             case "random_undo":
                 return self._of([self._undone_right_step(each) for each in self._chosen(seed)])
             case "perturbed":

@@ -99,9 +99,7 @@ def make_probes(traces: Sequence[Trace], tokenizer: PreTrainedTokenizerBase, con
 
 
 @torch.no_grad()
-def read(
-    model: Any, probes: Sequence[Probe], right_rows: Sequence[RightRow] = (), *, batch_size: int = 64
-) -> Readings:
+def read(model: Any, probes: Sequence[Probe], right_rows: Sequence[RightRow] = (), *, batch_size: int = 64) -> Readings:
     """Teacher-forced probabilities at four places of every probe, and of an undo after every step of the right rows."""
     found = [_read_batch(model, probes[at : at + batch_size]) for at in range(0, len(probes), batch_size)]
     rows = torch.cat(found)

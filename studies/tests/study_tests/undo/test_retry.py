@@ -38,7 +38,10 @@ def test_first_answers_are_never_cut_and_tries_may_run_out() -> None:
 def test_every_budget_between_the_first_answers_and_all_of_them_is_met() -> None:
     rng = random.Random(0)
     tries = [[Try(False, rng.randint(1, 30), mean_logp=-1.0) for _ in range(4)] for _ in range(12)]
-    first, all_of_them = sum(each[0].num_tokens for each in tries), sum(one.num_tokens for each in tries for one in each)
+    first, all_of_them = (
+        sum(each[0].num_tokens for each in tries),
+        sum(one.num_tokens for each in tries for one in each),
+    )
     for seed in range(3):
         assert all(retry(tries, budget, seed).spent == budget for budget in range(first, all_of_them + 1))
 
