@@ -28,7 +28,6 @@ from holdfast_studies.undo.safety_gap_identity import Identity, gradient_identit
 from holdfast_studies.undo.safety_gap_probe import Probe, Readings, RightRow, make_probes, make_right_rows, read
 from holdfast_studies.undo.safety_gap_task import GapTask
 
-
 CONTROLS = {
     "untouched": None,  # the model as it was
     "plain": "sft",  # on the same answers, without errors or undo
@@ -88,7 +87,7 @@ def arms(config: SafetyGapConfig) -> Iterator[Arm]:
             yield Arm(control, context, config.inits[0], seed)
 
 
-FREE = ("objectives", "contexts", "inits", "controls", "keep_models", "sha256", "traces.own.batch_size")
+FREE = ("objectives", "contexts", "inits", "controls", "keep_models", "traces.own.batch_size")
 """Settings that may change within a study's folder: they say which figures are made, or how fast."""
 
 
@@ -166,13 +165,17 @@ def _behaviour(trained: LoadedModel, probes: Sequence[Probe], task: GapTask, arm
 
 
 def check_files(config: SafetyGapConfig) -> None:
-    """Refuse a file that is not the one whose sha256 the config names. A folder or a name of a hub is not looked at."""
-    named = {"model": config.model.name, "train": config.train, "test": config.test}
-    for part, wanted in config.sha256.items():
-        path = Path(named[part] if part == "model" else named[part].partition(":")[2])
+    """Refuse a file that is not the one whose sha256 the config names. A model that is no file is not looked at."""
+    paths = {
+        "model": Path(config.model.name),
+        "train": Path(config.train.partition(":")[2]),
+        "test": Path(config.test.partition(":")[2]),
+    }
+    for part, path in paths.items():
+        wanted = getattr(config.sha256, part)
+        if wanted is None or (part == "model" and not path.is_file()):
+            continue
         if not path.is_file():
-            if part == "model":
-                continue
             raise InputError(f"field '{part}': no such file: {path}")
         if (sha256 := sha256_file(path)) != wanted:
             raise InputError(f"field '{part}': {path} is another file than that of this study: sha256 {sha256}")

@@ -8,7 +8,6 @@ from pydantic import Field, model_validator
 
 from holdfast.config import LoraSettings, ModelSettings, Precision, Settings, TokenInit
 
-
 Control = Literal["untouched", "plain", "own", "random_undo", "perturbed"]
 
 
@@ -32,6 +31,14 @@ class TraceSettings(Settings):
     starts: str | None = None  # refusal: the dataset whose answers are the wrong starts
     copies: int = Field(default=1, gt=0)  # traces of every answer (own: of every request), each with errors of its own
     own: OwnSettings = OwnSettings()
+
+
+class FileHashes(Settings):
+    """sha256 of the files that a study was planned with: others are refused. None is not looked at."""
+
+    model: str | None = None
+    train: str | None = None
+    test: str | None = None
 
 
 class SafetyGapConfig(Settings):
@@ -65,7 +72,7 @@ class SafetyGapConfig(Settings):
     max_undos: int = Field(default=64, gt=0)  # in an answer
     workers: int = Field(default=1, gt=0)  # trainings at a time, each a process of its own
     keep_models: bool = False  # of every training; else only its figures stay
-    sha256: dict[Literal["model", "train", "test"], str] = {}  # of the files named above: other files are refused
+    sha256: FileHashes = FileHashes()
 
     @model_validator(mode="after")
     def _controls_fit(self) -> SafetyGapConfig:

@@ -59,7 +59,7 @@ class Gain(NamedTuple):
 
 
 def gain(ours: Sequence[Sequence[float]], theirs: Sequence[Sequence[float]]) -> Gain:
-    """[seed][request] hits, or shares of hits, of two ways on the same requests. Requests are drawn together with all their seeds."""
+    """[seed][request] hits, or shares of hits, of two ways on the same requests, drawn together with all their seeds."""
     gaps = np.asarray(ours, float) - np.asarray(theirs, float)
     drawn = Resamples.of(gaps.mean(0), draws=4000)
     values = drawn.sums[:, 0] / drawn.n

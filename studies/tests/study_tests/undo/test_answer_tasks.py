@@ -48,7 +48,7 @@ def test_a_program_is_right_by_its_tests(tmp_path: Path) -> None:
     row = {"text": "Double a number.", "code": "def twice(x):\n    return 2 * x", "test_list": ["assert twice(3) == 6"]}
     task = task_of("code", tmp_path, row)
     (asked,) = task.rows
-    right, wrong = ("```python\ndef twice(x):\n    return x * %d\n```" % factor for factor in (2, 3))
+    right, wrong = (f"```python\ndef twice(x):\n    return x * {factor}\n```" for factor in (2, 3))
     assert task.grade([(asked, right), (asked, wrong), (asked, right)]) == [True, False, True]
 
 

@@ -18,7 +18,7 @@ from holdfast_studies.undo.own_page import section
 from holdfast_studies.undo.retry import Try
 from holdfast_studies.undo.safety_gap import Arm, ArmResult, arms, check_files, safety_gap
 from holdfast_studies.undo.safety_gap_behaviour import Behaviour
-from holdfast_studies.undo.safety_gap_config import SafetyGapConfig
+from holdfast_studies.undo.safety_gap_config import FileHashes, SafetyGapConfig
 from holdfast_studies.undo.safety_gap_probe import Readings, make_probes, make_right_rows, read
 from holdfast_studies.undo.safety_gap_task import GapTask
 from holdfast_studies.undo.safety_gap_verdict import Study
@@ -102,14 +102,14 @@ def test_the_cost_is_counted_before_anything_is_drawn(config: SafetyGapConfig, t
 def test_a_file_that_is_not_the_studys_is_refused(config: SafetyGapConfig, tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text("{}\n", encoding="utf-8")
-    named = {"train": f"gsm8k:{path}", "sha256": {"train": "0" * 64}}
-    with pytest.raises(InputError, match="field 'train': .* another file than that of this study: sha256 ca3d163bab05"):
+    named = {"train": f"gsm8k:{path}", "sha256": FileHashes(train="0" * 64)}
+    with pytest.raises(InputError, match="another file than that of this study: sha256 ca3d163bab05"):
         check_files(config.model_copy(update=named))
-    check_files(config.model_copy(update={"sha256": {"model": "0" * 64}}))  # a name of a hub has no file
+    check_files(config.model_copy(update={"sha256": FileHashes(model="0" * 64)}))  # a name of a hub has no file
 
 
 def test_controls_need_own_traces() -> None:
-    with pytest.raises(ValueError, match="controls: own need traces.builder: own"):
+    with pytest.raises(ValueError, match="controls: own need"):
         SafetyGapConfig.model_validate(
             {**SMALL, "run": "x", "traces": {"builder": "perturb"}, "controls": ["plain", "own"]}
         )
