@@ -24,10 +24,10 @@ class Item(NamedTuple):
 def costs(task: GapTask) -> list[Item]:
     """Answers to be written, at most. Continuations are per step: how many steps are followed is known afterwards."""
     config, how = task.config, task.config.traces.own
-    requests = {"train": len(task.train), "test": len(task.test)}
+    requests: dict[Part, int] = {"train": len(task.train), "test": len(task.test)}
     items = [Item(f"{part}: attempts", num * how.num_attempts) for part, num in requests.items()]
     for part, num in requests.items():
-        followed = num * min(how.num_wrong, how.num_attempts - 1)
+        followed = num * min(task.followed(part).num_wrong, how.num_attempts - 1)
         items.append(Item(f"{part}: continuations, for every step followed", followed * how.num_rollouts))
     planned = list(arms(config))
     undo = sum(arm.objective in WITH_UNDO for arm in planned)

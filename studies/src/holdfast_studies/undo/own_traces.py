@@ -16,7 +16,7 @@ from holdfast.records import Role, Segment, Trace, Turn, answer
 from holdfast.traces import Budget, Made, Perturb, RightAnswer, make_traces
 from holdfast_studies.undo.answer_tasks import AnswerTask
 from holdfast_studies.undo.first_wrong import Attempts, Draw, sample_attempts
-from holdfast_studies.undo.safety_gap_config import TraceSettings
+from holdfast_studies.undo.safety_gap_config import OwnSettings, TraceSettings
 
 
 class _Choice(NamedTuple):
@@ -136,12 +136,12 @@ def undo_trace(row: Trace, prefix: str, error: str, rest: str) -> Trace:
 
 
 def stored_attempts(
-    path: Path, task: AnswerTask, make_draw: Callable[[], Draw], settings: TraceSettings, say: Callable[[str], None]
+    path: Path, task: AnswerTask, make_draw: Callable[[], Draw], how: OwnSettings, say: Callable[[str], None]
 ) -> list[Attempts]:
     """From the file, or sampled now and written there."""
     if path.is_file():
         return [Attempts.of_row(row) for row in json.loads(path.read_text(encoding="utf-8"))]
-    attempts = sample_attempts(task, make_draw(), settings.own, say)
+    attempts = sample_attempts(task, make_draw(), how, say)
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_text(path) as file:
         json.dump([each.as_row() for each in attempts], file, ensure_ascii=False)

@@ -102,9 +102,10 @@ def make_probes(traces: Sequence[Trace], tokenizer: PreTrainedTokenizerBase, con
 def read(model: Any, probes: Sequence[Probe], right_rows: Sequence[RightRow] = (), *, batch_size: int = 64) -> Readings:
     """Teacher-forced probabilities at four places of every probe, and of an undo after every step of the right rows."""
     found = [_read_batch(model, probes[at : at + batch_size]) for at in range(0, len(probes), batch_size)]
-    rows = torch.cat(found)
+    log_p_error, p_wrong, p_undo, p_correction = torch.cat(found).mean(0).tolist()
     false = [_undo_right(model, right_rows[at : at + batch_size]) for at in range(0, len(right_rows), batch_size)]
-    return Readings(*rows.mean(0).tolist(), float(torch.cat(false).mean()) if false else None)
+    p_undo_right = float(torch.cat(false).mean()) if false else None
+    return Readings(log_p_error, p_wrong, p_undo, p_correction, p_undo_right)
 
 
 def _undo_right(model: Any, rows: Sequence[RightRow]) -> Tensor:

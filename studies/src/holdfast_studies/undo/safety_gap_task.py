@@ -16,7 +16,7 @@ from holdfast.traces import TASKS, Budget, Builder, Made, choose_builder, make_t
 from holdfast_studies.undo.answer_tasks import AnswerTask, Right, answer_task
 from holdfast_studies.undo.draws import Draws
 from holdfast_studies.undo.own_traces import OwnTraces, stored_attempts
-from holdfast_studies.undo.safety_gap_config import SafetyGapConfig
+from holdfast_studies.undo.safety_gap_config import OwnSettings, SafetyGapConfig
 from holdfast_studies.worlds.arithmetic import ArithmeticWorld
 
 Part = Literal["train", "test"]
@@ -65,9 +65,14 @@ class GapTask:
             rows = self.train if part == "train" else self.test
             task = replace(self.answer_tasks[part], rows=tuple(rows))
             path = Path(self.config.run) / "own" / f"{part}.json"
-            attempts = stored_attempts(path, task, partial(self._draws, part), self.config.traces, say)
+            attempts = stored_attempts(path, task, partial(self._draws, part), self.followed(part), say)
             self._owned[part] = OwnTraces(task, attempts, self.config.traces)
         return self._owned[part]
+
+    def followed(self, part: Part) -> OwnSettings:
+        """How attempts are drawn and followed. A test request is measured after one wrong attempt: others are not followed."""
+        how = self.config.traces.own
+        return how.model_copy(update={"num_wrong": 1}) if part == "test" else how
 
     @cached_property
     def _owned(self) -> dict[Part, OwnTraces]:
@@ -112,6 +117,7 @@ class GapTask:
 
     def _builder(self, rows: Sequence[Trace], model: LoadedModel, seed: int) -> Builder:
         settings = self.config.traces
+        assert settings.builder != "own", "own traces are made from attempts"
         return choose_builder(
             settings.builder, rows, tokenizer=model.tokenizer, model=model, starts=settings.starts, seed=seed
         )

@@ -90,9 +90,9 @@ def test_p_undo_after_right_steps_is_that_of_plain_forwards(config: SafetyGapCon
 
 
 def test_the_cost_is_counted_before_anything_is_drawn(config: SafetyGapConfig, tmp_path: Path) -> None:
-    """6 + 5 requests, 6 attempts, 2 wrong ones with 3 continuations; arms: 1 with undo, 2 without; 1 + 2 answers each."""
+    """6 + 5 requests, 6 attempts, 2 wrong ones (test: 1), 3 continuations; arms: 1 with undo, 2 without; 3 answers each."""
     fresh = config.model_copy(update={"run": str(tmp_path / "none")})
-    assert [item.answers for item in costs(GapTask(fresh))] == [36, 30, 36, 30, 2 * 5 * 3, 5 * 3 + 5]
+    assert [item.answers for item in costs(GapTask(fresh))] == [36, 30, 36, 15, 2 * 5 * 3, 5 * 3 + 5]
     text = cost_table(fresh)
     assert "nothing is drawn yet" in text
     assert "2 trainings of 1 steps with 4 rows: 2 steps, 8 rows." in text
