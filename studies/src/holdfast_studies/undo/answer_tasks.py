@@ -10,20 +10,17 @@ import random
 import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import Any
 
-from holdfast.audits.suites import CodeTask, code_suite, gsm8k_suite, sql_suite, whole_program
+from holdfast.audits.suites import code_suite, gsm8k_suite, sql_suite
 from holdfast.config import need_extra
-from holdfast.judging import check_code
-from holdfast.judging.sandbox import Limits
-from holdfast.records import Trace
+from holdfast.records import Completion, Trace
 from holdfast.traces import read_references
 
 Right = Callable[[Trace, str], bool]
 """(a row, an answer given to it) -> is it right?"""
-LIMITS = Limits(seconds=3.0)  # of a program
 LINES = re.compile(r"[^\n]*(?:\n+|\Z)")
 WORDS = re.compile(r"\s*\S+(?:\s+\Z)?")
 
@@ -85,46 +82,26 @@ def _joined(pieces: Sequence[str]) -> list[str]:
     return steps
 
 
-def _gsm8k(path: str) -> AnswerTask:
-    from holdfast.audits.suites.gsm8k import final_number
+def _of(suite: Any, steps: Callable[[str], list[str]]) -> AnswerTask:
+    """``suite``: a dataclass, whose tuples have an entry per row. An answer is right if its row alone scores 1 with it."""
+    numbers = {row: number for number, row in enumerate(suite.rows)}
+    by_row = {field.name: values for field in fields(suite) if isinstance(values := getattr(suite, field.name), tuple)}
 
     def right(row: Trace, text: str) -> bool:
-        number = final_number(text)
-        return number is not None and number == final_number(row.turns[-1].visible)
+        alone = replace(suite, **{name: (values[numbers[row]],) for name, values in by_row.items()})
+        first = alone.score([Completion(row.turns[0].visible, text)]).figures[0]  # the one that grades by result
+        return bool(first.estimate.value == 1)
 
-    return AnswerTask(gsm8k_suite(Path(path), None).rows, right, sentences)
+    return AnswerTask(suite.rows, right, steps)
 
 
 def _sql(path: str) -> AnswerTask:
-    need_extra("eval", f"sql:{path}", "sqlglot")
-    from holdfast.audits.suites.sql_meaning import find_query, same_meaning
-
-    suite = sql_suite(Path(path), None)
-    schemas = dict(zip(suite.rows, suite.schemas, strict=True))
-
-    @cache  # answers that differ in words around the query alone
-    def same(row: Trace, query: str) -> bool:
-        return same_meaning(row.turns[-1].visible, query, schemas[row]) == "equal"
-
-    def right(row: Trace, text: str) -> bool:
-        query = find_query(text)
-        return query is not None and same(row, query)
-
-    return AnswerTask(suite.rows, right, words)
+    need_extra("eval", f"sql:{path}", "sqlglot", "rouge_score")
+    return _of(sql_suite(Path(path), None), words)
 
 
-def _code(path: str) -> AnswerTask:
-    suite = code_suite(Path(path), None)
-    tasks: dict[Trace, CodeTask] = dict(zip(suite.rows, suite.tasks, strict=True))
-
-    @cache
-    def passes(task: CodeTask, program: str) -> bool:
-        return check_code(program, task.test, task.entry_point, trusted=task.begun, limits=LIMITS).score == 1
-
-    def right(row: Trace, text: str) -> bool:
-        return passes(tasks[row], whole_program(tasks[row], text))
-
-    return AnswerTask(suite.rows, right, lines)
-
-
-MAKERS: dict[str, Callable[[str], AnswerTask]] = {"gsm8k": _gsm8k, "sql": _sql, "code": _code}
+MAKERS: dict[str, Callable[[str], AnswerTask]] = {
+    "gsm8k": lambda path: _of(gsm8k_suite(Path(path), None), sentences),
+    "sql": _sql,
+    "code": lambda path: _of(code_suite(Path(path), None), lines),
+}

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import torch
 
-from holdfast.generation.conversations import ids_to_continue, stop_ids
-from holdfast.generation.sample import continue_ids
+from holdfast.generation import continue_ids, stop_ids
 from holdfast.models import LoadedModel
 from holdfast.records import Trace
-from holdfast.tokens import Encoder
+from holdfast.tokens import Encoder, prompt_ids
 
 BATCHES_A_CHUNK = 8  # what a kill can cost; every chunk captures a CUDA graph of its own
 
@@ -71,7 +70,7 @@ class Draws:
         ]
 
     def _ids(self, row: Trace, text: str) -> list[int]:
-        return ids_to_continue(row.prompt, self.loaded.tokenizer) + self._encoder.continuation(text)
+        return prompt_ids(row.prompt, self.loaded.tokenizer) + self._encoder.continuation(text)
 
     def _key(self, prompt: Sequence[int], num: int) -> str:
         return hashlib.sha256(f"{self._mark} {num} {list(prompt)}".encode()).hexdigest()[:32]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +19,6 @@ from holdfast.models import LoadedModel, add_tokens, load
 from holdfast.tokens import UNDO_TOKEN, Context, tokenize_all
 from holdfast.traces import write_made
 from holdfast.training import train
-from holdfast.training.checkpoints.folders import sha256_file
 from holdfast_studies.pool import in_processes
 from holdfast_studies.study_folder import claim_study
 from holdfast_studies.undo.graded_behaviour import behave_graded
@@ -177,7 +177,9 @@ def check_files(config: SafetyGapConfig) -> None:
             continue
         if not path.is_file():
             raise InputError(f"field '{part}': no such file: {path}")
-        if (sha256 := sha256_file(path)) != wanted:
+        with path.open("rb") as file:
+            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        if sha256 != wanted:
             raise InputError(f"field '{part}': {path} is another file than that of this study: sha256 {sha256}")
 
 
