@@ -102,7 +102,7 @@ def test_readings_are_those_of_forwards_over_what_is_visible(tiny: LoadedModel, 
             ]
         )
     means = torch.tensor(expected).mean(0)
-    assert torch.tensor(read(tiny.model, probes, batch_size=4)) == pytest.approx(means, rel=1e-3, abs=1e-6)
+    assert torch.tensor(read(tiny.model, probes, batch_size=4)[:4]) == pytest.approx(means, rel=1e-3, abs=1e-6)
 
 
 def distribution(loaded: LoadedModel, ids: list[int]) -> torch.Tensor:
