@@ -8,6 +8,7 @@ from holdfast.config.lazily import exported_later
 from holdfast.generation.dress import GREEDY, PLAIN, Dress, Sampling
 from holdfast.generation.endpoint import EndpointSampler, LikeliestFirst, is_endpoint
 from holdfast.generation.prompts import Prompt, turns_of
+from holdfast.generation.undo_use import UndoUse, total, undo_use  # now: a module of that name would hide it later
 
 if TYPE_CHECKING:
     from holdfast.generation.answers import UndoLimits
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from holdfast.generation.sample import continue_ids, generate
     from holdfast.generation.sampler import ModelSampler, Progress, Sampler
     from holdfast.generation.streaming import Delete, Event, Finished, Insert, stream_with_undo
-    from holdfast.generation.undo_use import UndoUse, total, undo_use
 
 __all__ = [
     "GREEDY",
@@ -59,7 +59,6 @@ _LATER = {
     "sample": "continue_ids generate",
     "sampler": "ModelSampler Progress Sampler",
     "streaming": "Delete Event Finished Insert stream_with_undo",
-    "undo_use": "UndoUse total undo_use",
 }
 
 # torch and transformers take seconds to import: a server in front of other servers has no need of them.
