@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from holdfast.models import LoadedModel, load
+from holdfast.records import Trace
 from holdfast.traces import read_references
 from holdfast_studies.undo import draws
 from holdfast_studies.undo.answer_tasks import AnswerTask, answer_task
@@ -54,8 +55,13 @@ def test_a_program_is_right_by_its_tests(tmp_path: Path) -> None:
 
 def test_the_same_answer_is_graded_once(tmp_path: Path) -> None:
     task = task_of("gsm8k", tmp_path, {"question": "3 + 4?", "answer": "#### 7"})
-    graded = []
-    counting = AnswerTask(task.rows, lambda _row, text: bool(graded.append(text)) or text == "7", task.steps)
+    graded: list[str] = []
+
+    def right(_row: Trace, text: str) -> bool:
+        graded.append(text)
+        return text == "7"
+
+    counting = AnswerTask(task.rows, right, task.steps)
     assert counting.grade([(task.rows[0], text) for text in ("7", "8", "7", "7")]) == [True, False, True, True]
     assert sorted(graded) == ["7", "8"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 
@@ -29,7 +29,7 @@ class Adder:
     Of its continuations only the last is right: a search that gives up after fewer than all of them is found out.
     """
 
-    def __init__(self, attempts: dict[str, Sequence[str]]) -> None:
+    def __init__(self, attempts: Mapping[str, Sequence[str]]) -> None:
         self.attempts = attempts
         self.asked: list[tuple[str, str]] = []
 
