@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast import generation
 from holdfast.generation.undo_use import UndoUse, total, undo_use
 from holdfast.tokens import apply_undo
 
@@ -38,3 +39,7 @@ def test_counts_fit_together(written: list[int]) -> None:
     assert use.errors_undone <= use.errors
     assert not (use.right and use.errors_undone < use.errors), "a right answer has no error left"
     assert total([use, use]) == use + use
+
+
+def test_the_package_exports_the_function_and_not_its_module() -> None:
+    assert callable(generation.undo_use)

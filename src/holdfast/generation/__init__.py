@@ -8,15 +8,16 @@ from holdfast.config.lazily import exported_later
 from holdfast.generation.dress import GREEDY, PLAIN, Dress, Sampling
 from holdfast.generation.endpoint import EndpointSampler, LikeliestFirst, is_endpoint
 from holdfast.generation.prompts import Prompt, turns_of
+from holdfast.generation.undo_use import UndoUse, total, undo_use  # now: a module of that name would hide it later
 
 if TYPE_CHECKING:
     from holdfast.generation.answers import UndoLimits
     from holdfast.generation.backtracking import UndoDecoder, UndoDecoding, generate_with_undo
+    from holdfast.generation.conversations import stop_ids
     from holdfast.generation.prompted import begun_with, generate_answers
-    from holdfast.generation.sample import generate
+    from holdfast.generation.sample import continue_ids, generate
     from holdfast.generation.sampler import ModelSampler, Progress, Sampler
     from holdfast.generation.streaming import Delete, Event, Finished, Insert, stream_with_undo
-    from holdfast.generation.undo_use import UndoUse, total, undo_use
 
 __all__ = [
     "GREEDY",
@@ -38,10 +39,12 @@ __all__ = [
     "UndoLimits",
     "UndoUse",
     "begun_with",
+    "continue_ids",
     "generate",
     "generate_answers",
     "generate_with_undo",
     "is_endpoint",
+    "stop_ids",
     "stream_with_undo",
     "total",
     "turns_of",
@@ -51,11 +54,11 @@ __all__ = [
 _LATER = {
     "answers": "UndoLimits",
     "backtracking": "UndoDecoder UndoDecoding generate_with_undo",
+    "conversations": "stop_ids",
     "prompted": "begun_with generate_answers",
-    "sample": "generate",
+    "sample": "continue_ids generate",
     "sampler": "ModelSampler Progress Sampler",
     "streaming": "Delete Event Finished Insert stream_with_undo",
-    "undo_use": "UndoUse total undo_use",
 }
 
 # torch and transformers take seconds to import: a server in front of other servers has no need of them.

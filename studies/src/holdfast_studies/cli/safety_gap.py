@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from holdfast.cli import check_target, json_option, progress_bar, write_json
+from holdfast.config import InputError
+
+if TYPE_CHECKING:
+    from holdfast_studies.undo.safety_gap import ArmResult
+    from holdfast_studies.undo.safety_gap_config import SafetyGapConfig
 
 
 def safety_gap(
@@ -16,6 +21,7 @@ def safety_gap(
     page: Annotated[
         Path | None, typer.Option(help="Put the figures into this page of results", callback=check_target)
     ] = None,
+    dry_run: Annotated[bool, typer.Option(help="Say what it would cost, and stop (traces.builder: own)")] = False,
     json: json_option = None,
 ) -> None:
     """Gradient identities, curves along training, what the trained models do. The same command again goes on."""
@@ -23,24 +29,50 @@ def safety_gap(
     from rich.markdown import Markdown
 
     from holdfast.config import load_config
-    from holdfast_studies.undo.safety_gap import identities, safety_gap
+    from holdfast_studies.undo.safety_gap import check_files, safety_gap
     from holdfast_studies.undo.safety_gap_config import SafetyGapConfig
-    from holdfast_studies.undo.safety_gap_page import section, write_section
-    from holdfast_studies.undo.safety_gap_verdict import Study
+    from holdfast_studies.undo.safety_gap_page import write_section
 
     settings = load_config(SafetyGapConfig, config, overrides or [])
+    if dry_run:
+        from holdfast_studies.undo.own_cost import cost_table
+
+        if settings.traces.builder != "own":
+            raise InputError("--dry-run: only for studies with traces.builder: own")
+        check_files(settings)
+        Console().print(Markdown(cost_table(settings)))
+        return
     with progress_bar(settings.title) as on_progress:
-        results = safety_gap(settings, on_progress=on_progress)
-    found, study = identities(settings), Study(results)
+        results = safety_gap(settings, on_progress=on_progress, say=_say)
     command = " ".join(["holdfast diagnose safety-gap", str(config), *(overrides or [])])
-    text = section(settings, command, study, found)
+    text, figures = _told(settings, command, results)
     if page is not None:
         write_section(page, Path(settings.run).name, text)
-    figures = {
-        "identities": {context: each._asdict() for context, each in found.items()},
-        "verdicts": [each._asdict() for each in study.verdicts()],
-        "goals": [each._asdict() for each in study.goals()],
-        "arms": [each.row() for each in results],
-    }
     if not write_json(json, figures):
         Console().print(Markdown(text))
+
+
+def _say(line: str) -> None:
+    typer.echo(line, err=True)
+
+
+def _told(settings: SafetyGapConfig, command: str, results: list[ArmResult]) -> tuple[str, dict[str, Any]]:
+    """The section of the page, and its figures."""
+    from holdfast_studies.undo import own_page, safety_gap_page
+    from holdfast_studies.undo.own_figures import OwnFigures, pool_of
+    from holdfast_studies.undo.safety_gap import identities
+    from holdfast_studies.undo.safety_gap_task import GapTask
+    from holdfast_studies.undo.safety_gap_verdict import Study
+
+    found, study, task = identities(settings), Study(results), GapTask(settings)
+    figures: dict[str, Any] = {
+        "identities": {context: each._asdict() for context, each in found.items()},
+        "verdicts": [each._asdict() for each in study.verdicts()],
+        "arms": [each.row() for each in results],
+    }
+    if not task.is_own:
+        figures["goals"] = [each._asdict() for each in study.goals()]
+        return safety_gap_page.section(settings, command, study, found), figures
+    own, pools = OwnFigures(study), {"train": pool_of(task.own("train")), "test": pool_of(task.own("test"))}
+    figures |= {"pools": {part: pool._asdict() for part, pool in pools.items()}, "ways": own.row()}
+    return own_page.section(settings, command, own, pools, found), figures

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -10,26 +11,37 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from transformers import TrainerCallback
+from transformers import TrainerCallback, TrainerState
 
-from holdfast.config import TrainConfig
+from holdfast.config import InputError, TrainConfig
 from holdfast.data import atomic_text, write_traces
 from holdfast.models import LoadedModel, add_tokens, load
-from holdfast.tokens import UNDO_TOKEN, tokenize_all
+from holdfast.tokens import UNDO_TOKEN, Context, tokenize_all
 from holdfast.traces import write_made
 from holdfast.training import train
 from holdfast_studies.pool import in_processes
 from holdfast_studies.study_folder import claim_study
+from holdfast_studies.undo.graded_behaviour import behave_graded
 from holdfast_studies.undo.safety_gap_behaviour import Behaviour, behave, behave_plainly
 from holdfast_studies.undo.safety_gap_config import SafetyGapConfig
 from holdfast_studies.undo.safety_gap_identity import Identity, gradient_identity
-from holdfast_studies.undo.safety_gap_probe import Probe, Readings, make_probes, read
+from holdfast_studies.undo.safety_gap_probe import Probe, Readings, RightRow, make_probes, make_right_rows, read
 from holdfast_studies.undo.safety_gap_task import GapTask
+
+CONTROLS = {
+    "untouched": None,  # the model as it was
+    "plain": "sft",  # on the same answers, without errors or undo
+    "own": "sft",  # on the model's own right attempts at the same requests
+    "random_undo": "masked_sft",  # own right attempts that take a right step back and write it again
+    "perturbed": "masked_sft",  # own right attempts with errors of the builder ``perturb``
+}
+"""What undo is compared with, and the objective that each is trained with."""
+WITH_UNDO = ("sft", "masked_sft", "random_undo", "perturbed")
 
 
 @dataclass(frozen=True)
 class Arm:
-    """One training: ``plain`` is sft on the answers without errors or undo."""
+    """One training: an objective on the traces, or one of ``CONTROLS``."""
 
     objective: str
     context: str
@@ -70,14 +82,28 @@ def arms(config: SafetyGapConfig) -> Iterator[Arm]:
                 yield Arm(objective, context, config.inits[0], seed)
             for init in config.inits[1:]:
                 yield Arm(objective, config.contexts[0], init, seed)
-        if config.plain:
-            yield Arm("plain", "soft", config.inits[0], seed)
+        for control in config.controls:
+            context = config.contexts[0] if control in WITH_UNDO else "soft"
+            yield Arm(control, context, config.inits[0], seed)
 
 
-def safety_gap(config: SafetyGapConfig, *, on_progress: Callable[[int, int], None] | None = None) -> list[ArmResult]:
+FREE = ("objectives", "contexts", "inits", "controls", "keep_models", "traces.own.batch_size")
+"""Settings that may change within a study's folder: they say which figures are made, or how fast."""
+
+
+def safety_gap(
+    config: SafetyGapConfig,
+    *,
+    on_progress: Callable[[int, int], None] | None = None,
+    say: Callable[[str], None] = lambda _: None,
+) -> list[ArmResult]:
     """Run what is missing of a study. Every finished training leaves a file, so that the same command goes on."""
-    claim_study(config, config.run, free=("objectives", "contexts", "inits", "plain", "keep_models"))
+    check_files(config)
+    claim_study(config, config.run, free=FREE)
     planned = list(arms(config))
+    if (task := GapTask(config)).is_own:  # before the first arm: several processes may need them
+        task.own("train", say)
+        task.own("test", say)
     missing = [arm for arm in planned if not _figures(config, arm).is_file()]
     finished = len(planned) - len(missing)
     for number, _ in enumerate(in_processes(partial(_finish, config), missing, config.workers), start=finished + 1):
@@ -105,25 +131,56 @@ def run_arm(task: GapTask, arm: Arm) -> ArmResult:
     config, folder = task.config, _work_folder(task.config, arm)
     folder.mkdir(parents=True, exist_ok=True)
     start = _loaded(config, config.model.name, arm.init)
-    made = task.training_traces(arm.seed, start)
+    context: Context = arm.context  # type: ignore[assignment]
+    probes = make_probes(task.test_traces(start), start.tokenizer, context)
+    if not probes:
+        raise InputError(f"{config.test}: no test request can carry an error; ask more (num_test)")
+    right_steps = task.own("test").right_steps() if task.is_own else []
+    meter = Meter(probes, make_right_rows(right_steps, start.tokenizer, context), config)
+    if arm.objective == "untouched":
+        meter.on_train_begin(None, TrainerState(), None, model=start.model)
+        return ArmResult(arm, meter.curve, behave_graded(task.untouched(), probes, task, None, seed=arm.seed), 0.0)
+    made = task.training_traces(arm.seed, start, arm.objective)
     data = folder / "traces.jsonl"
-    if arm.objective == "plain":
+    if arm.objective == "plain" and not task.is_own:
         write_traces(data, task.train)
     else:
         write_made(data, made)
-    probes = make_probes(task.test_traces(start), start.tokenizer, arm.context)  # type: ignore[arg-type]
-    meter = Meter(probes, config)
     result = train(
         _train_config(task.config, arm, data, folder / "run"), say=_quietly, progress=False, callbacks=[meter]
     )
     if result.interrupted:
         raise KeyboardInterrupt
-    trained = _loaded(config, str(result.model), arm.init)
+    trained = _loaded(config, str(result.model), arm.init, config.eval_dtype)
+    return ArmResult(arm, meter.curve, _behaviour(trained, probes, task, arm), made.error_rate)
+
+
+def _behaviour(trained: LoadedModel, probes: Sequence[Probe], task: GapTask, arm: Arm) -> Behaviour:
+    if task.is_own:
+        context = arm.context if arm.objective in WITH_UNDO else None
+        return behave_graded(trained, probes, task, context, seed=arm.seed)
     if arm.objective == "plain":
-        behaviour = behave_plainly(trained, probes, task, seed=arm.seed)
-    else:
-        behaviour = behave(trained, probes, task, arm.context, seed=arm.seed)
-    return ArmResult(arm, meter.curve, behaviour, made.error_rate)
+        return behave_plainly(trained, probes, task, seed=arm.seed)
+    return behave(trained, probes, task, arm.context, seed=arm.seed)
+
+
+def check_files(config: SafetyGapConfig) -> None:
+    """Refuse a file that is not the one whose sha256 the config names. A model that is no file is not looked at."""
+    paths = {
+        "model": Path(config.model.name),
+        "train": Path(config.train.partition(":")[2]),
+        "test": Path(config.test.partition(":")[2]),
+    }
+    for part, path in paths.items():
+        wanted = getattr(config.sha256, part)
+        if wanted is None or (part == "model" and not path.is_file()):
+            continue
+        if not path.is_file():
+            raise InputError(f"field '{part}': no such file: {path}")
+        with path.open("rb") as file:
+            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        if sha256 != wanted:
+            raise InputError(f"field '{part}': {path} is another file than that of this study: sha256 {sha256}")
 
 
 def _work_folder(config: SafetyGapConfig, arm: Arm) -> Path:
@@ -133,8 +190,9 @@ def _work_folder(config: SafetyGapConfig, arm: Arm) -> Path:
 class Meter(TrainerCallback):
     """Reads the probes before training and at even distances along it."""
 
-    def __init__(self, probes: Sequence[Probe], config: SafetyGapConfig) -> None:
-        self.probes, self.batch_size = probes, config.eval_batch
+    def __init__(self, probes: Sequence[Probe], right_rows: Sequence[RightRow], config: SafetyGapConfig) -> None:
+        self.probes, self.right_rows = probes, right_rows
+        self.batch_size = config.eval_batch
         every = max(1, config.steps // config.num_measurements)
         self.steps = {0, *range(every, config.steps, every), config.steps}
         self.curve: dict[int, Readings] = {}
@@ -150,19 +208,19 @@ class Meter(TrainerCallback):
     def _read(self, step: int, model: Any) -> None:
         if step in self.steps:
             model.eval()
-            self.curve[step] = read(model, self.probes, batch_size=self.batch_size)
+            self.curve[step] = read(model, self.probes, self.right_rows, batch_size=self.batch_size)
             model.train()
 
 
-def _loaded(config: SafetyGapConfig, name: str, init: str) -> LoadedModel:
+def _loaded(config: SafetyGapConfig, name: str, init: str, dtype: str | None = None) -> LoadedModel:
     """On the device and in the precision of the study, with ``<UNDO>`` (a model that knows it keeps its own)."""
-    loaded = load(name, dtype=config.model.dtype, device=config.model.device, attention=config.model.attention)
+    loaded = load(name, dtype=dtype or config.model.dtype, device=config.model.device, attention=config.model.attention)
     add_tokens(loaded.model, loaded.tokenizer, (UNDO_TOKEN,), init=init)  # type: ignore[arg-type]
     return loaded
 
 
 def _train_config(config: SafetyGapConfig, arm: Arm, data: Path, run: Path) -> TrainConfig:
-    objective = "sft" if arm.objective == "plain" else arm.objective
+    objective = CONTROLS.get(arm.objective, arm.objective)
     model = {**config.model.model_dump(), "new_tokens": (UNDO_TOKEN,), "new_token_init": arm.init}
     lora = config.lora.model_dump() if config.lora else None
     return TrainConfig.model_validate(

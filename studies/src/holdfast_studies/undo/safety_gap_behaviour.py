@@ -10,6 +10,7 @@ from holdfast.generation import UndoDecoding, UndoUse, generate, generate_with_u
 from holdfast.models import LoadedModel
 from holdfast.records import Completion, Trace
 from holdfast.tokens import apply_undo
+from holdfast_studies.undo.retry import Try
 from holdfast_studies.undo.safety_gap_probe import Probe
 
 if TYPE_CHECKING:
@@ -18,19 +19,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Behaviour:
-    """Counts out of ``num`` held-out requests; ``sampled`` is at temperature 1, everything else greedy."""
+    """Counts out of ``num`` held-out requests; ``sampled`` is at temperature 1, everything else greedy.
+
+    Where errors are the model's own, ``num`` counts the requests that an error was forced on. ``hits``, ``greedy`` and
+    ``tries`` are of all requests, and ``sampled`` is empty: there is no single right answer to compare tokens with.
+    """
 
     num: int
-    corrected: int  # the forced error was taken back and what stands in its place is right
+    corrected: int  # the forced error was taken back and what stands in its place is right (own errors: was taken back)
     recovered: int  # and the whole answer is right
     hits: tuple[bool, ...]  # request by request: is the answer right that nothing was forced on?
     sampled_right: int
     sampled: UndoUse
+    greedy: tuple[Try, ...] = ()
+    tries: tuple[tuple[Try, ...], ...] = ()  # [request][sampled answer]
 
     @classmethod
     def of_row(cls, row: dict[str, Any]) -> Behaviour:
         """Back from JSON."""
-        return cls(**{**row, "hits": tuple(row["hits"]), "sampled": UndoUse(**row["sampled"])})
+        (greedy,) = Try.of_rows([row.get("greedy", ())])
+        tries = Try.of_rows(row.get("tries", ()))
+        sampled = UndoUse(**row["sampled"])
+        return cls(**{**row, "hits": tuple(row["hits"]), "sampled": sampled, "greedy": greedy, "tries": tries})
 
     @property
     def right(self) -> int:
@@ -79,7 +89,8 @@ def behave_plainly(model: LoadedModel, probes: Sequence[Probe], task: GapTask, *
 
 def _asked(probes: Sequence[Probe], task: GapTask) -> list[Trace]:
     """The held-out rows that can carry an error, in the order of their probes."""
-    return [task.test[probe.row.source] for probe in probes]
+    rows = task.probed
+    return [rows[probe.row.source] for probe in probes]
 
 
 def _hits(answers: Sequence[Completion], asked: Sequence[Trace], task: GapTask) -> tuple[bool, ...]:

@@ -48,7 +48,7 @@ def section(config: SafetyGapConfig, command: str, study: Study, identities: dic
         f" {_between(traces.length)}, {traces.clean:.0%} clean; an error stands at"
         f" {first.error_rate:.1%} of the places where one could. Measured on {first.behaviour.num} held-out requests{skipped}."
         f" Bands are least and greatest seed; intervals are 95 % ({OVER_SEEDS}).",
-        "### Parts (a) and (b): identities of gradients\n\n" + _identities(identities),
+        "### Parts (a) and (b): identities of gradients\n\n" + identity_table(identities),
         *(f"### Part (c), {context} context\n\n" + _curves(study, context) for context in study.contexts),
         "### At the end of training\n\n" + _behaviour(study),
     ]
@@ -82,7 +82,8 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def _identities(identities: dict[str, Identity]) -> str:
+def identity_table(identities: dict[str, Identity]) -> str:
+    """Parts (a) and (b) of the theorem, by context."""
     rows = (
         (
             context,

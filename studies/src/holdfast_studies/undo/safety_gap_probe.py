@@ -54,6 +54,29 @@ class Readings(NamedTuple):
     p_wrong: float  # of anything but the right token and <UNDO> there: what sft draws to the error rate
     p_undo: float  # after the whole error
     p_correction: float  # of the right tokens up to the fork, after the last <UNDO>
+    p_undo_right: float | None = None  # after a right step; None where the answers are not cut into steps
+
+
+@dataclass(frozen=True)
+class RightRow:
+    """A right answer, and where its steps end: the index of the token after each."""
+
+    row: TokenRow
+    undo_id: int
+    ends: tuple[int, ...]
+
+
+def make_right_rows(traces: Sequence[Trace], tokenizer: PreTrainedTokenizerBase, context: Context) -> list[RightRow]:
+    """Of traces whose segments are their steps, in two roles that alternate. The last step is followed by the end."""
+    undo_id = find_undo_id(tokenizer)
+    assert undo_id is not None
+    rows, _ = tokenize_all(traces, tokenizer, context=context)
+    found = []
+    for row in rows:
+        answer = [at for at, role in enumerate(row.roles) if role != Role.PROMPT]
+        ends = [at for at in answer[1:] if row.roles[at] != row.roles[at - 1]]
+        found.append(RightRow(row, undo_id, (*ends, answer[-1])))
+    return found
 
 
 def make_probes(traces: Sequence[Trace], tokenizer: PreTrainedTokenizerBase, context: Context) -> list[Probe]:
@@ -76,11 +99,24 @@ def make_probes(traces: Sequence[Trace], tokenizer: PreTrainedTokenizerBase, con
 
 
 @torch.no_grad()
-def read(model: Any, probes: Sequence[Probe], *, batch_size: int = 64) -> Readings:
-    """Teacher-forced probabilities at four places of every probe."""
+def read(model: Any, probes: Sequence[Probe], right_rows: Sequence[RightRow] = (), *, batch_size: int = 64) -> Readings:
+    """Teacher-forced probabilities at four places of every probe, and of an undo after every step of the right rows."""
     found = [_read_batch(model, probes[at : at + batch_size]) for at in range(0, len(probes), batch_size)]
-    rows = torch.cat(found)
-    return Readings(*rows.mean(0).tolist())
+    log_p_error, p_wrong, p_undo, p_correction = torch.cat(found).mean(0).tolist()
+    false = [_undo_right(model, right_rows[at : at + batch_size]) for at in range(0, len(right_rows), batch_size)]
+    p_undo_right = float(torch.cat(false).mean()) if false else None
+    return Readings(log_p_error, p_wrong, p_undo, p_correction, p_undo_right)
+
+
+def _undo_right(model: Any, rows: Sequence[RightRow]) -> Tensor:
+    """p(undo) after a right step, of each row the mean over its steps."""
+    batch = pad([each.row for each in rows], 0, float_mask=model.config._attn_implementation == "eager")
+    batch = batch.to(model.device)
+    width = batch.ids.shape[1]
+    wanted = [number * width + end - 1 for number, each in enumerate(rows) for end in each.ends]
+    logp = _log_probabilities(model, batch.model_inputs(), torch.tensor(wanted, device=batch.ids.device))
+    p_undo = logp[:, rows[0].undo_id].exp().double().cpu()
+    return torch.stack([part.mean() for part in p_undo.split([len(each.ends) for each in rows])])
 
 
 def _read_batch(model: Any, probes: Sequence[Probe]) -> Tensor:

@@ -58,8 +58,8 @@ class Gain(NamedTuple):
         return self.difference.value >= 0
 
 
-def gain(ours: Sequence[Sequence[bool]], theirs: Sequence[Sequence[bool]]) -> Gain:
-    """[seed][request] hits of two ways on the same requests. Requests are drawn together with all their seeds."""
+def gain(ours: Sequence[Sequence[float]], theirs: Sequence[Sequence[float]]) -> Gain:
+    """[seed][request] hits, or shares of hits, of two ways on the same requests, drawn together with all their seeds."""
     gaps = np.asarray(ours, float) - np.asarray(theirs, float)
     drawn = Resamples.of(gaps.mean(0), draws=4000)
     values = drawn.sums[:, 0] / drawn.n
@@ -77,7 +77,7 @@ class Study:
     @property
     def contexts(self) -> list[str]:
         """In the order in which they were run."""
-        return list(dict.fromkeys(each.arm.context for each in self.results if each.arm.objective != "plain"))
+        return list(dict.fromkeys(each.arm.context for each in self.results if each.arm.objective in ARMS))
 
     @property
     def objectives(self) -> list[str]:
@@ -106,7 +106,8 @@ class Study:
 
     def steps(self) -> list[int]:
         """At which all were measured."""
-        return sorted(set.intersection(*(set(each.curve) for each in self.results)))
+        trained = [set(each.curve) for each in self.results if each.arm.objective != "untouched"]
+        return sorted(set.intersection(*trained))
 
     def rate(self, count: Callable[[Behaviour], tuple[int, int]], *arm: str) -> Estimate | Unknown:
         """Hits of trials, pooled over seeds."""

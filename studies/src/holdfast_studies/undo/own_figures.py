@@ -1,0 +1,183 @@
+"""Figures of a study whose errors are the model's own: accuracy, undos and tokens of every arm, and what undo gains."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from holdfast.stats import Estimate, Unknown, share_of_counts
+from holdfast_studies.undo.own_traces import OwnTraces
+from holdfast_studies.undo.retry import Retried, Try, retry
+from holdfast_studies.undo.safety_gap import WITH_UNDO
+from holdfast_studies.undo.safety_gap_verdict import Gain, Study, gain
+
+TITLES = {
+    "sft": "sft on traces",
+    "masked_sft": "masked_sft on traces",
+    "plain": "sft on the same answers",
+    "own": "sft on own right answers",
+    "random_undo": "undos at random right steps",
+    "perturbed": "perturbed traces",
+}
+RETRYING = ("own", "plain", "untouched")
+"""Models without undo, the first of which that was trained answers again in place of undo."""
+
+
+Count = Callable[[Try], tuple[bool, bool]]
+"""Is it a hit, and is it a case?"""
+
+
+class Way(NamedTuple):
+    """A way of training, over its seeds."""
+
+    objective: str
+    context: str
+
+    @property
+    def title(self) -> str:
+        """In tables."""
+        name = TITLES.get(self.objective, self.objective)
+        return f"{name}, {self.context}" if self.objective in WITH_UNDO else name
+
+
+class Pool(NamedTuple):
+    """What sampling gave: counts over one part's requests."""
+
+    requests: int
+    attempts: int
+    right: int
+    always_right: int  # requests
+    never_right: int
+    usable: int  # requests with a right and a wrong attempt
+    wrong: int  # attempts whose first wrong step was found
+    at_first_step: int  # of these, wrong from the first step on
+    never_lost: int  # attempts that could still have been put right when they ended
+    mean_step: float | None  # the number of the first wrong step
+
+
+def pool_of(traces: OwnTraces) -> Pool:
+    """Counts over all requests."""
+    pools, wrong = traces.attempts, [each for attempts in traces.attempts for each in attempts.wrong]
+    return Pool(
+        requests=len(pools),
+        attempts=sum(each.num for each in pools),
+        right=sum(len(each.right) for each in pools),
+        always_right=sum(len(each.right) == each.num for each in pools),
+        never_right=sum(not each.right for each in pools),
+        usable=len(traces.usable),
+        wrong=len(wrong),
+        at_first_step=sum(len(each.steps) == 1 for each in wrong),
+        never_lost=sum(each.num_never_lost for each in pools),
+        mean_step=statistics.fmean(len(each.steps) for each in wrong) if wrong else None,
+    )
+
+
+@dataclass(frozen=True)
+class OwnFigures:
+    """Questions asked of all trainings of a study."""
+
+    study: Study
+
+    @property
+    def ways(self) -> list[Way]:
+        """In the order in which they were run."""
+        return list(dict.fromkeys(Way(each.arm.objective, each.arm.context) for each in self.study.results))
+
+    def accuracy(self, way: Way, *, greedy: bool) -> Estimate:
+        """Right answers; the interval is over requests, each with all its seeds and samples."""
+        rows = self._greedy(way) if greedy else self._sampled(way)
+        return gain(rows, [[0.0] * len(row) for row in rows]).difference
+
+    def taken_back(self, way: Way) -> Estimate | Unknown:
+        """Own errors that were forced on the model and taken back."""
+        return self.study.rate(lambda each: (each.corrected, each.num), *way)
+
+    def recovered(self, way: Way) -> Estimate | Unknown:
+        """Forced errors after which the answer is right."""
+        return self.study.rate(lambda each: (each.recovered, each.num), *way)
+
+    def undone(self, way: Way) -> Estimate | Unknown:
+        """Sampled answers in which something was taken back."""
+        return self._share(way, lambda each: (each.num_undos > 0, True))
+
+    def wrong_without_undo(self, way: Way) -> Estimate | Unknown:
+        """Errors in clean answers: of the sampled answers without an undo, those that are wrong."""
+        return self._share(way, lambda each: (not each.num_undos and not each.right, not each.num_undos))
+
+    def wrong_with_undo(self, way: Way) -> Estimate | Unknown:
+        """Of the sampled answers with an undo, those that are wrong."""
+        return self._share(way, lambda each: (each.num_undos > 0 and not each.right, each.num_undos > 0))
+
+    def tokens(self, way: Way) -> float:
+        """Per sampled answer: all that were written."""
+        return statistics.fmean(each.num_tokens for each in self._tries(way))
+
+    def undo_tokens(self, way: Way) -> float:
+        """Undos per sampled answer."""
+        return statistics.fmean(each.num_undos for each in self._tries(way))
+
+    def against(self, ours: Way, theirs: Way, *, greedy: bool) -> Gain:
+        """Points of accuracy that the first is ahead, request by request, seeds paired."""
+        mine, other = ((self._greedy if greedy else self._sampled)(way) for way in (ours, theirs))
+        return gain(mine, other)
+
+    def retrying(self) -> Way | None:
+        """The model without undo that answers again."""
+        return next((way for name in RETRYING for way in self.ways if way.objective == name), None)
+
+    def retries(self, ours: Way) -> list[Retried]:
+        """Seed by seed: plain retry with as many tokens as this way has sampled. Without such a model none."""
+        other = self.retrying()
+        if other is None:
+            return []
+        spent = {each.arm.seed: budget_of(each.behaviour.tries) for each in self.study.of(*ours)}
+        return [retry(each.behaviour.tries, spent[each.arm.seed], each.arm.seed) for each in self.study.of(*other)]
+
+    def against_retry(self, ours: Way, *, best: bool) -> Gain | None:
+        """Points that undo is ahead of plain retry at equal tokens; ``best``: of the best choice among its answers."""
+        retried = self.retries(ours)
+        if not retried:
+            return None
+        return gain(self._sampled(ours), [each.any_right if best else each.chosen for each in retried])
+
+    def row(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            way.title: {
+                "greedy": self.accuracy(way, greedy=True).value,
+                "sampled": self.accuracy(way, greedy=False).value,
+                "tokens": self.tokens(way),
+                "undos": self.undo_tokens(way),
+            }
+            for way in self.ways
+        }
+
+    def _greedy(self, way: Way) -> list[list[float]]:
+        return [[float(hit) for hit in each.behaviour.hits] for each in self.study.of(*way)]
+
+    def _sampled(self, way: Way) -> list[list[float]]:
+        return [
+            [statistics.fmean(each.right for each in tries) for tries in result.behaviour.tries]
+            for result in self.study.of(*way)
+        ]
+
+    def _tries(self, way: Way) -> Iterator[Try]:
+        for result in self.study.of(*way):
+            for tries in result.behaviour.tries:
+                yield from tries
+
+    def _share(self, way: Way, count: Count) -> Estimate | Unknown:
+        """Every seed and every number of a sample is a repeat of the same requests."""
+        counts = []
+        for result in self.study.of(*way):
+            for column in zip(*result.behaviour.tries, strict=True):
+                pairs = [count(each) for each in column]
+                counts.append((sum(hit for hit, _ in pairs), sum(case for _, case in pairs)))
+        return share_of_counts(counts, "none seen")
+
+
+def budget_of(tries: Sequence[Sequence[Try]]) -> int:
+    """Tokens that one sampled answer to every request takes, on average over the samples."""
+    return round(sum(statistics.fmean(each.num_tokens for each in request) for request in tries))
