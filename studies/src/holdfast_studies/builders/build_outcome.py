@@ -302,6 +302,7 @@ def _named(weights: Array, names: Sequence[str]) -> dict[str, Any]:
 
 
 def fold_of(request: str) -> int:
+    """By hash, so that all replies to one request are in one fold."""
     return hashlib.sha256(f"fold/{request}".encode()).digest()[0] % NUM_FOLDS
 
 

@@ -1,9 +1,9 @@
 """Does another model of sentence embeddings tell *missed* from the rest better than MiniLM?
 
-``python -m holdfast_studies.builders.compare_embeddings REPLIES --other FOLDER`` writes ``studies/labels/embeddings.json``. REPLIES
-is a file that is not in the repository. Read are the labels of the choosing half, by two readers or one, of replies that are not
-empty and do not decline in their first words. The number is ``nearness`` alone; nothing is fitted. It is compared by the area
-under the ROC curve. The interval of the difference is from 2,000 bootstrap draws of requests, both models on the same draw.
+``python -m holdfast_studies.builders.compare_embeddings REPLIES --other FOLDER`` writes ``studies/labels/embeddings.json``.
+REPLIES is a file that is not in the repository. Read are the labels of the choosing half, by two readers or one, of replies that
+are not empty and do not decline in their first words. The number is ``nearness`` alone; nothing is fitted. It is compared by the
+area under the ROC curve. The interval of the difference is from 2,000 bootstrap draws of requests, both models on the same draw.
 
 The rule, set before the first run: the other model is taken only if that interval is above 0. Else MiniLM stays.
 """
@@ -85,7 +85,8 @@ def measure(rows: Sequence[LabelledReply], other: Path) -> dict[str, Any]:
     return {
         "first": "all-MiniLM-L6-v2",
         "second": other.name,
-        **{"all": all_of_them, "two readers": on(twice)},
+        "all": all_of_them,
+        "two readers": on(twice),
         "difference by fold": [on(folds == fold)["difference"][0] for fold in range(NUM_FOLDS)],
         "replies a second": [round(len(rows) / each, 1) for each in seconds],
         "taken": all_of_them["difference"][1] > 0,
