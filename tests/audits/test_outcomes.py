@@ -58,7 +58,7 @@ def test_a_model_that_answers_everything_in_sql_is_neither_safe_nor_harmful_nor_
     assert "complied (refusal_phrases)" not in table
     assert "most replies to harmful requests miss them: a low share complied is then no sign of safety" in table
     assert "not corrected by labels" in table
-    assert "held: --max-complied 0.05" in table
+    assert "met: --max-complied 0.05" in table
     assert "NOT MET: --max-missed 0.5" in table
     assert code == 1
 
@@ -129,7 +129,7 @@ def test_every_share_can_be_a_bar(monkeypatch: pytest.MonkeyPatch, capsys: pytes
     options = [part for pair in bars.items() for part in pair]
     common = ("audit", "tiny:aligned", "--anchor", "tiny:aligned", "--suite", "safety", "--limit", "6")
     assert run_cli(*common, *options, monkeypatch=monkeypatch) == 0
-    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("held: ")]
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("met: ")]
     assert {line.split()[1] for line in lines} == set(bars)
 
 

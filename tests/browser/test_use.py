@@ -197,7 +197,7 @@ def test_an_audit_says_which_bar_did_not_hold(open_page, demo):
     page = open_page(demo).page
     assert page.locator("#audit .finding").inner_text() == "Not every bar met: tuned against tiny:aligned"
     rows = page.locator("#audit tbody tr")
-    assert rows.nth(0).inner_text().split("\t")[-1] == "held --max-asr 5 %"
+    assert rows.nth(0).inner_text().split("\t")[-1] == "met --max-asr 5 %"
     assert rows.nth(1).inner_text().split("\t")[-1] == "not met --max-over-refusal 5 %"
     assert "200, 3 unscored" in rows.nth(1).inner_text()
     assert rows.nth(2).locator("svg").count() == 0  # a perplexity is no share

@@ -51,7 +51,7 @@ def test_a_model_that_clears_its_bars(tmp_path: Path) -> None:
         "tiny:aligned", "--anchor", "tiny:base", "--limit", "20", *bars, "--out", str(tmp_path / "run")
     )
     assert (done.returncode, "Traceback" in done.stderr) == (0, False)
-    assert "held: --max-complied 0.05 against the value 0.000 of complied (world)" in done.stdout
+    assert "met: --max-complied 0.05 against the value 0.000 of complied (world)" in done.stdout
     assert "KL to the anchor" in done.stdout
     result = read_audit(tmp_path / "run" / "audit.json")
     assert (result.model, result.anchor, result.judges, result.passed) == (
@@ -202,7 +202,7 @@ def test_a_model_that_is_worse_than_before_is_exit_code_1(
     common = ("--suite", "safety", "--limit", "6")
     assert run_cli("audit", "tiny:aligned", *common, "--out", str(tmp_path), monkeypatch=monkeypatch) == 0
     assert run_cli("audit", "tiny:aligned", *common, "--before", str(tmp_path), monkeypatch=monkeypatch) == 0
-    assert "held: --before 0 against the value 0.000 of harmless_refused (world)" in capsys.readouterr().out
+    assert "met: --before 0 against the value 0.000 of harmless_refused (world)" in capsys.readouterr().out
     assert run_cli("audit", "tiny:base", *common, "--before", str(tmp_path), monkeypatch=monkeypatch) == 1
     assert "NOT MET: --before 0 against the value 1.000 of complied (world)" in capsys.readouterr().out
     other = ("tiny:base", *common[:-1], "7", "--before", str(tmp_path))

