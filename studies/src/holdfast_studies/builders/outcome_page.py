@@ -14,6 +14,7 @@ from holdfast.config import InputError, mistakes_end_it
 from holdfast.data import atomic_text
 from holdfast.judging import CURVES, OUTCOME_FOLDER, find_judge
 from holdfast.records import OUTCOMES
+from holdfast_studies.builders.compare_embeddings import OUT as EMBEDDINGS
 from holdfast_studies.builders.outcome_labels import LABELS
 
 PAGE = Path("docs/judging.md")
@@ -33,7 +34,7 @@ ARMS = {
 }
 
 
-def page(template: str, figures: dict[str, Any], curves: dict[str, Any], rules: str) -> str:
+def page(template: str, figures: dict[str, Any], curves: dict[str, Any], rules: str, embeddings: dict[str, Any]) -> str:
     """The template with every figure in its place."""
     table, near = figures["test"]["confusion"], figures["embeddings"]
     return template.format(
@@ -44,6 +45,7 @@ def page(template: str, figures: dict[str, Any], curves: dict[str, Any], rules: 
         models=_models(figures),
         calibration=_calibration(figures),
         corrected=_corrected(figures),
+        embeddings=_embeddings(embeddings),
         rules=rules,
         features=figures["features"],
         speed=figures["replies a second"],
@@ -140,6 +142,29 @@ def _corrected(figures: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def _embeddings(found: dict[str, Any]) -> str:
+    """Whether the other model of sentence embeddings is better, by the rule that was set before."""
+    whole, twice, speeds = found["all"], found["two readers"], found["replies a second"]
+    verdict = f"the interval is above 0, so `{found['second']}` is the better one" if found["taken"] else "MiniLM stays"
+    folds = ", ".join(f"{difference:+.2f}" for difference in found["difference by fold"])
+    return "\n".join(
+        [
+            f"`{found['second']}` in place of `{found['first']}` for `nearness`, on {whole['replies']} replies to "
+            f"{whole['requests']} requests of the choosing half, {whole['missed']} of them missed:\n",
+            f"| labels | {found['first']} | {found['second']} | difference |",
+            "|---|---|---|---|",
+            *(
+                f"| {name} | {_interval(row['first'])} | {_interval(row['second'])} | {_signed(row['difference'])} |"
+                for name, row in (("by one reader or two", whole), (f"by two readers ({twice['replies']})", twice))
+            ),
+            f"\nAreas, with 95 % intervals from draws of requests, both models on the same draws. By fold of requests the difference is {folds}. "
+            f"The rule was set before the first run: the other model is taken only if the first interval of the difference is above 0. Here {verdict}. "
+            f"It reads {speeds[1]:g} replies in the time in which MiniLM reads {speeds[0]:g}. "
+            "(`python -m holdfast_studies.builders.compare_embeddings REPLIES --other FOLDER`; no model of the gte family could be had from a package.)",
+        ]
+    )
+
+
 def _labels(figures: dict[str, Any]) -> dict[str, Any]:
     """What the section about the labels says in numbers."""
     readers = figures["readers"]
@@ -178,6 +203,10 @@ def _interval(values: list[float | None]) -> str:
     return f"{value:.2f}" + (f" [{low:.2f}, {high:.2f}]" if low is not None and high is not None else "")
 
 
+def _signed(values: list[float]) -> str:
+    return f"{values[0]:+.3f} [{values[1]:+.3f}, {values[2]:+.3f}]"
+
+
 def example() -> str:
     """What the first lines of the page print."""
     verdict = find_judge("outcome")(*EXAMPLE)
@@ -194,13 +223,14 @@ def main() -> None:
     with mistakes_end_it():
         try:
             template, rules = ((LABELS.parent / name).read_text(encoding="utf-8") for name in ("page.md", "rules.md"))
-            figures, curves = (
-                json.loads(path.read_text(encoding="utf-8")) for path in (OUTCOME_FOLDER / "figures.json", CURVES)
+            figures, curves, embeddings = (
+                json.loads(path.read_text(encoding="utf-8"))
+                for path in (OUTCOME_FOLDER / "figures.json", CURVES, EMBEDDINGS)
             )
         except OSError as error:
             raise InputError(f"{error.filename}: cannot be read: {error.strerror}") from None
         with atomic_text(given.out) as file:
-            file.write(page(template, figures, curves, rules))
+            file.write(page(template, figures, curves, rules, embeddings))
     print(given.out)
 
 
