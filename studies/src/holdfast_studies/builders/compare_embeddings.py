@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -23,23 +22,14 @@ from numpy.typing import NDArray
 from holdfast.config import mistakes_end_it
 from holdfast.data import atomic_text
 from holdfast.judging import Request, nearness, opening
-from holdfast_studies.builders.build_curves import NUM_LETTERS
+from holdfast.judging.embeddings import INSTALL, PACKAGE, SentenceEmbedder, package_folder
+from holdfast_studies.builders.build_curves import NUM_LETTERS, area
 from holdfast_studies.builders.build_outcome import NUM_FOLDS, fold_of
 from holdfast_studies.builders.outcome_labels import SINGLE, LabelledReply, read_labels, with_replies
 
 OUT = Path("studies/labels/embeddings.json")
 NUM_DRAWS = 2000
 Array = NDArray[np.float64]
-
-
-def area(values: Array, is_outcome: NDArray[np.bool_], weights: Array) -> float:
-    """P(a reply with the outcome has the higher value than one without), every reply counted ``weights`` times; ties half."""
-    order = np.argsort(values, kind="stable")
-    _, at = np.unique(values[order], return_inverse=True)
-    has = np.bincount(at, weights=(weights * is_outcome)[order])
-    lacks = np.bincount(at, weights=(weights * ~is_outcome)[order])
-    below = np.cumsum(lacks) - lacks / 2
-    return float((has * below).sum() / (has.sum() * lacks.sum()))
 
 
 def compared(first: Array, second: Array, is_outcome: NDArray[np.bool_], requests: Sequence[str]) -> dict[str, Any]:
@@ -64,14 +54,10 @@ def _rounded(*numbers: float) -> list[float]:
     return [round(float(number), 3) for number in numbers]
 
 
-def measure(rows: Sequence[LabelledReply], other: Path) -> dict[str, Any]:
+def measure(rows: Sequence[LabelledReply], first: SentenceEmbedder, second: SentenceEmbedder) -> dict[str, Any]:
     """On all replies, on those that two readers labelled, and the difference in each of five folds of requests."""
     pairs: list[tuple[Request, str]] = [(row.turns, row.reply[:NUM_LETTERS]) for row in rows]
-    scores, seconds = [], []
-    for folder in (None, other):
-        started = time.monotonic()
-        scores.append(-np.array(nearness(pairs, folder=folder)))  # nearer is less often missed
-        seconds.append(time.monotonic() - started)
+    scores = [-np.array(nearness(pairs, embed=embed)) for embed in (first, second)]  # nearer is less often missed
     is_missed = np.array([row.label.label == "missed" for row in rows])
     requests = [row.label.request for row in rows]
     twice = np.array([row.label.second is not None for row in rows])
@@ -83,12 +69,10 @@ def measure(rows: Sequence[LabelledReply], other: Path) -> dict[str, Any]:
 
     all_of_them = on(np.ones(len(rows), bool))
     return {
-        "first": "all-MiniLM-L6-v2",
-        "second": other.name,
         "all": all_of_them,
         "two readers": on(twice),
         "difference by fold": [on(folds == fold)["difference"][0] for fold in range(NUM_FOLDS)],
-        "replies a second": [round(len(rows) / each, 1) for each in seconds],
+        "million parameters": [round(each.model.num_parameters() / 1e6, 1) for each in (first, second)],
         "taken": all_of_them["difference"][1] > 0,
     }
 
@@ -104,7 +88,8 @@ def main() -> None:
         labels = [label for label in (*read_labels(), *read_labels(SINGLE)) if label.half == "choosing"]
         rows = with_replies(labels, given.replies)
         rows = [row for row in rows if row.reply.strip() and not opening(row.reply).refuses]
-        figures = measure(rows, given.other)
+        embedders = SentenceEmbedder(package_folder(PACKAGE, INSTALL) / "model"), SentenceEmbedder(given.other)
+        figures = {"first": "all-MiniLM-L6-v2", "second": given.other.name, **measure(rows, *embedders)}
         with atomic_text(given.out) as file:
             file.write(json.dumps(figures, indent=1) + "\n")
     print(json.dumps(figures, indent=1))

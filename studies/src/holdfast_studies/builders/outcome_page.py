@@ -45,7 +45,6 @@ def page(template: str, figures: dict[str, Any], curves: dict[str, Any], rules: 
         models=_models(figures),
         calibration=_calibration(figures),
         corrected=_corrected(figures),
-        embeddings=_embeddings(embeddings),
         rules=rules,
         features=figures["features"],
         speed=figures["replies a second"],
@@ -60,6 +59,7 @@ def page(template: str, figures: dict[str, Any], curves: dict[str, Any], rules: 
         if curves["yes_no"]["labels"]
         else "; that of `yes_no` is not fitted: P is p(Yes) / (p(Yes) + p(No))",
         **{name: _area(curves[name]) for name in ("topic", "nearness", "information", "yes_no")},
+        **_embeddings(embeddings),
         **_labels(figures),
     )
 
@@ -142,27 +142,21 @@ def _corrected(figures: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _embeddings(found: dict[str, Any]) -> str:
-    """Whether the other model of sentence embeddings is better, by the rule that was set before."""
-    whole, twice, speeds = found["all"], found["two readers"], found["replies a second"]
-    verdict = f"the interval is above 0, so `{found['second']}` is the better one" if found["taken"] else "MiniLM stays"
-    folds = ", ".join(f"{difference:+.2f}" for difference in found["difference by fold"])
-    return "\n".join(
-        [
-            f"`{found['second']}` in place of `{found['first']}` for `nearness`, on {whole['replies']} replies to "
-            f"{whole['requests']} requests of the choosing half, {whole['missed']} of them missed:\n",
-            f"| labels | {found['first']} | {found['second']} | difference |",
-            "|---|---|---|---|",
-            *(
-                f"| {name} | {_interval(row['first'])} | {_interval(row['second'])} | {_signed(row['difference'])} |"
-                for name, row in (("by one reader or two", whole), (f"by two readers ({twice['replies']})", twice))
-            ),
-            f"\nAreas, with 95 % intervals from draws of requests, both models on the same draws. By fold of requests the difference is {folds}. "
-            f"The rule was set before the first run: the other model is taken only if the first interval of the difference is above 0. Here {verdict}. "
-            f"It reads {speeds[1]:g} replies in the time in which MiniLM reads {speeds[0]:g}. "
-            "(`python -m holdfast_studies.builders.compare_embeddings REPLIES --other FOLDER`; no model of the gte family could be had from a package.)",
-        ]
-    )
+def _embeddings(found: dict[str, Any]) -> dict[str, Any]:
+    """What the section about another model of sentence embeddings says in numbers."""
+    whole, twice, sizes = found["all"], found["two readers"], found["million parameters"]
+    lines = [f"| labels | {found['first']} | {found['second']} | difference |", "|---|---|---|---|"]
+    for name, row in (("by one reader or two", whole), (f"by two readers ({twice['replies']})", twice)):
+        cells = (_interval(row["first"]), _interval(row["second"]), _signed(row["difference"]))
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return {
+        "embeddings": "\n".join(lines),
+        "other": found["second"],
+        "other_verdict": "It is taken" if found["taken"] else "MiniLM stays",
+        "other_folds": ", ".join(f"{difference:+.2f}" for difference in found["difference by fold"]),
+        "other_size": f"{sizes[1]:.0f} million parameters to MiniLM's {sizes[0]:.0f}",
+        **{f"near_{name}": whole[name] for name in ("replies", "requests", "missed")},
+    }
 
 
 def _labels(figures: dict[str, Any]) -> dict[str, Any]:
