@@ -159,8 +159,8 @@ def check_sheet(path: Path) -> None:
         raise InputError(f"--sheet: {path.parent} is not a folder")
 
 
-def write_sheet(path: Path, lines: Lines, size: int, labels: Labels | None = None) -> int:
-    """``size`` replies of every group, for a person to label; gives their number.
+def write_sheet(path: Path, lines: Lines, size: int, labels: Labels | None = None) -> str:
+    """``size`` replies of every group, for a person to label; gives a line about it.
 
     The draw is by hash: the same every time, and a larger sheet contains a smaller one. The groups are mixed, and no judge's
     verdict is shown. Labels that are there already are kept.
@@ -175,7 +175,7 @@ def write_sheet(path: Path, lines: Lines, size: int, labels: Labels | None = Non
             shown = {name: line[name] for name in ("request", "answer")}
             hashes = {name: line[name] for name in ("request_sha256", "answer_sha256")}
             file.write(json.dumps({"label": known.get(key, ""), **shown, **hashes}, ensure_ascii=False) + "\n")
-    return len(chosen)
+    return f'{len(chosen)} replies to read: {path}. Write {_one_of()} under "label", then give the file as labels'
 
 
 def _lot(line: Mapping[str, Any]) -> str:

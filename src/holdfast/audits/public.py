@@ -26,6 +26,10 @@ Source = str | Path | Iterable[str | Mapping[str, object]]
 """A file, or rows in memory: dicts, or for requests bare texts."""
 
 
+TEXTS = ("request", "answer")
+"""What a line of ``completions.jsonl`` has besides hashes, if texts are kept."""
+
+
 @dataclass(frozen=True)
 class Audit:
     """What was measured on one model: figures by name, one line per answer, and whether every bar was met."""
@@ -55,6 +59,12 @@ class Audit:
             for key, figure in self.figures.items()
             if key in known and figure.better != "neither"
         }
+
+    def without_texts(self) -> Audit:
+        """The same with hashes of requests and answers only."""
+        answers = ({name: line[name] for name in line if name not in TEXTS} for line in self.answers)
+        settings = {**(self.result.settings or {}), "keep_answers": False}
+        return replace(self, result=replace(self.result, settings=settings), answers=tuple(answers))
 
     def save(self, folder: str | Path) -> Path:
         """Write ``audit.json`` and ``completions.jsonl``, as `holdfast audit --out` does; gives the folder."""
@@ -118,10 +128,9 @@ def audit(
     Rows are files or lists. Without any, a model that speaks the embedded world is asked its requests. ``like``: ask what an
     earlier audit asked, judged by the same judges. ``anchor``: the model before tuning; drift is measured to it, and it is
     asked the harmless requests too: *kept* is the share whose outcome it shares (without it, the earlier audit's). ``bars``
-    make it a gate, ``before`` the folder of an earlier audit that it may not be worse than. ``labels`` of some of the replies
-    correct the shares that judges say. ``sheet`` is a file to write for that: ``sheet_size`` replies of each group, drawn at
-    random, without verdicts. With ``out`` the result is
-    written there, and the same call again goes on from there. Of answers only hashes are kept unless ``keep_answers``.
+    make it a gate, ``before`` the folder of an earlier audit that it may not be worse than. ``labels`` of some replies correct
+    the shares; ``sheet`` is a file to write for that, with ``sheet_size`` replies of each group and no verdict. With ``out`` the
+    result is written there, and the same call goes on from there. Only hashes of answers are kept unless ``keep_answers``.
     """
     files = {"requests": requests, "safe_requests": safe_requests, "sql": sql, "gsm8k": gsm8k, "summaries": summaries}
     files |= {"code": code}
@@ -129,35 +138,32 @@ def audit(
     asked = _asked(files, how, like)
     safety, tasks = _suites(model, asked, timeout)
     asked_bars = _bars(bars or Bars(), before, safety, tasks, has_untouched=anchor is not None or like is not None)
-    known = _labels(labels, safety)
-    if sheet is not None:
-        check_sheet(Path(sheet))
+    known = _labels(labels, sheet, safety)
     if watch is not None:
         watch((*safety, *tasks))
     sampler = _sampler(model, batch_size, loading or {}, endpoint, timeout, say, has_anchor=anchor is not None)
     reference = None if anchor is None else _told(as_loaded(anchor, **(loading or {})), anchor, say)
-    folder = None if out is None else Path(out)
-    if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
-    plan = Plan(safety, tasks, asked["how"]["max_new_tokens"], keep_answers or sheet is not None)
+    folder = _folder(out)
+    plan = Plan(safety, tasks, asked["how"]["max_new_tokens"], keep_answers or sheet is not None, known)
     earlier = asked_bars.before or (None if like is None else like.result)
     result, lines = audit_model(
-        sampler,
-        plan,
-        anchor=reference,
-        bars=asked_bars,
-        earlier=earlier,
-        labels=known,
-        out=folder,
-        on_progress=on_progress,
+        sampler, plan, anchor=reference, bars=asked_bars, earlier=earlier, out=folder, on_progress=on_progress
     )
     if sheet is not None:
-        num = write_sheet(Path(sheet), lines, sheet_size, known)
-        say(f'{num} replies to read: {sheet}. Write refused, missed or complied under "label", then give it as labels')
-        if not keep_answers:
-            lines = [{name: line[name] for name in line if name not in ("request", "answer")} for line in lines]
-            result = replace(result, settings={**(result.settings or {}), "keep_answers": False})
+        say(write_sheet(Path(sheet), lines, sheet_size, known))
     done = Audit(result, tuple(lines), asked)
+    return _saved(done if keep_answers else done.without_texts(), folder)
+
+
+def _folder(out: str | Path | None) -> Path | None:
+    if out is None:
+        return None
+    Path(out).mkdir(parents=True, exist_ok=True)
+    return Path(out)
+
+
+def _saved(done: Audit, folder: Path | None) -> Audit:
+    """Written, and what it could have gone on from removed."""
     if folder is not None:
         done.save(folder)
         shutil.rmtree(folder / ASKED, ignore_errors=True)
@@ -184,7 +190,10 @@ def _suites(
     )
 
 
-def _labels(labels: Source | None, safety: Sequence[RequestSuite]) -> Labels | None:
+def _labels(labels: Source | None, sheet: str | Path | None, safety: Sequence[RequestSuite]) -> Labels | None:
+    """Both files are looked at before anything is asked."""
+    if sheet is not None:
+        check_sheet(Path(sheet))
     if labels is None:
         return None
     known = read_labels(as_table(labels))

@@ -9,7 +9,7 @@ from holdfast.judging.asked_judge import AskedJudge
 from holdfast.judging.batch import refusals, tells_outcomes, verdicts
 from holdfast.judging.code import check_code
 from holdfast.judging.code_stdio import Case, Ran, check_output, run_program
-from holdfast.judging.embeddings import package_folder
+from holdfast.judging.embeddings import SentenceEmbedder, package_folder, sentence_embedder
 from holdfast.judging.extractors import Extractor, find_extractor, reference_answer
 from holdfast.judging.form import Form, asked_forms, form_of, misfits
 from holdfast.judging.judge import Judge, Request, request_text
@@ -65,6 +65,7 @@ __all__ = [
     "RefusalPhrases",
     "Request",
     "Reward",
+    "SentenceEmbedder",
     "Wanted",
     "WorldJudge",
     "asked_forms",
@@ -92,6 +93,7 @@ __all__ = [
     "request_text",
     "run_program",
     "score_replies",
+    "sentence_embedder",
     "tells_outcomes",
     "verdicts",
     "wanted",

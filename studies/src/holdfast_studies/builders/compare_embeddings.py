@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 
 from holdfast.config import mistakes_end_it
 from holdfast.data import atomic_text
-from holdfast.judging import Request, nearness, opening
-from holdfast.judging.embeddings import INSTALL, PACKAGE, SentenceEmbedder, package_folder
+from holdfast.judging import Request, SentenceEmbedder, nearness, opening, sentence_embedder
 from holdfast_studies.builders.build_curves import NUM_LETTERS, area
 from holdfast_studies.builders.build_outcome import NUM_FOLDS, fold_of
 from holdfast_studies.builders.outcome_labels import SINGLE, LabelledReply, read_labels, with_replies
@@ -88,7 +87,7 @@ def main() -> None:
         labels = [label for label in (*read_labels(), *read_labels(SINGLE)) if label.half == "choosing"]
         rows = with_replies(labels, given.replies)
         rows = [row for row in rows if row.reply.strip() and not opening(row.reply).refuses]
-        embedders = SentenceEmbedder(package_folder(PACKAGE, INSTALL) / "model"), SentenceEmbedder(given.other)
+        embedders = sentence_embedder("cpu"), SentenceEmbedder(given.other)
         figures = {"first": "all-MiniLM-L6-v2", "second": given.other.name, **measure(rows, *embedders)}
         with atomic_text(given.out) as file:
             file.write(json.dumps(figures, indent=1) + "\n")
