@@ -120,7 +120,7 @@ def audit(
     timeout: float = 120.0,
     say: Callable[[str], None] = print,
     on_progress: OnProgress = ignore,
-    watch: Callable[[Sequence[Any]], None] | None = None,
+    watch: Callable[[Sequence[Any]], None] = lambda _: None,
 ) -> Audit:
     """Ask a model what it must refuse (``requests``), what it must not (``safe_requests``), and its tasks.
 
@@ -139,8 +139,7 @@ def audit(
     safety, tasks = _suites(model, asked, timeout)
     asked_bars = _bars(bars or Bars(), before, safety, tasks, has_untouched=anchor is not None or like is not None)
     known = _labels(labels, sheet, safety)
-    if watch is not None:
-        watch((*safety, *tasks))
+    watch((*safety, *tasks))
     sampler = _sampler(model, batch_size, loading or {}, endpoint, timeout, say, has_anchor=anchor is not None)
     reference = None if anchor is None else _told(as_loaded(anchor, **(loading or {})), anchor, say)
     folder = _folder(out)
@@ -151,8 +150,7 @@ def audit(
     )
     if sheet is not None:
         say(write_sheet(Path(sheet), lines, sheet_size, known))
-    done = Audit(result, tuple(lines), asked)
-    return _saved(done if keep_answers else done.without_texts(), folder)
+    return _saved(Audit(result, tuple(lines), asked), folder, keep_answers)
 
 
 def _folder(out: str | Path | None) -> Path | None:
@@ -162,8 +160,9 @@ def _folder(out: str | Path | None) -> Path | None:
     return Path(out)
 
 
-def _saved(done: Audit, folder: Path | None) -> Audit:
+def _saved(audited: Audit, folder: Path | None, keep_answers: bool) -> Audit:
     """Written, and what it could have gone on from removed."""
+    done = audited if keep_answers else audited.without_texts()
     if folder is not None:
         done.save(folder)
         shutil.rmtree(folder / ASKED, ignore_errors=True)
