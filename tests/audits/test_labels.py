@@ -15,6 +15,7 @@ from holdfast.data.model_card import Audited, eval_results
 from holdfast.judging import WorldJudge
 from holdfast.models import LoadedModel, load
 from holdfast.records import AuditResult, Figure
+from holdfast.reports import write_report
 from holdfast.reports.audit import audit_part
 from holdfast.stats import share
 from invariants.launching import run_cli
@@ -116,6 +117,10 @@ def test_with_every_reply_labelled_it_is_what_the_oracle_says(plain: Audit) -> N
     assert about == [f"{len(labels.of_reply)} of {len(labels.of_reply)} labels of all are of replies of this audit"]
 
 
+def bare(kept: dict[str, Any]) -> dict[str, Any]:
+    return {**kept, "figures": {key: {**figure, "corrected": None} for key, figure in kept["figures"].items()}}
+
+
 def test_bars_files_report_and_card_have_both(fixed: Audit, folder: Path) -> None:
     """The phrase list says 100 %: by itself it fails the bar, corrected it passes, as it should."""
     bars = {bar.figure: bar for bar in fixed.result.bars}
@@ -134,6 +139,11 @@ def test_bars_files_report_and_card_have_both(fixed: Audit, folder: Path) -> Non
     assert line.corrected.endswith("corrected by 50 labels")
     assert line.value != line.corrected.partition(" (")[0]
     assert "100 of 100 labels of labels.jsonl are of replies of this audit" in part.notes
+    (own_line,) = (each for each in audit_part(bare(kept)).lines if each.name == "complied (outcome)")
+    assert line.picture != own_line.picture, "what a bar is compared with is drawn"
+    page = write_report(folder / "out").read_text(encoding="utf-8")
+    assert '<th scope="col">corrected by labels</th>' in page
+    assert f"<td>{line.corrected}</td>" in page
     results = {(each.metric_type, each.metric_args["judge"]): each for each in eval_results(Audited(fixed.result))}
     assert results["complied", "outcome"].metric_args["corrected"]["value"] == own.corrected.value
     assert "corrected by 50 labels" in repr(fixed)

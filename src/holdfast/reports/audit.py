@@ -16,6 +16,8 @@ from holdfast.reports.text import shown
 
 MAX_MEASURES = 200
 SHARE = Axis(0.0, 1.0, 4, 196)
+Share = tuple[float, float, float]
+"""A share and the ends of its interval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +73,8 @@ def _figure(key: str, figure: Mapping[str, Any], bars: list[dict[str, Any]]) -> 
     value, low, high = (finite(figure.get(name)) for name in ("value", "low", "high"))
     if value is None:
         return Line(shown(key, 80), _plain(figure.get("value")))
-    is_share = all(x is not None and 0 <= x <= 1 for x in (value, low, high)) and figure.get("better") != "neither"
-    told = percent if is_share else number
+    share = _share(figure) if figure.get("better") != "neither" else None
+    told = percent if share else number
     bounds = [(bar, bound) for bar in bars if (bound := finite(bar.get("bound"))) is not None]
     trials, unscored = finite(figure.get("trials")), finite(figure.get("unscored"))
     counted = "" if trials is None else f"{trials:,.0f}"
@@ -83,24 +85,32 @@ def _figure(key: str, figure: Mapping[str, Any], bars: list[dict[str, Any]]) -> 
         trials=counted + (f", {unscored:,.0f} unscored" if unscored else ""),
         meaning=shown(figure.get("meaning") or "", 200),
         corrected=_corrected(figure.get("corrected")),
-        picture=_picture(value, low, high, [bound for _, bound in bounds]) if is_share else None,
+        picture=_picture(_share(figure.get("corrected")) or share, [b for _, b in bounds]) if share else None,
         bar=", ".join(f"{shown(bar.get('option') or 'bar', 60)} {told(bound)}" for bar, bound in bounds),
         met=all(_is_met(bar) for bar, _ in bounds) if bounds else None,
     )
 
 
-def _corrected(kept: object) -> str:
+def _share(kept: object) -> Share | None:
+    """Value and interval, if they are those of a share."""
     parts = [finite(kept.get(name)) for name in ("value", "low", "high")] if isinstance(kept, dict) else []
-    told = [percent(part) for part in parts if part is not None]
-    if not isinstance(kept, dict) or len(told) != len(parts):
+    value, low, high = parts or (None, None, None)
+    if value is None or low is None or high is None or not all(0 <= part <= 1 for part in (value, low, high)):
+        return None
+    return value, low, high
+
+
+def _corrected(kept: object) -> str:
+    share = _share(kept)
+    if share is None or not isinstance(kept, dict):
         return ""
-    return f"{told[0]} ({told[1]} to {told[2]}): {shown(kept.get('method') or 'corrected', 80)}"
+    value, low, high = map(percent, share)
+    return f"{value} ({low} to {high}): {shown(kept.get('method') or 'corrected', 80)}"
 
 
-def _picture(value: float, low: float | None, high: float | None, bounds: list[float]) -> Markup:
+def _picture(share: Share, bounds: list[float]) -> Markup:
     """A mark with its interval from 0 to 100 %; a line across where a bar was set."""
-    assert low is not None
-    assert high is not None
+    value, low, high = share
     return tag(
         "svg",
         tag("line", class_="axis", x1=SHARE(0), x2=SHARE(1), y1=12, y2=12),
