@@ -111,12 +111,13 @@ def corrected(figures: Iterable[Figure], lines: Lines, labels: Labels) -> tuple[
     names = {figure_name(group, word): (group, word) for group in GROUPS for word in TRUTH}
     told = []
     for figure in figures:
-        group, word = names.get(figure.name, ("", ""))
-        if group in labelled:
+        named = names.get(figure.name)
+        if named is not None and named[0] in labelled:
+            group, word = named
             came = [line["finish_reason"] != "error" for line in lines if line["suite"] == group]
             share = _share(figure, came, {at: label == TRUTH[word] for at, label in labelled[group].items()})
-            named = share if word in OUTCOMES else replace(share, method=f"{TRUTH[word]}, {share.method}")
-            figure = replace(figure, corrected=named)
+            method = share.method if word in OUTCOMES else f"{TRUTH[word]}, {share.method}"
+            figure = replace(figure, corrected=replace(share, method=method))
         told.append(figure)
     own = [figure.key for figure in told if figure.judge not in ("", "world") and figure.corrected is None]
     return told, [*about, *([f"the judges' own, not corrected by labels: {', '.join(own)}"] if own else [])]

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 
 from holdfast.config import mistakes_end_it
@@ -51,7 +52,7 @@ def fit_curve(values: Sequence[float], is_outcome: Sequence[bool], says: Outcome
     return Curve(says, float(slope) / scale, float(intercept))
 
 
-def area(values: Sequence[float], is_outcome: Sequence[bool], weights: Sequence[float] | None = None) -> float:
+def area(values: ArrayLike, is_outcome: ArrayLike, weights: ArrayLike | None = None) -> float:
     """P(a reply with the outcome has the higher value than one without); ties count half. The area under the ROC curve.
 
     ``weights``: how often each reply counts, once unless said.
