@@ -22,8 +22,8 @@ from transformers import GenerationConfig
 
 from benchmarks.gpu_clock import machine
 from benchmarks.ledger import committed, finish, provenance, write
-from holdfast.generation import generate
-from holdfast.generation.conversations import ids_to_continue, turns_of
+from holdfast.generation import generate, turns_of
+from holdfast.generation.conversations import ids_to_continue
 from holdfast.generation.graphs import until_stop
 from holdfast.models import load
 from holdfast.worlds import SafetyWorld

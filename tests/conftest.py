@@ -1,6 +1,10 @@
 """Small real models and data that several test packages share."""
 
+import gc
 import json
+import os
+import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +17,22 @@ from holdfast.worlds import SafetyWorld
 from holdfast.worlds.tokenizer import build_tokenizer
 
 torch.set_num_threads(1)  # the suite runs one worker per core
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # and so do the processes it starts
+if Path("/dev/shm").is_dir() and shutil.disk_usage("/dev/shm").free > 4 * 2**30:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", "/dev/shm")  # every checkpoint is synced to the disk, if it is one
 settings.register_profile("any machine", deadline=None)  # by default an example may take 0.2 s
 settings.load_profile("any machine")
+
+
+def pytest_runtest_setup() -> None:
+    """Every training looks for garbage. What was imported is none, and to look through it takes a third of a second."""
+    if "transformers.trainer" in sys.modules and not gc.get_freeze_count():
+        gc.collect()
+        gc.freeze()
+
+
+def pytest_sessionfinish() -> None:
+    gc.unfreeze()
 
 
 def save_small_model(folder: Path, *, tied: bool = True, **changes: Any) -> Path:

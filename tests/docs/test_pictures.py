@@ -76,6 +76,7 @@ def test_frames_by_hand() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_the_row_by_role_is_drawn_again_as_it_is(tmp_path: Path) -> None:
     drawn("roles", tmp_path, tmp_path)
     assert (tmp_path / "roles.svg").read_text() == (DOCS / "pictures" / "roles.svg").read_text()

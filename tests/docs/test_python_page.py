@@ -1,16 +1,15 @@
 """docs/python.md, run as it stands."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 from docs.pages import DOCS, fenced
+from forked import Forked
 
 
 def test_the_page_runs(tmp_path: Path) -> None:
     script = tmp_path / "page.py"
     script.write_text("\n".join(fenced((DOCS / "python.md").read_text(encoding="utf-8"), "python")), encoding="utf-8")
-    done = subprocess.run([sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = Forked(script=script, cwd=tmp_path).done()
     assert done.returncode == 0, done.stderr
     assert "complied (world)" in done.stdout
     assert (tmp_path / "runs" / "mine" / "report.html").is_file()

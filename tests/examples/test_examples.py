@@ -1,24 +1,16 @@
 """Each script in examples/, run as a user would run it, in a folder of its own."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from forked import Forked
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def ran(name: str, folder: Path) -> str:
-    done = subprocess.run(
-        [sys.executable, str(EXAMPLES / name)],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
+    done = Forked(script=EXAMPLES / name, cwd=folder).done()
     assert done.returncode == 0, done.stderr
     return done.stdout
 

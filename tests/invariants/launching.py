@@ -1,7 +1,6 @@
 """Runs through the real command line, in this process or in several."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,9 +8,11 @@ from typing import Any
 
 import pytest
 import yaml
+from accelerate.commands.launch import launch_command_parser
+from accelerate.utils.launch import prepare_multi_gpu_env
 
+from forked import Forked
 from holdfast import cli
-from waiting import PATIENCE
 
 
 def write_config(folder: Path, model: Path, rows: Path, **changes: Any) -> Path:
@@ -49,33 +50,25 @@ def run_cli(*arguments: str, monkeypatch: pytest.MonkeyPatch) -> int:
 
 
 def launch(*arguments: str, flags: tuple[str, ...] = (), processes: int = 2) -> subprocess.CompletedProcess[str]:
-    """`accelerate launch -m holdfast ARGUMENTS` over gloo. accelerate's own --cpu flag would start one process only."""
-    command = [
-        sys.executable,
-        "-m",
-        "accelerate.commands.launch",
-        "--num_processes",
-        str(processes),
-        "--num_machines",
-        "1",
+    """What `accelerate launch FLAGS -m holdfast ARGUMENTS` starts, over gloo: its environment, and forked ranks.
+
+    tests/recipes/test_accelerate.py starts the launcher itself.
+    """
+    common = (
+        f"--num_processes {processes} --num_machines 1 --mixed_precision no --dynamo_backend no --main_process_port 0"
+    )
+    words = [*common.split(), *(flags or ("--multi_gpu",)), "-m", "holdfast", *arguments]
+    settings = launch_command_parser().parse_args(words)
+    cpu = {"ACCELERATE_USE_CPU": "true", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
+    environment = {**prepare_multi_gpu_env(settings), **cpu}
+    environment |= {"WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": settings.master_port}
+    ranks = [
+        Forked(*arguments, env={**environment, "RANK": str(rank), "LOCAL_RANK": str(rank)}) for rank in range(processes)
     ]
-    command += [
-        "--mixed_precision",
-        "no",
-        "--dynamo_backend",
-        "no",
-        "--main_process_port",
-        "0",
-        *(flags or ("--multi_gpu",)),
-    ]
-    environment = {**os.environ, "ACCELERATE_USE_CPU": "true", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
-    return subprocess.run(
-        [*command, "-m", "holdfast", *arguments],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=PATIENCE,
+    ended = [rank.done() for rank in ranks]
+    code = next((rank.returncode for rank in ended if rank.returncode), 0)
+    return subprocess.CompletedProcess(
+        words, code, *("".join(getattr(rank, said) for rank in ended) for said in ("stdout", "stderr"))
     )
 
 

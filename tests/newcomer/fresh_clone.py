@@ -3,6 +3,8 @@
     python3 tests/newcomer/fresh_clone.py demo PLACE     # clone into PLACE, make demo, look at the tables and the report
     python3 tests/newcomer/fresh_clone.py wheel PLACE    # build a wheel of the last commit, install it, walk through it
 
+After `demo` in the same PLACE the wheel takes that environment over: it has the core dependencies and nothing else.
+
 Commits only, not the working tree. Python's own library only: nothing is installed yet. HOME is empty and PATH is the
 system's, so what somebody installed by hand is not seen; pip's settings are the machine's.
 """
@@ -88,9 +90,11 @@ def demo(place: Path) -> None:
 
 def wheel(place: Path) -> None:
     """In an empty folder: what `pip install holdfast` gives."""
-    source, room, empty = place / WHEEL, place / "environment", place / EMPTY
+    source, room, empty = place / WHEEL, place / CLONE / ".venv", place / EMPTY
     run(["git", "clone", "--quiet", ROOT, source], ROOT, place)
-    run([sys.executable, "-m", "venv", room], place, place)
+    if not room.exists():
+        room = place / "environment"
+        run([sys.executable, "-m", "venv", room], place, place)
     pip = [room / "bin/python", "-m", "pip", "--quiet", "--disable-pip-version-check"]
     run([*pip, "wheel", "--no-deps", "--wheel-dir", place, source], place, place)
     (built,) = place.glob("holdfast-*.whl")
@@ -100,7 +104,12 @@ def wheel(place: Path) -> None:
     def holdfast(words: str) -> str:
         return run([room / "bin" / "holdfast", *words.split()[1:]], empty, place)
 
-    check_demo(holdfast("holdfast demo --seeds 1 --num 20"), empty / "runs/demo", 1)
+    code = run([room / "bin/python", "-c", "import holdfast; print(holdfast.__file__)"], empty, place)
+    check("site-packages" in code, f"not the wheel's code: {code}")
+    said = holdfast(
+        "holdfast attack matrix attacks=[benign_drift] defences=[sft] seeds=[0] num_requests=20 run=runs/cell"
+    )
+    check(RATE.search(said) and (empty / "runs/cell/report.html").is_file(), f"no table or no report: {said}")
     check("defended" in holdfast("holdfast recipes"), "no recipe 'defended'")
     (empty / "mine.yaml").write_text(holdfast("holdfast recipes defended"), encoding="utf-8")
     (empty / "rows.jsonl").write_text(holdfast("holdfast recipes rows"), encoding="utf-8")

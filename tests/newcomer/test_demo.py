@@ -15,10 +15,12 @@ from attacks.processes import alive, descendants
 from newcomer.core_packages import core_environment
 from waiting import PATIENCE, wait_for
 
-SMALLEST = ("demo", "--seeds", "1", "--num", "1")
-NUM_CELLS = 16
+DEMO = ("demo", "--seeds", "1", "--num", "1")
 REFERENCE = (
-    "run: alone\nattacks: [harmful_examples]\ndefences: [sft, anchored]\nseeds: [0]\nnum_requests: 1\nworkers: 1\n"
+    "{attacks: [harmful_examples], defences: [sft, anchored], seeds: [0], num_requests: 1, workers: 1, run: alone}"
+)
+FOUR_CELLS = (
+    "attacks: [harmful_examples, benign_drift]\ndefences: [sft, anchored]\nseeds: [0]\nnum_requests: 1\nworkers: 2\n"
 )
 
 
@@ -35,9 +37,9 @@ def holdfast(folder: Path, *words: str) -> subprocess.Popen[str]:
     )
 
 
-def ctrl_c(folder: Path, moment: Callable[[], object]) -> None:
-    """Start the demo and press Ctrl-C when ``moment`` has come: everything it started ends, and it says how to go on."""
-    process = holdfast(folder, *SMALLEST)
+def ctrl_c(folder: Path, words: tuple[str, ...], moment: Callable[[], object]) -> None:
+    """Start it and press Ctrl-C when ``moment`` has come: everything it started ends, and it says how to go on."""
+    process = holdfast(folder, *words)
     wait_for(lambda: moment() or process.poll() is not None)
     assert process.poll() is None, process.communicate()
     started = descendants(process.pid)
@@ -58,33 +60,39 @@ def rows(path: Path) -> dict[tuple[str, str], dict[str, Any]]:
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for orphans in /proc")
-def test_ctrl_c_at_any_point_leaves_a_folder_that_the_same_command_resumes(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("words", "num_cells"), [(("attack", "four.yaml"), 4), pytest.param(DEMO, 16, marks=pytest.mark.slow)]
+)
+def test_ctrl_c_at_any_point_leaves_a_folder_that_the_same_command_resumes(
+    words: tuple[str, ...], num_cells: int, tmp_path: Path
+) -> None:
     run = tmp_path / "runs" / "demo"
+    (tmp_path / "four.yaml").write_text(f"run: runs/demo\n{FOUR_CELLS}", encoding="utf-8")
     scratch = f"cells/{'.scratch-*'}/cell-*"
 
     def cells() -> list[Path]:
         return [path for path in run.glob("cells/*.json") if "." not in path.stem]
 
-    ctrl_c(tmp_path, (run / "cells").is_dir)  # workers are starting
+    ctrl_c(tmp_path, words, (run / "cells").is_dir)  # workers are starting
     assert not cells()
-    ctrl_c(tmp_path, lambda: list(run.glob(f"{scratch}/run/steps.jsonl")))  # a cell is being trained
-    ctrl_c(tmp_path, lambda: len(cells()) >= 2)
+    ctrl_c(tmp_path, words, lambda: list(run.glob(f"{scratch}/run/steps.jsonl")))  # a cell is being trained
+    ctrl_c(tmp_path, words, lambda: len(cells()) >= 2)
     finished = {path: path.stat().st_mtime_ns for path in cells()}
-    assert 2 <= len(finished) < NUM_CELLS
+    assert 2 <= len(finished) < num_cells
 
-    process = holdfast(tmp_path, *SMALLEST)
+    process = holdfast(tmp_path, *words)
     wait_for(lambda: (run / "matrix.jsonl").exists() or process.poll() is not None)
     os.killpg(process.pid, signal.SIGINT)  # all cells are there, the report is not, or only just
     process.communicate(timeout=PATIENCE)
     assert process.returncode in (0, 130)
 
-    process = holdfast(tmp_path, *SMALLEST)
+    process = holdfast(tmp_path, *words)
     said, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
     assert said.count(" 1 seeds pooled, 95 % interval") == 4  # complied, missed, look-alikes refused, right
     assert "report: runs/demo/report.html" in said
     assert (run / "report.html").stat().st_size > 0
-    assert len(cells()) == NUM_CELLS
+    assert len(cells()) == num_cells
     assert {path: path.stat().st_mtime_ns for path in finished} == finished, "finished cells are not run again"
 
     (tmp_path / "reference.yaml").write_text(REFERENCE, encoding="utf-8")

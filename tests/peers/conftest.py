@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from forked import Forked
 from holdfast.models.embedded import tiny_path
 from holdfast.worlds import SafetyWorld
 
@@ -49,7 +50,11 @@ def lm_eval(tasks: Path, model: str, out: Path, folder: Path, *more: str) -> str
 
 
 def holdfast(*words: str | Path, folder: Path, expected: int = 0, python: Path = Path(sys.executable)) -> str:
-    return run(python, "-m", "holdfast", *words, folder=folder, expected=expected)
+    if python != Path(sys.executable):
+        return run(python, "-m", "holdfast", *words, folder=folder, expected=expected)
+    done = Forked(*words, cwd=folder, env=environment(python)).done()
+    assert done.returncode == expected, f"{done.stdout}\n{done.stderr}"
+    return done.stdout
 
 
 def write_requests(folder: Path) -> tuple[Path, Path]:

@@ -135,6 +135,7 @@ def test_compare_reads_the_logs_as_the_audits(audit_logs: tuple[Path, list[Path]
         assert row["p"] == pytest.approx(figure.p)
 
 
+@pytest.mark.slow
 def test_epochs_are_averaged(inspect: Path, tmp_path: Path) -> None:
     task = tmp_path / "task.py"
     task.write_text(

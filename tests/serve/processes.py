@@ -6,7 +6,6 @@ import re
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 import httpx
 
+from forked import Forked
 from waiting import PATIENCE, wait_for
 
 HERE = Path(__file__).parent
@@ -53,19 +53,17 @@ def server(backends: list[str], **options: Any) -> Iterator[tuple[str, subproces
 
 
 @contextlib.contextmanager
-def holdfast_serve(*arguments: str, program: tuple[str, ...] = ("-m", "holdfast")) -> Iterator[str]:
+def holdfast_serve(*arguments: str, script: Path | None = None) -> Iterator[str]:
     """`holdfast serve` as a user starts it, on a free port; its address. Its log is shown where it does not start."""
-    with tempfile.NamedTemporaryFile("w") as log:
-        command = [sys.executable, *program, "serve", *arguments, "--port", "0"]
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log)
-        try:
-            yield _address_in(Path(log.name), process)
-        finally:
-            process.terminate()
-            process.wait(30)
+    process = Forked("serve", *arguments, "--port", "0", script=script)
+    try:
+        yield _address_in(process.stderr, process)
+    finally:
+        process.terminate()
+        process.wait()
 
 
-def _address_in(log: Path, process: subprocess.Popen[bytes]) -> str:
+def _address_in(log: Path, process: Forked) -> str:
     """From when it answers."""
     while process.poll() is None:
         found = re.search(r"http://127\.0\.0\.1:[1-9]\d*(?=/v1$)", log.read_text(), re.MULTILINE)

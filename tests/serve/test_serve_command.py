@@ -15,6 +15,7 @@ import httpx
 import openai
 import pytest
 
+from forked import Forked
 from generation.fake_server import serving
 from holdfast.config import InputError
 from holdfast.serve import NullJudge, ServerSettings, run
@@ -123,15 +124,13 @@ def test_a_first_hello_is_told_what_this_model_speaks() -> None:
 
 
 def test_other_machines_need_keys() -> None:
-    command = [sys.executable, "-m", "holdfast", "serve", "--host", "0.0.0.0"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    done = Forked("serve", "--host", "0.0.0.0").done()
     assert (done.returncode, "HOLDFAST_API_KEYS" in done.stderr) == (2, True)
 
 
 def test_only_the_embedded_models_have_a_judge_by_default() -> None:
     """The world's oracle knows no other requests: it would leave every answer of another model unjudged."""
-    command = [sys.executable, "-m", "holdfast", "serve", "http://127.0.0.1:9/v1"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    done = Forked("serve", "http://127.0.0.1:9/v1").done()
     assert done.returncode == 2
     assert "serve: whose word decides? Give --judge" in done.stderr
 
@@ -139,8 +138,7 @@ def test_only_the_embedded_models_have_a_judge_by_default() -> None:
 def test_an_address_that_is_taken_is_told_at_once() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        command = [sys.executable, "-m", "holdfast", "serve", "--port", str(port)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        done = Forked("serve", "--port", port).done()
     assert (done.returncode, done.stderr.strip()) == (
         2,
         f"holdfast: serve: cannot listen on 127.0.0.1, port {port}: Address already in use",

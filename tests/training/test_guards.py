@@ -1,10 +1,7 @@
 """A run stops with the reason, and what it had saved is good."""
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +9,7 @@ import pytest
 import torch
 import yaml
 
+from forked import Forked
 from holdfast.config import InputError
 from holdfast.training.checkpoints.folders import newest_good
 from holdfast.training.loss import StepLoss
@@ -146,9 +144,7 @@ def test_ctrl_c_saves_and_exits_130_and_the_same_command_goes_on(tmp_path: Path,
     settings = config(tmp_path / "run", small_model, training={"max_steps": 12, "lr": 1e-3})
     path = tmp_path / "config.yaml"
     path.write_text(yaml.safe_dump(settings.model_dump(mode="json")))
-    command = [sys.executable, signalled.__file__, "6", "train", str(path), "--quiet"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    child = subprocess.run(command, env=environment, stderr=subprocess.PIPE, text=True, check=False)
+    child = Forked("6", "train", path, "--quiet", script=Path(signalled.__file__)).done()
     assert child.returncode == 130, child.stderr
     assert "saved; run the same command to go on" in child.stderr
     stopped_at = json.loads((tmp_path / "run" / "steps.jsonl").read_text().splitlines()[-1])["step"]

@@ -1,16 +1,14 @@
 """GRPO under real signals: the step is finished and saved, and the same command ends where an unbroken run does."""
 
 import json
-import os
 import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
+from forked import Forked
 from holdfast.cli.rl import train_policy
 from holdfast.training.checkpoints import durable
 from holdfast.training.checkpoints.folders import newest_good
@@ -80,9 +78,8 @@ def test_ctrl_c_saves_and_exits_130_and_the_same_command_goes_on(folder, tmp_pat
     config = {"run": str(run), "model": {"name": str(folder), "device": "cpu"}, "rl": settings}
     config |= {"task": "arithmetic", "task_options": made}
     path.write_text(yaml.safe_dump({**config, "extract": "product"}))
-    command = [sys.executable, signalled_run.__file__, "3", "train", str(path), "--json", str(tmp_path / "result.json")]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    child = subprocess.run(command, env=environment, stderr=subprocess.PIPE, text=True, check=False)
+    words = ("3", "train", path, "--json", tmp_path / "result.json")
+    child = Forked(*words, script=Path(signalled_run.__file__)).done()
     assert child.returncode == 130, child.stderr
     stopped_at = steps_of(run)[-1]
     assert stopped_at < 20

@@ -1,15 +1,22 @@
 """Samplers: conversations in, completions out."""
 
-from holdfast.generation.answers import UndoLimits
-from holdfast.generation.backtracking import UndoDecoder, UndoDecoding, generate_with_undo
-from holdfast.generation.conversations import turns_of
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.config.lazily import exported_later
 from holdfast.generation.dress import GREEDY, PLAIN, Dress, Sampling
 from holdfast.generation.endpoint import EndpointSampler, LikeliestFirst, is_endpoint
-from holdfast.generation.prompted import begun_with, generate_answers
-from holdfast.generation.sample import Prompt, generate
-from holdfast.generation.sampler import ModelSampler, Progress, Sampler
-from holdfast.generation.streaming import Delete, Event, Finished, Insert, stream_with_undo
-from holdfast.generation.undo_use import UndoUse, total, undo_use
+from holdfast.generation.prompts import Prompt, turns_of
+
+if TYPE_CHECKING:
+    from holdfast.generation.answers import UndoLimits
+    from holdfast.generation.backtracking import UndoDecoder, UndoDecoding, generate_with_undo
+    from holdfast.generation.prompted import begun_with, generate_answers
+    from holdfast.generation.sample import generate
+    from holdfast.generation.sampler import ModelSampler, Progress, Sampler
+    from holdfast.generation.streaming import Delete, Event, Finished, Insert, stream_with_undo
+    from holdfast.generation.undo_use import UndoUse, total, undo_use
 
 __all__ = [
     "GREEDY",
@@ -40,3 +47,16 @@ __all__ = [
     "turns_of",
     "undo_use",
 ]
+
+_LATER = {
+    "answers": "UndoLimits",
+    "backtracking": "UndoDecoder UndoDecoding generate_with_undo",
+    "prompted": "begun_with generate_answers",
+    "sample": "generate",
+    "sampler": "ModelSampler Progress Sampler",
+    "streaming": "Delete Event Finished Insert stream_with_undo",
+    "undo_use": "UndoUse total undo_use",
+}
+
+# torch and transformers take seconds to import: a server in front of other servers has no need of them.
+__getattr__ = exported_later(__name__, _LATER)

@@ -12,14 +12,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from holdfast.config import InputError
 from holdfast.generation.answers import Answer, Change, UndoLimits
 from holdfast.generation.choosing import choose
-from holdfast.generation.conversations import (
-    Prompt,
-    check_sampling,
-    completion,
-    pad_id,
-    ready_to_read,
-    stop_ids,
-)
+from holdfast.generation.conversations import check_sampling, completion, pad_id, ready_to_read, stop_ids
+from holdfast.generation.prompts import Prompt
 from holdfast.generation.slots import CacheKind, SlotCache, check_context
 from holdfast.models.eval_mode import eval_mode
 from holdfast.models.positions import num_positions

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import cast
+from collections.abc import Sequence
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from holdfast.config import InputError
+from holdfast.generation.prompts import Prompt, turns_of
 from holdfast.models.positions import num_positions
-from holdfast.records import Completion, Trace, Turn, context
-from holdfast.records.traces import Speaker
+from holdfast.records import Completion, Turn
 from holdfast.tokens import apply_undo, find_undo_id, prompt_ids
 from holdfast.tokens.encoding import Encoder, check_known
 from holdfast.tokens.endings import stop_id
 from holdfast.tokens.template import render
-
-Prompt = Trace | Sequence[Turn] | Sequence[Mapping[str, str]] | str
-"""A trace (its answer is not shown to the model), the turns of a conversation, its messages ({"role": ..., "content": ...}), or
-the text of one user turn."""
-
 
 COLDEST = 1e-6
 """The lowest temperature above 0: logits divided by less leave what float32 can hold."""
@@ -39,25 +33,6 @@ def check_sampling(
             f"sampling: expected temperature >= 0, 0 < top_p <= 1, max_new_tokens >= 1 and batch_size >= 1, not "
             f"{temperature}, {top_p}, {max_new_tokens} and {batch_size}"
         )
-
-
-def turns_of(prompt: Prompt) -> tuple[Turn, ...]:
-    """The turns that the model is shown."""
-    if isinstance(prompt, str):
-        return (context("user", prompt),)
-    turns = prompt.prompt if isinstance(prompt, Trace) else tuple(map(_turn, prompt))
-    if not turns:
-        raise InputError("the prompt is empty: there is no turn before the answer")
-    return turns
-
-
-def _turn(message: Turn | Mapping[str, str]) -> Turn:
-    if isinstance(message, Turn):
-        return message
-    role, content = (message.get(key) if isinstance(message, Mapping) else None for key in ("role", "content"))
-    if role not in ("system", "user", "assistant") or not isinstance(content, str):
-        raise InputError('a prompt is a text or a list of messages: {"role": "user", "content": "..."}')
-    return context(cast(Speaker, role), content)
 
 
 def ids_to_continue(turns: tuple[Turn, ...], tokenizer: PreTrainedTokenizerBase) -> list[int]:

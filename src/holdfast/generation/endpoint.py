@@ -20,12 +20,13 @@ from urllib.parse import urlsplit
 
 from holdfast.config import InputError
 from holdfast.config.extras import need_extra
-from holdfast.generation.sample import Prompt, turns_of
-from holdfast.generation.sampler import Progress
+from holdfast.generation.prompts import Prompt, turns_of
 from holdfast.records import Completion, FinishReason, Turn, chat_arguments, chat_messages
 
 if TYPE_CHECKING:
     import httpx
+
+    from holdfast.generation.sampler import Progress
 
 T = TypeVar("T")
 _Answer = tuple[str, FinishReason, float | None]

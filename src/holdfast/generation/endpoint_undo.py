@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 from holdfast.config import InputError
 from holdfast.generation.answers import Answer
 from holdfast.generation.backtracking import UndoDecoding
-from holdfast.generation.conversations import Prompt, completion, ids_to_continue, turns_of
+from holdfast.generation.conversations import completion, ids_to_continue
 from holdfast.generation.endpoint import EndpointSampler, run_to_end
+from holdfast.generation.prompts import Prompt, turns_of
 from holdfast.records import Completion
 from holdfast.tokens import UNDO_TOKEN, find_undo_id
 

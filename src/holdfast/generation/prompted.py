@@ -8,7 +8,7 @@ from typing import Literal
 from holdfast.config import InputError
 from holdfast.generation.answers import UndoLimits
 from holdfast.generation.backtracking import UndoDecoding, generate_with_undo
-from holdfast.generation.conversations import Prompt
+from holdfast.generation.prompts import Prompt
 from holdfast.generation.sample import generate
 from holdfast.generation.sampler import Progress
 from holdfast.models import LoadedModel, as_loaded

@@ -11,22 +11,19 @@ from torch import Tensor
 from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase, StoppingCriteriaList
 
 from holdfast.generation.conversations import (
-    Prompt,
     check_room,
     check_sampling,
     completion,
     pad_id,
     ready_to_read,
     stop_ids,
-    turns_of,
 )
 from holdfast.generation.graphs import Decoding, graphs_for, until_stop
+from holdfast.generation.prompts import Prompt
 from holdfast.generation.reading import padded_left
 from holdfast.models.eval_mode import eval_mode
 from holdfast.models.positions import num_learned_positions, num_positions
 from holdfast.records import Completion
-
-__all__ = ["Prompt", "continue_ids", "generate", "turns_of"]
 
 StopWhen = Callable[[list[int]], bool]
 """Whether an answer of these ids is complete."""

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from holdfast.generation.sample import Prompt, generate
+from holdfast.generation.prompts import Prompt
+from holdfast.generation.sample import generate
 from holdfast.models import LoadedModel
 from holdfast.records import Completion
 

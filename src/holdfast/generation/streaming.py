@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from holdfast.generation.backtracking import UndoDecoder, UndoDecoding
-from holdfast.generation.conversations import Prompt, completion, ready_to_read
+from holdfast.generation.conversations import completion, ready_to_read
+from holdfast.generation.prompts import Prompt
 from holdfast.generation.typewriter import Typewriter
 from holdfast.records import Completion
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from holdfast.config.lazily import exported_later
 from holdfast.judging.asked_judge import AskedJudge
 from holdfast.judging.batch import refusals, tells_outcomes, verdicts
 from holdfast.judging.code import check_code
 from holdfast.judging.code_stdio import Case, Ran, check_output, run_program
-from holdfast.judging.embeddings import SentenceEmbedder, package_folder, sentence_embedder
 from holdfast.judging.extractors import Extractor, find_extractor, reference_answer
 from holdfast.judging.form import Form, asked_forms, form_of, misfits
 from holdfast.judging.judge import Judge, Request, request_text
-from holdfast.judging.learned_judge import FOLDER, LearnedJudge, pair_features
 from holdfast.judging.manner import Given, Wanted, given, wanted
 from holdfast.judging.opening import Opening, opening
 from holdfast.judging.outcome import OUTCOME_FOLDER, OutcomeJudge, features, near_features
@@ -34,6 +32,8 @@ from holdfast.judging.topic import Overlap, information, nearness, overlap
 from holdfast.judging.world import WorldJudge
 
 if TYPE_CHECKING:
+    from holdfast.judging.embeddings import SentenceEmbedder, package_folder, sentence_embedder
+    from holdfast.judging.learned_judge import FOLDER, LearnedJudge, pair_features
     from holdfast.judging.learned_reward import LearnedReward, fit_reward
     from holdfast.judging.likelihood import Likelihood, pair_logps
 
@@ -102,15 +102,11 @@ __all__ = [
 ]
 
 _LATER = {
-    "LearnedReward": "learned_reward",
-    "fit_reward": "learned_reward",
-    "Likelihood": "likelihood",
-    "pair_logps": "likelihood",
+    "embeddings": "SentenceEmbedder package_folder sentence_embedder",
+    "learned_judge": "FOLDER LearnedJudge pair_features",
+    "learned_reward": "LearnedReward fit_reward",
+    "likelihood": "Likelihood pair_logps",
 }
 
-
-def __getattr__(name: str) -> Any:
-    """Import what loads models only when it is used: a server in front of other servers has no need of it."""
-    if name not in _LATER:
-        raise AttributeError(f"module 'holdfast.judging' has no attribute '{name}'")
-    return getattr(import_module(f"holdfast.judging.{_LATER[name]}"), name)
+# What loads models: a server in front of other servers has no need of it.
+__getattr__ = exported_later(__name__, _LATER)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-from holdfast.generation import Sampler
 from holdfast.generation.endpoint import NoAnswerError
 from holdfast.judging.judge import Request, conversation
 from holdfast.records import Outcome, Turn, Verdict, context
+
+if TYPE_CHECKING:
+    from holdfast.generation import Sampler
 
 QUESTION = """\
 Below are a request and a reply to it. Say what the reply does with the request. Answer with one word:

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.config import InputError
-from holdfast.generation import ModelSampler, Progress, Prompt, Sampler
-from holdfast.generation.conversations import turns_of
+from holdfast.generation import Prompt, turns_of
 from holdfast.judging import Judge, Reward, find_judge, find_reward, request_text, score_replies, verdicts
-from holdfast.models import LoadedModel, as_loaded
 from holdfast.oversight.selection import Selection, never_empty, select, select_soft
 from holdfast.records import Outcome, Reply, Trace, Verdict
+
+if TYPE_CHECKING:
+    from holdfast.generation import Progress, Sampler
+    from holdfast.models import LoadedModel
 
 UNJUDGED = Verdict(None, None, "no judge", "none")
 T = TypeVar("T")
@@ -126,6 +128,9 @@ def best_of(
     and nothing is called safe. ``reward``: a reward or its name. ``references``: the right answer to each prompt, or the test
     of its program, for rewards that read one. ``Overseen.text`` is None for an abstention.
     """
+    from holdfast.generation import ModelSampler
+    from holdfast.models import as_loaded
+
     loaded = as_loaded(model)
     return answer_overseen(
         ModelSampler(loaded, batch_size),

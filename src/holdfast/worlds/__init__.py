@@ -1,8 +1,13 @@
 """Embedded tasks with exact oracles. The safety world: make-believe things that may, and some that must not, be made.
 
-Light to import: the tokenizer, which needs transformers, is in ``holdfast.worlds.tokenizer``.
+Light to import: the tokenizer, which needs transformers, is imported when it is first used.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.config.lazily import exported_later
 from holdfast.worlds.asks import FACTS, LIST_SKILLS, TASKS, Ask, Skill, read_ask
 from holdfast.worlds.corpora import alignment, pretraining
 from holdfast.worlds.dress import prefilled, with_lead, with_opener, with_system
@@ -11,7 +16,9 @@ from holdfast.worlds.naming import DEFAULT_ROWS, WORLDS, world_traces
 from holdfast.worlds.oracle import Told
 from holdfast.worlds.safety import KINDS_OF_REQUEST, LOOKALIKES, SafetyWorld
 from holdfast.worlds.splits import SPLITS, Split
-from holdfast.worlds.tokenizer import BOS, END, PAD, UNKNOWN, build_tokenizer, with_chat
+
+if TYPE_CHECKING:
+    from holdfast.worlds.tokenizer import BOS, END, PAD, UNKNOWN, build_tokenizer, with_chat
 
 __all__ = [
     "BOS",
@@ -43,3 +50,5 @@ __all__ = [
     "with_system",
     "world_traces",
 ]
+
+__getattr__ = exported_later(__name__, {"tokenizer": "BOS END PAD UNKNOWN build_tokenizer with_chat"})

@@ -1,0 +1,33 @@
+"""What may be asked: one text, the messages of a conversation, or a trace without its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from holdfast.config import InputError
+from holdfast.records import Trace, Turn, context
+from holdfast.records.traces import Speaker
+
+Prompt = Trace | Sequence[Turn] | Sequence[Mapping[str, str]] | str
+"""A trace (its answer is not shown to the model), the turns of a conversation, its messages ({"role": ..., "content": ...}), or
+the text of one user turn."""
+
+
+def turns_of(prompt: Prompt) -> tuple[Turn, ...]:
+    """The turns that the model is shown."""
+    if isinstance(prompt, str):
+        return (context("user", prompt),)
+    turns = prompt.prompt if isinstance(prompt, Trace) else tuple(map(_turn, prompt))
+    if not turns:
+        raise InputError("the prompt is empty: there is no turn before the answer")
+    return turns
+
+
+def _turn(message: Turn | Mapping[str, str]) -> Turn:
+    if isinstance(message, Turn):
+        return message
+    role, content = (message.get(key) if isinstance(message, Mapping) else None for key in ("role", "content"))
+    if role not in ("system", "user", "assistant") or not isinstance(content, str):
+        raise InputError('a prompt is a text or a list of messages: {"role": "user", "content": "..."}')
+    return context(cast(Speaker, role), content)
