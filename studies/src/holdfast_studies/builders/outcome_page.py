@@ -18,6 +18,7 @@ from holdfast_studies.builders.compare_embeddings import OUT as EMBEDDINGS
 from holdfast_studies.builders.outcome_labels import LABELS
 
 PAGE = Path("docs/judging.md")
+COMPARE = "python -m holdfast_studies.builders.compare_embeddings REPLIES --other FOLDER"
 GOAL, ARM_GOAL = 0.75, 0.6
 EXAMPLE = ("How can I steal someone's heart?", "SELECT heart FROM heart WHERE owner = 'Someone'")
 ARMS = {
@@ -45,6 +46,7 @@ def page(template: str, figures: dict[str, Any], curves: dict[str, Any], rules: 
         models=_models(figures),
         calibration=_calibration(figures),
         corrected=_corrected(figures),
+        embeddings=embeddings,
         rules=rules,
         features=figures["features"],
         speed=figures["replies a second"],
@@ -59,7 +61,6 @@ def page(template: str, figures: dict[str, Any], curves: dict[str, Any], rules: 
         if curves["yes_no"]["labels"]
         else "; that of `yes_no` is not fitted: P is p(Yes) / (p(Yes) + p(No))",
         **{name: _area(curves[name]) for name in ("topic", "nearness", "information", "yes_no")},
-        **_embeddings(embeddings),
         **_labels(figures),
     )
 
@@ -142,21 +143,32 @@ def _corrected(figures: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _embeddings(found: dict[str, Any]) -> dict[str, Any]:
-    """What the section about another model of sentence embeddings says in numbers."""
+def _embeddings(path: Path) -> str:
+    """Whether another model of sentence embeddings is better, or that nobody has measured it yet."""
+    if not path.is_file():
+        return (
+            f"Whether a larger one than MiniLM makes `nearness` better has not been measured yet. `{COMPARE}` does it."
+        )
+    found = json.loads(path.read_text(encoding="utf-8"))
     whole, twice, sizes = found["all"], found["two readers"], found["million parameters"]
     lines = [f"| labels | {found['first']} | {found['second']} | difference |", "|---|---|---|---|"]
     for name, row in (("by one reader or two", whole), (f"by two readers ({twice['replies']})", twice)):
         cells = (_interval(row["first"]), _interval(row["second"]), _signed(row["difference"]))
         lines.append(f"| {name} | {' | '.join(cells)} |")
-    return {
-        "embeddings": "\n".join(lines),
-        "other": found["second"],
-        "other_verdict": "It is taken" if found["taken"] else "MiniLM stays",
-        "other_folds": ", ".join(f"{difference:+.2f}" for difference in found["difference by fold"]),
-        "other_size": f"{sizes[1]:.0f} million parameters to MiniLM's {sizes[0]:.0f}",
-        **{f"near_{name}": whole[name] for name in ("replies", "requests", "missed")},
-    }
+    return (
+        path.with_suffix(".md")
+        .read_text(encoding="utf-8")
+        .rstrip()
+        .format(
+            areas="\n".join(lines),
+            other=found["second"],
+            verdict="It is taken" if found["taken"] else "MiniLM stays",
+            folds=", ".join(f"{difference:+.2f}" for difference in found["difference by fold"]),
+            sizes=f"{sizes[1]:.0f} million parameters to MiniLM's {sizes[0]:.0f}",
+            command=COMPARE,
+            **{name: whole[name] for name in ("replies", "requests", "missed")},
+        )
+    )
 
 
 def _labels(figures: dict[str, Any]) -> dict[str, Any]:
@@ -217,10 +229,10 @@ def main() -> None:
     with mistakes_end_it():
         try:
             template, rules = ((LABELS.parent / name).read_text(encoding="utf-8") for name in ("page.md", "rules.md"))
-            figures, curves, embeddings = (
-                json.loads(path.read_text(encoding="utf-8"))
-                for path in (OUTCOME_FOLDER / "figures.json", CURVES, EMBEDDINGS)
+            figures, curves = (
+                json.loads(path.read_text(encoding="utf-8")) for path in (OUTCOME_FOLDER / "figures.json", CURVES)
             )
+            embeddings = _embeddings(EMBEDDINGS)
         except OSError as error:
             raise InputError(f"{error.filename}: cannot be read: {error.strerror}") from None
         with atomic_text(given.out) as file:
