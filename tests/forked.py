@@ -36,7 +36,8 @@ class Forked:
         env: Mapping[str, str] | None = None,
         start_new_session: bool = False,
     ) -> None:
-        said = Path(tempfile.mkdtemp())
+        self._folder = tempfile.TemporaryDirectory()
+        said = Path(self._folder.name)
         self.stdout, self.stderr = said / "stdout", said / "stderr"
         for file in (self.stdout, self.stderr):
             file.touch()

@@ -3,6 +3,7 @@
 import json
 import shutil
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,11 @@ from conftest import save_small_model
 from holdfast.config import InputError
 from holdfast.records import Role
 from holdfast.tokens import TokenRow, stack_context
+from holdfast.training import policy
 from holdfast.training.anchor_cache import CachedAnchor, cache_key
 from holdfast.training.anchors import _AdapterSwitch
 from holdfast.training.collate import Collator, StreamRow
+from holdfast.training.policy import keep_as_autocast_reads
 from training.runs import config, losses, run
 from waiting import PATIENCE
 
@@ -28,6 +31,28 @@ LORA = {"r": 4, "alpha": 8}
 ON_GPU = pytest.param(
     "cuda", marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")]
 )
+
+
+@pytest.mark.parametrize("device", ["cpu", ON_GPU])
+def test_under_autocast_the_second_model_takes_half_the_memory_and_gives_the_same_run(
+    tmp_path: Path, untied_model: Path, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept: list[dict[str, torch.dtype]] = []
+
+    def keep(model: Any, precision: str) -> None:
+        keep_as_autocast_reads(model, precision)
+        kept.append({name: weights.dtype for name, weights in model.named_parameters()})
+
+    def losses_by(way: Callable[[Any, str], None], name: str) -> list[float]:
+        monkeypatch.setattr(policy, "keep_as_autocast_reads", way)
+        training = {"precision": "bf16"}
+        model = {"device": device}
+        return losses(config(tmp_path / name, untied_model, model=model, training=training, anchor={"via": "model"}))
+
+    assert losses_by(keep, "half") == losses_by(lambda *_: None, "whole")
+    (dtypes,) = kept
+    small = {name for name, dtype in dtypes.items() if dtype is torch.bfloat16}
+    assert small == {name for name in dtypes if "_proj." in name}
 
 
 @pytest.mark.parametrize("device", ["cpu", ON_GPU])

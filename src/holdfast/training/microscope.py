@@ -158,13 +158,15 @@ def prepare_microscope(config: TrainConfig, trainer: StreamTrainer, streams: Seq
         return None
     microscope = Microscope(streams, trainer.processing_class, trainer.collator, trainer.accelerator.device)
     rows: Any = trainer.train_dataset
-    microscope.prepare(start, anchor.model if isinstance(anchor, ModelAnchor) else start, rows)
+    with trainer.accelerator.autocast():  # it sees what training sees
+        microscope.prepare(start, anchor.model if isinstance(anchor, ModelAnchor) else start, rows)
     return microscope
 
 
 def write_microscope(microscope: Microscope, config: TrainConfig, trainer: StreamTrainer, run: RunDirectory) -> None:
     """After training: ``microscope.json`` and ``depth.json``, for the report."""
-    answers, lines = microscope.look(trainer.model)
+    with trainer.accelerator.autocast():
+        answers, lines = microscope.look(trainer.model)
     if not trainer.accelerator.is_main_process:
         return
     depth = {"to": config.anchor.model or config.model.name, "lines": lines}

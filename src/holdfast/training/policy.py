@@ -7,9 +7,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+import torch
 from accelerate import PartialState
 from peft import LoraConfig, get_peft_model, prepare_model_for_kbit_training
 from rich.progress import Progress
+from torch import nn
 
 from holdfast.config import InputError, TrainConfig, did_you_mean
 from holdfast.config.training import LoraSettings
@@ -17,7 +19,7 @@ from holdfast.models import LoadedModel, add_tokens, load
 from holdfast.training.anchor_cache import CachedAnchor, build_cache, cache_key
 from holdfast.training.anchors import AdapterOffAnchor, Anchor, ModelAnchor
 from holdfast.training.collate import Collator, StreamRow
-from holdfast.training.processes import main_first
+from holdfast.training.processes import main_first, wants_sharding
 from holdfast.training.streams import ReadStream
 
 Say = Callable[[str], None]
@@ -116,13 +118,30 @@ def choose_anchor(
         return AdapterOffAnchor()
     if via == "model":
         say(f"anchor: a second model, {settings.model or config.model.name}")
-        return ModelAnchor(_second_model(config, loaded, rows).model)
+        second = _second_model(config, loaded, rows).model
+        keep_as_autocast_reads(second, config.training.precision)
+        return ModelAnchor(second)
     if settings.cache is None:
         raise InputError("anchor.cache: name a folder for the anchor cache")
     anchored = [row for row in rows if collator.needs_anchor[row.stream]]
     need_kl = any(stream.loss.needs_kl for stream in streams)
     anchor = loaded if own else _second_model(config, loaded, rows)
     return _cached(config, anchor, anchored, collator, need_kl, say, progress)
+
+
+def keep_as_autocast_reads(model: Any, precision: str) -> None:
+    """Store linear layers in the dtype to which autocast rounds them in every pass: half the memory, the same bits.
+
+    Embedding, norms and head stay: the residual stream is float32 in the policy too. Under FSDP everything stays, which wants
+    one dtype; a sharded anchor is small.
+    """
+    dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(precision)
+    if dtype is None or wants_sharding():
+        return
+    head = model.get_output_embeddings()
+    for module in model.modules():
+        if type(module) is nn.Linear and module is not head:
+            module.to(dtype)
 
 
 def _second_model(config: TrainConfig, policy: LoadedModel, rows: Sequence[StreamRow]) -> LoadedModel:

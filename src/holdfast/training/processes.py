@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch.distributed as dist
-from accelerate import Accelerator, FullyShardedDataParallelPlugin
+from accelerate import Accelerator, FullyShardedDataParallelPlugin, PartialState
 from accelerate.utils import DistributedType
 from accelerate.utils.fsdp_utils import fsdp2_prepare_model
 from torch.distributed.tensor import DTensor
@@ -20,15 +20,20 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from holdfast.config import InputError
 
 
+def wants_sharding() -> bool:
+    """Whether the launcher was asked for FSDP."""
+    return os.environ.get("ACCELERATE_USE_FSDP", "false").lower() == "true"
+
+
 def shard_on_cpu_too(accelerator: Accelerator) -> bool:
     """Switch accelerate to FSDP2 on CPU where it was asked for FSDP; returns whether that was needed."""
-    wanted = os.environ.get("ACCELERATE_USE_FSDP", "false").lower() == "true"
-    if not (wanted and accelerator.distributed_type == DistributedType.MULTI_CPU):
+    if not (wants_sharding() and accelerator.distributed_type == DistributedType.MULTI_CPU):
         return False
     plugin = FullyShardedDataParallelPlugin()
     plugin.set_state_dict_type("FULL_STATE_DICT")
     accelerator.state.fsdp_plugin = plugin
     accelerator.state.distributed_type = DistributedType.FSDP
+    PartialState().distributed_type = DistributedType.FSDP  # accelerator.state copies it from there now and then
     return True
 
 
