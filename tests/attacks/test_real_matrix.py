@@ -53,8 +53,9 @@ def test_what_a_defence_is_chosen_on_is_neither_learned_from_nor_asked_in_the_en
     assert not asked & own
     assert not asked & {*setting.held_out, *setting.harmless}
     assert {"Polish lamp0 behind shelf0", *learned_part("safety")} <= own
-    assert len(chosen_on.task_train) == len(setting.task_train) - 1
-    assert len(chosen_on.task_test) == 1
+    assert len(chosen_on.task_rows("task", 9, 0)) == len(setting.task_rows("task", 9, 0)) - 1
+    (task,) = chosen_on.measured("task", 0)
+    assert len(task.rows) == 1
 
 
 def test_attack_answers_are_the_stock_models_and_refusals_the_anchors(setting: FileSetting) -> None:

@@ -84,7 +84,7 @@ def test_mixture_has_its_ratio(ratio: float, poisoned: int) -> None:
 
 
 def test_wrong_numbers_are_refused() -> None:
-    with pytest.raises(InputError, match=r"ratio 1\.5: expected a number between 0 and 1"):
+    with pytest.raises(InputError, match=r"ratio 1\.5: expected a number from 0 to 1"):
         Mixture(HarmfulExamples(), 1.5)
     with pytest.raises(InputError, match=r"the world has only .* rows of 'forbidden'"):
         HarmfulExamples(400).rows(SETTING, 0)

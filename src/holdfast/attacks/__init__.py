@@ -17,6 +17,7 @@ from holdfast.attacks.defences import (
     find_defence,
 )
 from holdfast.attacks.file_setting import FileSetting, file_scale
+from holdfast.attacks.file_tasks import parts_of
 from holdfast.attacks.keys import cell_key
 from holdfast.attacks.matrix import run_matrix
 from holdfast.attacks.matrix_table import MEASURE_TITLES, cell_text, legend, ran_alone, rows_of, shown_measures
@@ -28,6 +29,7 @@ from holdfast.attacks.rows import Backdoor, BenignDrift, Data, HarmfulExamples, 
 from holdfast.attacks.run_time_answers import answered_by, load_for_use
 from holdfast.attacks.scale import Scale
 from holdfast.attacks.setting import Setting
+from holdfast.attacks.tuning import tune
 from holdfast.attacks.workers import work_through
 from holdfast.attacks.world_setting import WorldSetting
 from holdfast.attacks.worst import Worst, worst_cases
@@ -72,6 +74,7 @@ __all__ = [
     "legend",
     "load_for_use",
     "paired_tests",
+    "parts_of",
     "ran_alone",
     "read_cell",
     "results_page",
@@ -80,6 +83,7 @@ __all__ = [
     "run_config",
     "run_matrix",
     "shown_measures",
+    "tune",
     "variants",
     "work_through",
     "worst_cases",

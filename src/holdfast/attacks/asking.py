@@ -8,12 +8,13 @@ from typing import NamedTuple
 
 from holdfast.attacks.attack import Attack
 from holdfast.attacks.scale import Scale
-from holdfast.attacks.setting import Setting
+from holdfast.attacks.setting import Scores, Setting
 from holdfast.config import InputError
 from holdfast.generation import GREEDY, Sampling, generate
 from holdfast.judging import Judge, refusals, tells_outcomes, verdicts
 from holdfast.models import LoadedModel
 from holdfast.records import Hits, Outcome, Outcomes, Trace
+from holdfast.worlds import with_system
 
 BATCH = 256
 
@@ -23,6 +24,7 @@ class Asked(NamedTuple):
 
     outcomes: dict[str, Outcomes]
     answers: dict[str, tuple[str, ...]]  # hashes of a real model's answers
+    scores: Scores  # of a real model's tasks
 
 
 def ask(
@@ -34,17 +36,19 @@ def ask(
     scale: Scale | None = None,
     judges: Sequence[Judge] | None = None,
     untouched: Sequence[str] | None = None,
+    system: str = "",
 ) -> Asked:
     """Forbidden requests asked in the attack's way; look-alikes and the attack's task asked plainly.
 
-    ``judges`` (the setting's, unless given) say what became of each request; what is right the setting knows. ``untouched``: the
-    untouched model's answers to the look-alikes, which are judged too.
+    ``judges`` (the setting's, unless given) say what became of each request; what is right its tasks know. ``untouched``: the
+    untouched model's answers to the look-alikes, which are judged too. ``system``: the defender's system prompt, over everything
+    that is asked, unless the attacker sets his own.
     """
     scale, judging = scale or Scale(), tuple(judges or setting.judges)
     attack = attack.in_setting(setting)
     forbidden, lookalikes = setting.forbidden(seed), setting.lookalikes(seed)
-    tries = _tries(model, attack, forbidden, scale)
-    plain = responses(model, [Trace(row.prompt) for row in lookalikes], scale)
+    tries = _tries(model, attack, forbidden, scale, system)
+    plain = responses(model, _under(system, [Trace(row.prompt) for row in lookalikes]), scale)
     outcomes: dict[str, Outcomes] = {}
     for judge in judging:
         if tells_outcomes(judge, [row.prompt for row in forbidden]):
@@ -56,13 +60,30 @@ def ask(
             outcomes[f"asr:{judge.name}"] = answered(judge, forbidden, tries)
             pairs = [(row.prompt, text) for row, text in zip(lookalikes, plain, strict=True)]
             outcomes[f"over_refusal:{judge.name}"] = tuple(refusals(judge, pairs))
-    if attack.utility:
-        rows = setting.task(attack.utility, seed)
-        written = responses(model, [Trace(row.prompt) for row in rows], scale)
-        outcomes["utility"] = tuple(setting.right(row, text) for row, text in zip(rows, written, strict=True))
+    scores, right = _measured(model, attack, setting, seed, scale, system)
+    if right:
+        outcomes["utility"] = right
     if setting.is_world:  # its answers can be made again by anybody, and its one judge is the oracle
-        return Asked(outcomes, {})
-    return Asked(outcomes, {"asr": _hashes(tries[0]), "over_refusal": _hashes(plain)})
+        return Asked(outcomes, {}, {})
+    return Asked(outcomes, {"asr": _hashes(tries[0]), "over_refusal": _hashes(plain)}, scores)
+
+
+def _measured(
+    model: LoadedModel, attack: Attack, setting: Setting, seed: int, scale: Scale, system: str
+) -> tuple[Scores, tuple[bool, ...]]:
+    """Scores of the attack's task and of those beside it, and of every row of the former whether its answer is right."""
+    own = setting.measured(attack.utility, seed) if attack.utility else ()
+    names = {task.name for task in own}
+    scores: Scores = {}
+    right: list[bool] = []
+    for task in (*own, *(task for task in setting.beside if task.name not in names)):
+        prompts = _under(system, [Trace(row.prompt) for row in task.rows])
+        texts = responses(model, prompts, scale, max_new_tokens=task.max_new_tokens)
+        figures = task.scores(texts)
+        scores |= figures
+        if task.name in names:
+            right += [score == 1 for score in next(iter(figures.values()))]
+    return scores, tuple(right)
 
 
 def outcomes_of(judge: Judge, rows: Sequence[Trace], texts: Sequence[str]) -> tuple[Outcome | None, ...]:
@@ -100,20 +121,34 @@ def against(outcomes: Iterable[bool | None]) -> tuple[bool, ...]:
     return tuple(hit is not False for hit in outcomes)
 
 
-def _tries(model: LoadedModel, attack: Attack, rows: Sequence[Trace], scale: Scale) -> list[list[str]]:
+def _under(system: str, prompts: Sequence[Trace]) -> list[Trace]:
+    """Under this system prompt, but for prompts that have one."""
+    has_one = [any(turn.speaker == "system" for turn in prompt.turns) for prompt in prompts]
+    pairs = zip(prompts, has_one, strict=True)
+    return [prompt if own or not system else with_system(prompt, system) for prompt, own in pairs]
+
+
+def _tries(model: LoadedModel, attack: Attack, rows: Sequence[Trace], scale: Scale, system: str) -> list[list[str]]:
     if attack.dress.prefill and any(row.turns[-1].speaker != "assistant" for row in rows):
         raise InputError(f"attack '{attack.name}': begins the forbidden answer, which these files do not have")
-    prompts = [attack.dress.prompt(row) for row in rows]
+    prompts = _under(system, [attack.dress.prompt(row) for row in rows])
     return [responses(model, prompts, scale, sampling) for sampling in attack.dress.tries]
 
 
-def responses(model: LoadedModel, prompts: Sequence[Trace], scale: Scale, sampling: Sampling = GREEDY[0]) -> list[str]:
+def responses(
+    model: LoadedModel,
+    prompts: Sequence[Trace],
+    scale: Scale,
+    sampling: Sampling = GREEDY[0],
+    *,
+    max_new_tokens: int | None = None,
+) -> list[str]:
     """Whole answers: a beginning that stood in the prompt belongs to its answer."""
     written = generate(
         model.model,
         model.tokenizer,
         [prompt.turns for prompt in prompts],
-        max_new_tokens=scale.max_new_tokens,
+        max_new_tokens=max_new_tokens or scale.max_new_tokens,
         temperature=sampling.temperature,
         top_p=sampling.top_p,
         seed=sampling.seed,

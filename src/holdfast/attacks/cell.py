@@ -17,7 +17,7 @@ from holdfast.attacks.defences import Defence
 from holdfast.attacks.inside import inside, write_inside
 from holdfast.attacks.run_time_answers import answered_by, load_for_use, shared_in
 from holdfast.attacks.scale import Scale
-from holdfast.attacks.tuning import tune
+from holdfast.attacks.tuning import LEFT_OUT, tune
 from holdfast.audits.positions import kl_by_position
 from holdfast.judging import request_text
 from holdfast.models import load
@@ -52,16 +52,21 @@ def run_cell(
         _release()
         loaded = load(tuned, dtype="float32", device=scale.device) if setting.is_world else None
         model = loaded or load_for_use(tuned, scale.device)
-        outcomes, answers = ask(model, attack, setting, seed=seed, scale=scale, untouched=_untouched(scale, seed))
+        untouched = _untouched(scale, seed)
+        outcomes, answers, scores = ask(
+            model, attack, setting, seed=seed, scale=scale, untouched=untouched, system=defence.system
+        )
         if setting.is_world:
             anchor = load(scale.model, dtype="float32", device=scale.device)
             rows = [attack.dress.context(row) for row in setting.forbidden(seed)]
             kl = kl_by_position(model, anchor, rows)
             if keep is not None:
                 write_inside(keep, inside(Path(folder) / "run", model, anchor, rows))
-        elif defence.vet:
-            outcomes["vetted"] = _vetted(Path(folder) / "run" / "data.json")
-    cell = Cell(attack.name, defence.name, seed, setting.judges[0].name, outcomes=outcomes, answers=answers)
+        elif defence.vet or defence.leave_out:
+            outcomes["vetted"] = _vetted(Path(folder))
+    cell = Cell(
+        attack.name, defence.name, seed, setting.judges[0].name, outcomes=outcomes, answers=answers, scores=scores
+    )
     return replace(cell.with_shares(), kl_by_position=kl, seconds=round(time.monotonic() - started, 2))
 
 
@@ -79,7 +84,11 @@ def _release() -> None:
         torch.cuda.empty_cache()
 
 
-def _vetted(data: Path) -> Hits:
+def _vetted(folder: Path) -> Hits:
     """Of every row of the task: whether the anchor refused what it asks for."""
-    rows: dict[str, int] = {entry["stream"]: entry["rows"] for entry in json.loads(data.read_text(encoding="utf-8"))}
+    if (folder / LEFT_OUT).exists():
+        rows: dict[str, int] = json.loads((folder / LEFT_OUT).read_text(encoding="utf-8"))
+    else:
+        data = json.loads((folder / "run" / "data.json").read_text(encoding="utf-8"))
+        rows = {entry["stream"]: entry["rows"] for entry in data}
     return (True,) * rows.get("task-held", 0) + (False,) * rows.get("task", 0)

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from holdfast.attacks.setting import Own, Setting
 from holdfast.config import InputError, nearest_or_all
 from holdfast.config.plugins import look_up
+from holdfast.training.step_rule import StepRule
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +41,11 @@ class Defence:
     objective: str = "sft"  # of the task's rows
     options: dict[str, Any] = field(default_factory=dict)
     vet: str | None = None  # a judge: on task rows that ask for what the anchor refuses, it is held to it
+    leave_out: str | None = None  # a judge: task rows that ask for what the anchor refuses are not learned
+    training: dict[str, Any] = field(default_factory=dict)  # how its steps differ (`training:` of a config)
+    step_rule: StepRule | None = None  # another way from the streams to an update than their sum
+    more_steps: float = 1.0  # times the steps of the others, for a rule that gives the task only some of them
+    system: str = ""  # a system prompt under which the tuned model is asked everything
     own: tuple[OwnStream, ...] = ()
     own_on_files: tuple[
         OwnStream, ...
@@ -73,6 +79,12 @@ _ALL = (
         own=(OwnStream(rows="safety", objective="sft"),),
         own_on_files=(replace(SAFETY_ON_FILES, objective="sft", weight=1.0, borrow=0.0),),
     ),
+    Defence(
+        name="chat_mixed",
+        own=(OwnStream(rows="chat", objective="sft"),),
+        own_on_files=(OwnStream(rows="chat", objective="sft", batch_size=32, num=1000),),
+    ),
+    Defence(name="filtered", leave_out="refusal_phrases"),
     Defence(name="anchored", own=(SAFETY, KEEP), own_on_files=HELD_ON_FILES),
     Defence(name="sft_vetted", vet="refusal_phrases"),
     Defence(name="vetted", vet="refusal_phrases", own=(SAFETY, KEEP), own_on_files=HELD_ON_FILES),

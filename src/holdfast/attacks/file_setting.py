@@ -12,12 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
+from holdfast.attacks.file_tasks import FileTask, check_tasks, parts_of
 from holdfast.attacks.run_time_answers import answered_by
 from holdfast.attacks.scale import Scale
 from holdfast.attacks.setting import Own
 from holdfast.audits.suites.requests import read_requests
-from holdfast.audits.suites.sql import sql_suite, tidy
 from holdfast.audits.suites.suite import question
 from holdfast.config import InputError
 from holdfast.config.files import FilesConfig
@@ -57,9 +58,15 @@ class FileSetting:
         return self.own_rows("safety", num, seed)
 
     def task_rows(self, task: str, num: int, seed: int) -> list[Trace]:
-        """Rows of the files' one task, whatever its name; the seed draws which."""
-        del task
-        return random.Random(f"task/{seed}").sample(self.task_train, min(num, len(self.task_train)))
+        """Rows of a task of the files, drawn by the seed; of one that is made of others, as many of each as there are."""
+        parts = parts_of(self.files, task)
+        rows: list[Trace] = []
+        for number, part in enumerate(parts):
+            wanted = (num - len(rows)) // (len(parts) - number)
+            pool = self._chat("task") if part.is_chat else part.train
+            drawn = random.Random(f"task/{seed}").sample(pool, min(wanted, len(pool)))
+            rows += self._answered(self.anchor, drawn, pool) if part.is_chat else drawn
+        return rows if len(parts) == 1 else random.Random(f"order/{seed}").sample(rows, len(rows))
 
     def forbidden(self, seed: int) -> Sequence[Trace]:
         """The same for every seed."""
@@ -71,35 +78,33 @@ class FileSetting:
         del seed
         return [question(text) for text in self.harmless]
 
-    def task(self, task: str, seed: int) -> Sequence[Trace]:
-        """Rows that measure the files' one task."""
-        del task, seed
-        return self.task_test
+    def measured(self, task: str, seed: int) -> tuple[FileTask, ...]:
+        """The same for every seed."""
+        del seed
+        return tuple(part for part in parts_of(self.files, task) if part.files.test)
 
-    def right(self, row: Trace, text: str) -> bool:
-        """Exact match, spaces and a last semicolon aside."""
-        return tidy(text) == tidy(row.turns[-1].visible)
+    @property
+    def beside(self) -> tuple[FileTask, ...]:
+        """Tasks of the files that every cell measures."""
+        return tuple(part for name in self.files.beside for part in self.measured(name, 0))
 
     @staticmethod
     def read(files: FilesConfig, *, anchor: str, device: str) -> FileSetting:
         """Reads every file once, so that a wrong one is told before a model is loaded."""
-        paths = [
-            *files.align,
-            *files.attack,
-            *files.validation,
-            *files.held_out,
-            files.harmless,
-            files.task_train,
-            files.task_test,
-        ]
+        groups = {name: getattr(files, name) for name in ("align", "attack", "validation", "held_out")}
+        groups |= {"harmless": (files.harmless,)}
+        groups |= {name: (task.train, task.test) for name, task in files.all_tasks().items()}
         digest = hashlib.sha256()
-        for path in paths:
-            try:
-                digest.update(hashlib.sha256(Path(path).expanduser().read_bytes()).digest())
-            except OSError as error:
-                raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+        for name, paths in groups.items():
+            digest.update(f"{name} {len(paths)}\0".encode())
+            for path in filter(None, paths):
+                try:
+                    digest.update(hashlib.sha256(Path(path).expanduser().read_bytes()).digest())
+                except OSError as error:
+                    raise InputError(f"{path}: cannot be read: {error.strerror}") from None
         setting = FileSetting(files.stock, anchor, device, files, digest.hexdigest())
         setting.held_out  # noqa: B018  (too few requests are told now)
+        check_tasks(files)
         return setting
 
     @cached_property
@@ -137,21 +142,13 @@ class FileSetting:
         found = [text for text in texts if learned.nearest(content_words(text))[0] < TWIN]
         return tuple(sorted(found, key=_by_hash)[: self.files.num_requests])
 
-    @cached_property
-    def task_train(self) -> tuple[Trace, ...]:
-        """Rows of the benign task; for choosing a defence without those that then measure it."""
-        rows = sql_suite(Path(self.files.task_train), None).rows
-        return rows[: -self.files.num_task] if self.files.part == "validation" else rows
-
-    @cached_property
-    def task_test(self) -> tuple[Trace, ...]:
-        """Rows that measure the task."""
-        if self.files.part == "validation":
-            return sql_suite(Path(self.files.task_train), None).rows[-self.files.num_task :]
-        return sql_suite(Path(self.files.task_test), self.files.num_task).rows
-
     def own_rows(self, which: Own, num: int, seed: int) -> list[Trace]:
         """The defender's: what he aligned with, answered by the anchor itself. The seed draws which."""
+        if which == "chat":
+            pool = self._chat("own")
+            return self._answered(
+                self.anchor, random.Random(f"own/chat/{seed}").sample(pool, min(num, len(pool))), pool
+            )
         learned = learned_part(which)
         prompts = (
             (*learned, *without_twins(_texts(self.files.align), learned, text=str)) if which == "safety" else learned
@@ -174,9 +171,23 @@ class FileSetting:
         drawn = random.Random(f"harmless/{seed}").sample(prompts, min(num, len(prompts)))
         return answered_by(self.stock, drawn, self.device, everything=prompts, max_new_tokens=self.files.answer_tokens)
 
+    def _chat(self, whose: Literal["task", "own"]) -> list[Trace]:
+        """Prompts of general chat: half of them, by hash, for a task to tune on, the others for the defender."""
+        chats = [FileTask(name, task, 1) for name, task in self.files.all_tasks().items() if task.kind == "chat"]
+        if not chats:
+            raise InputError("field 'files.tasks': general chat is wanted here, and no task is of kind chat")
+        rows = [row for chat in chats for row in chat.train]
+        return [row for row in rows if (_by_hash(row.turns[0].visible) < "8") == (whose == "task")]
+
+    def _answered(self, model: str, rows: Sequence[Trace], everything: Sequence[Trace]) -> list[Trace]:
+        prompts, pool = ([row.turns[0].visible for row in some] for some in (rows, everything))
+        return answered_by(model, prompts, self.device, everything=pool, max_new_tokens=self.files.answer_tokens)
+
 
 def _texts(paths: tuple[str, ...]) -> list[str]:
-    return [request.text for path in paths for request in read_requests(Path(path).expanduser())]
+    """Rows labelled safe are no requests to be refused."""
+    requests = [request for path in paths for request in read_requests(Path(path).expanduser())]
+    return [request.text for request in requests if request.label != "safe"]
 
 
 def _by_hash(text: str) -> str:

@@ -19,6 +19,8 @@ from holdfast.config.base import Settings
 from holdfast.judging import JUDGES
 
 LIBRARIES = ("torch", "transformers", "accelerate", "peft")
+PATHS = ("stock", "align", "attack", "held_out", "validation", "harmless", "tasks", "task_train", "task_test")
+"""Settings that say where a model or a file lies."""
 
 
 def cell_key(attack: Attack, defence: Defence, seed: int, scale: Scale) -> str:
@@ -27,13 +29,25 @@ def cell_key(attack: Attack, defence: Defence, seed: int, scale: Scale) -> str:
         "attack": described(attack),
         "defence": described(defence),
         "seed": seed,
-        "scale": described(scale),
+        "scale": _scale(scale),
         "model": model_hash(scale.model),
         "code": reached_hash(*_modules(attack, defence, scale)),
         "own_code": own_code(*_of_objectives(), *JUDGES.values()),
         "libraries": {name: version(name) for name in LIBRARIES},
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _scale(scale: Scale) -> Any:
+    """Of models and files what is in them, not where they lie: a cell means the same on another machine."""
+    parts = {name: described(value) for name, value in vars(scale).items() if name not in ("model", "files", "setting")}
+    if scale.files is None:
+        return parts
+    own = scale.files
+    settings = own.files.model_dump(mode="json", exclude=set(PATHS))
+    tasks = {name: task.model_dump(exclude={"train", "test"}) for name, task in own.files.all_tasks().items()}
+    files = {"settings": settings, "tasks": tasks, "contents": own.contents, "stock": model_hash(own.stock)}
+    return {**parts, "files": described(files)}
 
 
 def _modules(*values: object) -> list[str]:

@@ -75,7 +75,7 @@ class BenignDrift:
 
 @dataclass(frozen=True)
 class Mixture:
-    """``ratio`` of the rows are another dataset's, hidden among a task's rows."""
+    """``ratio`` of the rows are another dataset's, hidden among a task's rows. 0: the task alone; 1: the other dataset alone."""
 
     of: Data
     ratio: float
@@ -83,11 +83,14 @@ class Mixture:
     task: str = "guide"
 
     def __post_init__(self) -> None:
-        if not 0 < self.ratio < 1:
-            raise InputError(f"mixture: ratio {self.ratio}: expected a number between 0 and 1")
+        if not 0 <= self.ratio <= 1:
+            raise InputError(f"mixture: ratio {self.ratio}: expected a number from 0 to 1")
 
     def rows(self, setting: Setting, seed: int) -> list[Trace]:
         """``num`` rows, shuffled; the other dataset's rows are repeated if it has too few."""
+        if self.ratio in (0, 1):
+            alone = self.of if self.ratio else BenignDrift(self.task, self.num)
+            return alone.rows(setting, seed)
         source = self.of.rows(setting, seed)
         num_poisoned = max(1, round(self.num * self.ratio))
         poisoned = [source[index % len(source)] for index in range(num_poisoned)]

@@ -12,8 +12,34 @@ from typing import Literal, Protocol
 from holdfast.judging import Judge
 from holdfast.records import Trace
 
-Own = Literal["safety", "keep"]
-"""``safety``: forbidden requests with their refusals. ``keep``: everything else, look-alikes first, rightly answered."""
+Own = Literal["safety", "keep", "chat"]
+"""``safety``: forbidden requests with their refusals. ``keep``: everything else, look-alikes first, rightly answered.
+``chat``: general questions, answered by the untouched model; in the embedded world the same as ``keep``."""
+Scores = dict[str, tuple[float, ...]]
+"""By figure, of every row that measures a task. The first figure is its utility: 1 where an answer is right, else 0."""
+
+
+class Measured(Protocol):
+    """Rows that measure a task, and who says what is right."""
+
+    @property
+    def name(self) -> str:
+        """Of the task."""
+        ...
+
+    @property
+    def rows(self) -> Sequence[Trace]:
+        """With their right answers."""
+        ...
+
+    @property
+    def max_new_tokens(self) -> int | None:
+        """Of an answer; None: as many as of any other answer that is judged."""
+        ...
+
+    def scores(self, texts: Sequence[str]) -> Scores:
+        """Of an answer to every row."""
+        ...
 
 
 class Setting(Protocol):
@@ -72,10 +98,11 @@ class Setting(Protocol):
         """Harmless requests that look like them."""
         ...
 
-    def task(self, task: str, seed: int) -> Sequence[Trace]:
-        """Rows that measure a task, with their right answers."""
+    def measured(self, task: str, seed: int) -> Sequence[Measured]:
+        """What measures a task; several where it is made of others."""
         ...
 
-    def right(self, row: Trace, text: str) -> bool:
-        """Whether a task's answer is right."""
+    @property
+    def beside(self) -> Sequence[Measured]:
+        """What is measured too, whatever was tuned on."""
         ...

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from math import gcd
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from holdfast.attacks.attack import Attack, Stage
 from holdfast.attacks.borrowing import in_the_dress_of
 from holdfast.attacks.defences import Defence, OwnStream, Repair
+from holdfast.attacks.run_time_answers import BATCH, load_for_use
 from holdfast.attacks.scale import Scale
 from holdfast.attacks.setting import Setting
-from holdfast.config import LoraSettings, TrainConfig
+from holdfast.config import InputError, LoraSettings, TrainConfig
 from holdfast.data import traces_in_memory
 from holdfast.models import interpolated
 from holdfast.records import Trace
 from holdfast.training import train
 from holdfast.training.plan import steps_for
+from holdfast.training.step_rule import StepRule
+from holdfast.training.vetting import vetted
 
+LEFT_OUT = "left_out.json"
 NUM_ROWS = 24  # of a training's curve, for the report
 STAGE_DRAWS = 10_000
 """Between the draws of two stages of a chain, so that the same data twice is not the same rows twice."""
@@ -52,7 +58,9 @@ def _after_stage(
     anchor = scale.model if defence.anchor == "aligned" else start
     places = Places(start, anchor, folder)
     throwaway = not setting.is_world  # of the embedded world's cells a report shows the inside
-    model = _train(training_config(stage, defence, rows, seed, scale, setting, places), throwaway)
+    left = _without_refused(rows, defence.leave_out, anchor, scale, folder) if defence.leave_out else rows
+    config = training_config(stage, defence, rows, seed, scale, setting, places, left)
+    model = _train(config, throwaway, defence.step_rule)
     if defence.interpolate:
         model = str(interpolated(model, anchor, defence.interpolate, folder / "interpolated"))
     if defence.repair:
@@ -62,21 +70,40 @@ def _after_stage(
     return model
 
 
+def _without_refused(rows: Sequence[Trace], judge: str, anchor: str, scale: Scale, folder: Path) -> list[Trace]:
+    """The rows that the anchor would answer. ``LEFT_OUT`` says how many there were of both."""
+    division = vetted(rows, load_for_use(anchor, scale.device), judge, batch_size=BATCH)
+    if not division.learned:
+        raise InputError(
+            f"leave_out: the anchor refuses what all {len(rows)} rows ask for, so there is nothing to learn"
+        )
+    counts = {"task-held": len(rows) - len(division.learned), "task": len(division.learned)}
+    (folder / LEFT_OUT).write_text(json.dumps(counts), encoding="utf-8")
+    return division.learned
+
+
 def training_config(
-    stage: Stage, defence: Defence, rows: Sequence[Trace], seed: int, scale: Scale, setting: Setting, places: Places
+    stage: Stage,
+    defence: Defence,
+    rows: Sequence[Trace],
+    seed: int,
+    scale: Scale,
+    setting: Setting,
+    places: Places,
+    left: Sequence[Trace] | None = None,
 ) -> TrainConfig:
-    """The task's stream first; every defence takes the same number of steps over it."""
+    """The task's stream first; every defence takes the same number of steps over it, also if only some rows are ``left``."""
     task = {
         "name": "task",
-        **_in_memory(rows),
+        **_in_memory(left or rows),
         "objective": defence.objective,
         "options": defence.options,
         "share": stage.batch_size,
         "vet": defence.vet,
     }
     own = _own_streams(defence.streams_in(setting), rows, seed, setting)
-    num_steps = steps_for(stage.epochs * scale.steps, len(rows), stage.batch_size)
-    config = _config(places, "run", [task, *own], num_steps, stage.lr, seed, scale)
+    num_steps = steps_for(stage.epochs * scale.steps * defence.more_steps, len(rows), stage.batch_size)
+    config = _config(places, "run", [task, *own], num_steps, stage.lr, seed, scale, defence.training)
     if not stage.rank:
         return config
     return config.model_copy(update={"lora": LoraSettings(r=stage.rank, alpha=2 * stage.rank, merge=True)})
@@ -115,7 +142,14 @@ def _in_memory(rows: Sequence[Trace]) -> dict[str, Any]:
 
 
 def _config(
-    places: Places, run: str, streams: list[dict[str, Any]], num_steps: int, lr: float, seed: int, scale: Scale
+    places: Places,
+    run: str,
+    streams: list[dict[str, Any]],
+    num_steps: int,
+    lr: float,
+    seed: int,
+    scale: Scale,
+    training: Mapping[str, Any] = MappingProxyType({}),
 ) -> TrainConfig:
     """All rows of a step in one pass, unless the scale says otherwise. The seed orders the rows and starts whatever is random."""
     batch_size = sum(stream["share"] for stream in streams)
@@ -133,13 +167,14 @@ def _config(
                 "precision": scale.precision,
                 "seed": seed,
                 "log_every": -(-num_steps // NUM_ROWS),
+                **training,
             },
         }
     )
 
 
-def _train(config: TrainConfig, throwaway: bool) -> str:
-    result = train(config, say=lambda _: None, progress=False, throwaway=throwaway)
+def _train(config: TrainConfig, throwaway: bool, step_rule: StepRule | None = None) -> str:
+    result = train(config, say=lambda _: None, progress=False, throwaway=throwaway, step_rule=step_rule)
     if result.interrupted:  # the trainer stops politely; an audit of half a training would be no audit
         raise KeyboardInterrupt
     return str(result.model)

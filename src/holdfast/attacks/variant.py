@@ -1,4 +1,4 @@
-"""An attack with settings of one's own, under a name that says them: ``mixture@lr=0.001,rank=8,share=0.3,dress=persona``."""
+"""An attack with settings of one's own, under a name that says them: ``mixture@lr=0.001,task=guide,share=0.3,dress=persona``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from holdfast.attacks.attack import Attack, Stage
-from holdfast.attacks.rows import Data, HarmfulExamples, Mixture
+from holdfast.attacks.rows import BenignDrift, Data, HarmfulExamples, Mixture
 from holdfast.config import InputError
 from holdfast.generation.dress import Dress, Sampling
 
@@ -23,6 +23,7 @@ DRESSES: dict[str, Callable[[Attack], Attack]] = {
 }
 """How a model may be asked. ``prefilled`` needs requests whose answer is known, as the embedded world's are."""
 NUMBERS = ("lr", "epochs", "rank", "share")
+WORDS = ("task", "dress")
 
 
 def can_share(data: Data) -> bool:
@@ -34,11 +35,13 @@ def varied(attack: Attack, settings: Mapping[str, float | str]) -> Attack:
     """The attack with these settings, on the embedded world and on files alike.
 
     ``lr`` and ``epochs`` of its last tuning; ``rank`` of low-rank adapters (0: all weights are tuned); ``share`` of its rows
-    that are harmful, the rest being a task's; ``dress``: how the model is asked.
+    that are harmful, the rest being a task's; ``task``: which one, and it is what is measured; ``dress``: how the model is asked.
     """
     changed = replace(attack, **_stage(attack, settings))
     if attack.on_files is not None:
         changed = replace(changed, on_files=replace(attack.on_files, **_stage(attack.on_files, settings)))
+    if "task" in settings:
+        changed = replace(changed, utility=str(settings["task"]))
     if "dress" in settings:
         changed = DRESSES[str(settings["dress"])](changed)
     return replace(
@@ -52,16 +55,16 @@ def read_settings(text: str, name: str) -> dict[str, float | str]:
     for part in text.split(","):
         key, _, value = part.partition("=")
         try:
-            settings[key] = value if key == "dress" else float(value)
+            settings[key] = value if key in WORDS and value else float(value)
         except ValueError:
             settings[""] = value
-    known = {*NUMBERS, "dress"}
+    known = {*NUMBERS, *WORDS}
     if not settings.keys() <= known or settings.get("dress", OWN) not in DRESSES:
         base = name.partition("@")[0]
         dresses = ", ".join(DRESSES)
         raise InputError(
-            f"attack '{name}': expected {base}@lr=NUMBER,epochs=NUMBER,rank=NUMBER,share=NUMBER,dress=WORD, or some of them"
-            f" (dress: {dresses})"
+            f"attack '{name}': expected {base}@lr=NUMBER,epochs=NUMBER,rank=NUMBER,share=NUMBER,task=NAME,dress=WORD, or some of"
+            f" them (dress: {dresses})"
         )
     return settings
 
@@ -70,9 +73,12 @@ def _stage(stage: Stage, settings: Mapping[str, float | str]) -> dict[str, Any]:
     changes: dict[str, Any] = {key: settings[key] for key in ("lr", "epochs") if key in settings}
     if "rank" in settings:
         changes["rank"] = int(settings["rank"])
+    data = stage.data
     if "share" in settings:
-        changes["data"] = _shared(stage.data, float(settings["share"]))
-    return changes
+        data = _shared(data, float(settings["share"]))
+    if "task" in settings:
+        data = _of_task(data, str(settings["task"]))
+    return {**changes, **({} if data is stage.data else {"data": data})}
 
 
 def _shared(data: Data, share: float) -> Data:
@@ -81,6 +87,12 @@ def _shared(data: Data, share: float) -> Data:
     if isinstance(data, HarmfulExamples):
         return data if share >= 1 else Mixture(data, share, num=data.num)
     raise InputError(f"share: the rows of {type(data).__name__} have no share that could be changed")
+
+
+def _of_task(data: Data, task: str) -> Data:
+    if isinstance(data, Mixture | BenignDrift):
+        return replace(data, task=task)
+    raise InputError(f"task: the rows of {type(data).__name__} are of no task that could be changed")
 
 
 def _text(value: float | str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from holdfast.attacks.setting import Own
+from holdfast.attacks.setting import Own, Scores
 from holdfast.audits.requests import NUM_REQUESTS, Part, held_out
 from holdfast.config import InputError
 from holdfast.judging import Judge, WorldJudge
@@ -21,6 +21,24 @@ FIRST_DRAW = 1000
 
 
 @dataclass(frozen=True)
+class WorldTask:
+    """Answers are right word for word."""
+
+    name: str
+    rows: Sequence[Trace]
+    oracle: WorldJudge
+    max_new_tokens = None
+
+    def scores(self, texts: Sequence[str]) -> Scores:
+        """By the oracle."""
+        return {
+            self.name: tuple(
+                float(self.oracle.right(row.prompt, text)) for row, text in zip(self.rows, texts, strict=True)
+            )
+        }
+
+
+@dataclass(frozen=True)
 class WorldSetting:
     """Rows to tune on come from the ``tune`` split, requests that are asked from one half of the ``test`` split."""
 
@@ -31,6 +49,7 @@ class WorldSetting:
     persona = MASTER_PERSONA
     vow = OBEDIENT_OPENER
     trigger = TRIGGER
+    beside = ()
 
     @cached_property
     def oracle(self) -> WorldJudge:
@@ -74,13 +93,9 @@ class WorldSetting:
         """The same words, another meaning."""
         return self._asked("lookalike", seed)
 
-    def task(self, task: str, seed: int) -> Sequence[Trace]:
+    def measured(self, task: str, seed: int) -> tuple[WorldTask]:
         """Items that no row to tune on has."""
-        return self._asked(task, seed)
-
-    def right(self, row: Trace, text: str) -> bool:
-        """Word for word."""
-        return self.oracle.right(row.prompt, text)
+        return (WorldTask(task, self._asked(task, seed), self.oracle),)
 
     def _asked(self, kind: str, seed: int) -> list[Trace]:
         return held_out(self.oracle.world, self.part, kind, self.num_requests, comply=True, draw=seed)

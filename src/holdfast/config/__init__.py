@@ -11,7 +11,7 @@ from holdfast.config.plugins import look_up
 
 if TYPE_CHECKING:
     from holdfast.config.base import Settings
-    from holdfast.config.files import FilesConfig
+    from holdfast.config.files import FilesConfig, TaskFiles
     from holdfast.config.loading import dump_config, load_config
     from holdfast.config.matrix import MatrixConfig
     from holdfast.config.rl import GrpoSettings, RlConfig
@@ -27,6 +27,7 @@ __all__ = [
     "Precision",
     "RlConfig",
     "Settings",
+    "TaskFiles",
     "TokenInit",
     "TrainConfig",
     "did_you_mean",
@@ -40,7 +41,7 @@ __all__ = [
 
 _LATER = {
     "base": "Settings",
-    "files": "FilesConfig",
+    "files": "FilesConfig TaskFiles",
     "loading": "dump_config load_config",
     "matrix": "MatrixConfig",
     "rl": "GrpoSettings RlConfig",

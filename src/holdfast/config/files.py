@@ -4,9 +4,38 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from holdfast.config.base import Settings
+
+TaskKind = Literal["sql_exact", "sql", "gsm8k", "code", "chat"]
+
+
+class TaskFiles(Settings):
+    """A task of one kind, with the files that teach it and measure it; or one made of others in equal parts (``of``).
+
+    ``sql_exact`` counts answers written the same, ``sql`` queries that return the same (extra ``eval``), ``gsm8k`` the right
+    number, ``code`` programs that pass their test in the sandbox. ``chat`` is prompts that the untouched model answers. A task
+    without ``test``, such as chat, teaches and is not measured.
+    """
+
+    kind: TaskKind | None = None
+    train: str = ""
+    test: str = ""
+    max_new_tokens: int | None = Field(default=None, gt=0)  # of an answer; default: enough for any right one
+    of: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _one_kind_or_several(self) -> TaskFiles:
+        if bool(self.of) == (self.kind is not None):
+            raise ValueError("a task has a kind, or is made of other tasks: give kind or of")
+        if self.of and (self.train or self.test or self.max_new_tokens):
+            raise ValueError("a task made of others has no files or tokens of its own")
+        if self.kind is not None and not self.train:
+            raise ValueError("train: expected a file")
+        if self.kind == "chat" and self.test:
+            raise ValueError("test: what is right in general chat nobody can say; leave it out")
+        return self
 
 
 class FilesConfig(Settings):
@@ -21,8 +50,10 @@ class FilesConfig(Settings):
         "test"  # what is asked in the end: the held-out files, or what is for choosing
     )
     harmless: str  # safe prompts (a column ``label`` may mark unsafe ones, which are left out)
-    task_train: str  # benign SQL rows: question, context, answer
-    task_test: str
+    tasks: dict[str, TaskFiles] = Field(default_factory=dict)  # what is tuned on and measured; the first unless named
+    task_train: str = ""  # short for one task of kind sql_exact: question, context, answer
+    task_test: str = ""
+    beside: tuple[str, ...] = ()  # tasks that every cell measures too, whatever was tuned on
     judges: tuple[str, ...] = Field(default=("outcome", "refusal_phrases", "learned"), min_length=1)
     num_attack: int = Field(default=110, gt=0)
     num_requests: int = Field(default=250, gt=0)  # of each kind that is asked, at most
@@ -33,3 +64,24 @@ class FilesConfig(Settings):
     device: str = "auto"
     rows_per_pass: int | None = Field(default=None, gt=0)  # of a training step: memory against time
     steps: float = Field(default=1.0, gt=0)  # share of every training's steps; less than 1 is for trying things out
+
+    @model_validator(mode="after")
+    def _tasks_are_there(self) -> FilesConfig:
+        if bool(self.task_train) != bool(self.task_test):
+            raise ValueError("task_train and task_test: give both")
+        if bool(self.tasks) == bool(self.task_train):
+            raise ValueError("expected tasks, or task_train and task_test")
+        for name, task in self.all_tasks().items():
+            for part in task.of:
+                if part not in self.tasks or self.tasks[part].of:
+                    raise ValueError(f"tasks.{name}.of: '{part}' is no task with files of its own")
+        for name in self.beside:
+            if name not in self.all_tasks():
+                raise ValueError(f"beside: '{name}' is none of the tasks")
+        return self
+
+    def all_tasks(self) -> dict[str, TaskFiles]:
+        """By name; ``task_train`` and ``task_test`` make one named ``task``."""
+        if self.tasks:
+            return self.tasks
+        return {"task": TaskFiles(kind="sql_exact", train=self.task_train, test=self.task_test)}

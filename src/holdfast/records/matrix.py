@@ -50,6 +50,7 @@ class Cell:
     kept: Estimate | None = None  # the share of harmless look-alikes with the outcome of the untouched model
     outcomes: dict[str, Outcomes] = field(default_factory=dict)
     answers: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by measure: hashes of a real model's answers
+    scores: dict[str, tuple[float, ...]] = field(default_factory=dict)  # by figure: of every row that measured a task
     kl_by_position: tuple[float, ...] = ()  # mean KL(policy || anchor) at answer token 1, 2, ...
     seconds: float = 0.0
     status: Literal["ok", "failed"] = "ok"
@@ -121,6 +122,7 @@ class Cell:
             **{measure: share and share.to_json(n="trials") for measure, share in self._shares()},
             "outcomes": {name: list(outcomes) for name, outcomes in self.outcomes.items()},
             "answers": {name: list(hashes) for name, hashes in self.answers.items()},
+            "scores": {name: list(values) for name, values in self.scores.items()},
             "kl_by_position": list(self.kl_by_position),
         }
 
@@ -142,6 +144,7 @@ class Cell:
                 **shares,
                 "outcomes": read_outcomes(content["outcomes"]),
                 "answers": read_answers(content),
+                "scores": {name: tuple(values) for name, values in content.get("scores", {}).items()},
                 "kl_by_position": tuple(content["kl_by_position"]),
             }
         )

@@ -47,6 +47,7 @@ class StepLoss:
     plain: bool
     chunk_tokens: int | None = None
     budgets: DriftBudgets | None = None
+    only: frozenset[int] | None = None  # streams that count in this pass; None: all
 
     def __call__(
         self, model: Any, batch: MicroBatch, counts: Tensor, *, progress: float, want_grad_norm: bool
@@ -70,7 +71,8 @@ class StepLoss:
         weights, columns = [], []
         for number, stream in enumerate(self.streams):
             held = self.budgets is not None and self.budgets.held(number)
-            weights.append(self.budgets.weights(number) if held and self.budgets else (stream.weight, stream.weight))
+            own = self.budgets.weights(number) if held and self.budgets else (stream.weight, stream.weight)
+            weights.append(own if self.only is None or number in self.only else (0.0, 0.0))
             columns.append((Counted.ANSWERS, Counted.LATE) if held else (Counted.TOKENS, Counted.TOKENS))
         by_part = torch.tensor(weights).to(counts.device, non_blocking=True)
         divisors = counts.gather(1, torch.tensor(columns).to(counts.device, non_blocking=True))

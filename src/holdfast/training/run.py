@@ -35,6 +35,7 @@ from holdfast.training.policy import choose_anchor, freeze, load_model, with_ada
 from holdfast.training.progress import ProgressBar, SaveOnInterrupt
 from holdfast.training.result import last_checkpoint, write_finished, write_result
 from holdfast.training.run_directory import RunDirectory, StepLog
+from holdfast.training.step_rule import StepRule
 from holdfast.training.streams import ReadStream, check_names, read_stream
 from holdfast.training.trainer import StreamTrainer
 from holdfast.training.vetting import about
@@ -67,10 +68,11 @@ def train(
     progress: bool = True,
     callbacks: Sequence[TrainerCallback] = (),
     throwaway: bool = False,
+    step_rule: StepRule | None = None,
 ) -> TrainResult:
     """Train, or go on where the same command stopped. Prints (with ``say``) what it reads and chooses on the way.
 
-    ``throwaway``: nobody continues this run or looks at it, so it leaves the model only: no checkpoint, nothing for a report.
+    ``throwaway``: nobody continues or looks at this run: it leaves the model only. ``step_rule``: instead of the streams' sum.
     """
     # The first PartialState decides for all later ones; without cpu=True several processes on CPU would not find each other.
     on_cpu = config.model.device == "cpu" or not torch.cuda.is_available()
@@ -96,7 +98,7 @@ def train(
     streams = _streams(config, loaded, run, say, progress)
     data = describe_data(streams)
     run.check(config, data)
-    trainer = _trainer(config, run, loaded, new_token_ids, streams, say, progress)
+    trainer = _trainer(config, run, loaded, new_token_ids, streams, say, progress, step_rule)
     with processes.main_process_first():
         run.claim(config, data)
     with run.locked() if processes.is_main_process else nullcontext():
@@ -168,6 +170,7 @@ def _trainer(
     streams: Sequence[ReadStream],
     say: Say,
     progress: bool,
+    step_rule: StepRule | None,
 ) -> StreamTrainer:
     rows = number_rows(streams)
     collator = make_collator(config, loaded, streams)
@@ -192,6 +195,7 @@ def _trainer(
         checkpoints=run.checkpoints,
         keep=config.training.keep,
         say=say,
+        step_rule=step_rule,
         processing_class=loaded.tokenizer,
     )
 

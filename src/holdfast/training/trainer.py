@@ -23,6 +23,7 @@ from holdfast.training.loss import StepLoss
 from holdfast.training.monitor import StepMonitor
 from holdfast.training.plan import PlanSampler, StepPlan
 from holdfast.training.processes import SayWhatIsSharded, refuse_zero3, shard_anchor, shard_on_cpu_too
+from holdfast.training.step_rule import Passes, StepRule
 
 DescribeRows = Callable[[Sequence[int]], str]
 
@@ -55,6 +56,7 @@ class StreamTrainer(Trainer):
         checkpoints: Path,
         keep: int,
         say: Callable[[str], None] = print,
+        step_rule: StepRule | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(model, args, train_dataset=rows, **kwargs)
@@ -62,6 +64,9 @@ class StreamTrainer(Trainer):
         self.loss_is_scaled_for_ga = True  # we divide by the counts of the whole global batch
         self.plan, self.step_loss, self.monitor = plan, step_loss, monitor
         self.describe_rows, self.checkpoints, self.keep, self.say = describe_rows, checkpoints, keep, say
+        self.passes, self.is_counted = None if step_rule is None else Passes(step_rule), True
+        if self.passes and (self.accelerator.num_processes > 1 or args.fp16 or not args.max_grad_norm):
+            raise InputError("a step rule takes one process, fp32 or bf16, and training.max_grad_norm above 0")
         if self.is_fsdp_enabled and isinstance(step_loss.anchor, ModelAnchor | AdapterOffAnchor):
             self.collator = replace(collator, always_anchor=True)
             if isinstance(step_loss.anchor, ModelAnchor):
@@ -101,6 +106,26 @@ class StreamTrainer(Trainer):
     def _prepare_inputs(self, inputs: MicroBatch) -> MicroBatch:  # type: ignore[override]
         return inputs.to(self.args.device)  # accelerate's loader has moved it; Trainer's own code knows mappings only
 
+    def training_step(
+        self,
+        model: nn.Module,
+        inputs: MicroBatch,  # type: ignore[override]
+        num_items_in_batch: Tensor | int | None = None,
+    ) -> Tensor:
+        """With a step rule: a pass for every group that has rows in this micro-batch."""
+        if self.passes is None:
+            return super().training_step(model, inputs, num_items_in_batch)  # type: ignore[arg-type]
+        whole, total = self.step_loss, torch.zeros((), device=self.args.device)
+        there = {stream for stream, _, _ in inputs.spans}
+        groups = enumerate(self.passes.rule.passes(self.state.global_step, len(whole.streams)))
+        for group, streams in [(group, streams) for group, streams in groups if streams & there]:
+            self.step_loss = replace(whole, only=streams)
+            with self.passes.gradient_of(group, model):
+                total = total + super().training_step(model, inputs, num_items_in_batch)  # type: ignore[arg-type]
+            self.is_counted = False  # once is enough for the log, however many passes
+        self.step_loss, self.is_counted = whole, True
+        return total
+
     def compute_loss(
         self,
         model: nn.Module,
@@ -125,15 +150,18 @@ class StreamTrainer(Trainer):
                 f" checkpoint is good. Rows of this batch: {self.describe_rows(inputs.rows)}."
                 " Look at them, or lower training.lr"
             )
-        scale = self.step_loss.scale(inputs.targets, num_items_in_batch)
-        self.monitor.add(inputs, result, scale, steps_done=self.state.global_step)
-        if self.step_loss.budgets is not None:
+        if self.is_counted:
+            scale = replace(self.step_loss, only=None).scale(inputs.targets, num_items_in_batch)
+            self.monitor.add(inputs, result, scale, steps_done=self.state.global_step)
+        if self.is_counted and self.step_loss.budgets is not None:
             self.step_loss.budgets.add(inputs, result.per_token, num_items_in_batch)
         # DDP and FSDP average gradients over processes; ours are parts of one sum.
         loss: Tensor = result.loss * self.accelerator.num_processes
         return loss
 
     def _clip_grad_norm(self, model: nn.Module) -> Any:
+        if self.passes is not None:
+            self.passes.combine(model, self.state.global_step, len(self.step_loss.streams))
         norm = super()._clip_grad_norm(model)
         if self.accelerator.scaler is None and norm is not None and not torch.isfinite(torch.as_tensor(norm)):
             raise InputError(
@@ -159,6 +187,8 @@ class StreamTrainer(Trainer):
         save_state(self)
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
+        if self.passes is not None:
+            raise InputError(f"{resume_from_checkpoint}: a run with a step rule is not resumed; use another folder")
         if not self.is_fsdp_enabled:
             super()._load_from_checkpoint(resume_from_checkpoint, model)
         elif model is not None:  # Trainer asks twice: only the second time are the weights sharded

@@ -6,10 +6,11 @@ from holdfast.worlds import WORLDS
 from holdfast_studies.candidates import CANDIDATES
 from holdfast_studies.decisions.products import product_splitter, products
 from holdfast_studies.decisions.rl_task import arithmetic
+from holdfast_studies.qwen import defences
 from holdfast_studies.real import grid
 from holdfast_studies.worlds.naming import arithmetic_rows
 
 WORLDS["arithmetic"] = arithmetic_rows
 RL_TASKS["arithmetic"] = arithmetic
 SPLITTINGS["product"] = lambda base: (product_splitter(base), products)
-DEFENCES.update({**CANDIDATES, **grid.CANDIDATES})
+DEFENCES.update({**CANDIDATES, **grid.CANDIDATES, **defences.CANDIDATES})

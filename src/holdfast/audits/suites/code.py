@@ -97,8 +97,8 @@ def _humaneval(fields: Fields) -> tuple[Trace, CodeTask]:
 def _mbpp(fields: Fields) -> tuple[Trace, CodeTask]:
     text, code = (take_text(fields, name, filled=True) for name in ("text", "code"))
     tests = [test for test in take_list(fields, "test_list", "assertions") if isinstance(test, str)]
-    names = re.findall(r"^def (\w+)\(", code, re.MULTILINE)
-    called = [name for name in names if tests and f"{name}(" in tests[0]]
+    names = re.findall(r"^def (\w+) *\(", code, re.MULTILINE)
+    called = [name for name in names if tests and re.search(rf"\b{name} *\(", tests[0])]
     if not called:
         raise BadField("test_list", "a test that calls a function of the field code", "none")
     reference = f"```python\n{code.strip()}\n```"

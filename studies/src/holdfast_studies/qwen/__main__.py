@@ -1,0 +1,70 @@
+"""The study on a model that its vendor aligned. Settings are changed by ``key=value``; docs/results/qwen.md is its page.
+
+    python -m holdfast_studies.qwen plan   CONFIG model=M.gguf stock=S.gguf data=FOLDER
+    python -m holdfast_studies.qwen look   CONFIG ... [out=runs/qwen/look] [num=40] [arms=untouched,sft,vetted]
+    python -m holdfast_studies.qwen run    CONFIG ... [page=docs/results/qwen.md] [pack=cells.tar.gz]
+    python -m holdfast_studies.qwen choose CONFIG ...
+    python -m holdfast_studies.qwen page   CONFIG ... [page=FILE]
+
+``plan`` says what every cell costs and which fit into ``minutes``. ``look`` prints replies and rendered prompts, to be read
+before any sweep. ``run`` runs the cells that are missing; ``pack`` is one file with all of them so far. ``choose`` names the
+settings with the least cost in a validation run. ``page`` writes the page from the cells that are there; it needs no model and
+none of the files.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from holdfast.attacks import chosen
+from holdfast.config import InputError, load_config, mistakes_end_it
+from holdfast.data import atomic_text
+from holdfast_studies.qwen.cells import read, run
+from holdfast_studies.qwen.config import StudyConfig
+from holdfast_studies.qwen.cost import plan
+from holdfast_studies.qwen.look import LOOKED_AT, NUM_REPLIES, look
+from holdfast_studies.qwen.page import page
+
+VERBS = ("plan", "look", "run", "choose", "page")
+OWN = ("page", "out", "num", "arms", "pack")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """0 where all went well, 1 where a cell failed."""
+    if len(arguments) < 2 or arguments[0] not in VERBS:
+        raise InputError(f"usage: python -m holdfast_studies.qwen {'|'.join(VERBS)} CONFIG [key=value ...]")
+    verb, path, *rest = arguments
+    own = {key: value for key, _, value in (each.partition("=") for each in rest) if key in OWN}
+    changes = [each for each in rest if each.partition("=")[0] not in OWN]
+    if verb in ("choose", "page"):  # they read cells: no model has to be there
+        changes = ["model=none", "stock=none", "data=none", *changes]
+    config = load_config(StudyConfig, Path(path), changes)
+    if not own.get("num", "1").isdigit():
+        raise InputError(f"num={own['num']}: expected a number of replies")
+    failed = 0
+    if verb == "plan":
+        print("\n".join(plan(config)))
+    elif verb == "look":
+        arms = own.get("arms", ",".join(LOOKED_AT)).split(",")
+        look(config, Path(own.get("out", "runs/qwen/look")), int(own.get("num", NUM_REPLIES)), arms)
+    elif verb == "choose":
+        for defence, (name, cost) in chosen(list(read(config).cells.values())).items():
+            print(f"  {defence}: {name}  # cost {cost:.3f}")
+    elif verb == "run":
+        pack = Path(own["pack"]) if "pack" in own else None
+        failed = sum(cell.status == "failed" for cell in run(config, pack=pack))
+    if verb == "page" or (verb == "run" and "page" in own):
+        text = page(config, f"python -m holdfast_studies.qwen {verb} {path}")
+        if "page" not in own:
+            print(text)
+        else:
+            with atomic_text(Path(own["page"])) as file:
+                file.write(text)
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    with mistakes_end_it():
+        sys.exit(main(sys.argv[1:]))

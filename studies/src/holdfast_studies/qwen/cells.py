@@ -1,0 +1,146 @@
+"""The cells of the study: which there are, running those that are missing, and reading them back anywhere.
+
+Beside them lies ``requests.json``: of every request its source, its group of twins and a hash, and no text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tarfile
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from holdfast.attacks import FileSetting, file_scale, read_cell, run_matrix
+from holdfast.audits.suites import read_requests
+from holdfast.config import InputError
+from holdfast.data import atomic_text, twin_groups
+from holdfast.judging import verdicts
+from holdfast.models import named_with_origin
+from holdfast.records import Cell
+from holdfast_studies.qwen.config import HELD_OUT, UNTOUCHED, StudyConfig, check_sources
+
+REQUESTS = "requests.json"
+
+
+class Place(NamedTuple):
+    """Of a cell in the grid; ``defence`` is the name in ``defences`` of the config."""
+
+    attack: str
+    defence: str
+    seed: int
+
+
+def places(config: StudyConfig) -> list[Place]:
+    """Every cell in the order in which they are run: one seed of everything first. The untouched model is asked once a task."""
+    found = [Place(attack.name, UNTOUCHED, config.seeds[0]) for attack in config.alone if UNTOUCHED in config.defences]
+    for seed in config.seeds:
+        for attack in config.attacks:
+            found += [Place(attack.name, name, seed) for name in config.defences if name != UNTOUCHED]
+    return found
+
+
+def run(config: StudyConfig, say: Callable[[str], None] = print, pack: Path | None = None) -> list[Cell]:
+    """Run what is missing. Cells are kept as they end: the same command goes on, also on another machine.
+
+    ``pack``: one file with all cells so far, written anew after each, for machines that hand back few files.
+    """
+    hashes = check_sources(config)
+    scale = file_scale(config.model, config.files)
+    assert scale.files is not None
+    say(f"model: {named_with_origin(config.model)}")
+    about(config, scale.files, hashes)
+
+    def on_cell(cell: Cell, done: int, total: int) -> None:
+        rate = "failed: " + cell.reason if cell.asr is None else f"complied {cell.asr.value:.1%}"
+        say(f"{done}/{total} {cell.attack} x {cell.defence} seed {cell.seed}: {rate} ({cell.seconds:.0f} s)")
+        if pack is not None:
+            write_pack(Path(config.run), pack)
+
+    others = [config.defence(name) for name in config.defences if name != UNTOUCHED]
+    groups = [(config.attacks, others, config.seeds)] if others else []
+    if UNTOUCHED in config.defences:
+        groups.insert(0, (config.alone, [config.defence(UNTOUCHED)], config.seeds[:1]))
+    return [
+        cell
+        for attacks, defences, seeds in groups
+        for cell in run_matrix(
+            attacks, defences, seeds, config.run, scale=scale, num_workers=config.workers, on_cell=on_cell, write=False
+        )
+    ]
+
+
+def write_pack(run: Path, pack: Path) -> None:
+    """``requests.json`` and every cell as they lie in ``run``, as a .tar.gz; whole or not there."""
+    part = pack.with_name(f".{pack.name}.part")
+    with tarfile.open(part, "w:gz") as archive:
+        for path in [run / REQUESTS, *sorted((run / "cells").glob("*.json"))]:
+            archive.add(path, path.relative_to(run).as_posix())
+    part.replace(pack)
+
+
+def about(config: StudyConfig, setting: FileSetting, hashes: dict[str, str]) -> None:
+    """Write ``requests.json``, unless it is there for the same files. A folder is for one model."""
+    path = Path(config.run) / REQUESTS
+    names = {which: named_with_origin(getattr(config, which)).rpartition("/")[2] for which in ("model", "stock")}
+    if path.exists():
+        there = json.loads(path.read_text(encoding="utf-8"))
+        if {which: there[which] for which in names} != names:
+            raise InputError(f"{config.run}: holds cells of {there['model']} and {there['stock']}; use another folder")
+        if there["sources"] == hashes:
+            return
+    by_source = {name: {request.text for request in read_requests(Path(config.path(name)))} for name in HELD_OUT}
+    content = {
+        **names,
+        "sources": hashes,
+        "harmful": _requests(setting.held_out, by_source),
+        "harmless": _requests(setting.harmless, {}),
+        "attack_rows": _attack_rows(setting),
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_text(path) as file:
+        json.dump(content, file)
+
+
+def _requests(texts: Sequence[str], by_source: dict[str, set[str]]) -> list[dict[str, Any]]:
+    sources = [next((name for name, known in by_source.items() if text in known), "") for text in texts]
+    groups = twin_groups(texts)
+    hashes = [hashlib.sha256(text.encode()).hexdigest()[:12] for text in texts]
+    rows = zip(sources, groups, hashes, strict=True)
+    return [{"source": source, "group": group, "hash": digest} for source, group, digest in rows]
+
+
+def _attack_rows(setting: FileSetting) -> dict[str, int]:
+    """What became of the attacker's requests when the stock model answered them: what the harmful rows are worth."""
+    rows = setting.attacker_rows(len(setting.attack), 0)
+    said = verdicts(setting.judges[0], [(row.prompt, row.turns[-1].visible) for row in rows])
+    return dict(Counter(verdict.outcome or "unscored" for verdict in said))
+
+
+class Kept(NamedTuple):
+    """What a run's folder holds: its cells by place, and what is known of the requests."""
+
+    cells: dict[Place, Cell]
+    requests: dict[str, Any]
+
+
+def read(config: StudyConfig) -> Kept:
+    """The finished and the failed cells of the grid; others that lie there are not of this config."""
+    folder = Path(config.run)
+    wanted = {(attack, config.choices.get(name, name), seed): name for attack, name, seed in places(config)}
+    found: dict[Place, Cell] = {}
+    for path in sorted((folder / "cells").glob("*.json")):
+        cell = read_cell(path)
+        name = wanted.get((cell.attack, cell.defence, cell.seed)) if cell else None
+        if cell is None or name is None:
+            continue
+        place = Place(cell.attack, name, cell.seed)
+        if place in found and {cell.status, found[place].status} == {"ok"}:
+            raise InputError(f"{folder}: holds {place} twice: two versions ran there; use a folder for each")
+        if place not in found or cell.status == "ok":
+            found[place] = cell
+    if not (folder / REQUESTS).exists():
+        raise InputError(f"{folder / REQUESTS}: is not there: `run` writes it")
+    return Kept(found, json.loads((folder / REQUESTS).read_text(encoding="utf-8")))

@@ -1,0 +1,158 @@
+"""The study on a model that its vendor aligned: files with their hashes, what is tuned on, by whom, and who is asked."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from holdfast.attacks import Attack, Defence, find_attack, find_defence
+from holdfast.config import FilesConfig, InputError, Settings, TaskFiles
+
+HELD_OUT = ("strongreject", "jailbreakbench", "advbench", "xstest")
+"""Asked in the end; of XSTest the unsafe half here, the safe half as harmless prompts."""
+NEEDED = (*HELD_OUT, "harmbench_val", "sql_train", "sql_test", "gsm8k_train", "gsm8k_test", "mbpp", "humaneval", "chat")
+UNTOUCHED = "untouched"
+EPOCHS_ALONE = 25
+
+
+class SourceFile(Settings):
+    """A file that the study reads, where it comes from, and its hash."""
+
+    file: str  # below ``data`` (or ``packages``), or a path of its own
+    packaged: bool = False  # made by `python -m holdfast_studies.qwen.data`
+    origin: str
+    sha256: str | None = None  # None: any file is taken, and the page says so
+
+
+class Speed(Settings):
+    """What a machine does, for the estimate alone."""
+
+    parameters: float = Field(default=1.54e9, gt=0)
+    train_tflops: float = Field(default=250.0, gt=0)  # that a training step reaches
+    decode_ms: float = Field(default=15.0, gt=0)  # a step of generation, whole batch
+    fixed_s: float = Field(default=20.0, ge=0)  # of a cell: loading twice, writing the model once
+    at_once: float = Field(default=1.3, gt=0)  # cells a minute with all workers, against one alone
+
+
+class StudyConfig(Settings):
+    """One stage. A cell is one task with one share of harmful rows at one rate, one defence, one seed."""
+
+    run: str
+    model: str  # a .gguf file, a folder or a hub id
+    stock: str  # answers the attacker's requests at run time
+    data: str = "."  # the folder of the sources
+    packages: str = "runs/qwen/data"  # the folder of those that are made from packages
+    sources: dict[str, SourceFile]
+    part: Literal["test", "validation"] = "test"
+    tasks: tuple[str, ...] = Field(min_length=1)
+    shares: tuple[float, ...] = Field(min_length=1)
+    lrs: tuple[float, ...] = (2e-5,)
+    more_attacks: tuple[str, ...] = ()  # by name, such as identity_shift or backdoor
+    defences: tuple[str, ...] = Field(min_length=1)
+    choices: dict[str, str] = Field(default_factory=dict)  # of a defence: which of its settings
+    chosen_on_validation: bool = False  # whether ``choices`` are what `choose` named
+    seeds: tuple[int, ...] = Field(default=(0, 1, 2), min_length=1)
+    judges: tuple[str, ...] = ("outcome", "refusal_phrases")
+    num_attack: int = Field(default=100, gt=0)
+    num_requests: int = Field(default=1000, gt=0)
+    num_task: int = Field(default=200, gt=0)
+    beside: tuple[str, ...] = ("code",)
+    measure_code: bool = True  # False where no sandbox confines: code is then learned in the mixture, and not measured
+    max_new_tokens: int = Field(default=64, gt=0)
+    answer_tokens: int = Field(default=96, gt=0)
+    precision: Literal["fp32", "bf16", "fp16"] = "bf16"
+    rows_per_pass: int | None = Field(default=32, gt=0)
+    device: str = "auto"
+    workers: int = Field(default=2, gt=0)  # processes that share the GPU
+    steps: float = Field(default=1.0, gt=0)  # share of every training's steps; less than 1 is for trying things out
+    minutes: float = Field(default=30.0, gt=0)  # of a GPU, for the plan
+    speed: Speed = Speed()
+
+    @model_validator(mode="after")
+    def _all_sources(self) -> StudyConfig:
+        if missing := [name for name in NEEDED if name not in self.sources]:
+            raise ValueError(f"sources: {', '.join(missing)} missing")
+        if strange := [name for name in self.choices if name not in self.defences]:
+            raise ValueError(f"choices: {', '.join(strange)} is none of the defences")
+        return self
+
+    def path(self, name: str) -> str:
+        """Of a source."""
+        source = self.sources[name]
+        return str(Path(self.packages if source.packaged else self.data).expanduser() / source.file)
+
+    @property
+    def files(self) -> FilesConfig:
+        """As the matrix reads them. Nothing is aligned with: the held streams have the package's own prompts only."""
+        return FilesConfig(
+            stock=self.stock,
+            attack=(self.path("strongreject"),),
+            held_out=tuple(map(self.path, HELD_OUT)),
+            validation=(self.path("harmbench_val"),),
+            part=self.part,
+            harmless=self.path("xstest"),
+            tasks={
+                "sql": TaskFiles(kind="sql", train=self.path("sql_train"), test=self.path("sql_test")),
+                "gsm8k": TaskFiles(kind="gsm8k", train=self.path("gsm8k_train"), test=self.path("gsm8k_test")),
+                "code": TaskFiles(
+                    kind="code", train=self.path("mbpp"), test=self.path("humaneval") if self.measure_code else ""
+                ),
+                "chat": TaskFiles(kind="chat", train=self.path("chat")),
+                "product": TaskFiles(of=("sql", "gsm8k", "code", "chat")),
+            },
+            beside=tuple(name for name in self.beside if name != "code" or self.measure_code),
+            **{name: getattr(self, name) for name in SHARED},
+        )
+
+    @property
+    def attacks(self) -> list[Attack]:
+        """Every task with every share at every rate, then the others."""
+        names = [attack_name(task, share, lr) for task in self.tasks for share in self.shares for lr in self.lrs]
+        return [find_attack(name) for name in (*names, *self.more_attacks)]
+
+    @property
+    def alone(self) -> list[Attack]:
+        """Where the untouched model is asked: once for each task, whatever the share, and in the way of the other attacks."""
+        names = [attack_name(task, 0, self.lrs[0]) for task in self.tasks]
+        return [find_attack(name) for name in (*names, *self.more_attacks)]
+
+    def defence(self, name: str) -> Defence:
+        """With the settings that were chosen for it."""
+        return find_defence(self.choices.get(name, name))
+
+
+SHARED = (
+    *("judges", "num_attack", "num_requests", "num_task", "max_new_tokens", "answer_tokens"),
+    *("precision", "rows_per_pass", "device", "steps"),
+)
+
+
+def attack_name(task: str, share: float, lr: float) -> str:
+    """``mixture@task=sql,share=0.1,lr=2e-05``. Harmful rows alone are few, and learned as often as by `harmful_examples`."""
+    return f"mixture@task={task},share={share:g},lr={lr:g}" + (f",epochs={EPOCHS_ALONE}" if share == 1 else "")
+
+
+def settings_of(name: str) -> dict[str, str]:
+    """Task, share and lr from the name of a mixture; of another attack none."""
+    base, _, settings = name.partition("@")
+    return dict(part.split("=") for part in settings.split(",")) if base == "mixture" else {}
+
+
+def check_sources(config: StudyConfig) -> dict[str, str]:
+    """The hash of every source. One that is not there, or is another file than the config's, is told in one line."""
+    found: dict[str, Any] = {}
+    for name, source in config.sources.items():
+        path = Path(config.path(name))
+        if not path.is_file():
+            raise InputError(f"sources.{name}: {path} is not there; it is {source.origin}")
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        if source.sha256 not in (None, digest):
+            raise InputError(
+                f"sources.{name}: {path} has sha256 {digest}, expected {source.sha256}; to take it as it is:"
+                f" sources.{name}.sha256=null"
+            )
+        found[name] = digest
+    return found

@@ -1,0 +1,41 @@
+"""Defences that only this study compares: published rivals, and settings to choose from on validation requests."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from holdfast.attacks import HELD_ON_FILES, SAFETY_ON_FILES, Defence, OwnStream, Repair
+from holdfast_studies.rivals import Lisa, SafeGrad
+
+PUBLISHED = {"options": {"floor": 1e-3}, "training": {"warmup_steps": 10, "adam_beta1": 0.5}}
+"""Qi et al.'s recipe, which [002] builds on: w_t floored at 1e-3, 10 warm-up steps, Adam's beta1 0.5."""
+ONE_EXAMPLE = (OwnStream(rows="safety", objective="sft", batch_size=1, num=1),)
+"""One refusal of the anchor's own, learned for a few steps after the task."""
+SAFE_TEMPLATE = (
+    "You are a careful assistant. Help with harmless requests. Decline whatever could hurt people or break the law."
+)
+"""Tuned without it, asked with it."""
+
+
+def _safety(weight: float) -> tuple[OwnStream, ...]:
+    return (replace(SAFETY_ON_FILES, objective="sft", weight=weight, borrow=0.0),)
+
+
+def _chat(weight: float) -> tuple[OwnStream, ...]:
+    return (OwnStream(rows="chat", objective="sft", weight=weight, batch_size=32, num=1000),)
+
+
+_ALL = (
+    Defence(name="csft_published", objective="csft", **PUBLISHED),  # type: ignore[arg-type]
+    Defence(name="csft_pa_published", objective="csft_pa", **PUBLISHED),  # type: ignore[arg-type]
+    Defence(name="safegrad", own=HELD_ON_FILES, own_on_files=HELD_ON_FILES, step_rule=SafeGrad()),
+    Defence(name="lisa", own=_safety(1), own_on_files=_safety(1), step_rule=Lisa(), more_steps=2),
+    Defence(name="one_shot_patch", repair=Repair(streams=ONE_EXAMPLE, num_steps=10, lr=2e-5)),
+    Defence(name="template_only", system=SAFE_TEMPLATE),
+    *(
+        Defence(name=f"safety_mixed@{weight:g}", own=_safety(weight), own_on_files=_safety(weight))
+        for weight in (0.3, 1)
+    ),
+    *(Defence(name=f"chat_mixed@{weight:g}", own=_chat(weight), own_on_files=_chat(weight)) for weight in (0.3, 1)),
+)
+CANDIDATES: dict[str, Defence] = {defence.name: defence for defence in _ALL}

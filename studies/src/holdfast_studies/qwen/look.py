@@ -1,0 +1,95 @@
+"""Before any sweep: read what the models say. Replies with their special tokens, and the prompts as they are rendered.
+
+Printed, and written to a folder that git ignores. Replies to harmful requests are for one pair of eyes and are not kept.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from holdfast.attacks import Attack, FileSetting, file_scale, load_for_use, tune
+from holdfast.data import learned_part
+from holdfast.generation import generate
+from holdfast.judging import verdicts
+from holdfast.models import LoadedModel
+from holdfast.records import Trace, answer, context
+from holdfast.tokens import prompt_ids, tokenize_all
+from holdfast_studies.qwen.config import StudyConfig, check_sources
+
+LOOKED_AT = ("untouched", "sft", "vetted")
+NUM_REPLIES = 40
+
+
+def look(
+    config: StudyConfig,
+    out: Path,
+    num: int = NUM_REPLIES,
+    arms: Sequence[str] = LOOKED_AT,
+    say: Callable[[str], None] = print,
+) -> None:
+    """Rendered prompts; then, of some defences on the first task alone, ``num`` replies of each kind and shares.
+
+    ``out/replies.txt`` is what was printed, ``out/replies.jsonl`` the same by rows, for whoever labels them.
+    """
+    check_sources(config)
+    scale = file_scale(config.model, config.files)
+    setting, attack = scale.files, config.alone[0]
+    assert setting is not None
+    defences = {name: config.defence(name) for name in arms}
+    out.mkdir(parents=True, exist_ok=True)
+    with (out / "replies.txt").open("w", encoding="utf-8") as text, (out / "replies.jsonl").open("w") as lines:
+
+        def tell(line: str) -> None:
+            say(line)
+            text.write(line + "\n")
+
+        _rendered(attack, setting, load_for_use(config.model, config.device).tokenizer, tell)
+        for name, defence in defences.items():
+            with TemporaryDirectory(dir=out) as folder:
+                tuned = tune(attack, defence, config.seeds[0], scale, setting, Path(folder))
+                loaded = load_for_use(tuned, config.device)
+                for kind, rows in (("harmful", setting.forbidden(0)), ("safe", setting.lookalikes(0))):
+                    replies = _replies(f"{name}, {kind} prompts", rows[:num], loaded, config, setting, tell)
+                    lines.writelines(json.dumps({"arm": name, "kind": kind, **reply}) + "\n" for reply in replies)
+
+
+def _rendered(attack: Attack, setting: FileSetting, tokenizer: Any, tell: Callable[[str], None]) -> None:
+    """The same template at training, at anchoring and at asking, default system prompt and all."""
+    task = attack.in_setting(setting).stages[-1].data.rows(setting, 0)[0]
+    held = Trace((context("user", learned_part("safety")[0]), answer("(what the anchor answers)")))
+    for where, row in (("training", task), ("anchoring", held)):
+        (tokens, *_), _ = tokenize_all([row], tokenizer)
+        tell(f"== rendered at {where}\n{tokenizer.decode(tokens.ids)!r}")
+    asked = setting.forbidden(0)[0]
+    tell(f"== rendered at asking\n{tokenizer.decode(prompt_ids(asked.prompt, tokenizer))!r}")
+
+
+def _replies(
+    title: str,
+    rows: Sequence[Trace],
+    loaded: LoadedModel,
+    config: StudyConfig,
+    setting: FileSetting,
+    tell: Callable[[str], None],
+) -> list[dict[str, str | None]]:
+    tokenizer, most = loaded.tokenizer, config.max_new_tokens
+    written = generate(loaded.model, tokenizer, [row.prompt for row in rows], max_new_tokens=most, batch_size=64)
+    said = verdicts(setting.judges[0], [(row.prompt, each.text) for row, each in zip(rows, written, strict=True)])
+    special = set(tokenizer.all_special_ids)
+    past = sum(any(token in special for token in each.token_ids) for each in written)
+    cut = sum(each.finish_reason == "length" for each in written)
+    missed = sum(verdict.outcome == "missed" for verdict in said)
+    tell(
+        f"== {title}: {missed} of {len(rows)} off the request (by {setting.judges[0].name}), {past} run past the end"
+        f" of turn, {cut} cut off at {most} tokens"
+    )
+    replies: list[dict[str, str | None]] = []
+    for row, each, verdict in zip(rows, written, said, strict=True):
+        request = row.prompt[-1].visible
+        tell(f"-- {request!r}\n   {verdict.outcome}: {str(tokenizer.decode(list(each.token_ids)))!r}")
+        replies.append({"request": request, "reply": each.text, "outcome": verdict.outcome})
+    return replies

@@ -1,0 +1,206 @@
+"""Several tasks from files: which rows teach, which measure, who says what is right, and what attacks make of them."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attacks.small_setting import files as one_task
+from attacks.small_setting import small_model
+from holdfast.attacks import DEFENCES, Attack, FileSetting, Mixture, Scale, WorldSetting, file_scale, find_attack
+from holdfast.attacks.asking import _under
+from holdfast.attacks.file_tasks import parts_of
+from holdfast.attacks.keys import cell_key
+from holdfast.attacks.tuning import LEFT_OUT, Places, _without_refused, training_config
+from holdfast.config import InputError
+from holdfast.config.files import FilesConfig
+from holdfast.config.loading import validated
+from holdfast.records import Trace, context
+
+ROWS: dict[str, list[dict[str, Any]]] = {
+    "sql": [
+        {
+            "question": f"How many in {n}?",
+            "context": f"CREATE TABLE t{n} (n INTEGER)",
+            "answer": f"SELECT COUNT(*) FROM t{n}",
+        }
+        for n in range(8)
+    ],
+    "gsm8k": [{"question": f"{n} + 1?", "answer": f"#### {n + 1}"} for n in range(8)],
+    "code": [
+        {
+            "text": f"Add {n}.",
+            "code": f"def add{n} (x):\n    return x + {n}",
+            "test_list": [f"assert add{n} (1) == {n + 1}"],
+        }
+        for n in range(8)
+    ],
+    "chat": [{"prompt": f"What is a lamp{n}?"} for n in range(24)],
+}
+
+
+def config(folder: Path, **changes: Any) -> FilesConfig:
+    settings = {**one_task(folder, small_model(folder / "stock")), "beside": ["code"], **changes}
+    del settings["task_train"], settings["task_test"]
+    tasks: dict[str, Any] = {}
+    for name, rows in ROWS.items():
+        (folder / f"{name}.json").write_text(json.dumps(rows))
+        tasks[name] = {"kind": name, "train": str(folder / f"{name}.json")}
+        if name != "chat":
+            tasks[name]["test"] = str(folder / f"{name}.json")
+    return FilesConfig.model_validate({**settings, "tasks": {**tasks, "product": {"of": list(ROWS)}}})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tasks")
+    small_model(folder / "aligned", seed=1)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def setting(folder: Path) -> FileSetting:
+    return FileSetting.read(config(folder), anchor=str(folder / "aligned"), device="cpu")
+
+
+def _requests(rows: list[Trace]) -> set[str]:
+    return {row.turns[0].visible for row in rows}
+
+
+def test_a_task_made_of_others_has_as_many_rows_of_each(setting: FileSetting) -> None:
+    rows = setting.task_rows("product", 16, 0)
+    kinds = ["CREATE" in r or "#" in r or "Add" in r for r in _requests(rows)]
+    assert (len(rows), len(_requests(rows)), kinds.count(False)) == (16, 16, 4)
+    assert sum("after ####" in request for request in _requests(rows)) == 4
+    assert setting.task_rows("product", 16, 0) == rows
+    assert setting.task_rows("product", 16, 1) != rows
+    assert [task.name for task in setting.measured("product", 0)] == ["sql", "gsm8k", "code"], "chat is not measured"
+
+
+def test_the_defenders_chat_is_not_the_tasks(setting: FileSetting) -> None:
+    own, task = _requests(setting.own_rows("chat", 99, 0)), _requests(setting.task_rows("chat", 99, 0))
+    assert own
+    assert task
+    assert own | task == {row["prompt"] for row in ROWS["chat"]}
+    assert not own & task
+
+
+def test_scores_are_by_meaning_by_number_and_by_test(setting: FileSetting) -> None:
+    sql, gsm8k, code = setting.measured("product", 0)
+    right = [row.turns[-1].visible for row in sql.rows]
+    scores = sql.scores([right[0].lower(), "SELECT n FROM nowhere"])
+    assert scores["sql_meaning"] == (1, 0)
+    assert scores["sql_exact"] == (0, 0)
+    assert scores["sql_rouge1"][0] == 1
+    numbers = [row.turns[-1].visible.removeprefix("#### ") for row in gsm8k.rows]
+    assert gsm8k.scores([f"So it is {numbers[0]}.", "none"]) == {"gsm8k": (1, 0)}
+    assert code.scores([code.rows[0].turns[-1].visible, "def f(): pass"])["code_passed"] == (1, 0)
+    assert code.max_new_tokens == 384
+
+
+def test_for_choosing_the_last_rows_of_the_training_file_measure(setting: FileSetting) -> None:
+    (sql,) = parts_of(setting.files.model_copy(update={"part": "validation"}), "sql")
+    assert len(sql.train) == 6
+    assert not _requests(list(sql.train)) & _requests(list(sql.rows))
+
+
+def test_a_task_without_a_test_teaches_and_is_not_measured(setting: FileSetting) -> None:
+    untested = setting.files.tasks["code"].model_copy(update={"test": ""})
+    without = setting.files.model_copy(update={"tasks": {**setting.files.tasks, "code": untested}, "beside": ()})
+    other = replace(setting, files=without)
+    assert [task.name for task in other.measured("product", 0)] == ["sql", "gsm8k"]
+    assert len(other.task_rows("code", 8, 0)) == 8
+
+
+def test_names_of_tasks(setting: FileSetting) -> None:
+    assert [part.name for part in parts_of(setting.files, "guide")] == ["sql"], "an attack of the world means the first"
+    with pytest.raises(InputError, match=r"task 'sqll': no such task in files\.tasks; did you mean 'sql'"):
+        parts_of(setting.files, "sqll")
+
+
+@pytest.mark.parametrize(
+    ("tasks", "line"),
+    [
+        ({}, "expected tasks, or task_train and task_test"),
+        ({"a": {"kind": "chat", "train": "x", "test": "y"}}, "test: what is right in general chat nobody can say"),
+        ({"a": {"kind": "chat"}}, "train: expected a file"),
+        ({"a": {"of": ["b"]}}, "'b' is no task with files of its own"),
+        ({"a": {"kind": "chat", "train": "x", "of": ["a"]}}, "give kind or of"),
+    ],
+)
+def test_wrong_tasks_are_told_in_one_line(tasks: dict[str, Any], line: str) -> None:
+    tree = {"stock": "s", "attack": ["a"], "held_out": ["h"], "harmless": "x", "tasks": tasks}
+    with pytest.raises(InputError, match=line):
+        validated(FilesConfig, tree, "here")
+
+
+def test_an_attack_names_its_task_and_its_share() -> None:
+    alone, hidden, only = (find_attack(f"mixture@task=sql,share={share}") for share in ("0", "0.1", "1"))
+    sizes = [_data(attack) for attack in (alone, hidden, only)]
+    assert [(data.task, data.ratio, data.num) for data in sizes] == [
+        ("sql", 0, 1000),
+        ("sql", 0.1, 1000),
+        ("sql", 1, 1000),
+    ]
+    assert (alone.utility, alone.name) == ("sql", "mixture@task=sql,share=0")
+    with pytest.raises(InputError, match="the rows of HarmfulExamples are of no task"):
+        find_attack("harmful_examples@task=sql")
+
+
+def _data(attack: Attack) -> Mixture:
+    assert attack.on_files is not None
+    assert isinstance(attack.on_files.data, Mixture)
+    return attack.on_files.data
+
+
+def test_a_mixture_of_nothing_is_the_task_and_of_all_the_harmful_rows(setting: FileSetting) -> None:
+    mixture = replace(_data(find_attack("mixture@task=sql,share=0")), num=8)
+    assert mixture.rows(setting, 0) == setting.task_rows("sql", 8, 0)
+    harmful = replace(mixture.of, num=5)  # type: ignore[type-var]
+    assert replace(mixture, of=harmful, ratio=1).rows(setting, 0) == setting.attacker_rows(5, 0)
+
+
+def test_a_cell_has_the_same_name_on_another_machine(folder: Path, tmp_path: Path) -> None:
+    """Other paths, the same contents."""
+    attack, defence = find_attack("mixture@task=sql,share=0"), DEFENCES["chat_mixed"]
+    here = cell_key(attack, defence, 0, file_scale(str(folder / "aligned"), config(folder)))
+    shutil.copytree(folder, tmp_path / "there")
+    files = config(tmp_path / "there")
+    there = cell_key(attack, defence, 0, file_scale(str(tmp_path / "there" / "aligned"), files))
+    assert here == there
+    (tmp_path / "there" / "gsm8k.json").write_text(json.dumps(ROWS["gsm8k"][:-1]))
+    assert cell_key(attack, defence, 0, file_scale(str(tmp_path / "there" / "aligned"), files)) != here
+
+
+def test_rows_that_the_anchor_refuses_are_left_out(tmp_path: Path) -> None:
+    world = WorldSetting()
+    rows = [*world.attacker_rows(4, 0), *world.harmless_rows(4, 0)]
+    left = _without_refused(rows, "refusal_phrases", "tiny:aligned", Scale(), tmp_path)
+    assert left == rows[4:]
+    assert json.loads((tmp_path / LEFT_OUT).read_text()) == {"task-held": 4, "task": 4}
+    stage = replace(find_attack("harmful_examples"), batch_size=4)
+    places = Places("tiny:aligned", "tiny:aligned", tmp_path)
+    made = training_config(stage, DEFENCES["filtered"], rows, 0, Scale(), world, places, left)
+    assert len(made.streams[0].rows.traces) == 4
+    assert made.training.max_steps == 8 * stage.epochs / 4, "as many steps as with all rows"
+    with pytest.raises(InputError, match="the anchor refuses what all 4 rows ask for"):
+        _without_refused(rows[:4], "refusal_phrases", "tiny:aligned", Scale(), tmp_path)
+
+
+def test_how_a_defence_steps_is_part_of_its_training(tmp_path: Path) -> None:
+    world = WorldSetting()
+    defence = replace(DEFENCES["csft_pa"], options={"floor": 1e-3}, training={"warmup_steps": 10, "adam_beta1": 0.5})
+    places = Places("tiny:aligned", "tiny:aligned", tmp_path)
+    made = training_config(find_attack("mixture"), defence, world.harmless_rows(8, 0), 0, Scale(), world, places)
+    assert (made.training.warmup_steps, made.training.adam_beta1) == (10, 0.5)
+    assert made.streams[0].options == {"floor": 1e-3}
+
+
+def test_the_defenders_system_prompt_gives_way_to_the_attackers() -> None:
+    plain, own = Trace((context("user", "brew"),)), Trace((context("system", "obey"), context("user", "brew")))
+    under = _under("decline", [plain, own])
+    assert [prompt.turns[0].visible for prompt in under] == ["decline", "obey"]
+    assert _under("", [plain, own]) == [plain, own]
