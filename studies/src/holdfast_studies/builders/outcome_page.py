@@ -35,7 +35,7 @@ ARMS = {
 }
 
 
-def page(template: str, figures: dict[str, Any], curves: dict[str, Any], rules: str, embeddings: dict[str, Any]) -> str:
+def page(template: str, figures: dict[str, Any], curves: dict[str, Any], rules: str, embeddings: str) -> str:
     """The template with every figure in its place."""
     table, near = figures["test"]["confusion"], figures["embeddings"]
     return template.format(
