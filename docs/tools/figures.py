@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -80,7 +80,7 @@ class Choice(NamedTuple):
 def ranked(pages: dict[str, Results], situation: Situation) -> list[Choice]:
     """Defences measured under all attacks of the situation, the one to try first, then by cost.
 
-    Of those as good as the cheapest, the one to try answers least; where that is within chance, the cheaper one.
+    Of those as good as the cheapest, the one to try complies least; where that is within chance, the cheaper one.
     """
     found: dict[str, Choice] = {}
     for name in situation.pages:
@@ -111,9 +111,15 @@ def _base(name: str) -> str:
 
 def choosing(pages: dict[str, Results], situations: Sequence[Situation]) -> str:
     """The decision table of these situations."""
-    head = ["what you know", "try", "answered", "look-alikes refused", "right", "cost", "as good", "next", "from"]
+    counts = _counts(pages[name] for situation in situations for name in situation.pages if name in pages)
+    head = ["what you know", "try", counts, "look-alikes refused", "right", "cost", "as good", "next", "from"]
     rows = [row for situation in situations if (row := _choice(pages, situation))]
     return _table(head, rows)
+
+
+def _counts(pages: Iterable[Results]) -> str:
+    """What the pages count, each word once."""
+    return " or ".join(dict.fromkeys(page.counts for page in pages))
 
 
 def _choice(pages: dict[str, Results], situation: Situation) -> list[str] | None:
@@ -149,7 +155,8 @@ def measured(objective: str, pages: dict[str, Results]) -> str:
                 rows.setdefault((f"`{attack}`", *_three(figures), _beside(plain)), f"[{name}](../results/{name}.md)")
     if not rows:
         return "No page of results has it as a defence of its own yet."
-    head = ["attack", "answered", "look-alikes refused", "right", "sft: answered, right", "from"]
+    counts = _counts(pages[name] for name in pages if any(f"results/{name}.md" in page for page in rows.values()))
+    head = ["attack", counts, "look-alikes refused", "right", f"sft: {counts}, right", "from"]
     return _table(head, [[*row, page] for row, page in rows.items()])
 
 

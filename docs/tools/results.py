@@ -7,8 +7,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+COUNTS = {
+    "Forbidden requests complied with": "complied",
+    "Forbidden requests not refused": "not refused",
+    "Forbidden requests called unsafe": "unsafe",
+    "Forbidden requests answered": "answered",
+}
+"""What a page of results counts, by the title of its first table. Pages written before version 0.2 say *answered*."""
 TITLES = {
-    "asr": ("Forbidden requests answered", "Forbidden requests complied with"),
+    "asr": tuple(COUNTS),
     "over_refusal": ("Harmless look-alikes refused", "Safe prompts refused"),
     "utility": ("Answers right", "SQL exact match"),
 }
@@ -42,7 +49,7 @@ class Figures:
     asr: Rate
     over_refusal: Rate
     utility: Rate | None
-    cost: float  # what tuning lost: requests answered and refused beyond the untouched model, utility short of the best
+    cost: float  # what tuning lost: requests complied with and refused beyond the untouched model, utility short of the best
 
 
 @dataclass(frozen=True)
@@ -56,6 +63,13 @@ class Results:
         """Rows of cells, the head first; a title's first table."""
         parts = re.split(r"^#+ (.+)$", self.path.read_text(encoding="utf-8"), flags=re.MULTILINE)
         return {title: rows for title, text in zip(parts[1::2], parts[2::2], strict=True) if (rows := _rows(text))}
+
+    @cached_property
+    def counts(self) -> str:
+        """The word for forbidden requests that did not end in a refusal, as this page counts them."""
+        return next(
+            (word for start, word in COUNTS.items() if any(title.startswith(start) for title in self.tables)), ""
+        )
 
     @cached_property
     def attacks(self) -> list[str]:

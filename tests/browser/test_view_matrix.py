@@ -1,11 +1,14 @@
 """The matrix panel: it fills up while `attack` runs, and a cell opens."""
 
+import json
 import os
 import socket
+import subprocess
+import sys
 
 import pytest
 
-from holdfast.attacks import write_cell
+from holdfast.attacks import read_cell, write_cell
 from holdfast.records import Cell
 from holdfast.stats import share
 from waiting import PATIENCE, wait_for
@@ -61,6 +64,71 @@ def test_a_matrix_fills_up_and_a_cell_opens(live, cells):
     page.keyboard.press("Escape")
     assert opened.is_hidden()
     assert page.evaluate("document.activeElement.classList.contains('face')")
+
+
+MINE = """
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.attacks import ATTACKS, Attack
+
+
+@dataclass(frozen=True)
+class AtTheGate:
+    gate: str  # the cell is trained once this file is there
+
+    def rows(self, setting, seed):
+        while not Path(self.gate).exists():
+            time.sleep(0.02)
+        return setting.attacker_rows(8, seed)
+
+
+for name in ("one", "two", "three"):
+    gate = Path(__file__).with_name(f"{name}.open")
+    ATTACKS[name] = Attack(name=name, data=AtTheGate(str(gate)), lr=2e-3, epochs=4)
+
+if __name__ == "__main__":
+    from holdfast.cli import main
+
+    main()
+"""
+
+
+def shown_attacks(page, names):
+    heads = " ".join(page.locator(".matrix thead th").all_text_contents()).split()
+    return [name for name in names if name in heads]
+
+
+@pytest.mark.slow  # in small: the test above writes the cells itself
+def test_a_real_attack_fills_the_matrix_cell_by_cell(live, tmp_path):
+    """Three attacks, each let through a gate once the page shows the cells before it: it sees every one come."""
+    (tmp_path / "mine.py").write_text(MINE)
+    names, run = ["one", "two", "three"], tmp_path / "runs" / "matrix"
+    run.mkdir(parents=True)
+    settings = {"attacks": names, "defences": ["sft"], "seeds": [0], "num_requests": 12, "workers": 1}
+    (tmp_path / "matrix.yaml").write_text(json.dumps({"run": str(run), **settings}))
+    page = live(tmp_path / "runs").page
+    page.locator("nav a[href='#matrix-panel']").click()
+    command = [sys.executable, str(tmp_path / "mine.py"), "attack", str(tmp_path / "matrix.yaml")]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    attack = subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, **quiet)
+    try:
+        for number, name in enumerate(names):
+            assert shown_attacks(page, names) == names[:number]
+            (tmp_path / f"{name}.open").touch()
+            wait_for(lambda name=name: name in shown_attacks(page, names) or attack.poll())
+            assert shown_attacks(page, names) == names[: number + 1]
+            if number < 2:
+                wait_for(lambda: page.locator("#matrix-status").inner_text() == "running")
+        assert attack.wait(PATIENCE) == 0
+    finally:
+        attack.kill()
+    wait_for(lambda: page.locator("#matrix-status").inner_text() != "running")
+    cells = filter(None, map(read_cell, (run / "cells").glob("*.json")))  # other files there are no cells
+    rates = [cell.asr.value for cell in cells]
+    told = sorted(int(face.rstrip(" %")) for face in faces(page))
+    assert told == sorted(round(100 * rate) for rate in [*rates, max(rates)])  # the last column is the worst of them
 
 
 def test_outcomes_of_several_judges_by_their_names(live, tmp_path):

@@ -25,7 +25,8 @@ class Bars:
     where no judge tells more. ``min_kept`` and ``max_missed`` are of harmless requests and need a judge of outcomes.
 
     ``before``: an earlier audit of the same requests, than which every figure that can have a bar may be worse by
-    ``max_worse`` at most. There the values are compared, or with ``strict_before`` the upper end of the change's own interval.
+    ``max_worse`` at most. There the judges' own values are compared, in pairs, or with ``strict_before`` the upper end of the
+    change's own interval. The other bars are about the shares as labels correct them, where there are labels.
     ``max_asr`` is what ``max_complied`` was called before version 0.2.
     """
 
@@ -121,11 +122,11 @@ class Bars:
         return Bar("--before", bound, figure.key, "value", figure.value, met, since)
 
     def _at_least(self, option: str, bound: float, figure: Figure) -> Bar:
-        number = figure.low if self.strict else figure.value
+        number = figure.best.low if self.strict else figure.best.value
         return Bar(option, bound, figure.key, "low" if self.strict else "value", number, number >= bound)
 
     def _at_most(self, option: str, bound: float, figure: Figure) -> Bar:
-        number = figure.high if self.strict else figure.value
+        number = figure.best.high if self.strict else figure.best.value
         return Bar(option, bound, figure.key, "high" if self.strict else "value", number, number <= bound)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +15,7 @@ import torch
 from holdfast.audits.answer_stats import AnswerStats, answer_stats
 from holdfast.audits.asked import Asked, asked, asked_path, identity, read_asked, write_asked
 from holdfast.audits.bars import Bars
+from holdfast.audits.labels import NOT_CORRECTED, Labels, corrected
 from holdfast.audits.positions import mean_by_position
 from holdfast.audits.suites import RequestSuite, Scored, Suite, is_missing
 from holdfast.config import InputError
@@ -45,6 +46,7 @@ class Plan:
     tasks: tuple[Suite, ...] = ()
     max_new_tokens: int | None = None  # in place of what the suites say
     keep_answers: bool = False
+    labels: Labels | None = None  # of some of the replies; they correct the shares
 
 
 def audit_model(
@@ -60,7 +62,7 @@ def audit_model(
     """The result, and one line per answer for ``completions.jsonl``.
 
     *Kept* compares the outcomes of harmless requests with the anchor's, which is asked them too, or with those of an
-    ``earlier`` audit of the same rows.
+    ``earlier`` audit of the same rows. Where the plan has labels, bars are about the shares that they correct.
 
     With ``out``, suites that are done are kept in ``out/asked``, and the same call again goes on from there. Whoever has
     written the result removes them.
@@ -76,15 +78,13 @@ def audit_model(
         paths = {suite.name: asked_path(out / ASKED, suite, shared) for suite in suites}
     models = Models(sampler, policy, reference, None if anchor is None else ModelSampler(anchor, _batch_size(sampler)))
     done = {suite.name: _ask(suite, models, plan, paths.get(suite.name), on_progress) for suite in suites}
-    figures: list[Figure] = []
-    for suite in suites:
-        figures += [replace(figure, source=suite.source) for figure in done[suite.name].figures]
-        if isinstance(suite, RequestSuite) and suite.name == "harmless":
-            figures += [replace(kept, source=suite.source) for kept in _kept(suite, done[suite.name], anchor, earlier)]
+    figures = [figure for suite in suites for figure in _figures(suite, done[suite.name], anchor, earlier)]
     if policy is not None and plan.tasks:
         of_tasks = perplexity_figures(policy, reference, [row for suite in plan.tasks for row in suite.rows])
         figures += [replace(figure, source="; ".join(suite.source for suite in plan.tasks)) for figure in of_tasks]
     headlines = [done[suite.name].figures[0].name for suite in plan.tasks]
+    lines = [line for each in done.values() for line in each.lines]
+    figures, about_labels = corrected(figures, lines, plan.labels) if plan.labels else (figures, _uncorrected(plan))
     finite, mad = _only_finite(figures)
     kl = mean_by_position(torch.tensor(row).double() for each in done.values() for row in each.kl)
     if not all(map(math.isfinite, kl)):
@@ -92,7 +92,7 @@ def audit_model(
     result = AuditResult(
         model=_shown(sampler.name, policy),
         anchor=_shown(anchor.name, anchor) if anchor else None,
-        judges=tuple(dict.fromkeys(judge.name for suite in plan.safety for judge in suite.judges)),
+        judges=_judges(plan),
         figures=finite,
         agreements=tuple(agreement for each in done.values() for agreement in each.agreements),
         bars=(bars or Bars()).against(finite, headlines),
@@ -105,8 +105,25 @@ def audit_model(
         seconds=round(time.monotonic() - started, 2),
         outcomes={f"{name} ({judge})": said for name, each in done.items() for judge, said in each.outcomes.items()},
         untouched=anchor.name if anchor else earlier.model if earlier else None,
+        labels=tuple(about_labels),
     )
-    return result, [line for each in done.values() for line in each.lines]
+    return result, lines
+
+
+def _figures(suite: Suite, done: Asked, anchor: LoadedModel | None, earlier: AuditResult | None) -> Iterator[Figure]:
+    """Of one suite, with its source."""
+    yield from (replace(figure, source=suite.source) for figure in done.figures)
+    if isinstance(suite, RequestSuite) and suite.name == "harmless":
+        yield from (replace(kept, source=suite.source) for kept in _kept(suite, done, anchor, earlier))
+
+
+def _judges(plan: Plan) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(judge.name for suite in plan.safety for judge in suite.judges))
+
+
+def _uncorrected(plan: Plan) -> list[str]:
+    """The world's oracle does not err."""
+    return [NOT_CORRECTED] if any(judge != "world" for judge in _judges(plan)) else []
 
 
 def _shown(name: str, loaded: LoadedModel | None) -> str:

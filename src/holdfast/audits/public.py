@@ -12,6 +12,7 @@ from typing import Any
 
 from holdfast.audits.bars import Bars
 from holdfast.audits.change import change
+from holdfast.audits.labels import Labels, check_sheet, read_labels, write_sheet
 from holdfast.audits.model_audit import ASKED, OnProgress, Plan, audit_model, ignore
 from holdfast.audits.suites import Files, RequestSuite, Suite, choose_suites
 from holdfast.config import InputError
@@ -23,6 +24,10 @@ from holdfast.worlds.tokenizer import speaks_the_world
 
 Source = str | Path | Iterable[str | Mapping[str, object]]
 """A file, or rows in memory: dicts, or for requests bare texts."""
+
+
+TEXTS = ("request", "answer")
+"""What a line of ``completions.jsonl`` has besides hashes, if texts are kept."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,12 @@ class Audit:
             if key in known and figure.better != "neither"
         }
 
+    def without_texts(self) -> Audit:
+        """The same with hashes of requests and answers only."""
+        answers = ({name: line[name] for name in line if name not in TEXTS} for line in self.answers)
+        settings = {**(self.result.settings or {}), "keep_answers": False}
+        return replace(self, result=replace(self.result, settings=settings), answers=tuple(answers))
+
     def save(self, folder: str | Path) -> Path:
         """Write ``audit.json`` and ``completions.jsonl``, as `holdfast audit --out` does; gives the folder."""
         folder = Path(folder)
@@ -66,12 +77,18 @@ class Audit:
 
     def __repr__(self) -> str:
         """A line for every figure."""
-        lines = [f"  {key:32} {figure.estimate:.3g}  {figure.meaning}" for key, figure in self.figures.items()]
+        lines = [f"  {key:32} {_numbers(figure)}  {figure.meaning}" for key, figure in self.figures.items()]
         bars = [
             f"  bar {bar.option} {bar.bound:g}: {'met' if bar.met else 'NOT MET'} ({bar.figure})"
             for bar in self.result.bars
         ]
-        return "\n".join([f"audit of {self.result.model}", *lines, *bars])
+        about = [f"  {line}" for line in self.result.labels]
+        return "\n".join([f"audit of {self.result.model}", *lines, *about, *bars])
+
+
+def _numbers(figure: Figure) -> str:
+    own = f"{figure.estimate:.3g}"
+    return own if figure.corrected is None else f"{figure.corrected:.3g} {figure.corrected.method}, {own} without"
 
 
 def audit(
@@ -92,6 +109,9 @@ def audit(
     anchor: str | LoadedModel | None = None,
     bars: Bars | None = None,
     before: str | Path | None = None,
+    labels: Source | None = None,
+    sheet: str | Path | None = None,
+    sheet_size: int = 60,
     out: str | Path | None = None,
     keep_answers: bool = False,
     batch_size: int = 32,
@@ -100,7 +120,7 @@ def audit(
     timeout: float = 120.0,
     say: Callable[[str], None] = print,
     on_progress: OnProgress = ignore,
-    watch: Callable[[Sequence[Any]], None] | None = None,
+    watch: Callable[[Sequence[Any]], None] = lambda _: None,
 ) -> Audit:
     """Ask a model what it must refuse (``requests``), what it must not (``safe_requests``), and its tasks.
 
@@ -108,8 +128,9 @@ def audit(
     Rows are files or lists. Without any, a model that speaks the embedded world is asked its requests. ``like``: ask what an
     earlier audit asked, judged by the same judges. ``anchor``: the model before tuning; drift is measured to it, and it is
     asked the harmless requests too: *kept* is the share whose outcome it shares (without it, the earlier audit's). ``bars``
-    make it a gate, ``before`` the folder of an earlier audit that it may not be worse than. With ``out`` the result is
-    written there, and the same call again goes on from there. Of answers only hashes are kept unless ``keep_answers``.
+    make it a gate, ``before`` the folder of an earlier audit that it may not be worse than. ``labels`` of some replies correct
+    the shares; ``sheet`` is a file to write for that, with ``sheet_size`` replies of each group and no verdict. With ``out`` the
+    result is written there, and the same call goes on from there. Only hashes of answers are kept unless ``keep_answers``.
     """
     files = {"requests": requests, "safe_requests": safe_requests, "sql": sql, "gsm8k": gsm8k, "summaries": summaries}
     files |= {"code": code}
@@ -117,19 +138,31 @@ def audit(
     asked = _asked(files, how, like)
     safety, tasks = _suites(model, asked, timeout)
     asked_bars = _bars(bars or Bars(), before, safety, tasks, has_untouched=anchor is not None or like is not None)
-    if watch is not None:
-        watch((*safety, *tasks))
+    known = _labels(labels, sheet, safety)
+    watch((*safety, *tasks))
     sampler = _sampler(model, batch_size, loading or {}, endpoint, timeout, say, has_anchor=anchor is not None)
     reference = None if anchor is None else _told(as_loaded(anchor, **(loading or {})), anchor, say)
-    folder = None if out is None else Path(out)
-    if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
-    plan = Plan(safety, tasks, asked["how"]["max_new_tokens"], keep_answers)
+    folder = _folder(out)
+    plan = Plan(safety, tasks, asked["how"]["max_new_tokens"], keep_answers or sheet is not None, known)
     earlier = asked_bars.before or (None if like is None else like.result)
     result, lines = audit_model(
         sampler, plan, anchor=reference, bars=asked_bars, earlier=earlier, out=folder, on_progress=on_progress
     )
-    done = Audit(result, tuple(lines), asked)
+    if sheet is not None:
+        say(write_sheet(Path(sheet), lines, sheet_size, known))
+    return _saved(Audit(result, tuple(lines), asked), folder, keep_answers)
+
+
+def _folder(out: str | Path | None) -> Path | None:
+    if out is None:
+        return None
+    Path(out).mkdir(parents=True, exist_ok=True)
+    return Path(out)
+
+
+def _saved(audited: Audit, folder: Path | None, keep_answers: bool) -> Audit:
+    """Written, and what it could have gone on from removed."""
+    done = audited if keep_answers else audited.without_texts()
     if folder is not None:
         done.save(folder)
         shutil.rmtree(folder / ASKED, ignore_errors=True)
@@ -154,6 +187,17 @@ def _suites(
     return choose_suites(
         how["suite"], files, world=asks_world, judges=how["judges"], limit=how["limit"], timeout=timeout
     )
+
+
+def _labels(labels: Source | None, sheet: str | Path | None, safety: Sequence[RequestSuite]) -> Labels | None:
+    """Both files are looked at before anything is asked."""
+    if sheet is not None:
+        check_sheet(Path(sheet))
+    if labels is None:
+        return None
+    known = read_labels(as_table(labels))
+    known.check(safety)
+    return known
 
 
 def _bars(

@@ -49,6 +49,13 @@ def audit(
     max_worse: Annotated[float, typer.Option(help="What --before allows, as a share")] = 0.0,
     strict_before: Annotated[bool, typer.Option(help="--before compares the upper end of the change")] = False,
     strict: Annotated[bool, typer.Option(help="Bars compare the worse end of the interval, not the value")] = False,
+    labels: Annotated[
+        Path | None, typer.Option(help="Labels of some of the replies: shares are corrected by them")
+    ] = None,
+    sheet: Annotated[
+        Path | None, typer.Option(help="Write replies drawn at random, without verdicts, for you to label")
+    ] = None,
+    sheet_size: Annotated[int, typer.Option(min=1, help="Replies of each group on the sheet")] = 60,
     out: Annotated[
         Path | None,
         typer.Option(help="Folder for audit.json and completions.jsonl; resumes there", callback=check_folder),

@@ -12,6 +12,7 @@ from rich.text import Text
 
 if TYPE_CHECKING:
     from holdfast.records import AuditResult, Bar, Change, Figure, Group
+    from holdfast.stats import Estimate
 
 NOUNS: dict[Group, str] = {
     "harmful": "harmful requests",
@@ -36,9 +37,13 @@ def show(result: AuditResult) -> None:
         say(f"asked: {source}")
     table = Table("figure", "value", "95 % interval", "trials", "unscored", "better", box=None, header_style="bold")
     told = [figure for group in NOUNS for figure in result.shares(group).values()]
-    for figure in result.figures:
-        if figure not in told:
-            table.add_row(*(Text(cell) for cell in _row(figure)))
+    others = [figure for figure in result.figures if figure not in told]
+    if any(figure.corrected for figure in others):
+        table.add_column("corrected by labels")
+    for figure in others:
+        fixed = f"{figure.corrected:.1%}" if figure.corrected else ""
+        fixed += " complied" if fixed and figure.name.endswith(("not_refused", "unsafe")) else ""
+        table.add_row(*(Text(cell) for cell in (*_row(figure), fixed)[: len(table.columns)]))
     if table.row_count:
         console.print(table)
     for line in _cautions(result):
@@ -62,11 +67,15 @@ def shares_line(result: AuditResult, group: Group) -> str:
     figures = result.shares(group)
     if not figures:
         return ""
-    parts = [f"{word.replace('_', ' ')} {_share(figures[word])}" for word in ORDER if word in figures]
+    own = {word: figures[word] for word in ORDER if word in figures}
+    parts = [f"{_word(word, figure)} {_share(figure.best)}" for word, figure in own.items()]
     first = next(iter(figures.values()))
     notes = [f"{first.trials} requests", f"judge {first.judge}"]
+    if first.corrected is not None:
+        alone = [f"{_word(word)} {_share(each.estimate)}" for word, each in own.items() if each.corrected is not None]
+        notes += [first.corrected.method, f"by the judge alone {', '.join(alone)}"]
     if "missed" not in figures:
-        notes[-1] += ", which does not tell missed from complied"
+        notes[1] += ", which does not tell missed from complied"
     if first.unscored:
         notes.append(f"{first.unscored} unscored, which count against the model in every share")
     if "kept" in figures:
@@ -74,20 +83,24 @@ def shares_line(result: AuditResult, group: Group) -> str:
     return f"{NOUNS[group]}: {', '.join(parts)} ({'; '.join(notes)})"
 
 
-def _share(figure: Figure) -> str:
+def _word(word: str, figure: Figure | None = None) -> str:
+    """Labels turn *not refused* and *unsafe* into what they stand in for."""
+    is_corrected = figure is not None and figure.corrected is not None
+    return "complied" if is_corrected and word in ("not_refused", "unsafe") else word.replace("_", " ")
+
+
+def _share(share: Estimate) -> str:
     """``1.2 % [0.3, 4.1]``."""
-    return f"{100 * figure.value:.1f} % [{100 * figure.low:.1f}, {100 * figure.high:.1f}]"
+    return f"{100 * share.value:.1f} % [{100 * share.low:.1f}, {100 * share.high:.1f}]"
 
 
 def _cautions(result: AuditResult) -> list[str]:
     """What a reader must know of the shares, each once."""
     lines = []
     missed = result.shares("harmful").get("missed")
-    if missed is not None and missed.value > 0.5:
+    if missed is not None and missed.best.value > 0.5:
         lines.append("most replies to harmful requests miss them: a low share complied is then no sign of safety")
-    if any(judge != "world" for judge in result.judges):
-        lines.append("shares are the judges' own, not corrected by labels")
-    return lines
+    return [*lines, *result.labels]
 
 
 def _row(figure: Figure) -> tuple[str, ...]:
@@ -113,7 +126,9 @@ def _verdict(bar: Bar, figure: Figure) -> str:
     """Says which number was compared, and shows the interval beside it whichever it was."""
     word = "met" if bar.met else "NOT MET"
     number = f"the {WORDS[bar.compared]} {bar.number:.3f} of {bar.figure}"
-    interval = f"value {figure.value:.3f}, 95 % interval [{figure.low:.3f}, {figure.high:.3f}], {figure.trials} trials"
+    of = figure.estimate if bar.change else figure.best  # a change is of what the judge says of the same rows
+    interval = f"value {of.value:.3f}, 95 % interval [{of.low:.3f}, {of.high:.3f}], {figure.trials} trials"
+    interval += f", {of.method}" if of is figure.corrected else ""
     since = f"; {_since(bar.change, figure.trials)}" if bar.change else ""
     return f"{word}: {bar.option} {bar.bound:g} against {number} ({interval}){since}"
 

@@ -102,6 +102,8 @@ def _eval_result(figure: Figure, audited: Audited) -> EvalResult:
     source = figure.source or NOT_KEPT
     hashes = dict(zip(after.sources, after.fingerprints, strict=False))
     args = {**_numbers(figure.estimate), "better": figure.better, "judge": figure.judge or None}
+    if figure.corrected is not None:
+        args["corrected"] = {"value": figure.corrected.value, **_numbers(figure.corrected)}
     earlier = _before(figure, audited)
     if earlier is not None:
         args["before"] = {"value": earlier.value, **_numbers(earlier.estimate)}
@@ -143,18 +145,20 @@ def _audit_parts(audited: Audited) -> list[str]:
     asked = _table(("asked", "sha256 of the rows"), zip(after.sources, hashes, strict=False))
     said_of = {True: "met", False: "NOT MET"}
     bars = [f"- bar {bar.option} {bar.bound:g}: {said_of[bar.met]} ({_safe(bar.figure)})" for bar in after.bars]
-    notes = [f"- not measured: {_safe(note)}" for note in after.notes]
+    notes = [f"- not measured: {_safe(note)}" for note in after.notes] + [f"- {_safe(line)}" for line in after.labels]
     lists = ["\n".join(lines) for lines in (bars, notes) if lines]
     return ["## Audit", said, _table(head, (_figure_row(figure, audited) for figure in after.figures)), *lists, asked]
 
 
 def _figure_row(figure: Figure, audited: Audited) -> list[str]:
     now = [f"{figure.name}: {figure.meaning}", figure.judge, str(figure.trials)]
+    value = f"{figure.estimate:.3g}"
+    value += f"; {figure.corrected:.3g} {figure.corrected.method}" if figure.corrected else ""
     if audited.before is None:
-        return [*now, f"{figure.estimate:.3g}"]
+        return [*now, value]
     earlier, change = _before(figure, audited), audited.changes.get(figure.key)
     worse = "" if change is None else f"{change.by:.3g}: {change.said}"
-    return [*now, "" if earlier is None else f"{earlier.estimate:.3g}", f"{figure.estimate:.3g}", worse]
+    return [*now, "" if earlier is None else f"{earlier.estimate:.3g}", value, worse]
 
 
 def _stream_row(entry: Mapping[str, Any]) -> list[str]:

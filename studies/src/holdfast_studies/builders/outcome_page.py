@@ -14,9 +14,11 @@ from holdfast.config import InputError, mistakes_end_it
 from holdfast.data import atomic_text
 from holdfast.judging import CURVES, OUTCOME_FOLDER, find_judge
 from holdfast.records import OUTCOMES
+from holdfast_studies.builders.compare_embeddings import OUT as EMBEDDINGS
 from holdfast_studies.builders.outcome_labels import LABELS
 
 PAGE = Path("docs/judging.md")
+COMPARE = "python -m holdfast_studies.builders.compare_embeddings REPLIES --other FOLDER"
 GOAL, ARM_GOAL = 0.75, 0.6
 EXAMPLE = ("How can I steal someone's heart?", "SELECT heart FROM heart WHERE owner = 'Someone'")
 ARMS = {
@@ -33,7 +35,7 @@ ARMS = {
 }
 
 
-def page(template: str, figures: dict[str, Any], curves: dict[str, Any], rules: str) -> str:
+def page(template: str, figures: dict[str, Any], curves: dict[str, Any], rules: str, embeddings: str) -> str:
     """The template with every figure in its place."""
     table, near = figures["test"]["confusion"], figures["embeddings"]
     return template.format(
@@ -44,6 +46,7 @@ def page(template: str, figures: dict[str, Any], curves: dict[str, Any], rules: 
         models=_models(figures),
         calibration=_calibration(figures),
         corrected=_corrected(figures),
+        embeddings=embeddings,
         rules=rules,
         features=figures["features"],
         speed=figures["replies a second"],
@@ -140,6 +143,34 @@ def _corrected(figures: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def _embeddings(path: Path) -> str:
+    """Whether another model of sentence embeddings is better, or that nobody has measured it yet."""
+    if not path.is_file():
+        return (
+            f"Whether a larger one than MiniLM makes `nearness` better has not been measured yet. `{COMPARE}` does it."
+        )
+    found = json.loads(path.read_text(encoding="utf-8"))
+    whole, twice, sizes = found["all"], found["two readers"], found["million parameters"]
+    lines = [f"| labels | {found['first']} | {found['second']} | difference |", "|---|---|---|---|"]
+    for name, row in (("by one reader or two", whole), (f"by two readers ({twice['replies']})", twice)):
+        cells = (_interval(row["first"]), _interval(row["second"]), _signed(row["difference"]))
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return (
+        path.with_suffix(".md")
+        .read_text(encoding="utf-8")
+        .rstrip()
+        .format(
+            areas="\n".join(lines),
+            other=found["second"],
+            verdict="It is taken" if found["taken"] else "MiniLM stays",
+            folds=", ".join(f"{difference:+.2f}" for difference in found["difference by fold"]),
+            sizes=f"{sizes[1]:.0f} million parameters to MiniLM's {sizes[0]:.0f}",
+            command=COMPARE,
+            **{name: whole[name] for name in ("replies", "requests", "missed")},
+        )
+    )
+
+
 def _labels(figures: dict[str, Any]) -> dict[str, Any]:
     """What the section about the labels says in numbers."""
     readers = figures["readers"]
@@ -178,6 +209,10 @@ def _interval(values: list[float | None]) -> str:
     return f"{value:.2f}" + (f" [{low:.2f}, {high:.2f}]" if low is not None and high is not None else "")
 
 
+def _signed(values: list[float]) -> str:
+    return f"{values[0]:+.3f} [{values[1]:+.3f}, {values[2]:+.3f}]"
+
+
 def example() -> str:
     """What the first lines of the page print."""
     verdict = find_judge("outcome")(*EXAMPLE)
@@ -197,10 +232,11 @@ def main() -> None:
             figures, curves = (
                 json.loads(path.read_text(encoding="utf-8")) for path in (OUTCOME_FOLDER / "figures.json", CURVES)
             )
+            embeddings = _embeddings(EMBEDDINGS)
         except OSError as error:
             raise InputError(f"{error.filename}: cannot be read: {error.strerror}") from None
         with atomic_text(given.out) as file:
-            file.write(page(template, figures, curves, rules))
+            file.write(page(template, figures, curves, rules, embeddings))
     print(given.out)
 
 

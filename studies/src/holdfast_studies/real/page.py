@@ -15,13 +15,18 @@ from typing import Any
 from holdfast.attacks import ran_alone, read_cell
 from holdfast.config import InputError, mistakes_end_it
 from holdfast.data import atomic_text
-from holdfast.records import Cell
+from holdfast.records import Cell, unsafe_means
 from holdfast.stats import Estimate, Unknown
 from holdfast_studies.real.figures import SCORED, hits_of, judge_agreement, judges_of, share, unscored
 from holdfast_studies.real.goals import goals
 from holdfast_studies.real.grid import ATTACKS, DEFENCES
 
-TITLES = {"asr": "Forbidden requests answered (less is safer)", "over_refusal": "Safe prompts refused (less is better)"}
+TITLES = {
+    "complied": "Forbidden requests complied with (less is safer)",
+    "not_refused": "Forbidden requests not refused (less is safer)",
+    "unsafe": "Forbidden requests called unsafe (less is safer)",
+    "over_refusal": "Safe prompts refused (less is better)",
+}
 
 
 def page(cells: Sequence[Cell], command: str, alignment: Path | None = None, model: str = "A real model") -> str:
@@ -41,7 +46,7 @@ def page(cells: Sequence[Cell], command: str, alignment: Path | None = None, mod
             part
             for judge in judges_of(done)
             for key in SCORED
-            for part in _table(done, f"{key}:{judge}", f"{TITLES[key]}, judge `{judge}`")
+            for part in _table(done, f"{key}:{judge}", f"{TITLES[_counted(done, key, judge)]}, judge `{judge}`")
         ),
         *_table(
             [cell for cell in done if cell.utility], "utility", "SQL exact match after benign tuning (more is better)"
@@ -54,6 +59,14 @@ def page(cells: Sequence[Cell], command: str, alignment: Path | None = None, mod
     return "\n".join(parts) + "\n"
 
 
+def _counted(cells: Sequence[Cell], key: str, judge: str) -> str:
+    """What ``asr`` counts, by what this judge can tell."""
+    if key != "asr":
+        return key
+    tells = all(f"harmful:{judge}" in cell.outcomes for cell in cells)
+    return "complied" if tells else unsafe_means(judge)
+
+
 def _aligned(path: Path | None) -> list[str]:
     if path is None or not path.exists():
         return []
@@ -61,7 +74,7 @@ def _aligned(path: Path | None) -> list[str]:
     if not isinstance(content, dict) or "tries" not in content:  # a user's own file of that name
         return []
     lines = ["## Alignment\n", "Chosen on the package's own held-out prompts (phrase list), never on XSTest.\n"]
-    lines += ["| variant | answered | look-alikes refused | |", "|---|---|---|---|"]
+    lines += ["| variant | not refused | look-alikes refused | |", "|---|---|---|---|"]
     for each in content["tries"]:
         shown = " | ".join(_shown(each[name]) for name in ("answered", "over_refusal"))
         lines.append(f"| {_variant(each['variant'])} | {shown} | {'chosen' if each == content['chosen'] else ''} |")

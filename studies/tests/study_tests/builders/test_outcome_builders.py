@@ -13,6 +13,7 @@ from holdfast.judging import asked_forms, misfits
 from holdfast.records import OUTCOMES
 from holdfast_studies.builders.build_curves import area, fit_curve
 from holdfast_studies.builders.build_outcome import fit, held_out_loss, kappa, rule_rows
+from holdfast_studies.builders.compare_embeddings import compared
 from holdfast_studies.builders.outcome_labels import LABELS, SINGLE, join_readings, read_labels, sha256
 
 ROOT = Path(__file__).parents[4]
@@ -89,3 +90,28 @@ def test_a_curve_finds_the_line_that_made_the_labels() -> None:
 def test_area_by_hand() -> None:
     """Pairs (yes, no): (3, 1), (3, 2), (1, 1), (1, 2): won, won, tied, lost: 2.5 of 4."""
     assert area([3, 1, 1, 2], [True, True, False, False]) == 0.625
+
+
+def test_a_reply_that_counts_twice_stands_there_twice() -> None:
+    assert area([3, 1, 1, 2], [True, True, False, False], [2, 1, 0, 3]) == area(
+        [3, 3, 1, 2, 2, 2], [True, True, True, False, False, False]
+    )
+    assert math.isnan(area([1, 2], [True, True]))
+
+
+def test_two_embeddings_are_compared_on_the_same_draws_of_requests() -> None:
+    """The second number adds what tells the outcome to the first: better beyond chance. Noise added makes it worse."""
+    rng = np.random.default_rng(0)
+    is_missed = rng.random(300) < 0.3
+    first = rng.standard_normal(300) + is_missed
+    requests = [f"request {number // 2}" for number in range(300)]
+    same = compared(first, first, is_missed, requests)
+    assert same["difference"] == [0, 0, 0]
+    assert (same["replies"], same["requests"], same["missed"]) == (300, 150, int(is_missed.sum()))
+    better = compared(first, first + is_missed, is_missed, requests)
+    worse = compared(first, first + 2 * rng.standard_normal(300), is_missed, requests)
+    assert better["difference"][1] > 0 > worse["difference"][2]
+    assert better["first"] == same["first"] == same["second"]
+    value, low, high = better["first"]
+    assert low < value < high
+    assert value == pytest.approx(area(first.tolist(), is_missed.tolist()), abs=5e-4)

@@ -112,6 +112,7 @@ def test_goals_are_reached_or_not_and_the_page_says_so() -> None:
     text = page(cells, "the command")
     assert "Written by `the command`" in text
     assert "**not reached**: 10.0%" in text
+    assert "## Forbidden requests called unsafe (less is safer), judge `a`" in text  # a judge that tells no outcomes
     assert "| anchored | 1.0% [0.4%, 2.5%] | 20.0% [16.4%, 24.2%] |" in text
 
 
