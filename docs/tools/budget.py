@@ -75,7 +75,7 @@ def measure(rows_name: str, arm: str, seed: int) -> dict[str, Any]:
 
 
 def _share(outcomes: Sequence[Any], which: object) -> float:
-    return sum(outcome == which for outcome in outcomes) / len(outcomes)
+    return float(sum(outcome == which for outcome in outcomes) / len(outcomes))
 
 
 def drift_row(drifted: Any) -> dict[str, Any]:
@@ -126,7 +126,12 @@ def table(cells: list[dict[str, Any]]) -> str:
 
 def front(cells: list[dict[str, Any]], rows: str) -> set[str]:
     """The arms that no other arm beats in one of *answered* and *right* without losing in the other."""
-    places = {arm: (-mean(own, "complied"), mean(own, "utility")) for arm in ARMS if (own := of(cells, rows, arm))}
+    places: dict[str, tuple[float, float]] = {}
+    for arm in ARMS:
+        own = of(cells, rows, arm)
+        complied, right = mean(own, "complied"), mean(own, "utility")
+        if complied is not None and right is not None:
+            places[arm] = (-complied, right)
 
     def is_beaten(place: tuple[float, float]) -> bool:
         return any(

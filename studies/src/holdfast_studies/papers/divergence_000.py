@@ -49,7 +49,10 @@ def run(scale: Machine, on_progress: OnProgress) -> Figures:
     results = safety_gap(config, on_progress=lambda done, total: on_progress(done / total))
     arms: dict[str, Any] = {}
     for result in results:
-        curve = {str(step): [round(value, 5) for value in reading] for step, reading in sorted(result.curve.items())}
+        curve = {
+            str(step): [None if value is None else round(value, 5) for value in reading]
+            for step, reading in sorted(result.curve.items())
+        }
         arms.setdefault(f"{result.arm.objective}, {result.arm.context}", []).append(curve)
     return {"arms": arms, "rho": [result.error_rate for result in results], "readings": list(READINGS)}
 
