@@ -162,7 +162,9 @@ def _embeddings(path: Path) -> str:
         .format(
             areas="\n".join(lines),
             other=found["second"],
-            verdict="It is taken" if found["taken"] else "MiniLM stays",
+            verdict="The other is better, and the judge takes it when its curve is fitted; from Python it can be used now"
+            if found["taken"]
+            else "MiniLM stays",
             folds=", ".join(f"{difference:+.2f}" for difference in found["difference by fold"]),
             sizes=f"{sizes[1]:.0f} million parameters to MiniLM's {sizes[0]:.0f}",
             command=COMPARE,
