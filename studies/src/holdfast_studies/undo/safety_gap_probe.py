@@ -66,11 +66,17 @@ class RightRow:
     ends: tuple[int, ...]
 
 
-def make_right_rows(traces: Sequence[Trace], tokenizer: PreTrainedTokenizerBase, context: Context) -> list[RightRow]:
-    """Of traces whose segments are their steps, in two roles that alternate. The last step is followed by the end."""
+def _rows_and_undo(
+    traces: Sequence[Trace], tokenizer: PreTrainedTokenizerBase, context: Context
+) -> tuple[list[TokenRow], int]:
     undo_id = find_undo_id(tokenizer)
     assert undo_id is not None
-    rows, _ = tokenize_all(traces, tokenizer, context=context)
+    return tokenize_all(traces, tokenizer, context=context)[0], undo_id
+
+
+def make_right_rows(traces: Sequence[Trace], tokenizer: PreTrainedTokenizerBase, context: Context) -> list[RightRow]:
+    """Of traces whose segments are their steps, in two roles that alternate. The last step is followed by the end."""
+    rows, undo_id = _rows_and_undo(traces, tokenizer, context)
     found = []
     for row in rows:
         answer = [at for at, role in enumerate(row.roles) if role != Role.PROMPT]
@@ -81,9 +87,7 @@ def make_right_rows(traces: Sequence[Trace], tokenizer: PreTrainedTokenizerBase,
 
 def make_probes(traces: Sequence[Trace], tokenizer: PreTrainedTokenizerBase, context: Context) -> list[Probe]:
     """The traces that carry exactly one error, tokenised; ``row.source`` says which. An error must part from the answer."""
-    undo_id = find_undo_id(tokenizer)
-    assert undo_id is not None
-    rows, _ = tokenize_all(traces, tokenizer, context=context)
+    rows, undo_id = _rows_and_undo(traces, tokenizer, context)
     probes = []
     for row in rows:
         runs = [index for index, role in enumerate(row.roles) if role == Role.ERROR and row.roles[index - 1] != role]
