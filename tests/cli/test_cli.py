@@ -5,6 +5,7 @@ import io
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -240,6 +241,26 @@ def test_a_reader_that_goes_away_is_no_error(uneven_rows: Path, small_model: Pat
     assert child.stderr is not None
     assert "Traceback" not in child.stderr.read()
     assert child.wait(PATIENCE) == 0
+
+
+def test_ctrl_c_while_python_ends_changes_nothing() -> None:
+    """Modules are taken down one by one after the last line was printed; one of them is slow here."""
+    code = (
+        "import os, sys\n"
+        "class Slow:\n"
+        "    def __del__(self, write=os.write, read=os.read): write(1, b'ending\\n'); read(0, 1)\n"
+        "slow = Slow()\n"
+        "sys.argv = ['holdfast', '--version']\n"
+        "from holdfast.cli import main\n"
+        "main()\n"
+    )
+    child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    assert child.stdout.readline().startswith("holdfast ")
+    assert child.stdout.readline() == "ending\n"
+    child.send_signal(signal.SIGINT)
+    child.communicate(timeout=PATIENCE)
+    assert child.returncode == 0
 
 
 def test_a_full_disk_is_one_line(uneven_rows: Path, tmp_path: Path) -> None:

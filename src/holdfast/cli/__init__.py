@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import errno
 import io
 import os
+import signal
 import sys
 import traceback
 from typing import Annotated
@@ -101,6 +103,17 @@ def _crashed() -> int:
 
 def main() -> None:
     """Run; the user's mistakes, and files that cannot be written, end in one clear line and exit code 2, Ctrl-C in 130."""
+    try:
+        code = _code()
+    except KeyboardInterrupt:
+        code = 130
+    finally:  # all is done and said; while Python takes its time to end, a Ctrl-C would turn success into a killed process
+        atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
+    sys.exit(code)
+
+
+def _code() -> int:
+    """Run a command; what a shell will see as its exit code."""
     if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that cannot show a sign gets its number, not a traceback
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
@@ -130,4 +143,4 @@ def main() -> None:
             code = 2
     except Exception:
         code = _crashed()
-    sys.exit(code if isinstance(code, int) else 0)
+    return code if isinstance(code, int) else 0
