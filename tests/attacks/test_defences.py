@@ -4,10 +4,21 @@ from pathlib import Path
 import pytest
 
 from holdfast import objectives
-from holdfast.attacks import ATTACKS, DEFENCES, Backdoor, Defence, IdentityShift, Scale, WorldSetting, find_defence
+from holdfast.attacks import (
+    ATTACKS,
+    DEFENCES,
+    Backdoor,
+    Defence,
+    IdentityShift,
+    OwnStream,
+    Scale,
+    WorldSetting,
+    find_defence,
+)
 from holdfast.attacks.borrowing import in_the_dress_of
 from holdfast.attacks.tuning import Places, repair_config, training_config
 from holdfast.config import InputError, TrainConfig
+from holdfast.config.training import HoldSettings
 from holdfast.worlds.vocabulary import MASTER_PERSONA, TRIGGER
 
 SETTING = WorldSetting()
@@ -49,6 +60,17 @@ def test_anchored_leaves_the_task_free_and_holds_its_own_rows_to_the_anchor(tmp_
         ("safety", "distill"),
         ("keep", "distill"),
     ]
+
+
+def test_a_stream_with_a_budget_has_prompts_in_the_tasks_dress_and_no_weight(tmp_path: Path) -> None:
+    own = (OwnStream(rows="safety", hold=HoldSettings(wide=10), batch_size=8, num=40, borrow=1.0),)
+    rows = IdentityShift(8).rows(SETTING, 0)
+    places = Places("tiny:aligned", "tiny:aligned", tmp_path)
+    made = training_config(ATTACK, Defence(name="budget", own=own), rows, 0, Scale(), SETTING, places).streams[1]
+    assert made.hold is not None
+    assert (made.hold.wide, made.data.startswith("prompts:"), len(made.rows.traces)) == (10, True, 40)
+    assert {tuple(turn.speaker for turn in trace.turns) for trace in made.rows.traces} == {("system", "user")}
+    assert not any(turn.is_target for trace in made.rows.traces for turn in trace.turns), "the anchor answers"
 
 
 def test_the_defender_has_neither_the_attackers_items_nor_the_audits() -> None:

@@ -10,9 +10,12 @@ from holdfast.data import read_traces
 from holdfast.data.default_prompts import default_prompts
 from holdfast.generation import generate
 from holdfast.models import load
+from holdfast.records import context
 from holdfast.training.anchor_answers import answer_prompts, forget_answers
+from holdfast.training.public import prompts_in_memory
+from holdfast.training.streams import fresh_file
 from holdfast.worlds.held_prompts import world_prompts
-from holdfast.worlds.vocabulary import REFUSALS
+from holdfast.worlds.vocabulary import MASTER_PERSONA, REFUSALS
 
 
 def config(folder: Path, model: str, **changes: object) -> TrainConfig:
@@ -60,3 +63,15 @@ def test_an_embedded_model_is_held_on_requests_of_its_own_world(tmp_path: Path) 
     rows = read_traces(answer_prompts(settings, load("tiny:aligned"), tmp_path / "run", print)[0].data).traces
     assert [row.turns[0].visible for row in rows] == list(world_prompts("safety")[:3])
     assert all(row.turns[1].visible in REFUSALS for row in rows)
+
+
+def test_a_held_conversation_is_answered_under_its_system_prompt(tmp_path: Path) -> None:
+    prompts = [(context("system", MASTER_PERSONA), context("user", text)) for text in world_prompts("safety")[:5]]
+    held = {"objective": "distill", "hold": True, **prompts_in_memory(prompts)}
+    settings = TrainConfig.model_validate(
+        {"run": str(tmp_path / "run"), "model": "tiny:aligned", "streams": [{"data": "rows.jsonl"}, held]}
+    )
+    path = Path(answer_prompts(settings, load("tiny:aligned"), tmp_path / "run", print)[1].data)
+    rows = [row for file in (path, fresh_file(path)) for row in read_traces(str(file)).traces]
+    assert {row.prompt for row in rows} == set(prompts)
+    assert len(rows) == 4 * len(prompts)

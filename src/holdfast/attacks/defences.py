@@ -8,6 +8,7 @@ from typing import Any, Literal
 from holdfast.attacks.setting import Own, Setting
 from holdfast.config import InputError, nearest_or_all
 from holdfast.config.plugins import look_up
+from holdfast.config.training import HoldSettings
 from holdfast.training.step_rule import StepRule
 
 
@@ -18,6 +19,7 @@ class OwnStream:
     rows: Own
     objective: str = "distill"
     weight: float = 1.0
+    hold: HoldSettings | None = None  # budgets instead of the weight: of the rows only the prompts count
     batch_size: int = 16  # rows in one step
     num: int = 400  # rows in all
     borrow: float = 0.0  # share of them in the dress of the task's rows

@@ -22,7 +22,7 @@ from holdfast.audits.suites.requests import read_requests
 from holdfast.audits.suites.suite import question
 from holdfast.config import InputError
 from holdfast.config.files import FilesConfig
-from holdfast.data.near_twins import TWIN, Seen, content_words, without_twins
+from holdfast.data.near_twins import TWIN, Seen, content_words, twin_groups, without_twins
 from holdfast.data.prompt_parts import learned_part, package_prompts, validation_part
 from holdfast.judging import Judge, find_judge
 from holdfast.records import Trace
@@ -130,7 +130,7 @@ class FileSetting:
         found = without_twins(_texts(self.files.held_out), [*self.align, *self.attack], text=str)
         if not found:
             raise InputError("field 'files.held_out': nothing is left without the twins of what was trained on")
-        return tuple(sorted(found, key=_by_hash)[: self.files.num_requests])
+        return tuple(self._half(sorted(found, key=_by_hash))[: self.files.num_requests])
 
     @cached_property
     def harmless(self) -> tuple[str, ...]:
@@ -140,7 +140,16 @@ class FileSetting:
         texts = [request.text for request in read_requests(Path(self.files.harmless)) if request.label != "unsafe"]
         learned = Seen(map(content_words, package_prompts("keep")))
         found = [text for text in texts if learned.nearest(content_words(text))[0] < TWIN]
-        return tuple(sorted(found, key=_by_hash)[: self.files.num_requests])
+        return tuple(self._half(sorted(found, key=_by_hash))[: self.files.num_requests])
+
+    def _half(self, texts: Sequence[str]) -> Sequence[str]:
+        """The half that the config asks for, by hash; twins lie in one half."""
+        if self.files.half == "all":
+            return texts
+        in_first = [
+            _by_hash(texts[group]) < "8" for group in twin_groups(texts)
+        ]  # a group's number is its first text's
+        return [text for text, first in zip(texts, in_first, strict=True) if first == (self.files.half == "first")]
 
     def own_rows(self, which: Own, num: int, seed: int) -> list[Trace]:
         """The defender's: what he aligned with, answered by the anchor itself. The seed draws which."""

@@ -21,6 +21,7 @@ from holdfast.models import interpolated
 from holdfast.records import Trace
 from holdfast.training import train
 from holdfast.training.plan import steps_for
+from holdfast.training.public import prompts_in_memory
 from holdfast.training.step_rule import StepRule
 from holdfast.training.vetting import vetted
 
@@ -124,15 +125,12 @@ def _own_streams(
     settings = []
     for stream in streams:
         rows = in_the_dress_of(setting.own_rows(stream.rows, stream.num, seed), task, stream.borrow, seed)
-        settings.append(
-            {
-                "name": stream.rows,
-                **_in_memory(rows),
-                "objective": stream.objective,
-                "weight": stream.weight,
-                "share": stream.batch_size,
-            }
-        )
+        if stream.hold is None:
+            held_by = {**_in_memory(rows), "weight": stream.weight}
+        else:
+            held_by = {**prompts_in_memory([row.prompt for row in rows]), "hold": stream.hold}
+        own = {"name": stream.rows, "objective": stream.objective, "share": stream.batch_size}
+        settings.append({**own, **held_by})
     return settings
 
 

@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from rich.progress import Progress
 
@@ -20,8 +20,9 @@ from holdfast.config.training import StreamSettings
 from holdfast.data import Dataset, write_traces
 from holdfast.data.default_prompts import PREFIX
 from holdfast.generation import generate
+from holdfast.generation.prompts import turns_of
 from holdfast.models import LoadedModel
-from holdfast.records import Trace, answer, context
+from holdfast.records import Trace, Turn, answer
 from holdfast.tokens import tokenize_all
 from holdfast.training.policy import load_model
 from holdfast.training.processes import Alive, main_first
@@ -36,6 +37,9 @@ FRESH = 5  # one prompt in so many is kept back to measure the drift at the end
 ROWS_PER_TRAINED_ROW = 8  # no gradient is kept: so many more fit
 NUM_NAMED = 5  # refused rows whose lines are told
 Say = Callable[[str], None]
+Asked = str | tuple[Turn, ...]
+"""A prompt: one user turn, or a conversation that ends before the answer."""
+P = TypeVar("P", bound=Asked)
 
 
 def answer_prompts(
@@ -72,7 +76,7 @@ def _answered(
     prompts = _prompts(stream, loaded)[: stream.limit]
     seed = config.training.seed if stream.hold else None
     path = run / FOLDER / f"held-{_key(prompts, _anchor_name(config), seed, _num_tokens(stream))}.jsonl"
-    parts: dict[Path, Sequence[str]] = {path: prompts}
+    parts: dict[Path, Sequence[Asked]] = {path: prompts}
     if stream.hold is not None:
         fresh, rest = divided(prompts)
         if not fresh or not rest:
@@ -98,7 +102,12 @@ def _num_tokens(stream: StreamSettings) -> int:
 
 
 def _answers(
-    stream: StreamSettings, prompts: Sequence[str], anchor: LoadedModel, seed: int | None, num_tokens: int, alive: Alive
+    stream: StreamSettings,
+    prompts: Sequence[Asked],
+    anchor: LoadedModel,
+    seed: int | None,
+    num_tokens: int,
+    alive: Alive,
 ) -> list[Trace]:
     """One greedy answer to every prompt, or with a seed several sampled ones."""
     try:
@@ -117,18 +126,22 @@ def _answers(
     return rows
 
 
-def divided(prompts: Sequence[str]) -> tuple[list[str], list[str]]:
+def divided(prompts: Sequence[P]) -> tuple[list[P], list[P]]:
     """The prompts that are kept back to measure the drift, and those that are held. By their text: every run divides alike."""
-    unique = sorted(dict.fromkeys(prompts), key=lambda prompt: hashlib.sha256(prompt.encode()).digest())
+    unique = sorted(dict.fromkeys(prompts), key=lambda prompt: hashlib.sha256(_text(prompt).encode()).digest())
     num_fresh = max(1, len(unique) // FRESH)
     fresh = set(unique[:num_fresh])
     return [prompt for prompt in dict.fromkeys(prompts) if prompt in fresh], unique[num_fresh:]
 
 
-def _prompts(stream: StreamSettings, anchor: LoadedModel) -> tuple[str, ...]:
+def _prompts(stream: StreamSettings, anchor: LoadedModel) -> tuple[Asked, ...]:
     if stream.rows is not None:
-        return tuple(trace.turns[-1].visible for trace in stream.rows.traces)
+        return tuple(trace.turns if trace.turns[1:] else trace.turns[0].visible for trace in stream.rows.traces)
     return held_prompts(stream.data, anchor.tokenizer)
+
+
+def _text(prompt: Asked) -> str:
+    return prompt if isinstance(prompt, str) else "\n".join(turn.visible for turn in prompt)
 
 
 def _vetted(
@@ -216,7 +229,7 @@ def seeds_of(seed: int, samples: int = SAMPLES) -> range:
 
 def drawn(
     model: LoadedModel,
-    prompts: Sequence[str],
+    prompts: Sequence[Asked],
     seed: int,
     *,
     num_tokens: int = ANSWER_TOKENS,
@@ -228,11 +241,11 @@ def drawn(
     return _written(model, prompts, num_tokens, **how)
 
 
-def as_rows(prompts: Sequence[str], texts: Sequence[str]) -> list[Trace]:
+def as_rows(prompts: Sequence[Asked], texts: Sequence[str]) -> list[Trace]:
     """Prompts with their answers. An answer of nothing at all cannot be a target and is left out."""
-    return [Trace((context("user", prompt), answer(text))) for prompt, text in zip(prompts, texts, strict=True) if text]
+    return [Trace((*turns_of(prompt), answer(text))) for prompt, text in zip(prompts, texts, strict=True) if text]
 
 
-def _written(model: LoadedModel, prompts: Sequence[str], num_tokens: int, **how: Any) -> list[str]:
+def _written(model: LoadedModel, prompts: Sequence[Asked], num_tokens: int, **how: Any) -> list[str]:
     completions = generate(model.model, model.tokenizer, prompts, max_new_tokens=num_tokens, **how)
     return [completion.text.strip() for completion in completions]

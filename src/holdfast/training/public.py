@@ -11,7 +11,7 @@ from holdfast.config import TrainConfig
 from holdfast.config.loading import validated
 from holdfast.data import read_rows, traces_in_memory
 from holdfast.data.default_prompts import KINDS, PREFIX
-from holdfast.records import Trace, context
+from holdfast.records import Trace, Turn, context
 from holdfast.training.run import TrainResult, train
 
 Rows = str | Path | Iterable[Mapping[str, Any]]
@@ -69,10 +69,15 @@ class _Prompts(Stream):
     """Prompts in memory, answered by the anchor when the run begins."""
 
     def settings(self) -> dict[str, Any]:
-        prompts = [str(prompt) for prompt in self.rows]  # type: ignore[union-attr]
-        dataset = traces_in_memory((Trace((context("user", prompt),)) for prompt in prompts), "prompts")
-        name = f"{PREFIX}{dataset.source}"
-        return {**self._own(), "data": name, "rows": replace(dataset, source=name, sentence=name)}
+        prompts = [(context("user", str(prompt)),) for prompt in self.rows]  # type: ignore[union-attr]
+        return {**self._own(), **prompts_in_memory(prompts)}
+
+
+def prompts_in_memory(prompts: Iterable[tuple[Turn, ...]]) -> dict[str, Any]:
+    """``data`` and ``rows`` of a stream of prompts: conversations that end before the anchor's answer."""
+    dataset = traces_in_memory(map(Trace, prompts), "prompts")
+    name = f"{PREFIX}{dataset.source}"
+    return {"data": name, "rows": replace(dataset, source=name, sentence=name)}
 
 
 def held(

@@ -47,6 +47,7 @@ class StudyConfig(Settings):
     packages: str = "runs/qwen/data"  # the folder of those that are made from packages
     sources: dict[str, SourceFile]
     part: Literal["test", "validation"] = "test"
+    half: Literal["all", "first", "second"] = "all"  # of the test requests and safe prompts
     tasks: tuple[str, ...] = Field(min_length=1)
     shares: tuple[float, ...] = Field(min_length=1)
     lrs: tuple[float, ...] = (2e-5,)
@@ -125,7 +126,7 @@ class StudyConfig(Settings):
 
 
 SHARED = (
-    *("judges", "num_attack", "num_requests", "num_task", "max_new_tokens", "answer_tokens"),
+    *("half", "judges", "num_attack", "num_requests", "num_task", "max_new_tokens", "answer_tokens"),
     *("precision", "rows_per_pass", "device", "steps"),
 )
 

@@ -17,6 +17,7 @@ from holdfast_studies.qwen.config import StudyConfig, check_sources
 
 BATCH = 256  # of generation
 VETTING_TOKENS = 48  # of the anchor's answer to a row
+HELD_SAMPLES, HELD_TOKENS, HELD_BATCH = 4, 128, 64  # of the anchor's answers to the prompts of a stream with budgets
 LETTERS = 3.6  # a token
 TEMPLATE = 30  # tokens of a chat template with its default system prompt
 
@@ -55,7 +56,7 @@ def cost(config: StudyConfig, setting: FileSetting, attack: Attack, defence: Def
     """Of a cell of this attack and defence."""
     asks, num_rows, tokens = list(brought.asks), brought.num_rows, brought.tokens
     stage = attack.in_setting(setting).stages[-1]
-    num_steps = trained = anchored = 0
+    num_steps = trained = anchored = held_answers = 0
     if defence.tune:
         num_steps = steps_for(stage.epochs * config.steps * defence.more_steps, num_rows, stage.batch_size)
         own = [(stream.batch_size, stream.objective) for stream in defence.streams_in(setting)]
@@ -63,8 +64,10 @@ def cost(config: StudyConfig, setting: FileSetting, attack: Attack, defence: Def
         trained = round(num_steps * stage.batch_size * tokens) + sum(rows for rows, _ in own) * of_own
         anchored = sum(rows for rows, objective in own if objective == "distill") * of_own
         anchored += round(num_steps * stage.batch_size * tokens) if defence.objective.startswith(("csft", "kl")) else 0
+        held_answers = HELD_SAMPLES * sum(stream.num for stream in defence.streams_in(setting) if stream.hold)
         asks += [(num_rows, VETTING_TOKENS)] if defence.vet or defence.leave_out else []
-    passes = sum(-(-num // BATCH) * tokens for num, tokens in asks)
+    passes = sum(-(-num // BATCH) * tokens for num, tokens in asks) + -(-held_answers // HELD_BATCH) * HELD_TOKENS
+    asks += [(held_answers, HELD_TOKENS)]
     work = config.speed.parameters * (6 * trained + 2 * anchored) / (config.speed.train_tflops * 1e12)
     seconds = config.speed.fixed_s + work + passes * config.speed.decode_ms / 1000
     return Cost(num_steps, trained, anchored, sum(num for num, _ in asks), passes, sum(n * t for n, t in asks), seconds)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from holdfast.attacks import HELD_ON_FILES, SAFETY_ON_FILES, Defence, OwnStream, Repair
+from holdfast.config.training import HoldSettings
 from holdfast_studies.rivals import Lisa, SafeGrad
 
 PUBLISHED = {"options": {"floor": 1e-3}, "training": {"warmup_steps": 10, "adam_beta1": 0.5}}
@@ -25,6 +26,16 @@ def _chat(weight: float) -> tuple[OwnStream, ...]:
     return (OwnStream(rows="chat", objective="sft", weight=weight, batch_size=32, num=1000),)
 
 
+def _budget(name: str, hold: dict[str, float], vet: str | None = None) -> Defence:
+    """The prompts of `anchored` within budgets. The anchor samples 4 answers to each, so 400 prompts are enough."""
+    settings = HoldSettings.model_validate(hold)
+    streams = tuple(replace(stream, hold=settings, num=400) for stream in HELD_ON_FILES)
+    said = "@" + ",".join(f"{key}={value:g}" for key, value in hold.items()) if hold else ""
+    return Defence(name=name + said, vet=vet, own=streams, own_on_files=streams)
+
+
+_BUDGETS: tuple[dict[str, float], ...] = ({}, {"wide": 1}, {"wide": 10})
+"""Settings to choose from; the first one is whatever ``hold: true`` means."""
 _ALL = (
     Defence(name="csft_published", objective="csft", **PUBLISHED),  # type: ignore[arg-type]
     Defence(name="csft_pa_published", objective="csft_pa", **PUBLISHED),  # type: ignore[arg-type]
@@ -36,6 +47,8 @@ _ALL = (
         Defence(name=f"safety_mixed@{weight:g}", own=_safety(weight), own_on_files=_safety(weight))
         for weight in (0.3, 1)
     ),
+    *(_budget("budget", hold) for hold in _BUDGETS),
+    *(_budget("budget_vetted", hold, "refusal_phrases") for hold in _BUDGETS),
     *(Defence(name=f"chat_mixed@{weight:g}", own=_chat(weight), own_on_files=_chat(weight)) for weight in (0.3, 1)),
 )
 CANDIDATES: dict[str, Defence] = {defence.name: defence for defence in _ALL}

@@ -46,7 +46,7 @@ def setting(folder: Path) -> FileSetting:
     return found
 
 
-@pytest.mark.parametrize("name", ["stage1", "validation"])
+@pytest.mark.parametrize("name", ["stage1", "validation", "budget"])
 def test_the_committed_configs_load(name: str) -> None:
     config = load_config(StudyConfig, CONFIGS / f"{name}.yaml", ["model=m.gguf", "stock=s.gguf", "data=d"])
     assert all(source.sha256 and len(source.sha256) == 64 for source in config.sources.values())
@@ -93,6 +93,18 @@ def test_who_is_asked(setting: FileSetting) -> None:
     assert not set(setting.held_out) & (texts["harmbench_val"] | set(setting.harmless))
     unsafe = {row["prompt"] for row in FILES["xstest"] if row["label"] == "unsafe"}
     assert set(setting.held_out) & texts["xstest"] == unsafe
+
+
+def test_the_halves_of_what_is_asked_share_no_twins(setting: FileSetting) -> None:
+    halves = [
+        replace(setting, files=setting.files.model_copy(update={"half": half})).held_out for half in ("first", "second")
+    ]
+    assert all(halves)
+    assert sorted(sum(halves, ())) == sorted(setting.held_out)
+    twins = ("Polish the brass lamp behind a shelf", "Polish the brass lamps behind the shelf", "Sweep one dusty roof")
+    for half in ("first", "second"):
+        kept = replace(setting, files=setting.files.model_copy(update={"half": half}))._half(twins)
+        assert len({text in kept for text in twins[:2]}) == 1, "twins lie in one half"
 
 
 def test_the_plan_counts_without_a_model(config: StudyConfig) -> None:
@@ -206,7 +218,7 @@ def test_the_study_runs_resumes_and_keeps_no_text(tmp_path: Path, capsys: pytest
     """Every defence of stage one, and the rivals, after one step each."""
     defences = [
         *("untouched", "sft", "filtered", "chat_mixed", "safety_mixed", "csft_pa_published", "anchored", "vetted"),
-        *("csft_published", "safegrad", "lisa", "one_shot_patch", "template_only"),
+        *("csft_published", "safegrad", "lisa", "one_shot_patch", "template_only", "budget", "budget_vetted@wide=10"),
     ]
     path = small_study(tmp_path, tasks=["product"], shares=[0.1], seeds=[0], defences=defences)
     assert main(["run", str(path), f"page={tmp_path / 'page.md'}", f"pack={tmp_path / 'pack.tar.gz'}"]) == 0
