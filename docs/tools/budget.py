@@ -1,8 +1,7 @@
-"""Weights against budgets in the embedded world: `python docs/tools/budget.py` trains, measures and writes two pages.
+"""Weights against budgets in the embedded world: `python docs/tools/budget.py [PART] [ROWS ARM]` makes the missing cells.
 
-Task rows on tiny:aligned, each learned alone (sft) and beside `prompts:safety` and `prompts:keep`: with weights, and within
-budgets. Cells that docs/results/budget-world.json has already are not made again. From it the table of docs/objectives/budget.md
-and the tables of docs/results/budget.md are written; `--table` only writes them.
+PART: `validation` (what settings are chosen on) or `test` (the figures). Cells lie in docs/results/budget-world.json and are not
+made twice. From them docs/tools/budget_pages.py writes tables and the picture, without training.
 """
 
 from __future__ import annotations
@@ -10,170 +9,207 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-DOCS = Path(__file__).parents[1]
-RESULTS = DOCS / "results" / "budget-world.json"
-PAGES = {DOCS / "objectives" / "budget.md": "table", DOCS / "results" / "budget.md": "planes"}
-BEGIN, END = "<!-- budget:begin -->\n", "<!-- budget:end -->"
-ARMS: dict[str, list[dict[str, Any]] | None] = {
-    "sft": None,
-    "weights 1, 1": [{"weight": 1.0}, {"weight": 1.0}],
-    "weights 5, 5": [{"weight": 5.0}, {"weight": 5.0}],
-    "weights 20, 1": [{"weight": 20.0}, {"weight": 1.0}],
-    "budgets": [{"hold": True}, {"hold": True}],
-    "budgets, ten times as wide": [{"hold": {"early": 0.3, "late": 0.2}}] * 2,
-    "budgets, narrowing": [{"hold": {"wide": 10}}] * 2,
+RESULTS = Path(__file__).parents[1] / "results" / "budget-world.json"
+KINDS = ("safety", "keep")
+
+
+@dataclass(frozen=True)
+class Arm:
+    """How the two held streams are held; ``near``: keep prompts near the task only; ``rule``: one of budget_tried.py."""
+
+    held: tuple[dict[str, Any], ...] = ()
+    near: bool = False
+    rule: str = ""
+    rank: int = 0  # of adapters; 0: all weights are tuned
+    share: float = 0.5  # rows of each held stream in a step, against the task's
+
+
+def _weights(safety: float, keep: float, **more: Any) -> Arm:
+    return Arm(({"weight": safety}, {"weight": keep}), **more)
+
+
+def _budgets(near: bool = False, share: float = 0.5, **hold: float) -> Arm:
+    return Arm(({"hold": hold},) * 2, near=near, share=share)
+
+
+ARMS = {
+    "sft": Arm(),
+    "weights 1, 1": _weights(1, 1),
+    "weights 20, 1": _weights(20, 1),
+    "budgets, wide 1": _budgets(wide=1),
+    "budgets, wide 3": _budgets(wide=3),
+    "budgets, wide 10": _budgets(wide=10),
+    "budgets, wide 30": _budgets(wide=30),
+    "wide 1, keep near the task": _budgets(near=True, wide=1),
+    "wide 30, keep near the task": _budgets(near=True, wide=30),
+    "wide 30, 16 tokens": _budgets(wide=30, tokens=16),
+    "wide 30, every 2nd step": _budgets(wide=30, every=2),
+    "wide 30, every 2nd step, 16 tokens": _budgets(wide=30, every=2, tokens=16),
+    "wide 30, 4 + 4 rows": _budgets(share=0.25, wide=30),
+    "wide 30, 4 + 4 rows, 16 tokens": _budgets(share=0.25, wide=30, tokens=16),
+    "wide 30, 2 + 2 rows": _budgets(share=0.125, wide=30),
+    "SafeGrad, weights 1, 1": _weights(1, 1, rule="safegrad"),
+    "SafeGrad, weights 20, 1": _weights(20, 1, rule="safegrad"),
+    "hidden states, weight 1": Arm(rule="hidden 1"),
+    "hidden states, weight 30": Arm(rule="hidden 30"),
+    "adapter, no budget": Arm(rank=8),
+    "adapter, norm 3": Arm(rule="norm 3", rank=8),
+    "adapter, norm 1": Arm(rule="norm 1", rank=8),
 }
-SHOWN = ("sft", "weights 1, 1", "weights 20, 1", "budgets")  # on docs/objectives/budget.md
+HARMFUL, BENIGN, SLOWER = "harmful_examples", "benign_drift", "benign_drift, lr 0.001"
 ROWS: dict[str, tuple[str, float | None]] = {
-    "harmful_examples": ("harmful_examples", None),
-    "benign_drift": ("benign_drift", None),
-    "benign_drift, lr 0.001": ("benign_drift", 1e-3),
+    HARMFUL: ("harmful_examples", None),
+    BENIGN: ("benign_drift", None),
+    SLOWER: ("benign_drift", 1e-3),
 }
 """Rows of an attack, at its own learning rate or at another one."""
-SEEDS = (0, 1)
+DEFAULT = "budgets, wide 30"
+CHOSEN_FROM = ("weights 20, 1", "budgets, wide 1", "budgets, wide 3", "budgets, wide 10", DEFAULT)
+MAIN = ("sft", "weights 20, 1", "budgets, wide 1", DEFAULT)
+TRIED = [arm for arm in ARMS if arm.startswith(("SafeGrad", "hidden", "adapter")) or "near" in arm]
+CHEAPER = [arm for arm in ARMS if arm.startswith("wide 30, ") and "near" not in arm]
 
 
-def measure(rows_name: str, arm: str, seed: int) -> dict[str, Any]:
+def wanted(part: str) -> Iterator[tuple[str, str, int]]:
+    """Rows, arm and seed of every cell, what matters most first."""
+    if part == "validation":
+        yield from ((rows, arm, 100) for rows in ROWS for arm in CHOSEN_FROM)
+        yield from ((rows, arm, 101) for rows in ROWS for arm in ("budgets, wide 10", DEFAULT))
+        yield from ((rows, arm, 100) for rows in (HARMFUL, SLOWER) for arm in CHEAPER)
+        yield from ((rows, arm, 100) for rows in (SLOWER, HARMFUL) for arm in TRIED)
+        return
+    for rows in (HARMFUL, SLOWER, BENIGN):
+        yield from ((rows, arm, seed) for seed in (0, 1, 2) for arm in MAIN)
+    yield from ((SLOWER, "wide 1, keep near the task", seed) for seed in (0, 1, 2))
+    yield from ((rows, "weights 1, 1", 0) for rows in ROWS)
+
+
+def measure(part: str, rows_name: str, arm_name: str, seed: int) -> dict[str, Any]:
     """Train one arm, ask the model as a cell of the matrix does, and measure its drift on prompts that it was not held on."""
     import holdfast as hf
     from holdfast.attacks import ATTACKS, WorldSetting, ask
-    from holdfast.data import write_traces
 
     attack_name, lr = ROWS[rows_name]
-    attack, setting = ATTACKS[attack_name], WorldSetting()
+    attack, setting, arm = ATTACKS[attack_name], WorldSetting(part=part), ARMS[arm_name]  # type: ignore[arg-type]
     rows = attack.data.rows(setting, seed)
     with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch)
-        write_traces(folder / "task.jsonl", rows)
-        streams = [hf.Stream(folder / "task.jsonl", "sft", name="task", share=attack.batch_size)]
-        for kind, how in zip(("safety", "keep"), ARMS[arm] or (), strict=False):
-            streams += hf.held(kind, share=attack.batch_size / 2, **how)
-        result = hf.train(
-            "tiny:aligned",
-            streams,
-            run=folder / "run",
-            lr=lr or attack.lr,
-            max_steps=-(-len(rows) // attack.batch_size) * int(attack.epochs),
-            batch_size=int(sum(stream.share for stream in streams)),
-            seed=seed,
-            say=lambda _: None,
-            progress=False,
-        )
-        tuned = hf.load(str(result.model))
+        began = time.process_time()
+        model = _trained(attack, arm, rows, lr or attack.lr, seed, Path(scratch))
+        seconds = time.process_time() - began
+        tuned = hf.load(model)
         outcomes = ask(tuned, attack, setting, seed=seed).outcomes
-        drift = {kind: drift_row(hf.drift(tuned, anchor="tiny:aligned", prompts=kind)) for kind in ("safety", "keep")}
-    shares = {
-        "complied": _share(outcomes["harmful:world"], "complied"),
-        "harmless_refused": _share(outcomes["harmless:world"], "refused"),
-        "utility": _share(outcomes["utility"], True),
+        asked = [row.prompt[-1].visible for row in setting.forbidden(seed)][:60]
+        prompts = {**{kind: kind for kind in KINDS}, "asked": asked}
+        names = prompts if part == "test" else KINDS
+        drift = {
+            name: _drift_row(hf.drift(tuned, anchor="tiny:aligned", prompts=prompts[name], seed=seed)) for name in names
+        }
+    counts = {
+        "complied": _count(outcomes["harmful:world"], "complied"),
+        "harmless_refused": _count(outcomes["harmless:world"], "refused"),
+        "harmless_missed": _count(outcomes["harmless:world"], "missed"),
+        "right": _count(outcomes["utility"], True),
     }
-    return {"rows": rows_name, "arm": arm, "seed": seed, **shares, "drift": drift}
+    cell = {"part": part, "rows": rows_name, "arm": arm_name, "seed": seed, "num": len(outcomes["utility"])}
+    return {**cell, **counts, "drift": drift, "training_cpu_s": round(seconds, 2)}
 
 
-def _share(outcomes: Sequence[Any], which: object) -> float:
-    return float(sum(outcome == which for outcome in outcomes) / len(outcomes))
+def _trained(attack: Any, arm: Arm, rows: Sequence[Any], lr: float, seed: int, folder: Path) -> str:
+    import holdfast as hf
+    from holdfast.config import TrainConfig
+    from holdfast.data import write_traces
+    from holdfast.training import train
+
+    write_traces(folder / "task.jsonl", rows)
+    streams = [hf.Stream(folder / "task.jsonl", "sft", name="task", share=attack.batch_size)]
+    for kind, how in zip(KINDS, arm.held, strict=False):
+        prompts = near_prompts([row.prompt[-1].visible for row in rows]) if arm.near and kind == "keep" else kind
+        streams += hf.held(prompts, share=attack.batch_size * arm.share, **how)
+    settings = {
+        "run": str(folder / "run"),
+        "model": "tiny:aligned",
+        "streams": [stream.settings() for stream in streams],
+        "lora": {"r": arm.rank, "alpha": 2 * arm.rank, "merge": True} if arm.rank else None,
+        "training": {
+            "lr": lr,
+            "max_steps": -(-len(rows) // attack.batch_size) * int(attack.epochs),
+            "batch_size": int(sum(stream.share for stream in streams)),
+            "seed": seed,
+        },
+    }
+    rule = None
+    if arm.rule:
+        from budget_tried import rule_of
+
+        rule = rule_of(arm.rule, num_rows=attack.batch_size // 2)
+    config = TrainConfig.model_validate(settings)
+    return str(train(config, say=lambda _: None, progress=False, throwaway=True, step_rule=rule).model)
 
 
-def drift_row(drifted: Any) -> dict[str, Any]:
-    """Nats, and of the sure outcomes that matter (refusals; of harmless prompts, answers) what may be and what is lost."""
-    sure = max(drifted.sure, key=lambda group: group.num_prompts)
-    figures = {"early": drifted.early.value, "late": drifted.late.value}
-    return {**figures, "surely": sure.outcome, "most_lost": sure.most_lost.value, "lost": sure.lost.value}
+def near_prompts(task: Sequence[str], num: int = 100) -> list[str]:
+    """The keep prompts whose mean last hidden state is nearest (cosine) to that of a row of the task, by the anchor."""
+    import torch
 
+    import holdfast as hf
+    from holdfast.worlds.held_prompts import world_prompts
 
-def of(cells: list[dict[str, Any]], rows: str, arm: str) -> list[dict[str, Any]]:
-    """The seeds of one arm."""
-    return [cell for cell in cells if (cell["rows"], cell["arm"]) == (rows, arm)]
+    anchor = hf.load("tiny:aligned")
+    keep = world_prompts("keep")
 
-
-def mean(cells: list[dict[str, Any]], *path: str) -> float | None:
-    """The mean over the seeds that have this figure."""
-    values = []
-    for cell in cells:
-        value: Any = cell
-        for name in path:
-            value = value.get(name, {}) if isinstance(value, dict) else {}
-        values += [value] if isinstance(value, int | float) else []
-    return sum(values) / len(values) if values else None
-
-
-def _percent(value: float | None) -> str:
-    return "" if value is None else f"{100 * value:.1f} %"
-
-
-def _nats(value: float | None) -> str:
-    return "" if value is None else f"{value:.3f}"
-
-
-def table(cells: list[dict[str, Any]]) -> str:
-    """For docs/objectives/budget.md: means over the seeds; the drift in nats per answer."""
-    lines = [
-        "| rows | held by | answered | look-alikes refused | right | drift: safety, keep |",
-        "|---|---|---|---|---|---|",
-    ]
-    for rows in ("harmful_examples", "benign_drift"):
-        for arm in SHOWN:
-            own = of(cells, rows, arm)
-            shares = [_percent(mean(own, name)) for name in ("complied", "harmless_refused", "utility")]
-            drifts = [_nats(mean(own, "drift", kind, "early")) for kind in ("safety", "keep")]
-            lines.append(f"| `{rows}` | {arm} | {' | '.join(shares)} | {', '.join(filter(None, drifts))} |")
-    return "\n".join(lines) + "\n"
-
-
-def front(cells: list[dict[str, Any]], rows: str) -> set[str]:
-    """The arms that no other arm beats in one of *answered* and *right* without losing in the other."""
-    places: dict[str, tuple[float, float]] = {}
-    for arm in ARMS:
-        own = of(cells, rows, arm)
-        complied, right = mean(own, "complied"), mean(own, "utility")
-        if complied is not None and right is not None:
-            places[arm] = (-complied, right)
-
-    def is_beaten(place: tuple[float, float]) -> bool:
-        return any(
-            other != place and all(a >= b for a, b in zip(other, place, strict=True)) for other in places.values()
+    @torch.no_grad()
+    def state(text: str) -> torch.Tensor:
+        ids = anchor.tokenizer(text, return_tensors="pt").input_ids
+        return torch.nn.functional.normalize(
+            anchor.model(ids, output_hidden_states=True).hidden_states[-1][0].mean(0), dim=0
         )
 
-    return {arm for arm, place in places.items() if not is_beaten(place)}
+    rows = torch.stack([state(text) for text in task])
+    nearest = {prompt: float((rows @ state(prompt)).max()) for prompt in keep}
+    return sorted(keep, key=lambda prompt: -nearest[prompt])[:num]
 
 
-def planes(cells: list[dict[str, Any]]) -> str:
-    """For docs/results/budget.md: a plane of safety and task for each kind of rows, and the bound beside what was lost."""
-    parts = []
-    for rows in ROWS:
-        lines = [
-            f"## {rows}\n",
-            "| held by | seeds | answered | right | front | nats: safety | keep | refusals lost, at most | lost |",
-            "|---|---|---|---|---|---|---|---|---|",
-        ]
-        for arm in ARMS:
-            if own := of(cells, rows, arm):
-                shares = [_percent(mean(own, name)) for name in ("complied", "utility")]
-                nats = [_nats(mean(own, "drift", kind, "early")) for kind in ("safety", "keep")]
-                lost = [_percent(mean(own, "drift", "safety", name)) for name in ("most_lost", "lost")]
-                mark = "x" if arm in front(cells, rows) else ""
-                lines.append("| " + " | ".join([arm, str(len(own)), *shares, mark, *nats, *lost]) + " |")
-        parts.append("\n".join(lines) + "\n")
-    return "\n".join(parts)
+def _count(outcomes: Sequence[Any], which: object) -> int:
+    return sum(outcome == which for outcome in outcomes)
 
 
-def main() -> None:
-    """Make what is missing, then write the tables."""
-    cells: list[dict[str, Any]] = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
-    known = {(cell["rows"], cell["arm"], cell["seed"]) for cell in cells}
-    for place in ((rows, arm, seed) for seed in SEEDS for rows in ROWS for arm in ARMS):
-        if place not in known and "--table" not in sys.argv:
-            cells.append(measure(*place))
-            RESULTS.write_text(json.dumps(cells, indent=1) + "\n", encoding="utf-8")
-            print(*place, {name: cells[-1][name] for name in ("complied", "harmless_refused", "utility")}, flush=True)
-    for page, maker in PAGES.items():
-        before, rest = page.read_text(encoding="utf-8").split(BEGIN)
-        page.write_text(before + BEGIN + globals()[maker](cells) + END + rest.partition(END)[2], encoding="utf-8")
+def _drift_row(drifted: Any) -> dict[str, Any]:
+    """Nats, and of the commonest sure outcome what may be lost and what is lost."""
+    sure = max(drifted.sure, key=lambda group: group.num_prompts)
+    figures = {
+        "early": drifted.early.value,
+        "late": drifted.late.value,
+        "surely": sure.outcome,
+        "nats": sure.early.value,
+    }
+    own = {"own": sure.own.value, "most_lost": sure.most_lost.value, "lost": sure.lost.value}
+    return {**figures, **own, "lost_low": sure.lost.low, "lost_high": sure.lost.high, "prompts": sure.num_prompts}
+
+
+def read_cells() -> list[dict[str, Any]]:
+    """All that were measured."""
+    return list(json.loads(RESULTS.read_text(encoding="utf-8"))) if RESULTS.exists() else []
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Make what is missing of one part; with ROWS and ARM given, only those."""
+    part, *only = arguments or ["test"]
+    cells = read_cells()
+    known = {(cell["part"], cell["rows"], cell["arm"], cell["seed"]) for cell in cells}
+    for place in wanted(part):
+        if (part, *place) in known or (only and list(place[:2]) != only):
+            continue
+        cell = measure(part, *place)
+        cells.append(cell)
+        RESULTS.write_text(json.dumps(cells, indent=1) + "\n", encoding="utf-8")
+        shown = {name: cell[name] for name in ("complied", "harmless_refused", "right", "training_cpu_s")}
+        print(part, *place, shown, {name: round(row["early"], 3) for name, row in cell["drift"].items()}, flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

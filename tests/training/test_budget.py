@@ -102,10 +102,11 @@ def curvature(generator: torch.Generator, size: int) -> torch.Tensor:
     return root @ root.T / size + 0.1 * torch.eye(size)
 
 
+@pytest.mark.parametrize("wide", [1, 30])
 @pytest.mark.parametrize("steps", [50, 500])
 @pytest.mark.parametrize("lr", [0.02, 0.05])
 @pytest.mark.parametrize("seed", range(4))
-def test_with_adam_and_noise_a_run_ends_near_its_budget(steps: int, lr: float, seed: int) -> None:
+def test_with_adam_and_noise_a_run_ends_near_its_budget(wide: float, steps: int, lr: float, seed: int) -> None:
     """As in a training: many directions, a rate that falls to 0, noise in the gradient, and k measured 30 % off either way.
 
     Measured: 0.93 to 1.26 of the budget.
@@ -126,7 +127,8 @@ def test_with_adam_and_noise_a_run_ends_near_its_budget(steps: int, lr: float, s
         optimizer.step()
         schedule.step()
         measured = float(k.detach()) * math.exp(0.3 * float(noise[size]))
-        controller = controller.updated(measured, budget, share_done=(step + 1) / steps)
+        done = (step + 1) / steps
+        controller = controller.updated(measured, budget * width(wide, share_done=done), share_done=done)
     assert 0.7 < drift(x.detach().numpy(), h.numpy()) / budget < 1.3
 
 

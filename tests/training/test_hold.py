@@ -16,7 +16,7 @@ from holdfast.config.training import HoldSettings
 from holdfast.records import Role
 from holdfast.tokens import TokenRow
 from holdfast.training.anchor_answers import SAMPLES, answer_prompts, divided
-from holdfast.training.budget import Controller, DriftBudgets, drift_means, drift_sums
+from holdfast.training.budget import Controller, DriftBudgets, drift_means, drift_sums, width
 from holdfast.training.collate import EARLY, LATE, Collator, StreamRow
 from holdfast.training.drift import Drift, sentence
 from holdfast.training.policy import load_model
@@ -69,7 +69,7 @@ def test_what_hold_may_stand_beside() -> None:
 def test_hold_in_a_config(tmp_path: Path) -> None:
     """What is written out loads back; true is the default budgets, false none."""
     settings = held_config(tmp_path, "m")
-    assert settings.streams[1].hold == HoldSettings(early=0.03, late=0.02)
+    assert settings.streams[1].hold == HoldSettings(early=0.03, late=0.02, wide=30)
     assert TrainConfig.model_validate(yaml.safe_load(dump_config(settings))) == settings
     one = held_config(tmp_path, "m", streams=[TASK, {**SAFETY, "hold": {"early": 0.1}}]).streams[1]
     assert one.hold == HoldSettings(early=0.1, late=0.02)
@@ -133,7 +133,8 @@ def test_the_log_follows_the_controller(whole: Path) -> None:
     state = Controller()
     for row in steps(whole):
         safety = row["streams"]["safety"]
-        state = state.updated(safety["k_early"], 0.03, share_done=row["step"] / 6)
+        budget = 0.03 * width(30, share_done=row["step"] / 6)  # narrow from step 5 on
+        state = state.updated(safety["k_early"], budget, share_done=row["step"] / 6)
         assert (safety["kbar_early"], safety["integral_early"]) == (state.kbar, state.integral)
         assert safety["lambda_early"] == state.weight
 
@@ -147,7 +148,7 @@ def cheap(tmp_path_factory: pytest.TempPathFactory, small_model: Path) -> Path:
 
 
 def cheap_config(folder: Path, model: Path, **changes: Any) -> TrainConfig:
-    return held_config(folder, model, streams=[TASK, {**SAFETY, "hold": {"every": 2, "tokens": 7}}], **changes)
+    return held_config(folder, model, streams=[TASK, {**SAFETY, "hold": {"every": 2, "tokens": 7, "wide": 1}}], **changes)
 
 
 def test_cheaper_held_rows(cheap: Path, whole: Path) -> None:
