@@ -43,7 +43,6 @@ ARMS = {
     "weights 1, 1": _weights(1, 1),
     "weights 20, 1": _weights(20, 1),
     "budgets, wide 1": _budgets(wide=1),
-    "budgets, wide 3": _budgets(wide=3),
     "budgets, wide 10": _budgets(wide=10),
     "budgets, wide 30": _budgets(wide=30),
     "wide 1, keep near the task": _budgets(near=True, wide=1),
@@ -70,7 +69,7 @@ ROWS: dict[str, tuple[str, float | None]] = {
 }
 """Rows of an attack, at its own learning rate or at another one."""
 DEFAULT = "budgets, wide 30"
-CHOSEN_FROM = ("weights 20, 1", "budgets, wide 1", "budgets, wide 3", "budgets, wide 10", DEFAULT)
+CHOSEN_FROM = ("weights 20, 1", "budgets, wide 1", "budgets, wide 10", DEFAULT)
 MAIN = ("sft", "weights 20, 1", "budgets, wide 1", DEFAULT)
 TRIED = [arm for arm in ARMS if arm.startswith(("SafeGrad", "hidden", "adapter")) or "near" in arm]
 CHEAPER = [arm for arm in ARMS if arm.startswith("wide 30, ") and "near" not in arm]
@@ -80,7 +79,6 @@ def wanted(part: str) -> Iterator[tuple[str, str, int]]:
     """Rows, arm and seed of every cell, what matters most first."""
     if part == "validation":
         yield from ((rows, arm, 100) for rows in ROWS for arm in CHOSEN_FROM)
-        yield from ((rows, arm, 101) for rows in ROWS for arm in ("budgets, wide 10", DEFAULT))
         yield from ((rows, arm, 100) for rows in (HARMFUL, SLOWER) for arm in CHEAPER)
         yield from ((rows, arm, 100) for rows in (SLOWER, HARMFUL) for arm in TRIED)
         return

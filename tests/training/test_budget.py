@@ -150,8 +150,8 @@ def test_the_integral_only_grows_in_the_first_fifth() -> None:
 
 
 def test_a_budget_that_narrows() -> None:
-    """Ten times as wide: 10 at first, 5.5 halfway to 80 % of the steps, then itself."""
-    assert [width(10, share_done=share) for share in (0.0, 0.4, 0.8, 1.0)] == [10, 5.5, 1, 1]
+    """Ten times as wide: 10 at first, 5.5 halfway to 40 % of the steps, then itself."""
+    assert [width(10, share_done=share) for share in (0.0, 0.2, 0.4, 1.0)] == [10, 5.5, 1, 1]
     assert width(1, share_done=0.3) == 1
 
 

@@ -133,7 +133,7 @@ def test_the_log_follows_the_controller(whole: Path) -> None:
     state = Controller()
     for row in steps(whole):
         safety = row["streams"]["safety"]
-        budget = 0.03 * width(30, share_done=row["step"] / 6)  # narrow from step 5 on
+        budget = 0.03 * width(30, share_done=row["step"] / 6)  # itself from step 3 on
         state = state.updated(safety["k_early"], budget, share_done=row["step"] / 6)
         assert (safety["kbar_early"], safety["integral_early"]) == (state.kbar, state.integral)
         assert safety["lambda_early"] == state.weight
@@ -148,7 +148,9 @@ def cheap(tmp_path_factory: pytest.TempPathFactory, small_model: Path) -> Path:
 
 
 def cheap_config(folder: Path, model: Path, **changes: Any) -> TrainConfig:
-    return held_config(folder, model, streams=[TASK, {**SAFETY, "hold": {"every": 2, "tokens": 7, "wide": 1}}], **changes)
+    return held_config(
+        folder, model, streams=[TASK, {**SAFETY, "hold": {"every": 2, "tokens": 7, "wide": 1}}], **changes
+    )
 
 
 def test_cheaper_held_rows(cheap: Path, whole: Path) -> None:

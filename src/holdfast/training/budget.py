@@ -28,7 +28,7 @@ START = math.log(5)
 DECAY = 0.5  # of the moving average
 GAIN = 0.05  # of the integral
 QUIET = 0.2  # share of the steps in which the integral only grows
-NARROWED = 0.8  # share of the steps after which a budget that began wider is itself
+NARROWED = 0.4  # share of the steps after which a budget that began wider is itself
 NEAR = 0.3  # of the budget: how close to it "bound" is
 
 
