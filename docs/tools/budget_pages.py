@@ -142,6 +142,8 @@ def _side_by_side(cells: Cells, arms: Sequence[str], last: Callable[[str], str] 
         "|---|---|---|---|---|" + "---|" * head.count("|"),
     ]
     for arm in arms:
+        if not any(of(cells, "validation", rows, arm) for rows in (SLOWER, HARMFUL)):
+            continue
         places = []
         for rows in (SLOWER, HARMFUL):
             own = of(cells, "validation", rows, arm)

@@ -34,7 +34,7 @@ def _budget(name: str, hold: dict[str, float], vet: str | None = None) -> Defenc
     return Defence(name=name + said, vet=vet, own=streams, own_on_files=streams)
 
 
-_BUDGETS: tuple[dict[str, float], ...] = ({}, {"wide": 1}, {"wide": 10}, {"wide": 30})
+_BUDGETS: tuple[dict[str, float], ...] = ({}, {"wide": 1}, {"wide": 30})
 """Settings to choose from; the first one is whatever ``hold: true`` means."""
 _ALL = (
     Defence(name="csft_published", objective="csft", **PUBLISHED),  # type: ignore[arg-type]

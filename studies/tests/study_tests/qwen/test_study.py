@@ -218,7 +218,7 @@ def test_the_study_runs_resumes_and_keeps_no_text(tmp_path: Path, capsys: pytest
     """Every defence of stage one, and the rivals, after one step each."""
     defences = [
         *("untouched", "sft", "filtered", "chat_mixed", "safety_mixed", "csft_pa_published", "anchored", "vetted"),
-        *("csft_published", "safegrad", "lisa", "one_shot_patch", "template_only", "budget", "budget_vetted@wide=10"),
+        *("csft_published", "safegrad", "lisa", "one_shot_patch", "template_only", "budget", "budget_vetted@wide=1"),
     ]
     path = small_study(tmp_path, tasks=["product"], shares=[0.1], seeds=[0], defences=defences)
     assert main(["run", str(path), f"page={tmp_path / 'page.md'}", f"pack={tmp_path / 'pack.tar.gz'}"]) == 0
