@@ -45,7 +45,7 @@ class HiddenStatesRun:
         self.anchor, self.shell = hf.load("tiny:aligned"), hf.load("tiny:aligned").model
         self.rows: dict[str, list[Tensor]] = {}
         for kind in SAFETY_AND_KEEP:
-            _, prompts = divided(world_prompts(kind))  # type: ignore[arg-type]
+            _, prompts = divided(world_prompts(kind))
             answered = as_rows(prompts, drawn(self.anchor, prompts, 0))
             rows, _ = tokenize_all(answered, self.anchor.tokenizer)
             self.rows[kind] = [torch.tensor(row.ids) for row in rows]
