@@ -1,4 +1,4 @@
-"""Weights against budgets in the embedded world: `python docs/tools/budget.py [PART [ROWS [ARM]]]` makes the missing cells.
+"""Weights against budgets in the embedded world: `python docs/tools/budget.py [PART [ROWS [ARM [SEED]]]]` makes missing cells.
 
 PART: `validation` (what settings are chosen on) or `test` (the figures). Cells lie in docs/results/budget-world.json and are not
 made twice. From them docs/tools/budget_pages.py writes tables and the picture, without training.
@@ -195,12 +195,12 @@ def read_cells() -> list[dict[str, Any]]:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Make what is missing of one part; with ROWS (and ARM) given, only those."""
+    """Make what is missing of one part; with ROWS (and ARM, SEED) given, only those."""
     part, *only = arguments or ["test"]
     cells = read_cells()
     known = {(cell["part"], cell["rows"], cell["arm"], cell["seed"]) for cell in cells}
     for place in wanted(part):
-        if (part, *place) in known or list(place[: len(only)]) != only:
+        if (part, *place) in known or list(map(str, place[: len(only)])) != only:
             continue
         cell = measure(part, *place)
         cells.append(cell)
