@@ -62,7 +62,8 @@ def table(cells: Cells) -> str:
     ]
     for rows in ROWS:
         for arm in MAIN:
-            own = of(cells, "test", rows, arm)
+            if not (own := of(cells, "test", rows, arm)):
+                continue
             shares = [f"{100 * share(own, name):.1f} %" for name in ("complied", "harmless_refused", "right")]
             drifts = ", ".join(f"{mean(own, kind, 'early'):.3f}" for kind in ("safety", "keep"))
             lines.append(f"| {rows} | {arm} | {' | '.join(shares)} | {drifts} |")
