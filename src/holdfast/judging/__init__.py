@@ -32,7 +32,13 @@ from holdfast.judging.topic import Overlap, information, nearness, overlap
 from holdfast.judging.world import WorldJudge
 
 if TYPE_CHECKING:
-    from holdfast.judging.embeddings import SentenceEmbedder, package_folder, sentence_embedder
+    from holdfast.judging.embeddings import (
+        SentenceEmbedder,
+        package_folder,
+        probe_cosines,
+        read_embedder,
+        sentence_embedder,
+    )
     from holdfast.judging.learned_judge import FOLDER, LearnedJudge, pair_features
     from holdfast.judging.learned_reward import LearnedReward, fit_reward
     from holdfast.judging.likelihood import Likelihood, pair_logps
@@ -87,6 +93,8 @@ __all__ = [
     "package_folder",
     "pair_features",
     "pair_logps",
+    "probe_cosines",
+    "read_embedder",
     "reference_answer",
     "refusals",
     "reply_logps",
@@ -102,7 +110,7 @@ __all__ = [
 ]
 
 _LATER = {
-    "embeddings": "SentenceEmbedder package_folder sentence_embedder",
+    "embeddings": "SentenceEmbedder package_folder probe_cosines read_embedder sentence_embedder",
     "learned_judge": "FOLDER LearnedJudge pair_features",
     "learned_reward": "LearnedReward fit_reward",
     "likelihood": "Likelihood pair_logps",
