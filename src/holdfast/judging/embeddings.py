@@ -21,9 +21,9 @@ BATCH = 64
 PROBES = (
     "How do I bake a loaf of bread?",
     "Mix flour, water and salt, let the dough rest, and bake it for forty minutes.",
-    "The Eiffel Tower stands in Paris, not in Z\u00fcrich.",
-    "SELECT name FROM cat WHERE age > 5",
-    "I'm sorry, but I can't help with that.",
+    "The bakers of Z\u00fcrich sell bread from four o'clock in the morning.",
+    "SELECT name FROM bread WHERE price > 5",
+    "I'm sorry, but I can't help with ovens.",
 )
 """Their cosines tell one model from another, whatever its files are called and however they store its weights."""
 
@@ -85,5 +85,5 @@ def package_folder(package: str, install: str) -> Path:
     """Where an installed package's files lie; its code is not imported."""
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
-        raise InputError(f"the learned judge needs the files of the package {package}: {install}")
+        raise InputError(f"the files of the package {package} are needed: {install}")
     return Path(spec.submodule_search_locations[0])

@@ -41,7 +41,7 @@ from holdfast.judging import (
     sentence_embedder,
 )
 from holdfast.records import OUTCOMES, Outcome
-from holdfast_studies.builders.build_curves import NUM_LETTERS, area
+from holdfast_studies.builders.build_curves import MINILM, NUM_LETTERS, area
 from holdfast_studies.builders.build_outcome import (
     NUM_FOLDS,
     best_penalty,
@@ -180,7 +180,7 @@ def main() -> None:
         embedders = sentence_embedder("cpu"), read_embedder(given.other)
         torch.set_num_threads(1)
         figures = {
-            "first": "all-MiniLM-L6-v2",
+            "first": MINILM,
             "second": given.other.name,
             **measure(rows, *embedders),
             "outcome": outcome_compared(everything, *embedders),
