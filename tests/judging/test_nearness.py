@@ -72,7 +72,7 @@ def test_a_model_that_was_tuned_on_gets_no_curve(folders: list[Path], curves: Pa
     with torch.no_grad():
         for weights in embed.model.parameters():
             weights += 0.1 * torch.randn(weights.shape, generator=torch.Generator().manual_seed(0))
-    with pytest.raises(InputError, match="judge 'nearness:x': no curve .* one for model 0, model 1, unchanged"):
+    with pytest.raises(InputError, match=r"judge 'nearness:x': no curve .* one for model 0, model 1, unchanged"):
         embedding_curve(embed, "nearness:x", curves)
 
 

@@ -17,6 +17,7 @@ from holdfast.judging.opening import Opening, opening
 from holdfast.judging.outcome import OUTCOME_FOLDER, OutcomeJudge, features, near_features
 from holdfast.judging.parts import (
     CURVES,
+    SAME_MODEL,
     Curve,
     FormJudge,
     MeasureJudge,
@@ -50,6 +51,7 @@ __all__ = [
     "JUDGE_TIMEOUT",
     "OUTCOME_FOLDER",
     "REWARDS",
+    "SAME_MODEL",
     "AskedJudge",
     "Case",
     "Curve",

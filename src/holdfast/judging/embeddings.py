@@ -85,5 +85,5 @@ def package_folder(package: str, install: str) -> Path:
     """Where an installed package's files lie; its code is not imported."""
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
-        raise InputError(f"the files of the package {package} are needed: {install}")
+        raise InputError(f"needs the files of the package {package}: {install}")
     return Path(spec.submodule_search_locations[0])

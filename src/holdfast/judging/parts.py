@@ -2,7 +2,8 @@
 
 ``opening`` knows refusals, ``form`` replies in another form than asked. The others turn one number into a probability, by a
 curve that was fitted to labels: ``topic``, ``nearness`` (``nearness:FOLDER`` with another model of embeddings) and
-``information:MODEL`` say *missed*, ``yes_no:MODEL`` says *complied*. The curves are in ``outcomes/curves.json``; ``python -m holdfast_studies.builders.build_curves`` makes them.
+``information:MODEL`` say *missed*, ``yes_no:MODEL`` says *complied*.
+The curves are in ``outcomes/curves.json``; ``python -m holdfast_studies.builders.build_curves`` makes them.
 """
 
 from __future__ import annotations
