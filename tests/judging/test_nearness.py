@@ -31,8 +31,15 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     for seed in (0, 1):
         made.append(tmp_path_factory.mktemp("embeddings"))
         torch.manual_seed(seed)
-        sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
-        BertModel(BertConfig(vocab_size=len(words), initializer_range=0.5, **sizes)).save_pretrained(made[-1])
+        config = BertConfig(
+            vocab_size=len(words),
+            hidden_size=16,
+            num_hidden_layers=1,
+            num_attention_heads=2,
+            intermediate_size=32,
+            initializer_range=0.5,
+        )
+        BertModel(config).save_pretrained(made[-1])
         PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]").save_pretrained(
             made[-1]
         )
