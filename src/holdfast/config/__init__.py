@@ -15,11 +15,12 @@ if TYPE_CHECKING:
     from holdfast.config.loading import dump_config, load_config
     from holdfast.config.matrix import MatrixConfig
     from holdfast.config.rl import GrpoSettings, RlConfig
-    from holdfast.config.training import LoraSettings, ModelSettings, Precision, TokenInit, TrainConfig
+    from holdfast.config.training import HoldSettings, LoraSettings, ModelSettings, Precision, TokenInit, TrainConfig
 
 __all__ = [
     "FilesConfig",
     "GrpoSettings",
+    "HoldSettings",
     "InputError",
     "LoraSettings",
     "MatrixConfig",
@@ -45,7 +46,7 @@ _LATER = {
     "loading": "dump_config load_config",
     "matrix": "MatrixConfig",
     "rl": "GrpoSettings RlConfig",
-    "training": "LoraSettings ModelSettings Precision TokenInit TrainConfig",
+    "training": "HoldSettings LoraSettings ModelSettings Precision TokenInit TrainConfig",
 }
 
 # pydantic takes a tenth of a second to import, which `holdfast --help` does not have.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from holdfast.attacks import HELD_ON_FILES, SAFETY_ON_FILES, Defence, OwnStream, Repair
-from holdfast.config.training import HoldSettings
+from holdfast.config import HoldSettings
 from holdfast_studies.rivals import Lisa, SafeGrad
 
 PUBLISHED = {"options": {"floor": 1e-3}, "training": {"warmup_steps": 10, "adam_beta1": 0.5}}
