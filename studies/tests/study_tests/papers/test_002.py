@@ -110,7 +110,7 @@ def test_one_training_of_three_is_no_effect() -> None:
     assert not step.falls
     assert not step.rises
     assert step.changes == pytest.approx((-0.8, 0.1, 0.1))
-    assert verdict(ablation_mu_002.STUDY, "002-ablation-mu-gradient", figures) == "does not hold"
+    assert verdict(ablation_mu_002.STUDY, "002-ablation-mu-gradient", figures) == "not testable here"
     before["asr"] = [digits(36), digits(24), digits(24)]
     assert steps(figures, ablation_mu_002.ATTACKS[0], ("gradient stopped", "as printed"), "asr")[0].falls
     assert verdict(ablation_mu_002.STUDY, "002-ablation-mu-gradient", figures) == "not testable here", (
@@ -119,6 +119,23 @@ def test_one_training_of_three_is_no_effect() -> None:
     before["asr"] = [digits(36), digits(38), digits(37)]
     after["asr"] = [digits(4), digits(5), digits(6)]
     assert verdict(ablation_mu_002.STUDY, "002-ablation-mu-gradient", figures) == "holds"
+
+
+def test_no_change_needs_an_interval_near_zero() -> None:
+    """Of 40 requests, by seed: one more or less is within 5 points; half of them in one seed is neither near nor a change."""
+
+    def judged(one: tuple[int, ...], other: tuple[int, ...]) -> str:
+        rows = {
+            attack: {"as printed": {"asr": [digits(20)] * 5}, "clipped": {"asr": [digits(20 + more) for more in seeds]}}
+            for attack, seeds in zip(ablation_mu_002.ATTACKS, (one, other), strict=True)
+        }
+        return verdict(ablation_mu_002.STUDY, "002-ablation-mu-clip", {"seeds": list(range(5)), "outcomes": rows})
+
+    near, up, torn = (0, 1, -1, 0, 0), (8, 9, 10, 9, 8), (20, 0, -1, 0, 1)
+    assert judged(near, near) == "holds"
+    assert judged(near, up) == "holds in part"
+    assert judged(up, torn) == "does not hold"
+    assert judged(near, torn) == "not testable here"
 
 
 def test_smollm2_is_judged_by_two_judges_and_says_what_is_missing() -> None:
