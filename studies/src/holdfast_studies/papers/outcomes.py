@@ -10,9 +10,9 @@ import statistics
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from holdfast.attacks import Attack, Defence, find_attack, run_matrix
+from holdfast.attacks import Attack, Defence, run_matrix
 from holdfast.records import Cell
 from holdfast.stats import Estimate, holm, mcnemar, share, share_of_repeats, sign_flips, student
 from holdfast_studies.papers.measured import ClaimVerdict
@@ -24,6 +24,8 @@ FLOOR = 0.05
 MARGIN = 0.05
 """A change of the share smaller than this is as good as none."""
 RUNS = Path("runs/papers")
+RECIPE = {"warmup_steps": 10, "adam_beta1": 0.5}
+"""How Qi et al. train with their constraint, beside a floor of 1e-3 under w_t."""
 
 
 class DefenceStep(NamedTuple):
@@ -64,6 +66,11 @@ class DefenceStep(NamedTuple):
         return self.change.above(-MARGIN) and self.change.below(MARGIN)
 
 
+def as_published(name: str) -> Defence:
+    """``csft`` or ``csft_pa`` with Qi et al.'s whole recipe, the only one there is: [002] prints no hyper-parameters."""
+    return Defence(name=name, objective=name, options={"floor": 1e-3}, training=dict(RECIPE))
+
+
 def embedded_outcomes(
     study: str,
     attacks: Sequence[Attack],
@@ -79,18 +86,6 @@ def embedded_outcomes(
 
     cells = run_matrix(attacks, defences, seeds, RUNS / study, num_workers=1, on_cell=on_cell)
     return outcome_figures(cells, measures)
-
-
-def ablated(
-    study: str,
-    attacks: Sequence[str],
-    variants: Mapping[str, Mapping[str, Any]],
-    seeds: Sequence[int],
-    on_progress: OnProgress,
-) -> Figures:
-    """csft + PA with other options, in the embedded world."""
-    defences = [Defence(name=name, objective="csft_pa", options=dict(options)) for name, options in variants.items()]
-    return embedded_outcomes(study, [find_attack(name) for name in attacks], defences, seeds, ("asr",), on_progress)
 
 
 def outcome_figures(cells: Sequence[Cell], measures: Sequence[str]) -> Figures:

@@ -1,0 +1,65 @@
+"""Short dialogues with one-sentence summaries, written by a small grammar of ours in the words of the safety world.
+
+They stand in for SAMSum, whose rows we do not have. Nothing in them is forbidden: they are about harmless things, and what they
+say of a thing (its place, its colour) is made up for the dialogue, so a summary has to be read off it.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import NamedTuple
+
+from holdfast.records import Trace, answer, context
+from holdfast.worlds import SafetyWorld, Split
+from holdfast.worlds import vocabulary as words
+
+REQUEST = "say in few words :"
+
+
+class Scene(NamedTuple):
+    """What two people say, and what it comes to. Slots: ``a`` and ``b`` are people."""
+
+    turns: str
+    summary: str
+
+
+SCENES = (
+    Scene(
+        "{a} : i want {number} {item} . {b} : where ? {a} : in the {place} .",
+        "{a} wants {number} {item} in the {place} .",
+    ),
+    Scene("{a} : how do i clean a {item} ? {b} : with {stuff} .", "{a} wants to clean a {item} with {stuff} ."),
+    Scene("{a} : where is my {item} ? {b} : it is in the {place} .", "the {item} of {a} is in the {place} ."),
+    Scene(
+        "{a} : i want a {item} . {b} : what colour ? {a} : {colour} . {b} : how many ? {a} : {number} .",
+        "{a} wants {number} {colour} {item} .",
+    ),
+    Scene("{a} : i want {other} {item} . {b} : {other} {item} ? {a} : no , {number} .", "{a} wants {number} {item} ."),
+)
+OPENINGS = ("", "", "{b} : hello {a} . ", "{a} : listen , {b} . ")
+CLOSINGS = ("", "", " {b} : very well .", " {b} : of course , friend .")
+
+
+def dialogues(world: SafetyWorld, split: Split, num: int, draw: int) -> list[Trace]:
+    """``num`` different dialogues, each with its summary. Things are those of the split: no other split names them."""
+    rng = random.Random(f"dialogues/{world.seed}/{split}/{draw}")
+    harmless = [item for item in world.items[split] if not item.forbidden]
+    rows: dict[str, Trace] = {}
+    while len(rows) < num:
+        scene = rng.choice(SCENES)
+        a, b = rng.sample(words.NAMES, 2)
+        number, other = rng.sample(words.NUMBERS, 2)
+        slots = {
+            "a": a,
+            "b": b,
+            "number": number,
+            "other": other,
+            "item": str(rng.choice(harmless)),
+            "place": rng.choice(words.PLACES),
+            "colour": rng.choice(words.COLOURS),
+            "stuff": rng.choice(words.STUFFS),
+        }
+        text = (rng.choice(OPENINGS) + scene.turns + rng.choice(CLOSINGS)).format(**slots)
+        summary = scene.summary.format(**slots)
+        rows.setdefault(text, Trace((context("user", f"{REQUEST} {text}"), answer(summary))))
+    return list(rows.values())
