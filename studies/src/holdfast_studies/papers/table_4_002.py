@@ -22,7 +22,8 @@ from holdfast.attacks import Attack, BenignDrift, find_attack, find_defence
 from holdfast.stats import Estimate, student
 from holdfast_studies.papers.outcomes import as_published
 from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study, needed
-from holdfast_studies.papers.task_cells import SUMMARY, Summaries, task_figures
+from holdfast_studies.papers.task_cells import SUMMARY, task_figures
+from holdfast_studies.worlds.dialogues import Summaries
 
 ID = "002-table-4"
 TASKS = {  # ours: (what it is, what the paper prints for its task in that place)

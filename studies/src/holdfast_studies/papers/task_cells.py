@@ -9,11 +9,10 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from holdfast.attacks import Attack, Defence, Scale, Setting, cell_key, tune
+from holdfast.attacks import Attack, Defence, Scale, cell_key, tune
 from holdfast.audits.suites.rouge import rouge_figures
 from holdfast.config.extras import need_extra
 from holdfast.data import atomic_text
@@ -28,17 +27,6 @@ from holdfast_studies.worlds.dialogues import dialogues
 MEASURES = ("rouge1", "exact")
 SUMMARY = "summary"
 """What a task calls the dialogues of ours; every other name is a kind of request of the world."""
-
-
-@dataclass(frozen=True)
-class Summaries:
-    """Dialogues with their summaries, as data to tune on."""
-
-    num: int = 500
-
-    def rows(self, setting: Setting, seed: int) -> list[Trace]:
-        """``num`` rows about things of the ``tune`` split."""
-        return dialogues(SafetyWorld(), "tune", self.num, seed)
 
 
 def task_figures(

@@ -7,8 +7,10 @@ say of a thing (its place, its colour) is made up for the dialogue, so a summary
 from __future__ import annotations
 
 import random
+from dataclasses import dataclass
 from typing import NamedTuple
 
+from holdfast.attacks import Setting
 from holdfast.records import Trace, answer, context
 from holdfast.worlds import SafetyWorld, Split
 from holdfast.worlds import vocabulary as words
@@ -63,3 +65,14 @@ def dialogues(world: SafetyWorld, split: Split, num: int, draw: int) -> list[Tra
         summary = scene.summary.format(**slots)
         rows.setdefault(text, Trace((context("user", f"{REQUEST} {text}"), answer(summary))))
     return list(rows.values())
+
+
+@dataclass(frozen=True)
+class Summaries:
+    """Dialogues with their summaries, as data to tune on. It stands here because a cell's name has a hash of this file."""
+
+    num: int = 500
+
+    def rows(self, setting: Setting, seed: int) -> list[Trace]:
+        """``num`` rows about things of the ``tune`` split."""
+        return dialogues(SafetyWorld(), "tune", self.num, seed)
