@@ -283,6 +283,8 @@ def test_the_preexperiments_verdicts_follow_the_groups() -> None:
     }
     assert verdict(study, "002-pre-1-kl", worse) == "does not hold"
     assert verdict(study, "002-pre-2-kl", worse) == "does not hold"
+    alike = {"groups": figures["groups"] | {"2 csft + pa": group(1.0)[::-1]}}
+    assert verdict(study, "002-pre-2-kl", alike) == "not testable here", "the interval has zero"
     there = {"groups": {name: group(1e-6) for name in groups}}
     assert verdict(study, "002-pre-1-kl", there) == verdict(study, "002-pre-2-kl", there) == "not testable here"
 
