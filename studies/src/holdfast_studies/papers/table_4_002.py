@@ -37,7 +37,7 @@ DIALOGUES = Attack(name="summary", data=Summaries(500), lr=3e-3, epochs=8, utili
 SEEDS = (30, 31, 32)
 WORST = 6.0
 SMALL = 0.05
-"""A gain of ROUGE-1 over the untouched model that is as good as none."""
+"""A gain of ROUGE-1 over the untouched model, or a share of right answers, that is as good as none."""
 
 
 def run(scale: Machine, on_progress: OnProgress) -> Figures:
@@ -63,8 +63,9 @@ def loses_little(task: str, than: str) -> Callable[[Figures], Finding]:
             return needed(f"a setting in which {than} learns the task; {words}")
         loss = _loss(figures, task, than, "rouge1")
         verdict = "holds" if loss.below(WORST) else "does not hold" if loss.above(WORST) else "holds in part"
-        right = f", {_loss(figures, task, than, 'exact').value:.1f} % of right answers" if exact[than] else ""
-        return Finding(verdict, f"{words}; csft_pa loses {loss.value:.1f} % of ROUGE-1 against {than}{right}", loss)  # type: ignore[arg-type]
+        right = f", {_percent(_loss(figures, task, than, 'exact'))} of right answers" if exact[than] > SMALL else ""
+        lost = f"csft_pa loses {_percent(loss)} of ROUGE-1 against {than}{right}"
+        return Finding(verdict, f"{words}; {lost}", loss)  # type: ignore[arg-type]
 
     return judge
 
@@ -74,6 +75,10 @@ def _loss(figures: Figures, task: str, than: str, measure: str) -> Estimate:
     scores = figures["scores"][task]
     pairs = zip(scores["csft_pa"][measure], scores[than][measure], strict=True)
     return student([100 * (1 - new / old) if old else 0.0 for new, old in pairs])
+
+
+def _percent(loss: Estimate) -> str:
+    return f"{round(loss.value, 1) + 0.0:.1f} %"  # + 0.0: never "-0.0"
 
 
 def _listed(shares: dict[str, float]) -> str:
