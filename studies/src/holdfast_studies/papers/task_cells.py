@@ -13,12 +13,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from holdfast.attacks import Attack, Defence, Scale, cell_key, tune
-from holdfast.audits.suites.rouge import rouge_figures
-from holdfast.config.extras import need_extra
+from holdfast.config import need_extra
 from holdfast.data import atomic_text
 from holdfast.generation import generate
 from holdfast.models import load
-from holdfast.records import Completion, Trace
+from holdfast.records import Trace
 from holdfast.worlds import SafetyWorld
 from holdfast_studies.papers.outcomes import RUNS
 from holdfast_studies.papers.study import Figures, OnProgress
@@ -62,17 +61,22 @@ def task_scores(task: Attack, defence: Defence, seed: int, scale: Scale | None =
     written = generate(
         model.model, model.tokenizer, prompts, max_new_tokens=scale.max_new_tokens, temperature=0.0, batch_size=256
     )
-    texts = [each.text for each in written]
+    texts, answers = [each.text for each in written], [row.turns[-1].visible for row in rows]
     if task.utility == SUMMARY:
-        pairs = zip(texts, rows, strict=True)
-        exact = [float(text.split() == row.turns[-1].visible.split()) for text, row in pairs]
+        exact = [float(text.split() == right.split()) for text, right in zip(texts, answers, strict=True)]
     else:
         (measured,) = scale.setting.measured(task.utility, seed)
         exact = list(measured.scores(texts)[task.utility])
-    (rouge,) = rouge_figures(
-        "task", ("rouge1",), [row.turns[-1].visible for row in rows], [Completion("", text) for text in texts]
-    )
-    return {"exact": round(statistics.fmean(exact), 6), "rouge1": round(rouge.estimate.value, 6)}
+    rouge = rouge1(answers, texts)
+    return {"exact": round(statistics.fmean(exact), 6), "rouge1": round(statistics.fmean(rouge), 6)}
+
+
+def rouge1(answers: Sequence[str], texts: Sequence[str]) -> list[float]:
+    """Of every text against the right answer: F-measure, words stemmed."""
+    from rouge_score.rouge_scorer import RougeScorer  # of the extra "eval"
+
+    scorer = RougeScorer(["rouge1"], use_stemmer=True)
+    return [float(scorer.score(right, text)["rouge1"].fmeasure) for right, text in zip(answers, texts, strict=True)]
 
 
 def held_out_rows(task: str, seed: int, scale: Scale) -> Sequence[Trace]:

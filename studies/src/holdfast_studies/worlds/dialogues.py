@@ -13,9 +13,17 @@ from typing import NamedTuple
 from holdfast.attacks import Setting
 from holdfast.records import Trace, answer, context
 from holdfast.worlds import SafetyWorld, Split
-from holdfast.worlds import vocabulary as words
 
 REQUEST = "say in few words :"
+NAMES = tuple("tamo oria besk lunel quorry idran fenna yulo".split())
+NUMBERS = tuple(str(number) for number in range(1, 21))
+PLACES = tuple("shed barn cellar tower attic garden harbour mill".split())
+COLOURS = tuple("red blue green white black grey brown pink".split())
+STUFFS = tuple(
+    "oskel pelm ruon simet tavva urrin voskin wenda yarl zimmel aldo brock cavel denno erril froom gesta hollin imrik "
+    "jessel kimmo larn mossel nettin ombel pirra rudd sennet tolva ussel varrow wickin".split()
+)
+"""Words of the world, so that its models know them."""
 
 
 class Scene(NamedTuple):
@@ -49,17 +57,17 @@ def dialogues(world: SafetyWorld, split: Split, num: int, draw: int) -> list[Tra
     rows: dict[str, Trace] = {}
     while len(rows) < num:
         scene = rng.choice(SCENES)
-        a, b = rng.sample(words.NAMES, 2)
-        number, other = rng.sample(words.NUMBERS, 2)
+        a, b = rng.sample(NAMES, 2)
+        number, other = rng.sample(NUMBERS, 2)
         slots = {
             "a": a,
             "b": b,
             "number": number,
             "other": other,
             "item": str(rng.choice(harmless)),
-            "place": rng.choice(words.PLACES),
-            "colour": rng.choice(words.COLOURS),
-            "stuff": rng.choice(words.STUFFS),
+            "place": rng.choice(PLACES),
+            "colour": rng.choice(COLOURS),
+            "stuff": rng.choice(STUFFS),
         }
         text = (rng.choice(OPENINGS) + scene.turns + rng.choice(CLOSINGS)).format(**slots)
         summary = scene.summary.format(**slots)
