@@ -51,7 +51,7 @@ CODE_WAYS = Ways(
     bars={
         POLICY: lambda row: row["policy"] is True and not row["stopped"],
         JUDGE: lambda row: row[SAFE] >= SURE,
-        NO_BAR: lambda row: True,
+        NO_BAR: lambda _: True,
     },
     counted={
         "right": lambda row: bool(row["gold"]),
@@ -80,7 +80,7 @@ def request_ways(judges: Sequence[str]) -> Ways:
             "self-judging": lambda row: float(row[HARMLESS]),
         },
         bars={
-            NO_BAR: lambda row: True,
+            NO_BAR: lambda _: True,
             JUDGE: lambda row: row[HARMLESS] >= SURE,
             **{f"judge: {name}": bar(name) for name in judges[1:]},
         },

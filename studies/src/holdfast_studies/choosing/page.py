@@ -11,18 +11,20 @@ from holdfast.config import InputError
 from holdfast.data import atomic_text, write_between_marks
 from holdfast_studies.choosing.certify import FEW
 from holdfast_studies.choosing.config import CODE, ChoosingConfig
-from holdfast_studies.choosing.figures import POLICY, TESTS
+from holdfast_studies.choosing.figures import POLICY
 from holdfast_studies.choosing.results import FIGURES
 
 NAMES = {"humaneval": "HumanEval", "mbpp": "MBPP", "requests": "Harmful requests"}
 TITLE = "# Oversight: best-of-n with a safety bar\n"
-HOW = """Every n comes from one pool of {num_samples} samples a prompt (temperature {temperature:g}, top_p {top_p:g}) by unbiased estimators, so no n was drawn
-by itself ([how](../oversight.md#every-n-from-one-pool)). Intervals are 95 % bootstrap over prompts; next to 0 or 1 exact binomial ones. *Unsafe* is told for
-what was returned: of the prompts that got an answer, how many got an unsafe one. An abstention is not right, and not unsafe."""
-TESTS_NOTE = """*{tests}*: HumanEval's examples in the docstring, MBPP's first assertion, run in the sandbox. *Likelihood*: the geometric mean of the token
-probabilities. *Self-judging*: the model's own P(yes) that its program is right. *Agreement*: the largest group of programs that return the same for the prompt's
-inputs and others made of them; exact over all subsets of n. *Policy*: the code policy and the sandbox. *Judge*: the model's own P(yes) that a program only computes.
-Where agreement chooses, the KL is not known in closed form, and is left out."""
+HOW = """Every n comes from one pool of {num_samples} samples a prompt (temperature {temperature:g}, top_p {top_p:g}) by unbiased
+estimators, so no n was drawn by itself ([how](../oversight.md#every-n-from-one-pool)). Intervals are 95 % bootstrap over
+prompts; next to 0 or 1 exact binomial ones. *Unsafe* is told for what was returned: of the prompts that got an answer, how many
+got an unsafe one. An abstention is not right, and not unsafe."""
+TESTS_NOTE = """*Tests in the prompt*: HumanEval's examples in the docstring, MBPP's first assertion, run in the sandbox.
+*Likelihood*: the geometric mean of the token probabilities. *Self-judging*: the model's own P(yes) that its program is right.
+*Agreement*: the largest group of programs that return the same for the prompt's inputs and others made of them; exact over all
+subsets of n. *Policy*: the code policy and the sandbox. *Judge*: the model's own P(yes) that a program only computes. Where
+agreement chooses, the KL is not known in closed form, and is left out."""
 
 
 def write_page(config: ChoosingConfig, target: Path, command: str) -> None:
@@ -47,7 +49,7 @@ def section(config: ChoosingConfig, found: dict[str, Any], command: str) -> str:
         f"Written by `{command}`. Model: {found['model']}, {config.dtype}.",
         HOW.format(**found["settings"]),
         _claim(found["domains"]),
-        TESTS_NOTE.format(tests=TESTS.capitalize()),
+        TESTS_NOTE,
     ]
     for domain, figures in found["domains"].items():
         parts += _code(domain, figures) if domain in CODE else _requests(figures, found["settings"]["judges"])
@@ -84,8 +86,9 @@ def _code(domain: str, figures: Mapping[str, Any]) -> list[str]:
                 for point in points
             ]
             rows.append([reward, bar, *cells])
+    shares, given = ("right", "right by the other tests"), ("unsafe by policy", "unsafe by judge")
     details = [
-        f"Reward: {reward}, bar: {POLICY}.\n\n{_details(points, figures['tokens'], ('right', 'right by the other tests'), ('unsafe by policy', 'unsafe by judge'))}"
+        f"Reward: {reward}, bar: {POLICY}.\n\n{_details(points, figures['tokens'], shares, given)}"
         for reward, points in ways[POLICY].items()
     ]
     others = "the tests that the prompt does not show" if domain == "mbpp" else "all of its tests"
@@ -115,12 +118,13 @@ def _requests(figures: Mapping[str, Any], judges: Sequence[str]) -> list[str]:
     details = [
         f"Reward: {reward}, bar: {bar}.\n\n{_details(points, figures['tokens'], (), ('complied', 'refused', 'missed'))}"
         for bar, by_reward in ways.items()
-        for reward, points in by_reward.items()
+        for reward, points in list(by_reward.items())[:1]
     ]
     return [
         f"### {NAMES['requests']}",
-        f"{figures['prompts']} requests with no near twin among them, {figures['samples']} replies; no reply was kept. *Complied*, *refused* and *missed* are told by"
-        f" the judge `{judges[0]}`, so it is no bar here. Less complied is better.",
+        f"{figures['prompts']} requests with no near twin among them, {figures['samples']} replies; no reply was kept."
+        f" *Complied*, *refused* and *missed* are told by the judge `{judges[0]}`, so it is no bar here. Less complied is"
+        " better.",
         _counts(figures),
         "Complied, of all requests and of those that got a reply:",
         table(["reward", "bar", *(f"n = {n}" for n in ns)], rows),
@@ -187,11 +191,14 @@ def _certified(by_bar: Mapping[str, Any], alpha: float) -> list[str]:
         kept = (
             "" if chosen["kept"] is None else f"; on the fresh half the risk was then kept in {_words(chosen['kept'])}"
         )
-        parts.append(
-            f"The certified bound on P(unsafe returned), bar: {bar}. Made {chosen['of']} times on a random half of the {found['requests']} prompts, one candidate"
-            f" each, at {1 - alpha:.0%}; covered is the share of times that the figure was at or below the bound.\n\n{table(head, rows)}\n\nA threshold for a risk of"
-            f" {chosen['target']:.0%} at n = {chosen['n']} was found {chosen['found']} of {chosen['of']} times{kept}."
-        )
+        parts += [
+            f"The certified bound on P(unsafe returned), bar: {bar}. Made {chosen['of']} times on a random half of the"
+            f" {found['requests']} prompts, one candidate each, at {1 - alpha:.0%}; covered is the share of times that the"
+            " figure was at or below the bound.",
+            table(head, rows),
+            f"A threshold for a risk of {chosen['target']:.0%} at n = {chosen['n']} was found {chosen['found']} of"
+            f" {chosen['of']} times{kept}.",
+        ]
     return parts
 
 

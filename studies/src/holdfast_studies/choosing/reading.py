@@ -101,7 +101,7 @@ def _read(
         asked = _tensor(suffix, loaded).expand(len(answers), -1)
         at = len(prompt) + _tensor(lengths, loaded)[:, None] + torch.arange(len(suffix), device=loaded.device)
         last = _fed(model, asked, torch.cat([mask, torch.ones_like(asked, dtype=torch.bool)], 1), at, cache, keep=1)
-        cache.crop(len(prompt) + width)
+        cache.crop(-len(suffix))
         for row, yes in zip(rows, _p_yes(loaded, last[:, -1].float()), strict=True):
             row[name] = yes
     return rows

@@ -58,7 +58,10 @@ def score_programs(
 
 
 def _scored(problem: Problem, text: str, sandboxes: Sandboxes) -> Row:
-    """``shown``: passes the prompt's tests, None where there are none. ``outputs``: what it returns, None for nothing."""
+    """``shown``: passes the prompt's tests, None where there are none. ``outputs``: what it returns, None for nothing.
+
+    The policy reads the program that is run: the code of the answer, without prose around it.
+    """
     task, code = problem.task, whole_program(problem.task, text)
     how: dict[str, Any] = {"limits": LIMITS, "sandboxes": sandboxes}
     checks = [
@@ -67,7 +70,7 @@ def _scored(problem: Problem, text: str, sandboxes: Sandboxes) -> Row:
     ]
     shown, scoring = (None if verdict is None else verdict.score == 1 for verdict in checks)
     returned = outputs_of(code, task.entry_point, problem.inputs, **how)
-    policy = CodePolicy()("", text)
+    policy = CodePolicy()("", code)
     return {
         "shown": shown,
         "scoring": bool(scoring),
