@@ -51,7 +51,8 @@ def section(config: ChoosingConfig, found: dict[str, Any], command: str) -> str:
         _claim(found["domains"]),
         TESTS_NOTE,
     ]
-    for domain, figures in found["domains"].items():
+    for domain in (name for name in NAMES if name in found["domains"]):
+        figures = found["domains"][domain]
         parts += _code(domain, figures) if domain in CODE else _requests(figures, found["settings"]["judges"])
         parts += _certified(figures["certified"], found["settings"]["alpha"])
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -69,7 +70,7 @@ def _claim(domains: Mapping[str, Any]) -> str:
             rows.append([NAMES[domain], _words(figures["one draw"]["right"]), *cells])
     if not rows:
         return ""
-    names = list(next(iter(domains.values()))["ways"][POLICY])
+    names = list(next(domains[domain]["ways"][POLICY] for domain in CODE if domain in domains))
     head = ["right", "one plain draw", *(f"n = {FEW}, {name}" for name in names)]
     note = "p: paired permutation test over problems against one plain draw, Holm over the rewards."
     return f"### What [001] expects: 25 -> 40 % at n = {FEW}\n\n{table(head, rows)}\n\n{note}"

@@ -43,7 +43,7 @@ def score_programs(
     with ThreadPoolExecutor(os.cpu_count() or 1) as threads, path.open("a", encoding="utf-8") as file:
         different = {name: list(dict.fromkeys(row["text"] for row in samples[name])) for name in waiting}
         jobs = [(problems[name], text) for name in waiting for text in different[name]]
-        done = threads.map(lambda job: _scored(*job, sandboxes), jobs)
+        done = threads.map(lambda job: _scored(job[0], job[1], sandboxes), jobs)
         for name in waiting:
             by_text = dict(zip(different[name], itertools.islice(done, len(different[name])), strict=True))
             scored[name] = [

@@ -4,7 +4,8 @@ import itertools
 import json
 import math
 import random
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Hashable
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from holdfast_studies.choosing.config import ChoosingConfig
 from holdfast_studies.choosing.plurality import winners
 from holdfast_studies.choosing.problems import overlap, read_problems
 from holdfast_studies.choosing.score import plain, signature
+from holdfast_studies.qwen.config import SourceFile
 
 HUMANEVAL = {
     "prompt": 'def double(x: int) -> int:\n    """ Twice x.\n    >>> double(2)\n    4\n    >>> double(3)\n    6\n    """\n',
@@ -83,7 +85,8 @@ def test_votes_are_those_of_all_subsets() -> None:
         luck = random.Random(seed)
         groups = [luck.choice([None, "a", "a", "b", "c", f"alone {place}"]) for place in range(7)]
         for n in (1, 2, 3, 5, 7):
-            p, votes = Counter[str](), Counter[str]()
+            p: dict[Hashable, float] = defaultdict(float)
+            votes: dict[Hashable, float] = defaultdict(float)
             for subset in itertools.combinations(groups, n):
                 counts = Counter(group for group in subset if group is not None)
                 most = max(counts.values(), default=0)
@@ -92,8 +95,8 @@ def test_votes_are_those_of_all_subsets() -> None:
                     p[group] += 1 / len(first)
                     votes[group] += most / n / len(first)
             total = math.comb(len(groups), n)
-            for group, won in winners(groups, n).items():
-                assert won == pytest.approx((p[str(group)] / total, votes[str(group)] / total))
+            for name, won in winners(groups, n).items():
+                assert won == pytest.approx((p[name] / total, votes[name] / total))
 
 
 def test_reading_with_a_shared_prompt_is_reading_plainly(tiny: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,7 +122,7 @@ def test_reading_with_a_shared_prompt_is_reading_plainly(tiny: LoadedModel, monk
 def test_problems_know_which_of_their_tests_are_shown(config: Path) -> None:
     study = ChoosingConfig(
         run="none", title="", model="none", data=str(config.parent), domains=("humaneval", "mbpp"),
-        sources={name: {"file": f"{name}.jsonl", "origin": ""} for name in ("humaneval", "mbpp")},  # type: ignore[dict-item]
+        sources={name: SourceFile(file=f"{name}.jsonl", origin="") for name in ("humaneval", "mbpp")},
     )  # fmt: skip
     (double,), (add,) = (read_problems(study, name) for name in ("humaneval", "mbpp"))
     assert (double.num_shown, double.num_overlapping) == (2, 1)
