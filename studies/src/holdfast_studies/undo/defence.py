@@ -247,12 +247,13 @@ def _asked(
     judge = find_judge(config.judge)
     rendered = [_rendered(loaded, each, back, is_reset=arm.name == "reset") for each in written]
     raw = [_text(loaded, [token for token in each.token_ids if token != back]) for each in written]
-    told = [
+    outcomes = [
         tuple(verdict.outcome for verdict in verdicts(judge, list(zip(turns, texts, strict=True))))
         for texts in (rendered, raw)
     ]
     return Asked(
-        *told,
+        rendered=outcomes[0],
+        raw=outcomes[1],
         undos=tuple(each.token_ids.count(back) for each in written),
         exact=tuple(
             _is_exact(each.token_ids, len(start), back, 1 if arm.name == "reset" else len(start))

@@ -89,7 +89,8 @@ def exact(asked: Asked) -> list[float]:
 
 def by_request(own: Sequence[DefenceResult], sort: str, depth: int, values: Values) -> np.ndarray:
     """The mean over seeds, of every request."""
-    return np.mean([values(getattr(result, sort)[depth]) for result in own], axis=0)
+    means: np.ndarray = np.mean([values(getattr(result, sort)[depth]) for result in own], axis=0)
+    return means
 
 
 def estimate(own: Sequence[DefenceResult], sort: str, depth: int, values: Values) -> Estimate:
