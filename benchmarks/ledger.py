@@ -16,8 +16,8 @@ TOLERANCE = 1.10
 def provenance(model: str | None = None) -> dict[str, str]:
     """When, and by which command; folders of one machine are left out: the model's, and where the results were put."""
     given = ["FOLDER" if each == model else each for each in sys.argv[1:]]
-    if "--json" in given:
-        at = given.index("--json")
+    for option in {"--json", "--out"} & set(given):
+        at = given.index(option)
         del given[at : at + 2]
     when = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
     module = Path(sys.argv[0]).stem

@@ -6,7 +6,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from holdfast.config.training import LoraSettings
-from holdfast.training.arguments import training_arguments
+from holdfast.training.arguments import optimizer_on, training_arguments
 from holdfast.training.plan import StepPlan
 from holdfast.training.policy import with_adapters
 from holdfast.training.run_directory import RunDirectory
@@ -45,3 +45,9 @@ def test_settings_of_adapters(small_model: Path) -> None:
     settings = LoraSettings(r=3, alpha=5, dropout=0.25, targets=("q_proj", "v_proj"))
     made = with_adapters(AutoModelForCausalLM.from_pretrained(small_model), settings, []).peft_config["default"]
     assert (made.r, made.lora_alpha, made.lora_dropout, made.target_modules) == (3, 5, 0.25, {"q_proj", "v_proj"})
+
+
+def test_adamw_takes_no_further_copy_of_the_weights_on_a_gpu() -> None:
+    cpu, gpu = torch.device("cpu"), torch.device("cuda")
+    assert [optimizer_on("adamw_torch", device) for device in (cpu, gpu)] == ["adamw_torch", "adamw_torch_fused"]
+    assert optimizer_on("sgd", gpu) == "sgd"

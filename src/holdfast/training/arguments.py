@@ -41,7 +41,7 @@ def training_arguments(
         learning_rate=lr,
         lr_scheduler_type=settings.scheduler,
         warmup_steps=settings.warmup_steps,
-        optim=settings.optimizer,
+        optim=optimizer_on(settings.optimizer, device),
         adam_beta1=settings.adam_beta1,
         adam_beta2=settings.adam_beta2,
         weight_decay=settings.weight_decay,
@@ -62,6 +62,12 @@ def training_arguments(
         ddp_find_unused_parameters=False,
         use_cpu=device.type == "cpu",
     )
+
+
+def optimizer_on(name: str, device: torch.device) -> str:
+    """AdamW on a GPU is torch's fused kernel: the same update, without another copy of the weights while it is computed."""
+    fused = name == OptimizerNames.ADAMW_TORCH.value and device.type == "cuda"
+    return OptimizerNames.ADAMW_TORCH_FUSED.value if fused else name
 
 
 def _check_names(config: TrainConfig) -> None:
