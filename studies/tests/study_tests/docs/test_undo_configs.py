@@ -8,9 +8,9 @@ import pytest
 
 from docs.pages import ROOT
 from holdfast.config import TrainConfig, load_config
+from holdfast_studies.undo.defence_config import DefenceConfig
 from holdfast_studies.undo.safety_gap_config import SafetyGapConfig
 from holdfast_studies.undo.undo_costs_config import UndoCostsConfig
-from holdfast_studies.undo.defence_config import DefenceConfig
 from holdfast_studies.undo.wrong_start_config import WrongStartConfig
 
 READ_BY = {
