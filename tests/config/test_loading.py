@@ -65,10 +65,17 @@ def test_overrides_reach_nested_fields_and_list_items(tmp_path: Path) -> None:
         ("a: [", (), "/config.yaml:1: not valid YAML"),
         (GOOD.replace("lr: 1e-5", "lr: .nan"), (), "/config.yaml:7: field 'training.lr'"),
         ("run: x\nmodel: tiny:base\nstreams: []\n", (), "expected at least one stream"),
+        (
+            GOOD,
+            ("streams.0.hold=true", "streams.0.objective=distill"),
+            "/config.yaml:4: field 'streams.0': hold: is for prompts that the anchor answers, data: prompts:...; got rows.jsonl",
+        ),
     ],
 )  # fmt: skip
 def test_a_mistake_is_one_clear_line(tmp_path: Path, text: str, overrides: tuple[str, ...], expected: str) -> None:
-    assert expected in complaint(tmp_path, text, *overrides)
+    said = complaint(tmp_path, text, *overrides)
+    assert expected in said
+    assert "{" not in said, "a whole section is not an answer"
 
 
 def test_every_mistake_is_told_at_once(tmp_path: Path) -> None:

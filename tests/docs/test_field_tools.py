@@ -1,4 +1,4 @@
-"""docs/with-other-tools.md: every command of the sections on cards, forge, trackers, search, onnx, vLLM and Ray, in small."""
+"""docs/with-other-tools.md: the commands of the sections on cards, forge, trackers, search, onnx, embeddings, vLLM and Ray."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from huggingface_hub import ModelCard
 
 from docs.pages import DOCS, fenced, section
 from docs.walking import assert_said, run_in_small, shown
+from holdfast.judging import package_folder
+from holdfast.judging.embeddings import INSTALL, PACKAGE
 from holdfast.judging.sandbox.hostile import HOSTILE
 from judging.test_onnx_judge import guard  # noqa: F401  (a fixture)
 
 PAGE = (DOCS / "with-other-tools.md").read_text(encoding="utf-8")
-CARDS, FORGE, TRACKERS, SEARCH, ONNX, VLLM, CLUSTER = (
+CARDS, FORGE, TRACKERS, SEARCH, ONNX, EMBEDDINGS, VLLM, CLUSTER = (
     section(PAGE, title)
     for title in (
         "Model cards",
@@ -23,6 +25,7 @@ CARDS, FORGE, TRACKERS, SEARCH, ONNX, VLLM, CLUSTER = (
         "Trackers",
         "An attacker who searches",
         "Judging with an ONNX guard",
+        "Sentence embeddings from a folder",
         "vLLM",
         "On many machines",
     )
@@ -133,6 +136,17 @@ def test_onnx(
     (command,) = shown(ONNX)
     assert run_in_small(command.command, {}, {}, monkeypatch) == 0
     assert "onnx:guard" in capsys.readouterr().out
+
+
+def test_embeddings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """With MiniLM under the other's name: a model is known by what it computes. `hf download` is not run."""
+    pytest.importorskip(PACKAGE, reason="the files of the sentence embeddings are not installed")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "all-mpnet-base-v2").symlink_to(package_folder(PACKAGE, INSTALL) / "model")
+    exec(fenced(EMBEDDINGS, "python")[0], {})
+    said, page = capsys.readouterr().out.splitlines(), fenced(EMBEDDINGS, "text")[0].splitlines()
+    assert [line.partition(" - ")[0] for line in said] == [line.partition(" - ")[0] for line in page]
+    assert said != page, "mpnet's probabilities stand there, and this is MiniLM"
 
 
 def test_vllm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

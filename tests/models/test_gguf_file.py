@@ -92,6 +92,17 @@ def test_it_is_unpacked_once_and_again_when_the_file_changed(tmp_path: Path, own
     assert json.loads((folder / "config.json").read_text())["dequantised_from"] == "Q8_0"
 
 
+def test_the_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not again by transformers for its config and its tokenizer: a large vocabulary takes ten seconds a time."""
+    readings = []
+    read = gguf.GGUFReader.__init__
+    monkeypatch.setattr(
+        gguf.GGUFReader, "__init__", lambda self, path, *rest: (readings.append(path), read(self, path, *rest))[-1]
+    )
+    load(str(write_gguf(tmp_path / "a.gguf", "qwen2")))
+    assert len(readings) == 1
+
+
 def test_what_cannot_be_read_is_said_and_leaves_nothing(tmp_path: Path, own_cache: Path) -> None:
     torn = tmp_path / "torn.gguf"
     torn.write_bytes(write_gguf(tmp_path / "a.gguf", "llama").read_bytes()[:40])

@@ -11,6 +11,7 @@ import yaml
 
 from forked import Forked
 from holdfast.config import InputError
+from holdfast.training.attention import sound_gradients
 from holdfast.training.checkpoints.folders import newest_good
 from holdfast.training.loss import StepLoss
 from holdfast.training.run_directory import RunDirectory
@@ -44,6 +45,38 @@ def test_a_gradient_that_is_not_finite_stops_the_run_before_it_is_used(
     monkeypatch.setattr(StepLoss, "__call__", poisoned)
     with pytest.raises(InputError, match="step 1: the gradient is"):
         run(config(tmp_path / "run", small_model))
+
+
+def test_no_training_uses_the_attention_whose_gradient_is_wrong(
+    tmp_path: Path, small_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, used = StepLoss.__call__, []
+
+    def watched(self: StepLoss, *args: object, **kwargs: object) -> object:
+        used.append(torch.backends.cuda.cudnn_sdp_enabled())
+        return real(self, *args, **kwargs)  # type: ignore[arg-type]
+
+    before = torch.backends.cuda.cudnn_sdp_enabled()
+    monkeypatch.setattr(StepLoss, "__call__", watched)
+    run(config(tmp_path / "run", small_model))
+    assert set(used) == {False}
+    assert torch.backends.cuda.cudnn_sdp_enabled() == before
+
+
+@pytest.mark.gpu
+def test_masked_attention_has_a_gradient_where_all_scores_are_low() -> None:
+    """192 tokens, every score about -120: cuDNN's backward divides nothing by nothing there."""
+    torch.manual_seed(0)
+    query, key, value = (torch.randn(1, 1, 192, 64, device="cuda", dtype=torch.bfloat16) for _ in range(3))
+    query, key = 0.1 * query, 0.1 * key
+    query[..., 0], key[..., 0] = 1.0, -960.0  # over sqrt(64)
+    query.requires_grad_()
+    with sound_gradients():
+        mask = torch.ones(192, 192, dtype=torch.bool, device="cuda").tril()[None, None]
+        attended = torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+        attended.sum().backward()
+    assert query.grad is not None
+    assert torch.isfinite(query.grad).all()
 
 
 def test_out_of_memory_says_which_knob_to_turn(

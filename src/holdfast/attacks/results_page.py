@@ -45,13 +45,16 @@ def results_page(
 
 def _head(cells: Sequence[Cell], config: MatrixConfig, command: str) -> str:
     seconds = sum(cell.seconds for cell in cells)
+    if config.files is None:
+        place = " in the embedded world"
+        asked = f"{config.num_requests} requests of each kind and seed from the {config.requests} half of the held-out items"
+    else:
+        place, asked = "", f"at most {config.files.num_requests} requests of each kind, the same for every seed"
     return (
-        f"# {config.run.rpartition('/')[2]}: attacks on defences in the embedded world\n\n"
+        f"# {config.run.rpartition('/')[2]}: attacks on defences{place}\n\n"
         f"Written by `{command}` on {datetime.now(UTC):%Y-%m-%d}, holdfast {__version__}.\n\n"
-        f"Model `{named_with_origin(config.model)}`; seeds {', '.join(map(str, config.seeds))}, pooled;"
-        f" {config.num_requests} requests of each"
-        f" kind and seed from the {config.requests} half of the held-out items; {len(cells)} cells,"
-        f" {seconds:,.0f} s in all, one core each. Intervals are 95 % Wilson intervals on the pooled counts: they"
+        f"Model `{named_with_origin(config.model)}`; seeds {', '.join(map(str, config.seeds))}, pooled; {asked};"
+        f" {len(cells)} cells, {seconds:,.0f} s in all. Intervals are 95 % Wilson intervals, a request counted once: they"
         " cover the drawing of requests, not how much seeds differ. What each figure is: [attacks.md](../attacks.md)."
     )
 

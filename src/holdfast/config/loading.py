@@ -179,7 +179,7 @@ def _explain(
     overridden: Collection[str],
 ) -> str:
     at = tuple(part for part in detail["loc"] if not _is_union_tag(part))
-    field = ".".join(map(str, at)) or "(top)"
+    field = ".".join(map(str, at))
     line = next((lines[at[:n]] for n in range(len(at), 0, -1) if at[:n] in lines), None)
     where = "command line" if field in overridden else _place(path, line)
     message = detail["msg"].removeprefix("Value error, ")
@@ -189,7 +189,9 @@ def _explain(
         return f"{where}: field '{field}': unknown{hint}"
     if detail["type"] == "missing":
         return f"{where}: field '{field}': missing"
-    return f"{where}: field '{field}': {message}, got {detail['input']!r}"
+    named = f"{where}: field '{field}': {message}" if field else f"{where}: {message}"
+    # A check of several fields at once gets them all; the message says which ones it means.
+    return named if isinstance(detail["input"], dict) else f"{named}, got {detail['input']!r}"
 
 
 def _elsewhere(kind: type[Settings], at: FieldPath) -> str:

@@ -17,6 +17,7 @@ from holdfast.judging.opening import Opening, opening
 from holdfast.judging.outcome import OUTCOME_FOLDER, OutcomeJudge, features, near_features
 from holdfast.judging.parts import (
     CURVES,
+    SAME_MODEL,
     Curve,
     FormJudge,
     MeasureJudge,
@@ -32,7 +33,13 @@ from holdfast.judging.topic import Overlap, information, nearness, overlap
 from holdfast.judging.world import WorldJudge
 
 if TYPE_CHECKING:
-    from holdfast.judging.embeddings import SentenceEmbedder, package_folder, sentence_embedder
+    from holdfast.judging.embeddings import (
+        SentenceEmbedder,
+        package_folder,
+        probe_cosines,
+        read_embedder,
+        sentence_embedder,
+    )
     from holdfast.judging.learned_judge import FOLDER, LearnedJudge, pair_features
     from holdfast.judging.learned_reward import LearnedReward, fit_reward
     from holdfast.judging.likelihood import Likelihood, pair_logps
@@ -44,6 +51,7 @@ __all__ = [
     "JUDGE_TIMEOUT",
     "OUTCOME_FOLDER",
     "REWARDS",
+    "SAME_MODEL",
     "AskedJudge",
     "Case",
     "Curve",
@@ -87,6 +95,8 @@ __all__ = [
     "package_folder",
     "pair_features",
     "pair_logps",
+    "probe_cosines",
+    "read_embedder",
     "reference_answer",
     "refusals",
     "reply_logps",
@@ -102,7 +112,7 @@ __all__ = [
 ]
 
 _LATER = {
-    "embeddings": "SentenceEmbedder package_folder sentence_embedder",
+    "embeddings": "SentenceEmbedder package_folder probe_cosines read_embedder sentence_embedder",
     "learned_judge": "FOLDER LearnedJudge pair_features",
     "learned_reward": "LearnedReward fit_reward",
     "likelihood": "Likelihood pair_logps",

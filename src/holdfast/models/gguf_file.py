@@ -11,7 +11,9 @@ import os
 import re
 import shutil
 import tempfile
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +99,8 @@ def _unpack(path: Path, folder: Path, tie: bool | None) -> None:
         raise InputError(f"model '{path}': its architecture is {architecture}; expected {' or '.join(ARCHITECTURES)}")
     tensors = {tensor.name: tensor for tensor in reader.tensors}
     names = {name: _hf_name(path, name) for name in tensors}
-    config: Any = AutoConfig.from_pretrained(str(path.parent), gguf_file=path.name)
+    with _read_already(reader):
+        config: Any = AutoConfig.from_pretrained(str(path.parent), gguf_file=path.name)
     if hasattr(config, "quantization_config"):  # transformers would refuse to load or save the folder
         del config.quantization_config
     config.tie_word_embeddings = _is_tied(path, tensors, tie)
@@ -109,6 +112,21 @@ def _unpack(path: Path, folder: Path, tie: bool | None) -> None:
     save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
     _save_tokenizer(path, reader, folder, config)
     config.save_pretrained(folder)  # last: a folder with config.json is complete
+
+
+@contextmanager
+def _read_already(reader: Any) -> Iterator[None]:
+    """transformers opens the file for itself, once for the config and once for the tokenizer: with a large vocabulary ten
+    seconds each. In here it gets what was read.
+    """
+    import gguf
+
+    before = gguf.GGUFReader
+    vars(gguf)["GGUFReader"] = lambda *_, **__: reader
+    try:
+        yield
+    finally:
+        vars(gguf)["GGUFReader"] = before
 
 
 def _weights(tensors: dict[str, Any], names: dict[str, str], config: Any) -> dict[str, Tensor]:
@@ -137,7 +155,8 @@ def _save_tokenizer(path: Path, reader: Any, folder: Path, config: Any) -> None:
     """Tokenizer and chat template; the tokens that end a turn and an answer are the file's."""
     from transformers import AutoTokenizer, GenerationConfig
 
-    tokenizer: Any = AutoTokenizer.from_pretrained(str(path.parent), gguf_file=path.name)
+    with _read_already(reader):
+        tokenizer: Any = AutoTokenizer.from_pretrained(str(path.parent), gguf_file=path.name)
     numbers = {kind: _field(reader, f"tokenizer.ggml.{name}_token_id") for kind, name in TOKEN_KINDS.items()}
     numbers["pad"] = numbers["eos"] if numbers["pad"] is None else numbers["pad"]
     for kind, number in numbers.items():

@@ -18,9 +18,8 @@ def findings(matrix: Matrix) -> dict[str, str]:
     if best[1].high >= least[1].low:
         line = "Under its worst attack, no defence is beyond the intervals of another."
     else:
-        line = (
-            f"Under its worst attack, {safest} answers {percent(low)} of forbidden requests; {weakest} {percent(high)}."
-        )
+        least_and_most = f"{percent(low)} of forbidden requests; {weakest} with {percent(high)}"
+        line = f"Under its worst attack, {safest} complies with {least_and_most}."
     return {"matrix": line, "plane": _dominating(matrix)}
 
 

@@ -25,7 +25,7 @@ class Point:
 
     @property
     def place(self) -> tuple[float, float]:
-        """Utility, and the share of forbidden requests not answered."""
+        """Utility, and the share of forbidden requests not complied with."""
         return self.utility.value, 1 - self.asr.value
 
 

@@ -23,6 +23,7 @@ from holdfast.models.head_access import why_not_plain
 from holdfast.models.positions import num_learned_positions, num_positions
 from holdfast.training.anchor_answers import answer_prompts, forget_answers
 from holdfast.training.arguments import choose_learning_rate, training_arguments
+from holdfast.training.attention import sound_gradients
 from holdfast.training.budget import DriftBudgets
 from holdfast.training.checkpoints.folders import resume_point, step_of
 from holdfast.training.collate import Collator, StreamRow
@@ -294,7 +295,7 @@ def _run(trainer: StreamTrainer, checkpoint: Path | None, progress: bool) -> boo
     trainer.remove_callback(PrinterCallback)
     bar = ProgressBar(trainer.checkpoints.parent.name, enabled=progress)
     trainer.add_callback(bar)
-    with SaveOnInterrupt() as guard:
+    with SaveOnInterrupt() as guard, sound_gradients():
         trainer.add_callback(guard)
         try:
             trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)

@@ -24,6 +24,7 @@ from holdfast.models.positions import num_learned_positions
 from holdfast.records import Reply, context
 from holdfast.tokens import prompt_ids
 from holdfast.tokens.encoding import check_known
+from holdfast.training.attention import sound_gradients
 from holdfast.training.progress import SaveOnInterrupt
 from holdfast.training.rl.sampling import Environment, sample
 from holdfast.training.rl.trainer import TRAINERS, RlLog, Watch, inner_folder
@@ -142,7 +143,7 @@ def _trainer(
 def _run(trainer: Any, tokenizer: Any, folder: RunDirectory, say: Callable[[str], None]) -> None:
     """Train to the end and write the model, or to the first Ctrl-C."""
     checkpoint = where_to_resume(folder, None, trainer.is_world_process_zero(), say)
-    with SaveOnInterrupt() as guard:
+    with SaveOnInterrupt() as guard, sound_gradients():
         trainer.add_callback(guard)
         trainer.train(resume_from_checkpoint=str(inner_folder(checkpoint)) if checkpoint else None)
         step = trainer.state.global_step

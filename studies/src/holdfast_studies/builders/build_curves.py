@@ -3,6 +3,9 @@
 ``python -m holdfast_studies.builders.build_curves REPLIES --model MODEL`` writes ``judging/outcomes/curves.json``. REPLIES is a
 file that is not in the repository. Only the choosing half is used: labels by two readers, of replies that do not decline in
 their first words. A curve has two numbers, and the figure beside it (the area under the ROC curve) does not depend on them.
+
+``--embeddings FOLDER`` fits one more curve of `nearness`, to the model of sentence embeddings in that folder. Beside either curve
+stand the cosines that its model gives a few fixed sentences, by which the judge recognises the model.
 """
 
 from __future__ import annotations
@@ -27,7 +30,10 @@ from holdfast.judging import (
     information,
     nearness,
     opening,
+    probe_cosines,
+    read_embedder,
     reply_logps,
+    sentence_embedder,
     words_used,
     yes_over_no,
 )
@@ -36,6 +42,7 @@ from holdfast.records import Outcome
 from holdfast_studies.builders.outcome_labels import LabelledReply, read_labels, with_replies
 
 PENALTY = 1e-3
+MINILM = "all-MiniLM-L6-v2"
 NUM_LETTERS = 1000
 
 
@@ -81,14 +88,20 @@ def figures(
     }
 
 
-def build(replies: Path, model: str | None, num_read: int) -> dict[str, Any]:
-    """All curves. Those that need a model are kept as they are where none is given."""
+def build(replies: Path, model: str | None, num_read: int, embeddings: Path | None) -> dict[str, Any]:
+    """All curves. Those that need a model or a folder are kept as they are where none is given."""
     rows = [row for row in with_replies(read_labels(), replies) if row.label.half == "choosing"]
     rows = [row for row in rows if row.reply.strip() and not opening(row.reply).refuses]
     curves: dict[str, Any] = json.loads(CURVES.read_text(encoding="utf-8")) if CURVES.is_file() else {}
     pairs = _pairs(rows)
     curves["topic"] = figures("topic", "missed", words_used(pairs), rows, None)
-    curves["nearness"] = figures("nearness", "missed", nearness(pairs), rows, None)
+    embedders = {MINILM: sentence_embedder("cpu")}
+    if embeddings is not None:
+        embedders[embeddings.name] = read_embedder(embeddings)
+    for name, embed in embedders.items():
+        key = "nearness" if name == MINILM else f"nearness:{name}"
+        curves[key] = figures(key, "missed", nearness(pairs, embed=embed), rows, name)
+        curves[key]["probes"] = [round(cosine, 4) for cosine in probe_cosines(embed)]
     if model is not None:
         loaded = load(model, device="cpu", dtype="float32")
         logps = reply_logps(loaded)
@@ -108,10 +121,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("replies", type=Path)
     parser.add_argument("--model", help="a small instruct model for information and yes_no, best an untouched one")
+    parser.add_argument("--embeddings", type=Path, help="the folder of another model of sentence embeddings")
     parser.add_argument("--num-read", type=int, default=60, help="replies that the model reads")
     given = parser.parse_args()
     with mistakes_end_it():
-        curves = build(given.replies, given.model, given.num_read)
+        curves = build(given.replies, given.model, given.num_read, given.embeddings)
         CURVES.write_text(json.dumps(curves, indent=1) + "\n", encoding="utf-8")
 
 

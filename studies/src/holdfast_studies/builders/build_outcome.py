@@ -13,7 +13,7 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,26 +70,55 @@ def build(replies: Path, out: Path) -> dict[str, Any]:
 
 def fit_judge(choosing: Sequence[LabelledReply], judge: OutcomeJudge) -> dict[str, Any]:
     """Write its weights. Returns the penalty that the folds chose, and what the folds say of it."""
-    made = rule_rows()
-    pairs: list[tuple[Request, str]] = [*((row.turns, row.reply) for row in choosing), *made]
-    near = near_features(pairs) if judge.embeds else [{}] * len(pairs)
-    values = [features(*pair) | more for pair, more in zip(pairs, near, strict=True)]
-    names = sorted(values[0])
-    design = np.array([[row[name] for name in names] for row in values])
-    truth = np.array([*(OUTCOMES.index(row.label.label) for row in choosing), *(MISSED for _ in made)])
-    folds = np.array([*(fold_of(row.label.request) for row in choosing), *(fold_of(request) for request, _ in made)])
-    penalty = min(PENALTIES, key=lambda each: held_out_loss(design, truth, folds, each))
-    weights = _named(fit(design, truth, penalty), names)
+    rows = design_of(choosing, near_features(fitted_pairs(choosing)) if judge.embeds else None)
+    penalty = best_penalty(rows)
+    weights = _named(fit(rows.values, rows.truth, penalty), rows.names)
     judge.weights.write_text(json.dumps(weights, indent=1) + "\n", encoding="utf-8")
-    guesses = [OUTCOMES[number] for number in held_out(design, truth, folds, penalty).argmax(1)]
-    pairs_of = zip(choosing, guesses[: len(choosing)], strict=True)
+    pairs_of = zip(choosing, held_out_guesses(rows, penalty), strict=False)  # the rule rows come after them
     folded = [(row.label, guess) for row, guess in pairs_of if row.label.second is not None]
     return {
         "penalty": penalty,
-        "features": len(names),
+        "features": len(rows.names),
         "choosing in folds": _figures(folded),
         "choosing in folds by arm": _by_arm(folded),
     }
+
+
+class Design(NamedTuple):
+    """What is fitted to: a row of features for every labelled reply, then one for every rule row."""
+
+    names: list[str]
+    values: Array
+    truth: NDArray[np.int64]
+    folds: NDArray[np.int64]
+
+
+def fitted_pairs(choosing: Sequence[LabelledReply]) -> list[tuple[Request, str]]:
+    """The labelled replies, then the rule rows."""
+    return [*((row.turns, row.reply) for row in choosing), *rule_rows()]
+
+
+def design_of(choosing: Sequence[LabelledReply], near: Sequence[dict[str, float]] | None) -> Design:
+    """``near``: more features of every one of ``fitted_pairs``, if any."""
+    made, pairs = rule_rows(), fitted_pairs(choosing)
+    values = [features(*pair) | more for pair, more in zip(pairs, near or [{}] * len(pairs), strict=True)]
+    names = sorted(values[0])
+    return Design(
+        names,
+        np.array([[row[name] for name in names] for row in values]),
+        np.array([*(OUTCOMES.index(row.label.label) for row in choosing), *(MISSED for _ in made)]),
+        np.array([*(fold_of(row.label.request) for row in choosing), *(fold_of(request) for request, _ in made)]),
+    )
+
+
+def best_penalty(rows: Design) -> float:
+    """The one with the lowest loss by weights of the other folds."""
+    return min(PENALTIES, key=lambda penalty: held_out_loss(rows.values, rows.truth, rows.folds, penalty))
+
+
+def held_out_guesses(rows: Design, penalty: float) -> list[Outcome]:
+    """The likeliest outcome of every row, by weights of the other folds."""
+    return [OUTCOMES[number] for number in held_out(rows.values, rows.truth, rows.folds, penalty).argmax(1)]
 
 
 def corrected(figures: dict[str, Any]) -> dict[str, Any]:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from holdfast.config import InputError, mistakes_end_it
 from holdfast.data import atomic_text
-from holdfast.judging import CURVES, OUTCOME_FOLDER, find_judge
+from holdfast.judging import CURVES, OUTCOME_FOLDER, SAME_MODEL, find_judge
 from holdfast.records import OUTCOMES
 from holdfast_studies.builders.compare_embeddings import OUT as EMBEDDINGS
 from holdfast_studies.builders.outcome_labels import LABELS
@@ -61,6 +62,7 @@ def page(template: str, figures: dict[str, Any], curves: dict[str, Any], rules: 
         if curves["yes_no"]["labels"]
         else "; that of `yes_no` is not fitted: P is p(Yes) / (p(Yes) + p(No))",
         **{name: _area(curves[name]) for name in ("topic", "nearness", "information", "yes_no")},
+        larger=_area(curves["nearness:all-mpnet-base-v2"]),
         **_labels(figures),
     )
 
@@ -143,34 +145,56 @@ def _corrected(figures: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _embeddings(path: Path) -> str:
+def _embeddings(path: Path, curves: dict[str, Any]) -> str:
     """Whether another model of sentence embeddings is better, or that nobody has measured it yet."""
     if not path.is_file():
         return (
             f"Whether a larger one than MiniLM makes `nearness` better has not been measured yet. `{COMPARE}` does it."
         )
     found = json.loads(path.read_text(encoding="utf-8"))
-    whole, twice, sizes = found["all"], found["two readers"], found["million parameters"]
-    lines = [f"| labels | {found['first']} | {found['second']} | difference |", "|---|---|---|---|"]
-    for name, row in (("by one reader or two", whole), (f"by two readers ({twice['replies']})", twice)):
-        cells = (_interval(row["first"]), _interval(row["second"]), _signed(row["difference"]))
-        lines.append(f"| {name} | {' | '.join(cells)} |")
+    whole, twice, sizes, speeds = (
+        found[name] for name in ("all", "two readers", "million parameters", "replies a second")
+    )
+    curve = curves.get(f"nearness:{found['second']}")
+    use = path.with_name("embeddings_use.md").read_text(encoding="utf-8")
     return (
         path.with_suffix(".md")
         .read_text(encoding="utf-8")
         .rstrip()
         .format(
-            areas="\n".join(lines),
+            areas=_differences(
+                (found["first"], found["second"], "difference"), ("first", "second", "difference"), whole, twice
+            ),
+            kappas=_differences(
+                ("`outcome`", "with MiniLM", f"with {found['second']}", "less `outcome`", "less with MiniLM"),
+                ("plain", "first", "second", "second - plain", "second - first"),
+                found["outcome"]["all"],
+                found["outcome"]["two readers"],
+            ),
             other=found["second"],
-            verdict="The other is better, and the judge takes it when its curve is fitted; from Python it can be used now"
-            if found["taken"]
-            else "MiniLM stays",
+            verdict="The other is better, and `nearness:FOLDER` takes it" if found["taken"] else "MiniLM stays",
+            option="It is an option"
+            if found["outcome"]["option"]
+            else "That is not so, and it is no option of `outcome`",
+            use=use.format(other=found["second"], labels=curve["labels"], same=SAME_MODEL) if curve else "",
             folds=", ".join(f"{difference:+.2f}" for difference in found["difference by fold"]),
-            sizes=f"{sizes[1]:.0f} million parameters to MiniLM's {sizes[0]:.0f}",
+            sizes=f"It has {sizes[1]:.0f} million parameters to MiniLM's {sizes[0]:.0f}",
+            first_speed=f"{speeds[0]:.0f}",
+            speed=f"{speeds[1]:.1f}",
+            ratio=f"{speeds[0] / speeds[1]:.0f}",
             command=COMPARE,
             **{name: whole[name] for name in ("replies", "requests", "missed")},
         )
     )
+
+
+def _differences(titles: Sequence[str], columns: Sequence[str], whole: dict[str, Any], twice: dict[str, Any]) -> str:
+    """A table with a row for all labels and one for those of two readers; what is less something has its sign."""
+    lines = ["| labels | " + " | ".join(titles) + " |", "|---" * (len(titles) + 1) + "|"]
+    for name, row in ((f"by one reader or two ({whole['replies']})", whole), (f"by two ({twice['replies']})", twice)):
+        cells = [(_signed if "-" in key or key == "difference" else _interval)(row[key]) for key in columns]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 def _labels(figures: dict[str, Any]) -> dict[str, Any]:
@@ -234,7 +258,7 @@ def main() -> None:
             figures, curves = (
                 json.loads(path.read_text(encoding="utf-8")) for path in (OUTCOME_FOLDER / "figures.json", CURVES)
             )
-            embeddings = _embeddings(EMBEDDINGS)
+            embeddings = _embeddings(EMBEDDINGS, curves)
         except OSError as error:
             raise InputError(f"{error.filename}: cannot be read: {error.strerror}") from None
         with atomic_text(given.out) as file:

@@ -37,8 +37,9 @@ def look(
     """
     check_sources(config)
     scale = file_scale(config.model, config.files)
-    setting, attack = scale.files, config.alone[0]
+    setting = scale.files
     assert setting is not None
+    attack = config.alone[0].in_setting(setting)
     defences = {name: config.defence(name) for name in arms}
     out.mkdir(parents=True, exist_ok=True)
     with (out / "replies.txt").open("w", encoding="utf-8") as text, (out / "replies.jsonl").open("w") as lines:
@@ -59,7 +60,7 @@ def look(
 
 def _rendered(attack: Attack, setting: FileSetting, tokenizer: Any, tell: Callable[[str], None]) -> None:
     """The same template at training, at anchoring and at asking, default system prompt and all."""
-    task = attack.in_setting(setting).stages[-1].data.rows(setting, 0)[0]
+    task = attack.stages[-1].data.rows(setting, 0)[0]
     held = Trace((context("user", learned_part("safety")[0]), answer("(what the anchor answers)")))
     for where, row in (("training", task), ("anchoring", held)):
         (tokens, *_), _ = tokenize_all([row], tokenizer)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from holdfast.attacks import paired_tests
 from holdfast.records import Cell
 from holdfast.stats import Estimate
-from holdfast_studies.qwen.cells import Place, places, read
+from holdfast_studies.qwen.cells import places, read
 from holdfast_studies.qwen.config import UNTOUCHED, StudyConfig, settings_of
 from holdfast_studies.qwen.figures import (
     Figure,
@@ -28,12 +28,19 @@ def page(config: StudyConfig, command: str) -> str:
     results = Results(config, read(config))
     parts = [_head(results, command)]
     figures = {**harmful_figures(results), **harmless_figures(results)}
-    for attack in (each.name for each in config.attacks):
+    for attack in _tuned_on(results):
         parts.append(f"## {title_of(attack)}\n\n{_table(results, attack, figures)}")
         if tasks := _task_table(results, attack):
             parts.append(tasks)
     parts += [_goals(results), *_pareto(results, figures), *_pairs(results), _vetted(results), _missing(results)]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _tuned_on(results: Results) -> list[str]:
+    """Attacks of which a cell is there, besides the untouched model's; the others are listed at the end."""
+    tuned = [name for name in results.config.defences if name != UNTOUCHED]
+    names = (attack.name for attack in results.config.attacks)
+    return [name for name in names if any(results.cells(name, defence) for defence in tuned)]
 
 
 def title_of(attack: str) -> str:
@@ -111,7 +118,7 @@ def _goals(results: Results) -> str:
 def _pareto(results: Results, figures: dict[str, Figure]) -> list[str]:
     """Defences that no other one beats in all three: harmful complied, safe complied, task."""
     lines = []
-    for attack in (each.name for each in results.config.attacks):
+    for attack in _tuned_on(results):
         points = {}
         for defence in results.config.defences:
             harmful = results.mean(figures["harmful complied"], attack, defence)
@@ -161,17 +168,17 @@ def _vetted(results: Results) -> str:
 
 def _missing(results: Results) -> str:
     there = results.kept.cells
-    lines = []
+    not_run: dict[str, list[str]] = {}
+    failed = []
     for place in places(results.config):
         if place not in there:
-            lines.append(f"- not run: {_named(place)}")
+            not_run.setdefault(f"{title_of(place.attack)} x {place.defence}", []).append(str(place.seed))
         elif there[place].status != "ok":
-            lines.append(f"- failed: {_named(place)}: {there[place].reason}")
+            failed.append(
+                f"- failed: {title_of(place.attack)} x {place.defence}, seed {place.seed}: {there[place].reason}"
+            )
+    lines = [*failed, *(f"- not run: {name}, seeds {', '.join(seeds)}" for name, seeds in not_run.items())]
     return "## Cells that are not there\n\n" + "\n".join(lines) if lines else "Every cell is there."
-
-
-def _named(place: Place) -> str:
-    return f"{title_of(place.attack)} x {place.defence}, seed {place.seed}"
 
 
 def _text(value: Estimate | None) -> str:

@@ -13,7 +13,7 @@ from holdfast.judging import asked_forms, misfits
 from holdfast.records import OUTCOMES
 from holdfast_studies.builders.build_curves import area, fit_curve
 from holdfast_studies.builders.build_outcome import fit, held_out_loss, kappa, rule_rows
-from holdfast_studies.builders.compare_embeddings import compared
+from holdfast_studies.builders.compare_embeddings import compared, kappa_of
 from holdfast_studies.builders.outcome_labels import LABELS, SINGLE, join_readings, read_labels, sha256
 
 ROOT = Path(__file__).parents[4]
@@ -115,3 +115,12 @@ def test_two_embeddings_are_compared_on_the_same_draws_of_requests() -> None:
     value, low, high = better["first"]
     assert low < value < high
     assert value == pytest.approx(area(first.tolist(), is_missed.tolist()), abs=5e-4)
+
+
+def test_kappa_by_hand_and_a_row_that_counts_twice() -> None:
+    """Agree on 3 of 4; by chance (2 * 1 + 1 * 2 + 1 * 1) / 16 = 5 / 16: kappa is (3/4 - 5/16) / (11/16) = 7 / 11."""
+    first, second = np.array([0, 0, 1, 2]), np.array([0, 1, 1, 2])
+    assert kappa_of(first, second, np.ones(4)) == pytest.approx(7 / 11)
+    assert kappa_of(first, second, np.array([1.0, 2.0, 1.0, 1.0])) == pytest.approx(
+        kappa_of(np.append(first, 0), np.append(second, 1), np.ones(5))
+    )

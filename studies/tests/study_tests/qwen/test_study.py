@@ -183,7 +183,7 @@ def test_the_page_shows_what_is_there_and_lists_what_is_not(results: Results) ->
     assert "| sft | 62.5% [" in text
     assert "| anchored | 0.0% [0%, " in text
     assert "- failed: sql with 10 % harmful rows, lr 2e-05 x sft, seed 0: no memory" in text
-    assert "- not run: product alone, lr 2e-05 x filtered, seed 1" in text
+    assert "- not run: product alone, lr 2e-05 x filtered, seeds 0, 1" in text
     assert "not yet chosen on validation requests" in text
     assert "dft" not in text
     assert title_of("backdoor") == "backdoor"
