@@ -16,9 +16,24 @@ DEFENDED = "defended_gpu"
 def answers(results: Results, table: Callable[..., str]) -> str:
     """What a user asks first, each with its figure and where that comes from."""
     rows = [*_defended_rows(results.get(DEFENDED)), *_other_rows(results), *_growth_rows(results.get("growth"))]
-    missing = [] if results.get(DEFENDED) else ["Not measured yet: `python -m benchmarks.defended_gpu`, on a GPU."]
+    missing = (
+        [f"Not measured yet, on a GPU: {', '.join(absent)}."] if (absent := _absent(results.get(DEFENDED))) else []
+    )
     text = table(("what", "cost", "measured by"), [[what, cost, f"`{source}`"] for what, cost, source in rows])
     return "\n\n".join(["## What will it cost me?", text, *missing])
+
+
+def _absent(found: Found | None) -> list[str]:
+    """What the benchmark of defended runs would say and has not said yet."""
+    known = found or {"steps": [], "memory": [], "answers": [], "grpo": []}
+    parts = {
+        "a defended step": bool(known["steps"]),
+        "LoRA of 8B in 24 GB": any(row["model"].startswith("Llama") for row in known["memory"]),
+        "preparation": any(row["part"] == "preparation" for row in known["answers"]),
+        "an audit": any(row["part"] == "audit" for row in known["answers"]),
+        "GRPO on 1.5B": bool(known["grpo"]),
+    }
+    return [name for name, is_there in parts.items() if not is_there]
 
 
 def _defended_rows(found: Found | None) -> list[tuple[str, str, str]]:
@@ -106,6 +121,7 @@ def defended(
         "### A defended run",
         f"{origin(found)} {RECIPE}",
         ratios(found["ratios"]),
+        *_waiting(found),
         "Milliseconds and gigabytes. Activations: alive when the head begins, autocast's copies of the weights among them.",
         _steps_table([*found["steps"], *found["memory"]], table),
     ]
@@ -126,16 +142,36 @@ def defended(
     return "\n\n".join(parts)
 
 
+BEFORE = "Measured before trainings left out cuDNN's attention, which makes a plan for every new width of a batch."
+PASSES = (
+    "A plain step has 2 passes; a defended one has 4 and 2 of the anchor. What the rest of a step is was not profiled."
+)
+
+
+def _waiting(found: Found) -> list[str]:
+    """How much of the steps is products, and what is known of the rest."""
+    ms = {row["way"]: row["ms"] for row in found["steps"] if row["way"] in found["products"]}
+    shares = [f"{way} {found['products'][way] / ms[way]:.0%}" for way in ms if "cheap" not in way]
+    lines = [f"Share of a step that its bare products take: {', '.join(shares)}. {PASSES}"] if shares else []
+    return [" ".join([*lines, *([] if "attention" in found else [BEFORE])])]
+
+
 MEMORY = ("peak", "reserved", "weights", "gradients", "optimizer", "anchor", "activations", "head")
 
 
 def _steps_table(steps: Sequence[Found], table: Callable[..., str]) -> str:
     rows = []
     for row in steps:
-        times = [f"{row[name]:.1f}" for name in ("ms", "optimizer ms")]
+        times = [
+            f"{row['ms']:.0f}",
+            f"{row['fastest ms']:.0f} to {row['slowest ms']:.0f}",
+            f"{row['optimizer ms']:.0f}",
+        ]
         memory = [f"{row[f'{name} GB']:.1f}" if f"{name} GB" in row else "-" for name in MEMORY]
         rows.append([row["model"], row["rows"], row["way"], *times, *memory])
-    return table(("model", "rows", "way", "ms", "of them optimizer", *(f"{name} GB" for name in MEMORY)), rows)
+    return table(
+        ("model", "rows", "way", "ms, median", "from to", "of them optimizer", *(f"{name} GB" for name in MEMORY)), rows
+    )
 
 
 TITLES = {
