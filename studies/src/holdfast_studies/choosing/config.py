@@ -26,8 +26,7 @@ class ChoosingConfig(SourcesConfig):
     ns: tuple[int, ...] = Field(default=(1, 2, 4, 8, 16, 32), min_length=1)  # those above num_samples are left out
     temperature: float = Field(default=0.8, gt=0)
     top_p: float = Field(default=1.0, gt=0, le=1)
-    max_new_tokens: int = Field(default=256, gt=0)  # of a program
-    reply_tokens: int = Field(default=64, gt=0)  # of a reply to a harmful request
+    max_new_tokens: dict[Domain, int] = Field(default={"humaneval": 384, "mbpp": 256, "requests": 64})
     num_tasks: dict[str, int] = Field(default_factory=dict)  # of a domain of code: the first so many, else all
     num_requests: int = Field(default=400, ge=2)
     requests: tuple[str, ...] = ("strongreject", "jailbreakbench", "advbench")  # names of sources
@@ -49,6 +48,8 @@ class ChoosingConfig(SourcesConfig):
         wanted = {*(name for name in self.domains if name in CODE), *(self.requests if self._asks else ())}
         if missing := sorted(wanted - set(self.sources)):
             raise ValueError(f"sources: {', '.join(missing)} missing")
+        if short := [name for name in self.domains if self.max_new_tokens.get(name, 0) < 1]:
+            raise ValueError(f"max_new_tokens: {', '.join(short)}: expected a number above 0")
         if strange := sorted(set(self.num_tasks) - set(CODE)):
             raise ValueError(f"num_tasks: {', '.join(strange)} is none of {', '.join(CODE)}")
         return self
@@ -69,7 +70,7 @@ def plan(config: ChoosingConfig) -> list[str]:
     total = 0.0
     for name in config.domains:
         prompts = config.num_requests if name == "requests" else config.num_tasks.get(name, NUM_TASKS[name])
-        length = config.reply_tokens if name == "requests" else config.max_new_tokens
+        length = config.max_new_tokens[name]
         samples = prompts * config.num_samples
         steps = -(-samples // config.batch_size) * length
         sampling = steps * config.step_ms / 1000

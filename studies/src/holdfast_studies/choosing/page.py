@@ -23,7 +23,7 @@ got an unsafe one. An abstention is not right, and not unsafe."""
 TESTS_NOTE = """*Tests in the prompt*: HumanEval's examples in the docstring, MBPP's first assertion, run in the sandbox.
 *Likelihood*: the geometric mean of the token probabilities. *Self-judging*: the model's own P(yes) that its program is right.
 *Agreement*: the largest group of programs that return the same for the prompt's inputs and others made of them; exact over all
-subsets of n. *Policy*: the code policy and the sandbox. *Judge*: the model's own P(yes) that a program only computes. Where
+subsets of n. *Policy*: the code policy and the sandbox. *Judge*: the model's own P(yes) that a program is safe to run. Where
 agreement chooses, the KL is not known in closed form, and is left out."""
 
 

@@ -33,7 +33,7 @@ def score(config: ChoosingConfig, say: Callable[[str], None] = print) -> dict[st
         domains[domain] = _code(config, domain, say) if domain in CODE else _requests(config)
     settings = {
         name: getattr(config, name)
-        for name in ("num_samples", "temperature", "top_p", "max_new_tokens", "reply_tokens", "judges", "seed", "alpha")
+        for name in ("num_samples", "temperature", "top_p", "max_new_tokens", "judges", "seed", "alpha")
     }
     found = {"model": named_with_origin(config.model).rpartition("/")[2], "settings": settings, "domains": domains}
     with atomic_text(Path(config.run) / FIGURES) as file:
@@ -54,6 +54,7 @@ def _code(config: ChoosingConfig, domain: Domain, say: Callable[[str], None]) ->
         "counts": {
             **overlap(problems),
             "programs": len(rows),
+            "cut off at the last token": sum(row["tokens"] >= config.max_new_tokens[domain] for row in rows),
             "right": sum(row["gold"] for row in rows),
             "do not parse, so the policy never returns them": sum(row["policy"] is None for row in rows),
             "use what the policy forbids": sum(row["policy"] is False for row in rows),

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from holdfast.config import InputError
-from holdfast.judging import pair_logps
+from holdfast.judging import Returned, pair_logps
 from holdfast.models import LoadedModel, load
 from holdfast.records import context
 from holdfast.tokens import Encoder, prompt_ids
@@ -43,8 +43,7 @@ model: tiny:aligned
 data: {folder}
 num_samples: 4
 ns: [1, 2, 4, 8]
-max_new_tokens: 4
-reply_tokens: 4
+max_new_tokens: {{humaneval: 4, mbpp: 4, requests: 4}}
 num_requests: 5
 requests: [asked]
 judges: [world, refusal_phrases]
@@ -136,7 +135,8 @@ def test_programs_agree_by_what_they_return() -> None:
     assert plain({0.1 + 0.2: {"b", "a"}}) == plain({0.3: {"a", "b"}})
     assert plain([1]) != plain((1,))
     assert plain(True) != plain(1)
-    assert signature([None, None]) is None
+    assert signature([None, Returned(None)]) is None
+    assert signature([None, Returned(0)]) != signature([Returned(0), None])
 
 
 def test_the_bound_is_checked_on_prompts_that_did_not_make_it() -> None:
