@@ -13,7 +13,7 @@ import torch
 import transformers
 from rich.console import Console
 
-from benchmarks import head_loss, own_python, page, train_step, undo_decoding
+from benchmarks import growth, head_loss, own_python, page, train_step, undo_decoding
 from benchmarks.ledger import RESULTS, committed, finish, provenance, write
 from holdfast.attacks.scale import Scale
 
@@ -29,18 +29,22 @@ def measure(rounds: int, console: Console) -> dict[str, Any]:
     undo = undo_decoding.measure(undo_decoding.small_model(), rounds=rounds + 1)
     console.print(undo_decoding.table(undo))
     own = own_python.measure(Scale())
-    machine = {
-        "cpu": f"{platform.processor() or platform.machine()}, one thread",
-        "torch": torch.__version__,
-        "transformers": transformers.__version__,
-    }
     ratios = [
         *steps,
         *undo_decoding.ratios(undo),
         {name: own[name] for name in ("ratio", "measured", "goal")},
         *head_ratios(heads),
     ]
-    return {**provenance(), "machine": machine, "ratios": ratios, "heads": heads, "own_python": own["longest"]}
+    return {**provenance(), "machine": machine(), "ratios": ratios, "heads": heads, "own_python": own["longest"]}
+
+
+def machine() -> dict[str, str]:
+    """What the figures were measured on."""
+    return {
+        "cpu": f"{platform.processor() or platform.machine()}, one thread",
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+    }
 
 
 def head_ratios(heads: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -60,9 +64,14 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--accept", action="store_true", help="take ratios that are worse than the committed ones")
     parser.add_argument("--page", action="store_true", help="measure nothing: write the page from benchmarks/results")
+    parser.add_argument("--growth", action="store_true", help="measure how cost grows instead")
+    parser.add_argument("--most-rows", type=int, default=max(growth.ROWS), help="of --growth")
     options = parser.parse_args()
     console = Console()
-    if not options.page:
+    if options.growth:
+        written = {**provenance(), "machine": machine()}
+        write(RESULTS / "growth.json", {**written, "growth": growth.measure(options.most_rows)})
+    elif not options.page:
         found = measure(options.rounds, console)
         finish(found["ratios"], None if options.accept else committed("cpu"))
         write(RESULTS / "cpu.json", found)

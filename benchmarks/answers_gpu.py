@@ -27,7 +27,6 @@ from holdfast.generation.conversations import ids_to_continue
 from holdfast.judging import find_judge
 from holdfast.models import LoadedModel
 from holdfast.records import Reply, Trace, answer, context
-from holdfast.training.rl import RlPrompt, train_rl
 from holdfast.training.vetting import vetted
 from holdfast.worlds import SafetyWorld
 
@@ -141,6 +140,8 @@ def grpo(
     shape: Shape, device: str, folder: Path, sampler: str, *, growth: bool = False, share: float = 1.0
 ) -> dict[str, Any]:
     """Seconds of a step's parts and rollout tokens per second; ``growth``: memory alive after every one of many small steps."""
+    from holdfast.training.rl import RlPrompt, train_rl  # TRL: where it is missing, only this part fails
+
     model = folder / "model"
     if not model.is_dir():
         loaded = make_loaded(shape, torch.bfloat16, device)

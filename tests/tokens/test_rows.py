@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tokenizers.processors import TemplateProcessing
 
 from holdfast.config import InputError
+from holdfast.models import load_tokenizer
 from holdfast.records import Role, Segment, Trace, Turn, answer, context
 from holdfast.tokens import UNDO_TOKEN, TokenRow, find_undo_id, prompt_ids, tokenize, tokenize_all, truncate
 
@@ -306,3 +307,16 @@ def test_hard_context_counts_positions_on_the_stack() -> None:
     assert (soft.ids, soft.roles) == (hard.ids, hard.roles)
     num_undos = hard.roles.count(Role.UNDO)
     assert hard.positions[-1] == soft.positions[-1] - 2 * num_undos
+
+
+def test_rows_share_positions_and_ids() -> None:
+    """What a million rows would repeat is kept once."""
+    tokenizer = load_tokenizer("tiny:aligned")
+    last = max(tokenizer.get_vocab().items(), key=lambda pair: pair[1])
+    assert last[1] > 256, "Python shares smaller numbers by itself"
+    traces = [Trace((context("user", f"{last[0]} {word}"), answer("sorry"))) for word in ("bread", "help")]
+    (one, two), _ = tokenize_all(traces, tokenizer)
+    assert one.positions is two.positions
+    assert one.positions == list(range(len(one)))
+    (place,) = (at for at, token in enumerate(one.ids) if token == last[1])
+    assert one.ids[place] is two.ids[place]

@@ -67,7 +67,8 @@ SAFETY_ON_FILES = OwnStream(rows="safety", weight=5.0, batch_size=32, num=1000, 
 KEEP_ON_FILES = OwnStream(rows="keep", weight=1.0, batch_size=32, num=1000, borrow=0.25)
 HELD_ON_FILES = (SAFETY_ON_FILES, KEEP_ON_FILES)
 
-# csft and csft_pa are as published; the settings of the others were chosen on validation requests (candidates.py).
+# csft and csft_pa are as their equations stand, without the published warm-up, beta1 and floor. The settings of the others were
+# chosen on validation requests (candidates.py).
 _ALL = (
     Defence(name="untouched", tune=False),
     Defence(name="sft"),

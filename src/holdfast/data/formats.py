@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -185,18 +185,16 @@ def detect(rows: Sequence[Row], source: str) -> Format | Problem:
     )
 
 
-def unused_columns(form: Format, rows: Iterable[Row]) -> str:
-    """The columns that hold something and are not read, those of messages and segments included."""
-    unused: dict[str, None] = {}
-    for row in rows:
-        for key, value in (row.fields or {}).items():
-            if key not in form.needs and key not in form.optional:
-                unused.update({shown(key): None} if value is not None and key not in HONOURED else {})
-            elif isinstance(value, list) and key in MESSAGES:
-                unused.update({f"{key}[].{shown(name)}": None for name in unread_keys(key, value)})
-            elif isinstance(value, list) and key == "segments":
-                names = [
-                    name for item in value if isinstance(item, dict) for name, part in item.items() if part is not None
-                ]
-                unused.update({f"{key}[].{shown(name)}": None for name in names if name not in ("role", "text")})
-    return listed(unused)
+def unused_columns(form: Format, fields: Fields) -> Iterator[str]:
+    """The columns of a row that hold something and are not read, those of messages and segments included."""
+    for key, value in fields.items():
+        if key not in form.needs and key not in form.optional:
+            if value is not None and key not in HONOURED:
+                yield shown(key)
+        elif isinstance(value, list) and key in MESSAGES:
+            yield from (f"{key}[].{shown(name)}" for name in unread_keys(key, value))
+        elif isinstance(value, list) and key == "segments":
+            names = [
+                name for item in value if isinstance(item, dict) for name, part in item.items() if part is not None
+            ]
+            yield from (f"{key}[].{shown(name)}" for name in names if name not in ("role", "text"))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from holdfast.data.columns import HONOURED
-from holdfast.data.fields import BadField
+from holdfast.data.fields import BadField, listed
 from holdfast.data.folders import Shards, find_shards, is_glob, saved_folder, saved_rows, shard_rows
 from holdfast.data.formats import Format, detect, unused_columns
 from holdfast.data.hub import hub_rows, is_hub_name
@@ -48,6 +49,17 @@ class _Raw:
     shards: Shards | None = None
 
 
+@dataclass(slots=True)
+class _Good:
+    """What is kept of the good rows."""
+
+    traces: list[Trace] = field(default_factory=list)
+    lines: list[int] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
+    unused: dict[str, None] = field(default_factory=dict)  # columns that are not read
+    honoured: Counter[str] = field(default_factory=Counter)  # rows by column that changes their meaning
+
+
 def read_traces(source: str | Path, *, skip_bad: int = 0, limit: int | None = None) -> Dataset:
     """Read every row of ``source``, or the first ``limit``; up to ``skip_bad`` bad ones are left out and counted.
 
@@ -81,7 +93,8 @@ def _dataset(name: str, raw: _Raw, skip_bad: int) -> Dataset:
     form = detect(raw.rows, name)
     if isinstance(form, Problem):
         raise DataError([*raw.problems, form])
-    traces, good = _convert(raw, form, name)
+    good = _convert(raw, form, name)
+    traces = good.traces
     raw.problems.sort(key=lambda problem: (problem.source, problem.line or 0))
     if not traces:
         raw.problems += _no_rows(raw, name)
@@ -89,14 +102,14 @@ def _dataset(name: str, raw: _Raw, skip_bad: int) -> Dataset:
         raise DataError(raw.problems)
     return Dataset(
         traces=tuple(traces),
-        lines=tuple(row.line for row in good),
+        lines=tuple(good.lines),
         format=form.name,
-        sentence=_sentence(name, form, good, raw, traces),
+        sentence=_sentence(name, form, good, raw),
         num_skipped=len(raw.problems),
         problems=tuple(raw.problems),
         fingerprint=fingerprint(traces),
         source=name,
-        files=tuple(row.file for row in good) if raw.shards else (),
+        files=tuple(good.files) if raw.shards else (),
     )
 
 
@@ -149,25 +162,32 @@ def _no_rows(raw: _Raw, source: str) -> list[Problem]:
     return [Problem(source, None, None, f"expected at least one row, got {got}", fatal=True)]
 
 
-def _convert(raw: _Raw, form: Format, source: str) -> tuple[list[Trace], list[Row]]:
-    traces: list[Trace] = []
-    good: list[Row] = []
-    for row in raw.rows:
+def _convert(raw: _Raw, form: Format, source: str) -> _Good:
+    """Rows become traces one by one, and each is let go: a large file is never in memory twice."""
+    good = _Good()
+    raw.rows.reverse()
+    while raw.rows:
+        row = raw.rows.pop()
+        fields = row.fields or {}
         try:
-            traces.append(form.trace(row.fields or {}))
-            good.append(row)
+            good.traces.append(form.trace(fields))
         except BadField as error:
             raw.problems.append(Problem(row.file or source, row.line, error.field, str(error)))
-    return traces, good
+            continue
+        good.lines.append(row.line)
+        good.files.append(row.file)
+        good.unused.update(dict.fromkeys(unused_columns(form, fields)))
+        good.honoured.update(key for key in HONOURED if fields.get(key))
+    return good
 
 
-def _sentence(source: str, form: Format, good: list[Row], raw: _Raw, traces: list[Trace]) -> str:
-    parts = [f"{source}: {_count(len(good), 'row')} in the '{form.name}' format: {form.meaning}"]
+def _sentence(source: str, form: Format, good: _Good, raw: _Raw) -> str:
+    parts = [f"{source}: {_count(len(good.traces), 'row')} in the '{form.name}' format: {form.meaning}"]
     if raw.shards:
         parts.append(f"from {raw.shards.sentence}")
-    parts += _honoured(traces, good)
-    if unused := unused_columns(form, good):
-        parts.append(f"other columns ignored: {unused}")
+    parts += _honoured(good)
+    if good.unused:
+        parts.append(f"other columns ignored: {listed(good.unused)}")
     if raw.num_blank:
         parts.append(f"{_count(raw.num_blank, 'blank line')} passed over")
     if raw.problems:
@@ -177,14 +197,14 @@ def _sentence(source: str, form: Format, good: list[Row], raw: _Raw, traces: lis
     return "; ".join(parts)
 
 
-def _honoured(traces: list[Trace], good: list[Row]) -> list[str]:
+def _honoured(good: _Good) -> list[str]:
     """What was done with columns that change the meaning of a row."""
     said = []
     for key in HONOURED:
-        if num := sum(bool((row.fields or {}).get(key)) for row in good):
+        if num := good.honoured[key]:
             goes = "begins the conversation" if key == "system" else "goes to the chat template"
             said.append(f"'{key}' {goes} ({_count(num, 'row')})")
-    with_fields = [turn.other_fields for trace in traces for turn in trace.turns if turn.fields]
+    with_fields = [turn.other_fields for trace in good.traces for turn in trace.turns if turn.fields]
     kinds = (("weight", "of weight 0"), ("tool_calls", "with tool calls"))
     counts = [f"{num} {kind}" for key, kind in kinds if (num := sum(key in more for more in with_fields))]
     return [*said, f"assistant turns that are context, not trained: {', '.join(counts)}"] if counts else said

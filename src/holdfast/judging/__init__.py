@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from holdfast.config.lazily import exported_later
 from holdfast.judging.asked_judge import AskedJudge
 from holdfast.judging.batch import refusals, tells_outcomes, verdicts
-from holdfast.judging.code import check_code
+from holdfast.judging.code import Returned, check_code, outputs_of
 from holdfast.judging.code_stdio import Case, Ran, check_output, run_program
 from holdfast.judging.extractors import Extractor, find_extractor, reference_answer
 from holdfast.judging.form import Form, asked_forms, form_of, misfits
@@ -72,6 +72,7 @@ __all__ = [
     "Ran",
     "RefusalPhrases",
     "Request",
+    "Returned",
     "Reward",
     "SentenceEmbedder",
     "Wanted",
@@ -91,6 +92,7 @@ __all__ = [
     "near_features",
     "nearness",
     "opening",
+    "outputs_of",
     "overlap",
     "package_folder",
     "pair_features",

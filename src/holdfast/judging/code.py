@@ -11,8 +11,8 @@ import dis
 import functools
 import signal
 import types
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from holdfast.config import InputError
 from holdfast.judging.sandbox import Candidate, Limits, Report, Sandboxes, StoppedError, shared_sandboxes
@@ -20,6 +20,12 @@ from holdfast.judging.sandbox.inside.literals import NotLiteralError
 from holdfast.records import Verdict
 
 DEFAULT_LIMITS = Limits()
+
+
+class Returned(NamedTuple):
+    """What a call gave back; it may be None."""
+
+    value: Any
 
 
 class CandidateError(Exception):
@@ -60,6 +66,31 @@ def check_code(
         return Verdict(None, 0.0, "the test never called the candidate", judge)
     note = f"; the test took {', '.join(borrowed)} from the candidate: give trusted=" if borrowed else ""
     return Verdict(True, 1.0, f"passed, {session.num_calls} calls{note}", judge)
+
+
+def outputs_of(
+    candidate: str,
+    entry_point: str,
+    calls: Sequence[Sequence[Any]],
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+    sandboxes: Sandboxes | None = None,
+) -> list[Returned | None]:
+    """What a whole program's function returns for each list of arguments, plain literals; None where it raised.
+
+    Everything is None from the call on at which the program was stopped.
+    """
+    returned: list[Returned | None] = []
+    with (sandboxes or shared_sandboxes()).lease() as sandbox, sandbox.candidate(limits) as process:
+        session = _Session(process)
+        function = session.function(entry_point)
+        if _failure_of(lambda: session.load(candidate)) is None:
+            for arguments in calls:
+                try:
+                    returned.append(Returned(function(*arguments)))
+                except Exception:  # the candidate's own, of any kind
+                    returned.append(None)
+    return [*returned, *[None] * (len(calls) - len(returned))]
 
 
 class _Session:

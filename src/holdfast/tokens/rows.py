@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from holdfast.config import InputError
@@ -185,15 +186,21 @@ def _row(trace: Trace, encoder: Encoder, context: Context, train_on_prompt: bool
         spans = prompt_too(trace.turns, encoder)
     else:
         spans = list(conversation(trace.turns, encoder))
-    ids = [token for _, tokens in spans for token in tokens]
+    ids = [encoder.shared(token, token) for _, tokens in spans for token in tokens]
     roles = [int(role) for role, tokens in spans for _ in tokens]
     if not any(roles):
         raise InputError("nothing to train on: no turn has a response (an empty one has no tokens)")
     if roles[0] != Role.PROMPT:
         raise InputError("everything would be trained: the chat template writes nothing before the answer")
     encoder.check_known(ids)
-    positions = stack_context(roles).positions if context == "hard" else list(range(len(ids)))
+    positions = stack_context(roles).positions if context == "hard" else _counted(len(ids))
     return TokenRow(ids, roles, positions, context, blanks=_blanks(ids, roles, encoder))
+
+
+@lru_cache(4096)
+def _counted(length: int) -> list[int]:
+    """Positions of a row of that length. Rows share them, as they share ids: of a million rows that is half of the memory."""
+    return list(range(length))
 
 
 def _blanks(ids: Sequence[int], roles: Sequence[int], encoder: Encoder) -> tuple[int, ...]:

@@ -18,12 +18,19 @@ from holdfast.records import Turn
 Row = dict[str, Any]
 Describe = Callable[[str, Sequence[Turn], Sequence[str]], Sequence[Row]]
 """(task, turns, answers) -> what is kept of each answer."""
+Read = Callable[[LoadedModel, Sequence[tuple[Sequence[Turn], str]]], Sequence[Row]]
+"""(model, pairs of turns and answer) -> what the model itself says of each answer."""
 BATCHES_A_CHUNK = 2  # what a kill can cost
 
 
 def keep_text(_task: str, _turns: Sequence[Turn], texts: Sequence[str]) -> list[Row]:
     """The answer itself."""
     return [{"text": text} for text in texts]
+
+
+def read_likelihood(loaded: LoadedModel, pairs: Sequence[tuple[Sequence[Turn], str]]) -> list[Row]:
+    """The mean log-probability of an answer's tokens; a very low one for an empty answer."""
+    return [{"mean_logp": max(logp, -1e9)} for logp in pair_logps(loaded, pairs)]
 
 
 def draw_pools(
@@ -35,21 +42,29 @@ def draw_pools(
     max_new_tokens: int,
     temperature: float,
     batch_size: int,
+    top_p: float = 1.0,
+    seed: int = 0,
+    name: str | None = None,
+    batches_a_chunk: int = BATCHES_A_CHUNK,
+    read: Read = read_likelihood,
     describe: Describe = keep_text,
     on_progress: Callable[[int, int], None],
 ) -> dict[str, list[Row]]:
-    """Rows {task, index, asked, mean_logp, ...} of every task, from the file as far as it goes.
+    """Rows {task, index, asked, tokens, mean_logp, ...} of every task, from the file as far as it goes.
 
     What was drawn from another model, or asked otherwise, is not taken for this one's, and not thrown away: an error.
+    ``name`` says which model it is, where that is not the path that it was loaded from.
     """
-    marks = {task: _mark(loaded.name, turns, max_new_tokens, temperature) for task, turns in tasks.items()}
+    more = [] if (top_p, seed) == (1.0, 0) else [top_p, seed]
+    how = [max_new_tokens, temperature, *more]
+    marks = {task: _mark(name or loaded.name, turns, how) for task, turns in tasks.items()}
     there = read_pools(path)
     if any(rows[0].get("asked", marks[task]) != marks[task] for task, rows in there.items() if task in marks):
         raise InputError(f"{path}: drawn from another model, other prompts or other settings; choose another folder")
     pools = {task: rows for task, rows in there.items() if len(rows) >= num_samples or task not in tasks}
     _rewrite(path, pools)
     waiting = [task for task in tasks if task not in pools]
-    per_chunk = max(1, BATCHES_A_CHUNK * batch_size // num_samples)
+    per_chunk = max(1, batches_a_chunk * batch_size // num_samples)
     with path.open("a", encoding="utf-8") as file:
         for start in range(0, len(waiting), per_chunk):
             chunk = waiting[start : start + per_chunk]
@@ -60,17 +75,19 @@ def draw_pools(
                 [turns for _, turns in asked],
                 max_new_tokens=max_new_tokens,
                 temperature=temperature,
-                seed=start,
+                top_p=top_p,
+                seed=int(marks[chunk[0]], 16) % 2**40,  # no two chunks share their luck, whenever they are drawn
                 batch_size=batch_size,
             )
             texts = [each.text for each in drawn]
-            logps = pair_logps(loaded, [(turns, text) for (_, turns), text in zip(asked, texts, strict=True)])
+            told = read(loaded, [(turns, text) for (_, turns), text in zip(asked, texts, strict=True)])
             for place, task in enumerate(chunk):
                 own = slice(place * num_samples, (place + 1) * num_samples)
                 kept = describe(task, tasks[task], texts[own])
+                rows = zip(drawn[own], told[own], kept, strict=True)
                 pools[task] = [
-                    {"task": task, "index": index, "asked": marks[task], "mean_logp": max(logp, -1e9), **row}
-                    for index, (logp, row) in enumerate(zip(logps[own], kept, strict=True))
+                    {"task": task, "index": index, "asked": marks[task], "tokens": len(sample.token_ids), **said, **row}
+                    for index, (sample, said, row) in enumerate(rows)
                 ]
                 file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in pools[task])
             file.flush()
@@ -78,9 +95,9 @@ def draw_pools(
     return {task: pools[task][:num_samples] for task in tasks}
 
 
-def _mark(model: str, turns: Sequence[Turn], max_new_tokens: int, temperature: float) -> str:
+def _mark(model: str, turns: Sequence[Turn], how: Sequence[float]) -> str:
     """Tells apart what a sample depends on, but for luck."""
-    asked = [model, [[turn.speaker, turn.visible] for turn in turns], max_new_tokens, temperature]
+    asked = [model, [[turn.speaker, turn.visible] for turn in turns], *how]
     return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:16]
 
 

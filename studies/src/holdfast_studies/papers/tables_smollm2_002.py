@@ -19,10 +19,10 @@ from pathlib import Path
 
 from holdfast.config import InputError
 from holdfast.records import Cell
-from holdfast_studies.papers.outcomes import outcome_figures
+from holdfast.stats import student
+from holdfast_studies.papers.outcomes import outcome_figures, share_of
 from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study, needed
 from holdfast_studies.papers.table_3_002 import ORDER, in_order
-from holdfast_studies.papers.table_4_002 import loses_little
 
 ID = "002-tables-smollm2"
 CONFIG = Path("studies/configs/smollm2/matrix.yaml")
@@ -85,9 +85,14 @@ def task_kept(than: str) -> Callable[[Figures], Finding]:
     def judge(figures: Figures) -> Finding:
         if TASK not in figures["outcomes"]:
             return _not_run(TASK)
-        exact = loses_little(TASK, than)(figures).found.removeprefix("needed: ")
+        right = {name: share_of(figures, TASK, name, "utility").value for name in ORDER}
+        shares = ", ".join(f"{name} {share:.1%}" for name, share in right.items())
+        rows = figures["outcomes"][TASK]
+        pairs = zip(rows["csft_pa"]["utility"], rows[than]["utility"], strict=True)
+        loss = student([100 * (1 - new.count("1") / max(old.count("1"), 1)) for new, old in pairs]).value
         return needed(
-            f"ROUGE-1 of these answers, and their execution, beside exact match, which is all the cells keep: {exact}"
+            "ROUGE-1 of these answers, and their execution, beside exact match, which is all the cells keep: "
+            f"right answers: {shares}; csft_pa loses {loss:.1f} % against {than}"
         )
 
     return judge

@@ -37,15 +37,25 @@ class Speed(Settings):
     at_once: float = Field(default=1.3, gt=0)  # cells a minute with all workers, against one alone
 
 
-class StudyConfig(Settings):
+class SourcesConfig(Settings):
+    """Where the files of a study lie."""
+
+    data: str = "."  # the folder of the sources
+    packages: str = "runs/qwen/data"  # the folder of those that are made from packages
+    sources: dict[str, SourceFile]
+
+    def path(self, name: str) -> str:
+        """Of a source."""
+        source = self.sources[name]
+        return str(Path(self.packages if source.packaged else self.data).expanduser() / source.file)
+
+
+class StudyConfig(SourcesConfig):
     """One stage. A cell is one task with one share of harmful rows at one rate, one defence, one seed."""
 
     run: str
     model: str  # a .gguf file, a folder or a hub id
     stock: str  # answers the attacker's requests at run time
-    data: str = "."  # the folder of the sources
-    packages: str = "runs/qwen/data"  # the folder of those that are made from packages
-    sources: dict[str, SourceFile]
     part: Literal["test", "validation"] = "test"
     half: Literal["all", "first", "second"] = "all"  # of the test requests and safe prompts
     tasks: tuple[str, ...] = Field(min_length=1)
@@ -79,11 +89,6 @@ class StudyConfig(Settings):
         if strange := [name for name in self.choices if name not in self.defences]:
             raise ValueError(f"choices: {', '.join(strange)} is none of the defences")
         return self
-
-    def path(self, name: str) -> str:
-        """Of a source."""
-        source = self.sources[name]
-        return str(Path(self.packages if source.packaged else self.data).expanduser() / source.file)
 
     @property
     def files(self) -> FilesConfig:
@@ -142,7 +147,7 @@ def settings_of(name: str) -> dict[str, str]:
     return dict(part.split("=") for part in settings.split(",")) if base == "mixture" else {}
 
 
-def check_sources(config: StudyConfig) -> dict[str, str]:
+def check_sources(config: SourcesConfig) -> dict[str, str]:
     """The hash of every source. One that is not there, or is another file than the config's, is told in one line."""
     found: dict[str, Any] = {}
     for name, source in config.sources.items():

@@ -2,13 +2,16 @@
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 import torch
 
+from holdfast.attacks import Defence
 from holdfast.records import Cell
+from holdfast.worlds import SafetyWorld, build_tokenizer
 from holdfast_studies.papers import (
-    ablation_mu_002,
+    ablations_002,
     bounds_002,
     curvature_002,
     errata_002,
@@ -19,9 +22,11 @@ from holdfast_studies.papers import (
     table_4_002,
     table_statistics_002,
     tables_smollm2_002,
+    task_cells,
 )
 from holdfast_studies.papers.outcomes import outcome_figures, steps
 from holdfast_studies.papers.study import Figures, Study
+from holdfast_studies.worlds.dialogues import dialogues
 
 
 def digits(num: int, of: int = 40) -> str:
@@ -71,26 +76,65 @@ def test_steps_are_paired_and_corrected() -> None:
 
 
 @pytest.mark.parametrize(
-    ("hits", "expected"),
+    ("rouge", "expected"),
     [
-        ({"sft": 40, "csft": 40, "csft_pa": 40}, "holds"),
-        ({"sft": 40, "csft": 40, "csft_pa": 30}, "does not hold"),
-        ({"sft": 40, "csft": 10, "csft_pa": 10}, "not testable here"),
-        ({"sft": 40, "csft": 0, "csft_pa": 0}, "not testable here"),
+        ((0.1, 0.9, 0.9, 0.9), "holds"),
+        ((0.1, 0.9, 0.9, 0.7), "does not hold"),
+        ((0.1, 0.9, 0.4, 0.4), "not testable here"),
+        ((0.9, 0.9, 0.9, 0.7), "does not hold"),
     ],
 )
-def test_table_4_asks_for_a_small_loss_of_something(hits: dict[str, int], expected: str) -> None:
-    figures = figures_of(list(table_4_002.TASKS), hits, "utility", seeds=3)
-    assert verdict(table_4_002.STUDY, "002-table-4-far-drift-csft", figures) == expected
+def test_table_4_asks_for_a_small_loss_of_something(rouge: Sequence[float], expected: str) -> None:
+    """By ROUGE-1 of the untouched model, sft, csft, csft + PA; right answers do not decide, unless sft has too few."""
+    arms = zip(("untouched", "sft", "csft", "csft_pa"), rouge, strict=True)
+    scores = {name: {"rouge1": [value] * 3, "exact": [0.6] * 3} for name, value in arms}
+    claim = "002-table-4-summary-csft"
+    assert verdict(table_4_002.STUDY, claim, {"scores": {"summary": scores}}) == expected
+    scores["sft"]["exact"] = [0.4] * 3
+    assert verdict(table_4_002.STUDY, claim, {"scores": {"summary": scores}}) == "not testable here"
+
+
+def test_dialogues_are_known_words_and_their_summaries_can_be_read_off_them() -> None:
+    tokenizer, world = build_tokenizer(), SafetyWorld()
+    tuned, asked = (dialogues(world, split, 200, draw=1) for split in ("tune", "test"))
+    assert tuned == dialogues(world, "tune", 200, draw=1)
+    assert tuned != dialogues(world, "tune", 200, draw=2)
+    for row in (*tuned, *asked):
+        dialogue, summary = (turn.visible.split() for turn in row.turns)
+        assert tokenizer.unk_token_id not in tokenizer(" ".join((*dialogue, *summary)))["input_ids"]
+        assert {word for word in summary if word not in ("wants", "with", "of", "the", "to", "is", "in", "a")} <= {
+            *dialogue
+        }
+    things = [{str(item) for item in world.items[split] if not item.forbidden} for split in ("tune", "test")]
+    for rows, own, others in ((tuned, *things), (asked, *things[::-1])):
+        told = [row.turns[1].visible for row in rows]
+        assert all(any(thing in text for thing in own) and not any(thing in text for thing in others) for text in told)
+
+
+@pytest.mark.slow
+def test_a_task_cell_scores_by_both_measures_and_is_not_run_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task_cells, "RUNS", tmp_path)
+    task, untouched = table_4_002.KNOWN, Defence(name="untouched", tune=False)
+    figures = task_cells.task_figures("study", [task], [untouched], [7], lambda share: None)
+    (exact,), (rouge,) = (figures["scores"]["known_skill"]["untouched"][name] for name in ("exact", "rouge1"))
+    assert 0.8 < exact < rouge <= 1, (
+        "the shipped model has this skill; a wrong list still shares words with the right one"
+    )
+    (kept,) = (tmp_path / "study" / "tasks").iterdir()
+    kept.write_text('{"exact": 0.25, "rouge1": 0.5}', encoding="utf-8")
+    again = task_cells.task_figures("study", [task], [untouched], [7], lambda share: None)
+    assert again["scores"]["known_skill"]["untouched"] == {"rouge1": [0.5], "exact": [0.25]}
 
 
 def test_ablations_compare_variants_under_both_attacks() -> None:
     def judged(claim: str, **hits: int) -> str:
         named = {"as printed": 5, "gradient stopped": 5, "off": 5, "clipped": 5}
         figures = figures_of(
-            ablation_mu_002.ATTACKS, named | {key.replace("_", " "): n for key, n in hits.items()}, "asr"
+            ablations_002.ATTACKS, named | {key.replace("_", " "): n for key, n in hits.items()}, "asr"
         )
-        return verdict(ablation_mu_002.STUDY, f"002-ablation-mu-{claim}", figures)
+        return verdict(ablations_002.STUDY, f"002-ablation-mu-{claim}", figures)
 
     assert judged("on", off=30) == "holds"
     assert judged("on", off=5) == "does not hold"
@@ -104,21 +148,38 @@ def test_one_training_of_three_is_no_effect() -> None:
     """36 of 40 to 4 in one seed, 20 to 24 in the two others: p is tiny, and most trainings went the other way."""
     figures: Figures = {"seeds": [0, 1, 2]}
     before, after = ({"asr": [digits(num) for num in seeds]} for seeds in ((36, 20, 20), (4, 24, 24)))
-    figures["outcomes"] = {name: {"gradient stopped": before, "as printed": after} for name in ablation_mu_002.ATTACKS}
-    (step,) = steps(figures, ablation_mu_002.ATTACKS[0], ("gradient stopped", "as printed"), "asr")
+    figures["outcomes"] = {name: {"gradient stopped": before, "as printed": after} for name in ablations_002.ATTACKS}
+    (step,) = steps(figures, ablations_002.ATTACKS[0], ("gradient stopped", "as printed"), "asr")
     assert step.p < 0.001
     assert not step.falls
     assert not step.rises
     assert step.changes == pytest.approx((-0.8, 0.1, 0.1))
-    assert verdict(ablation_mu_002.STUDY, "002-ablation-mu-gradient", figures) == "does not hold"
+    assert verdict(ablations_002.STUDY, "002-ablation-mu-gradient", figures) == "not testable here"
     before["asr"] = [digits(36), digits(24), digits(24)]
-    assert steps(figures, ablation_mu_002.ATTACKS[0], ("gradient stopped", "as printed"), "asr")[0].falls
-    assert verdict(ablation_mu_002.STUDY, "002-ablation-mu-gradient", figures) == "not testable here", (
+    assert steps(figures, ablations_002.ATTACKS[0], ("gradient stopped", "as printed"), "asr")[0].falls
+    assert verdict(ablations_002.STUDY, "002-ablation-mu-gradient", figures) == "not testable here", (
         "the interval has zero"
     )
     before["asr"] = [digits(36), digits(38), digits(37)]
     after["asr"] = [digits(4), digits(5), digits(6)]
-    assert verdict(ablation_mu_002.STUDY, "002-ablation-mu-gradient", figures) == "holds"
+    assert verdict(ablations_002.STUDY, "002-ablation-mu-gradient", figures) == "holds"
+
+
+def test_no_change_needs_an_interval_near_zero() -> None:
+    """Of 40 requests, by seed: one more or less is within 5 points; half of them in one seed is neither near nor a change."""
+
+    def judged(one: tuple[int, ...], other: tuple[int, ...]) -> str:
+        rows = {
+            attack: {"as printed": {"asr": [digits(20)] * 5}, "clipped": {"asr": [digits(20 + more) for more in seeds]}}
+            for attack, seeds in zip(ablations_002.ATTACKS, (one, other), strict=True)
+        }
+        return verdict(ablations_002.STUDY, "002-ablation-mu-clip", {"seeds": list(range(5)), "outcomes": rows})
+
+    near, up, torn = (0, 1, -1, 0, 0), (8, 9, 10, 9, 8), (20, 0, -1, 0, 1)
+    assert judged(near, near) == "holds"
+    assert judged(near, up) == "holds in part"
+    assert judged(up, torn) == "does not hold"
+    assert judged(near, torn) == "not testable here"
 
 
 def test_smollm2_is_judged_by_two_judges_and_says_what_is_missing() -> None:
@@ -222,8 +283,28 @@ def test_the_preexperiments_verdicts_follow_the_groups() -> None:
     }
     assert verdict(study, "002-pre-1-kl", worse) == "does not hold"
     assert verdict(study, "002-pre-2-kl", worse) == "does not hold"
+    alike = {"groups": figures["groups"] | {"2 csft + pa": group(1.0)[::-1]}}
+    assert verdict(study, "002-pre-2-kl", alike) == "not testable here", "the interval has zero"
     there = {"groups": {name: group(1e-6) for name in groups}}
     assert verdict(study, "002-pre-1-kl", there) == verdict(study, "002-pre-2-kl", there) == "not testable here"
+
+
+def test_curves_are_judged_epoch_by_epoch() -> None:
+    """Three seeds; the second group is nearer by the given amounts after three epochs."""
+
+    def judged(*nearer: float) -> str:
+        base = [{"kl": [1.0 * factor, 0.8 * factor, 0.6 * factor]} for factor in (0.99, 1.0, 1.01)]
+        moved = [
+            {"kl": [kl - by * (1 + 0.01 * seed) for kl, by in zip(of["kl"], nearer, strict=True)]}
+            for seed, of in enumerate(base)
+        ]
+        figures = {"groups": {"2 csft": [{"kl": 0.6}] * 3}, "curves": {"2 csft": base, "2 csft + pa": moved}}
+        return verdict(preexperiments_002.STUDY, "002-figure-4-curves", figures)
+
+    assert judged(0.1, 0.1, 0.1) == "holds"
+    assert judged(0.1, 0.0, 0.1) == "holds in part"
+    assert judged(-0.1, 0.1, 0.1) == "does not hold"
+    assert judged(0.0, 0.0, 0.0) == "does not hold"
 
 
 def test_curvature_is_judged_at_minima_only() -> None:

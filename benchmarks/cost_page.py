@@ -1,0 +1,219 @@
+"""The first table of docs/performance.md, what a defended run costs, and how cost grows: Markdown out of the result files.
+
+A figure whose file is not there yet is left out, and the table says which command measures it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+Found = Mapping[str, Any]
+Results = Mapping[str, Found | None]
+DEFENDED = "defended_gpu"
+
+
+def answers(results: Results, table: Callable[..., str]) -> str:
+    """What a user asks first, each with its figure and where that comes from."""
+    rows = [*_defended_rows(results.get(DEFENDED)), *_other_rows(results), *_growth_rows(results.get("growth"))]
+    missing = (
+        [f"Not measured yet, on a GPU: {', '.join(absent)}."] if (absent := _absent(results.get(DEFENDED))) else []
+    )
+    text = table(("what", "cost", "measured by"), [[what, cost, f"`{source}`"] for what, cost, source in rows])
+    return "\n\n".join(["## What will it cost me?", text, *missing])
+
+
+def _absent(found: Found | None) -> list[str]:
+    """What the benchmark of defended runs would say and has not said yet."""
+    known = found or {"steps": [], "memory": [], "answers": [], "grpo": []}
+    parts = {
+        "a defended step": bool(known["steps"]),
+        "LoRA of 8B in 24 GB": any(row["model"].startswith("Llama") for row in known["memory"]),
+        "preparation": any(row["part"] == "preparation" for row in known["answers"]),
+        "an audit": any(row["part"] == "audit" for row in known["answers"]),
+        "GRPO on 1.5B": bool(known["grpo"]),
+    }
+    return [name for name, is_there in parts.items() if not is_there]
+
+
+def _defended_rows(found: Found | None) -> list[tuple[str, str, str]]:
+    if found is None:
+        return []
+    source, known = "benchmarks.defended_gpu", {row["ratio"]: row["measured"] for row in found["ratios"]}
+    rows: list[tuple[str, str, str]] = []
+
+    def both(what: str, name: str, unit: str = "times") -> None:
+        values = [
+            f"{kind} {known[f'1.5B {kind}: {name}']:.2f}"
+            for kind in ("full", "LoRA")
+            if f"1.5B {kind}: {name}" in known
+        ]
+        if values:
+            rows.append((what, f"{', '.join(values)} {unit}", source))
+
+    both("a step of the recipe `defended` against plain sft", "a step, defended / our plain sft")
+    both("the same with `hold: {every: 2, tokens: 16}`", "a step, defended, cheap held rows / our plain sft")
+    both("our plain sft against TRL's SFTTrainer", "a step, our plain sft / TRL's SFT")
+    both("peak memory of `defended` against plain sft", "peak, defended / our plain sft")
+    names = {"Qwen2.5-Coder-1.5B": "1.5B, all weights, with an anchor", "Llama-3-8B": "8B, LoRA, with an anchor"}
+    for row in found["memory"]:
+        if "checkpointing" in row["way"]:
+            rows.append(
+                (f"memory of {names[row['model']]}, `gradient_checkpointing: true`", f"{row['peak GB']:.1f} GB", source)
+            )
+    for each in found["answers"]:
+        if each["part"] == "preparation":
+            cost = f"{each['bfloat16']['seconds']:.0f} s in bfloat16, {each['float32']['seconds']:.0f} s in float32"
+            rows.append(
+                (f"preparation of 1.5B: {each['prompts']} prompts answered, {each['rows']} rows vetted", cost, source)
+            )
+        else:
+            ours, theirs = each["requests per second"], each["requests per second, transformers"]
+            share = each["judges' share"]
+            cost = (
+                f"{ours:.0f} requests a second (transformers' own generation: {theirs:.0f}); judges {share:.0%} of it"
+            )
+            rows.append(("an audit of 1.5B with two judges, 64 tokens a reply", cost, source))
+    return rows
+
+
+def _other_rows(results: Results) -> list[tuple[str, str, str]]:
+    rows: list[tuple[str, str, str]] = []
+    steps, first = results.get("step_gpu"), results.get("first_answer")
+    for row in (steps or {}).get("steps", []):
+        if row["model"].startswith("Llama") and "sft" in row:
+            ways = ("csft_pa, second model", "csft_pa, cached anchor")
+            cost = ", ".join(f"{way.split(', ')[1]} {row[way] / row['sft']:.2f}" for way in ways if way in row)
+            rows.append(
+                (f"a step of `csft_pa` against plain sft ({row['model']})", f"{cost} times", "benchmarks.step_gpu")
+            )
+    if first is not None:
+        measured = first["ratios"][0]["measured"]
+        cost = f"{measured:.2f} times the CPU time of torch and transformers alone"
+        rows.append(("first answer: `holdfast generate tiny:aligned`", cost, "benchmarks.first_answer"))
+    return rows
+
+
+def _growth_rows(found: Found | None) -> list[tuple[str, str, str]]:
+    if found is None:
+        return []
+    by_what = {row["what"]: row for row in found["growth"]}
+    read, tokenised = by_what["read and validated"], by_what["tokenised"]
+    kilobytes = sum(1024 * row["megabytes"][-1] / row["sizes"][-1] for row in (read, tokenised))
+    milliseconds = sum(1e3 * row["seconds"][-1] / row["sizes"][-1] for row in (read, tokenised))
+    cost = f"{milliseconds:.1f} ms and {kilobytes:.0f} KB a row of 56 tokens, all of which stay in memory"
+    return [("rows before the first step: read, validated, tokenised", cost, "benchmarks --growth")]
+
+
+RECIPE = """Random weights in the shape of Qwen2.5-Coder-1.5B. The recipe `defended`: 16 task rows of 512 tokens
+and two held streams of 8 rows, 45 tokens of prompt and 16 to 112 of answer. All weights: float32 with bf16 autocast, the anchor
+a second model; LoRA: bf16, the anchor is the model with its adapters off. Passes of 8 rows. The floor: our plain step's time
+for as many operations, and the optimizer once. Bare products: cuBLAS on whole arrays, nothing else of a step."""
+
+
+def defended(
+    found: Found | None, origin: Callable[[Found], str], ratios: Callable[..., str], table: Callable[..., str]
+) -> str:
+    """Every figure of the benchmark of defended runs."""
+    if found is None:
+        return ""
+    parts = [
+        "### A defended run",
+        f"{origin(found)} {RECIPE}",
+        ratios(found["ratios"]),
+        *_waiting(found),
+        "Milliseconds and gigabytes. Activations: alive when the head begins, autocast's copies of the weights among them.",
+        _steps_table([*found["steps"], *found["memory"]], table),
+    ]
+    if found["grpo"]:
+        names = (
+            "sampler",
+            "step s",
+            "rollout s",
+            "scoring s",
+            "rollout tokens per second",
+            "step tokens per second",
+            "peak GB",
+        )
+        rows = [[row["model"], *(str(row[name]) for name in names)] for row in found["grpo"]]
+        parts.append(table(("GRPO", *names), rows))
+    if found["failed"]:
+        parts.append("Not measured: " + "; ".join(f"{row['part']} ({row['why']})" for row in found["failed"]) + ".")
+    return "\n\n".join(parts)
+
+
+BEFORE = "Measured before trainings left out cuDNN's attention, which makes a plan for every new width of a batch."
+PASSES = (
+    "A plain step has 2 passes; a defended one has 4 and 2 of the anchor. What the rest of a step is was not profiled."
+)
+
+
+def _waiting(found: Found) -> list[str]:
+    """How much of the steps is products, and what is known of the rest."""
+    ms = {row["way"]: row["ms"] for row in found["steps"] if row["way"] in found["products"]}
+    shares = [f"{way} {found['products'][way] / ms[way]:.0%}" for way in ms if "cheap" not in way]
+    lines = [f"Share of a step that its bare products take: {', '.join(shares)}. {PASSES}"] if shares else []
+    return [" ".join([*lines, *([] if "attention" in found else [BEFORE])])]
+
+
+MEMORY = ("peak", "reserved", "weights", "gradients", "optimizer", "anchor", "activations", "head")
+
+
+def _steps_table(steps: Sequence[Found], table: Callable[..., str]) -> str:
+    rows = []
+    for row in steps:
+        times = [
+            f"{row['ms']:.0f}",
+            f"{row['fastest ms']:.0f} to {row['slowest ms']:.0f}",
+            f"{row['optimizer ms']:.0f}",
+        ]
+        memory = [f"{row[f'{name} GB']:.1f}" if f"{name} GB" in row else "-" for name in MEMORY]
+        rows.append([row["model"], row["rows"], row["way"], *times, *memory])
+    return table(
+        ("model", "rows", "way", "ms, median", "from to", "of them optimizer", *(f"{name} GB" for name in MEMORY)), rows
+    )
+
+
+TITLES = {
+    "rows": "Rows of a file, 56 tokens each",
+    "vocabulary": "Vocabulary, width 64",
+    "width": "Width, vocabulary 4,096, 2 layers",
+    "streams": "Streams that the same 16 rows are dealt to",
+    "cells": "Cells of a matrix that are all there",
+    "runs": "Runs that `holdfast view` lists",
+}
+
+
+def growth(found: Found | None, origin: Callable[[Found], str], table: Callable[..., str]) -> str:
+    """A small table for every quantity."""
+    if found is None:
+        return ""
+    parts = [
+        "## How cost grows",
+        f"{origin(found)} CPU time, and how far the resident memory rises. Exponent: the slope in log-log; 0 costs nothing more,"
+        " 1 grows as the quantity does, `-` is too little to tell.",
+    ]
+    for name, title in TITLES.items():
+        own = [row for row in found["growth"] if row["quantity"] == name]
+        sizes = own[0]["sizes"]
+        rows = [
+            [row["what"], *_cells(row, sizes), _shown(row["time exponent"]), _shown(row["memory exponent"])]
+            for row in own
+        ]
+        heads = (title, *(f"{size:,}" for size in sizes), "time exponent", "memory exponent")
+        parts.append(table(heads, rows))
+    return "\n\n".join(parts)
+
+
+def _cells(row: Found, sizes: Sequence[int]) -> list[str]:
+    costs = dict(zip(row["sizes"], zip(row["seconds"], row["megabytes"], strict=True), strict=True))
+    return [_cost(*costs[size]) if size in costs else "-" for size in sizes]
+
+
+def _cost(seconds: float, megabytes: float) -> str:
+    shown = f"{seconds:.1f} s" if seconds >= 1 else f"{1e3 * seconds:.3g} ms"
+    return f"{shown}, {megabytes:,.0f} MB"
+
+
+def _shown(exponent: float | None) -> str:
+    return "-" if exponent is None else f"{exponent:.2f}"

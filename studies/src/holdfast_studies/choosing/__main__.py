@@ -1,0 +1,57 @@
+"""[001] on a model that writes code. Settings are changed by ``key=value``.
+
+    python -m holdfast_studies.choosing plan   CONFIG model=M.gguf data=FOLDER
+    python -m holdfast_studies.choosing sample CONFIG model=M.gguf data=FOLDER [pack=pools.tar.gz]
+    python -m holdfast_studies.choosing score  CONFIG model=M.gguf data=FOLDER [pack=pools.tar.gz] [page=FILE]
+    python -m holdfast_studies.choosing page   CONFIG page=FILE
+
+``plan`` says what sampling costs. ``sample`` draws the pools that are missing: it wants a GPU and no sandbox; ``pack`` is one
+file with all of them, written anew as they grow, and where it is there already sampling goes on from it. ``score`` runs the
+programs in the sandbox and counts: it wants no GPU and no model. ``page`` writes the section of the page from the figures.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from holdfast.config import InputError, load_config, mistakes_end_it
+from holdfast_studies.choosing.config import ChoosingConfig, plan
+from holdfast_studies.choosing.page import write_page
+from holdfast_studies.choosing.results import score
+from holdfast_studies.choosing.sample import sample, unpack
+
+VERBS = ("plan", "sample", "score", "page")
+OWN = ("page", "pack")
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Run one verb."""
+    if len(arguments) < 2 or arguments[0] not in VERBS:
+        raise InputError(f"usage: python -m holdfast_studies.choosing {'|'.join(VERBS)} CONFIG [key=value ...]")
+    verb, path, *rest = arguments
+    own = {key: Path(value) for key, _, value in (each.partition("=") for each in rest) if key in OWN}
+    changes = [each for each in rest if each.partition("=")[0] not in OWN]
+    if verb == "page":
+        if "page" not in own:
+            raise InputError("page: say which file: page=FILE")
+        changes = ["model=none", "data=none", *changes]
+    config = load_config(ChoosingConfig, Path(path), changes)
+    say = partial(print, flush=True)
+    if verb == "plan":
+        say("\n".join(plan(config)))
+    elif verb == "sample":
+        sample(config, say, own.get("pack"))
+    elif verb == "score":
+        if "pack" in own:
+            unpack(config, own["pack"])
+        score(config, say)
+    if "page" in own:
+        write_page(config, own["page"], f"python -m holdfast_studies.choosing score {path}")
+
+
+if __name__ == "__main__":
+    with mistakes_end_it():
+        main(sys.argv[1:])

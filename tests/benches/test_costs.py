@@ -1,0 +1,50 @@
+"""The arithmetic of the benchmark of defended runs and of the tables of growth, by hand."""
+
+from typing import Any
+
+import pytest
+from benchmarks import cost_page, growth, page
+from benchmarks.defended_gpu import RECIPE, ratios
+from benchmarks.defended_steps import floor
+
+
+def step(way: str, ms: float, operations: float, peak: float = 10.0) -> dict[str, Any]:
+    products = {"operations": operations}
+    return {"rows": RECIPE.name, "way": way, "ms": ms, "optimizer ms": 10.0, "peak GB": peak, "products": products}
+
+
+NOTHING: dict[str, Any] = {"steps": [], "memory": [], "answers": [], "grpo": [], "failed": [], "products": {}}
+
+
+def test_the_floor_charges_the_optimizer_once() -> None:
+    """100 ms of passes for 100 operations: 150 operations take 150, and the optimizer its 10."""
+    assert floor(step("defended", 200, 150), step("sft", 110, 100)) == pytest.approx(160)
+
+
+def test_ratios_of_what_was_measured_and_no_others() -> None:
+    assert ratios(NOTHING) == []
+    found = {**NOTHING, "steps": [step("sft", 110, 100), step("defended", 200, 150, peak=12.0)]}
+    measured = {row["ratio"]: row["measured"] for row in ratios(found)}
+    assert measured == {
+        "1.5B full: a step, defended / our plain sft": 1.818,
+        "1.5B full: a step, defended / its floor": 1.25,
+        "1.5B full: peak, defended / our plain sft": 1.2,
+    }
+
+
+def test_exponents() -> None:
+    assert growth.exponent([1, 10, 100], [2.0, 20.0, 200.0]) == 1.0
+    assert growth.exponent([1, 10, 100], [0.3, 0.3, 0.3]) == 0.0
+    assert growth.exponent([2, 4, 8], [4.0, 16.0, 64.0]) == 2.0
+    assert growth.exponent([1, 10], [0.0, 5.0]) is None
+
+
+def test_the_first_table_leaves_out_what_is_not_measured() -> None:
+    assert "on a GPU: a defended step, LoRA of 8B" in cost_page.answers({}, page._table)
+    found = {
+        **NOTHING,
+        "ratios": [{"ratio": "1.5B LoRA: a step, defended / our plain sft", "measured": 1.4, "goal": None}],
+    }
+    text = cost_page.answers({"defended_gpu": found}, page._table)
+    assert "| a step of the recipe `defended` against plain sft | LoRA 1.40 times |" in text
+    assert "on a GPU: a defended step, LoRA of 8B" in text  # of the steps themselves there are none
