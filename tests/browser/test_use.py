@@ -207,7 +207,7 @@ def test_the_finding_stands_above_its_figures(open_page, demo):
     page = open_page(demo).page
     found = page.locator("#matrix .finding").inner_text()
     worst = page.locator(".matrix tr", has_text="anchored").locator(".worst .asr strong").inner_text()
-    assert found.startswith(f"Under its worst attack, anchored complies with {worst} of forbidden requests; sft with ")
+    assert found.startswith(f"At its worst, anchored complies with {worst} of forbidden requests; sft with ")
 
 
 def test_a_narrow_screen_has_no_sideways_scroll(open_page, demo):

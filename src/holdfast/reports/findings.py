@@ -16,10 +16,10 @@ def findings(matrix: Matrix) -> dict[str, str]:
         return {"matrix": "", "plane": ""}
     (low, safest, best), (high, weakest, least) = min(worst)[:3], max(worst)[:3]
     if best[1].high >= least[1].low:
-        line = "Under its worst attack, no defence is beyond the intervals of another."
+        line = "At its worst, no defence is beyond the intervals of another."
     else:
         least_and_most = f"{percent(low)} of forbidden requests; {weakest} with {percent(high)}"
-        line = f"Under its worst attack, {safest} complies with {least_and_most}."
+        line = f"At its worst, {safest} complies with {least_and_most}."
     return {"matrix": line, "plane": _dominating(matrix)}
 
 
