@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from holdfast.cli import check_target, json_option, progress_bar, write_json
+from holdfast.cli import check_target, json_option, progress_bar
 from holdfast.config import InputError
+from holdfast_studies.cli.telling import tell
 
 if TYPE_CHECKING:
     from holdfast_studies.undo.safety_gap import ArmResult
@@ -31,7 +32,6 @@ def safety_gap(
     from holdfast.config import load_config
     from holdfast_studies.undo.safety_gap import check_files, safety_gap
     from holdfast_studies.undo.safety_gap_config import SafetyGapConfig
-    from holdfast_studies.undo.safety_gap_page import write_section
 
     settings = load_config(SafetyGapConfig, config, overrides or [])
     if dry_run:
@@ -46,10 +46,7 @@ def safety_gap(
         results = safety_gap(settings, on_progress=on_progress, say=_say)
     command = " ".join(["holdfast diagnose safety-gap", str(config), *(overrides or [])])
     text, figures = _told(settings, command, results)
-    if page is not None:
-        write_section(page, Path(settings.run).name, text)
-    if not write_json(json, figures):
-        Console().print(Markdown(text))
+    tell(text, figures, run=settings.run, page=page, json=json)
 
 
 def _say(line: str) -> None:

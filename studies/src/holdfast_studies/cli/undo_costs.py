@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from holdfast.cli import check_target, json_option, progress_bar, write_json
+from holdfast.cli import check_target, json_option, progress_bar
 from holdfast.config import need_extra
+from holdfast_studies.cli.telling import tell
 
 
 def undo_costs(
@@ -21,11 +22,7 @@ def undo_costs(
 ) -> None:
     """GRPO (TRL) for several costs of an undo: accuracy against undo rate, precision, recall, false undos."""
     need_extra("rl", "diagnose undo-costs")
-    from rich.console import Console
-    from rich.markdown import Markdown
-
     from holdfast.config import load_config
-    from holdfast_studies.undo.safety_gap_page import write_section
     from holdfast_studies.undo.undo_costs import cost_table, undo_costs
     from holdfast_studies.undo.undo_costs_config import UndoCostsConfig
     from holdfast_studies.undo.undo_costs_page import section
@@ -34,11 +31,8 @@ def undo_costs(
     with progress_bar(settings.title) as on_progress:
         rows = cost_table(undo_costs(settings, on_progress=on_progress))
     text = section(settings, " ".join(["holdfast diagnose undo-costs", str(config), *(overrides or [])]), rows)
-    if page is not None:
-        write_section(page, Path(settings.run).name, text)
     plain = [
         {name: each.to_json(n="trials") if hasattr(each, "to_json") else each for name, each in row.items()}
         for row in rows
     ]
-    if not write_json(json, plain):
-        Console().print(Markdown(text))
+    tell(text, plain, run=settings.run, page=page, json=json)

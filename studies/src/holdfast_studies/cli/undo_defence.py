@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from holdfast.cli import check_target, json_option, progress_bar, write_json
+from holdfast.cli import check_target, json_option, progress_bar
+from holdfast_studies.cli.telling import tell
 
 
 def undo_defence(
@@ -21,23 +22,13 @@ def undo_defence(
     """Train models to take harmful beginnings back, then begin their answers. No text is kept. The same command goes on."""
     from dataclasses import asdict
 
-    from rich.console import Console
-    from rich.markdown import Markdown
-
     from holdfast.config import load_config
     from holdfast_studies.undo.defence import undo_defence
     from holdfast_studies.undo.defence_config import DefenceConfig
     from holdfast_studies.undo.defence_page import TITLE, section
-    from holdfast_studies.undo.safety_gap_page import write_section
 
     settings = load_config(DefenceConfig, config, overrides or [])
     with progress_bar(settings.title) as on_progress:
         results = undo_defence(settings, on_progress=on_progress)
     text = section(settings, f"holdfast diagnose undo-defence {config}", results)
-    if page is not None:
-        if not page.exists():
-            page.parent.mkdir(parents=True, exist_ok=True)
-            page.write_text(TITLE, encoding="utf-8")
-        write_section(page, Path(settings.run).name, text)
-    if not write_json(json, [asdict(each) for each in results]):
-        Console().print(Markdown(text))
+    tell(text, [asdict(each) for each in results], run=settings.run, page=page, json=json, title=TITLE)

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from holdfast.cli import check_target, json_option, progress_bar, write_json
+from holdfast.cli import check_target, json_option, progress_bar
+from holdfast_studies.cli.telling import tell
 
 
 def wrong_start(
@@ -21,11 +22,7 @@ def wrong_start(
     """Train on refusals that begin wrongly and take it back; then prefill such starts. The same command again goes on."""
     from dataclasses import asdict
 
-    from rich.console import Console
-    from rich.markdown import Markdown
-
     from holdfast.config import load_config
-    from holdfast_studies.undo.safety_gap_page import write_section
     from holdfast_studies.undo.wrong_start import wrong_start
     from holdfast_studies.undo.wrong_start_config import WrongStartConfig
     from holdfast_studies.undo.wrong_start_page import section
@@ -34,7 +31,4 @@ def wrong_start(
     with progress_bar(settings.title) as on_progress:
         results = wrong_start(settings, on_progress=on_progress)
     text = section(settings, " ".join(["holdfast diagnose wrong-start", str(config), *(overrides or [])]), results)
-    if page is not None:
-        write_section(page, Path(settings.run).name, text)
-    if not write_json(json, [asdict(each) for each in results]):
-        Console().print(Markdown(text))
+    tell(text, [asdict(each) for each in results], run=settings.run, page=page, json=json)
