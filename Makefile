@@ -4,13 +4,16 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 PY := .venv/bin/python
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-slow test-gpu peers check format bench parity site clean
+.PHONY: demo test alone test-slow test-gpu peers check format bench parity site clean
 
 demo: .venv/core.stamp
 	@$(PY) -m holdfast demo
 
 test: .venv/dev.stamp
 	@$(PY) -m pytest -n auto --dist worksteal -rfEs $(ARGS)
+
+alone: .venv/dev.stamp  # the tests that failed in the last run, one after another
+	@$(PY) -m pytest --last-failed --last-failed-no-failures none --maxfail 5 -v -rfE $(ARGS)
 
 test-slow: .venv/dev.stamp
 	@$(PY) -m pytest -m slow $(ARGS)
