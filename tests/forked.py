@@ -1,7 +1,8 @@
 """`holdfast ARGUMENTS` in a process of its own that does not import torch again: a fork of one that has imported everything.
 
 It is a real process with its own signals, environment, folder and exit code; what a fresh interpreter would import is there
-already, which saves seconds on every start. Tests of what is imported, and of launchers, start fresh interpreters.
+already, which saves seconds on every start. So are the workers of a matrix that it runs. Tests of what is imported, and of
+launchers, start fresh interpreters.
 """
 
 from __future__ import annotations
@@ -9,19 +10,25 @@ from __future__ import annotations
 import atexit
 import gc
 import io
+import json
 import multiprocessing
 import os
+import re
 import runpy
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from multiprocessing import util
 from pathlib import Path
+from typing import NoReturn
 
 from waiting import PATIENCE
 
 IMPORTED = ["holdfast.attacks.matrix", "holdfast.training.trainer", "holdfast.cli"]
+SERVER_OF_FORKS = "from multiprocessing.forkserver import main"
 _CONTEXT = multiprocessing.get_context("forkserver")
 
 
@@ -90,6 +97,7 @@ def _main(
         setattr(sys, name, io.TextIOWrapper(os.fdopen(number, "wb", closefd=False), line_buffering=number == 2))
     sys.argv = words
     gc.freeze()
+    _keep_one_that_did_nothing()
     try:
         if script is None:
             runpy.run_module("holdfast", run_name="__main__", alter_sys=True)
@@ -98,3 +106,41 @@ def _main(
             runpy.run_path(str(script), run_name="__main__")
     finally:
         atexit._run_exitfuncs()
+
+
+def _keep_one_that_did_nothing() -> None:
+    """Fork once more. When workers are wanted, they are forks of that one: a fresh interpreter would import torch again.
+
+    Like the fresh one it has registered nothing and loaded nothing. It gets the files and the blocked signals of its start.
+    """
+    ours, theirs = socket.socketpair()
+    sys.stdout.flush()
+    pid = os.fork()
+    if not pid:
+        _become_a_server_of_forks(theirs)
+    theirs.close()
+    fresh = util.spawnv_passfds
+    waiting = [pid]
+
+    def started(path: bytes, words: Sequence[str], files: Sequence[int]) -> int:
+        if not waiting or not words[-1].startswith(SERVER_OF_FORKS):
+            return int(fresh(path, words, files))
+        blocked = sorted(signal.pthread_sigmask(signal.SIG_BLOCK, ()))
+        socket.send_fds(ours, [json.dumps([words[-1], blocked]).encode()], list(files))
+        return waiting.pop()
+
+    util.spawnv_passfds = started
+
+
+def _become_a_server_of_forks(pipe: socket.socket) -> NoReturn:
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # until it is known what the workers shall hear
+    try:
+        os.closerange(3, pipe.fileno())
+        os.closerange(pipe.fileno() + 1, os.sysconf("SC_OPEN_MAX"))
+        said, files, *_ = socket.recv_fds(pipe, 1 << 20, 2)
+        if said:  # else the other one has ended without workers
+            code, blocked = json.loads(said)
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+            exec(re.sub(r"main\(\d+, \d+", "main({}, {}".format(*files), code), {})
+    finally:
+        os._exit(0)

@@ -1,4 +1,7 @@
-"""`holdfast demo` in a real process with nothing but the core installed, stopped by Ctrl-C again and again."""
+"""A matrix in a process of its own, stopped by Ctrl-C again and again; `holdfast demo` with nothing but the core installed.
+
+The short one is forked, which saves a dozen imports of torch; the slow one is `holdfast demo` as a newcomer starts it.
+"""
 
 import json
 import os
@@ -12,6 +15,7 @@ from typing import Any
 import pytest
 
 from attacks.processes import alive, descendants
+from forked import Forked
 from newcomer.core_packages import core_environment
 from waiting import PATIENCE, wait_for
 
@@ -24,8 +28,12 @@ FOUR_CELLS = (
 )
 
 
-def holdfast(folder: Path, *words: str) -> subprocess.Popen[str]:
-    """In a session of its own, as a terminal starts it."""
+Started = Forked | subprocess.Popen[str]
+Start = Callable[..., Started]
+
+
+def newcomers(folder: Path, *words: str) -> Started:
+    """In a session of its own, as a terminal starts it, with nothing but the core installed."""
     return subprocess.Popen(
         [sys.executable, "-m", "holdfast", *words],
         cwd=folder,
@@ -37,15 +45,26 @@ def holdfast(folder: Path, *words: str) -> subprocess.Popen[str]:
     )
 
 
-def ctrl_c(folder: Path, words: tuple[str, ...], moment: Callable[[], object]) -> None:
-    """Start it and press Ctrl-C when ``moment`` has come: everything it started ends, and it says how to go on."""
-    process = holdfast(folder, *words)
+def forked(folder: Path, *words: str) -> Started:
+    return Forked(*words, cwd=folder, start_new_session=True)
+
+
+def said_by(process: Started) -> tuple[str, str]:
+    """When it has ended."""
+    if isinstance(process, subprocess.Popen):
+        return process.communicate(timeout=PATIENCE)
+    done = process.done()
+    return done.stdout, done.stderr
+
+
+def ctrl_c(process: Started, folder: Path, moment: Callable[[], object]) -> None:
+    """Press Ctrl-C when ``moment`` has come: everything it started ends, and it says how to go on."""
     wait_for(lambda: moment() or process.poll() is not None)
-    assert process.poll() is None, process.communicate()
+    assert process.poll() is None, said_by(process)
     started = descendants(process.pid)
     os.killpg(process.pid, signal.SIGINT)
-    _, said = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 130, said
+    _, said = said_by(process)
+    assert process.poll() == 130, said
     assert said.splitlines()[-1] == (
         "holdfast: interrupted; runs/demo keeps every finished cell, and the same command goes on"
     )
@@ -61,10 +80,11 @@ def rows(path: Path) -> dict[tuple[str, str], dict[str, Any]]:
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for orphans in /proc")
 @pytest.mark.parametrize(
-    ("words", "num_cells"), [(("attack", "four.yaml"), 4), pytest.param(DEMO, 16, marks=pytest.mark.slow)]
+    ("start", "words", "num_cells"),
+    [(forked, ("attack", "four.yaml"), 4), pytest.param(newcomers, DEMO, 16, marks=pytest.mark.slow)],
 )
 def test_ctrl_c_at_any_point_leaves_a_folder_that_the_same_command_resumes(
-    words: tuple[str, ...], num_cells: int, tmp_path: Path
+    start: Start, words: tuple[str, ...], num_cells: int, tmp_path: Path
 ) -> None:
     run = tmp_path / "runs" / "demo"
     (tmp_path / "four.yaml").write_text(f"run: runs/demo\n{FOUR_CELLS}", encoding="utf-8")
@@ -73,22 +93,22 @@ def test_ctrl_c_at_any_point_leaves_a_folder_that_the_same_command_resumes(
     def cells() -> list[Path]:
         return [path for path in run.glob("cells/*.json") if "." not in path.stem]
 
-    ctrl_c(tmp_path, words, (run / "cells").is_dir)  # workers are starting
+    ctrl_c(start(tmp_path, *words), tmp_path, (run / "cells").is_dir)  # workers are starting
     assert not cells()
-    ctrl_c(tmp_path, words, lambda: list(run.glob(f"{scratch}/run/steps.jsonl")))  # a cell is being trained
-    ctrl_c(tmp_path, words, lambda: len(cells()) >= 2)
+    ctrl_c(start(tmp_path, *words), tmp_path, lambda: list(run.glob(f"{scratch}/run/steps.jsonl")))  # a cell is being trained
+    ctrl_c(start(tmp_path, *words), tmp_path, lambda: len(cells()) >= 2)
     finished = {path: path.stat().st_mtime_ns for path in cells()}
     assert 2 <= len(finished) < num_cells
 
-    process = holdfast(tmp_path, *words)
+    process = start(tmp_path, *words)
     wait_for(lambda: (run / "matrix.jsonl").exists() or process.poll() is not None)
     os.killpg(process.pid, signal.SIGINT)  # all cells are there, the report is not, or only just
-    process.communicate(timeout=PATIENCE)
-    assert process.returncode in (0, 130)
+    said_by(process)
+    assert process.poll() in (0, 130)
 
-    process = holdfast(tmp_path, *words)
-    said, _ = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 0
+    process = start(tmp_path, *words)
+    said, _ = said_by(process)
+    assert process.poll() == 0
     assert " ".join(said.split()).count("1 seeds pooled, 95 % interval") == 6
     assert "report: runs/demo/report.html" in said
     assert (run / "report.html").stat().st_size > 0
@@ -96,7 +116,7 @@ def test_ctrl_c_at_any_point_leaves_a_folder_that_the_same_command_resumes(
     assert {path: path.stat().st_mtime_ns for path in finished} == finished, "finished cells are not run again"
 
     (tmp_path / "reference.yaml").write_text(REFERENCE, encoding="utf-8")
-    assert holdfast(tmp_path, "attack", "reference.yaml").wait(timeout=PATIENCE) == 0
+    assert start(tmp_path, "attack", "reference.yaml").wait(timeout=PATIENCE) == 0
     interrupted, whole = rows(run / "matrix.jsonl"), rows(tmp_path / "alone" / "matrix.jsonl")
     assert {key: interrupted[key] for key in whole} == whole, (
         "the first cells, which Ctrl-C met, are those of a run in one go"
