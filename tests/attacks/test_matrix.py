@@ -3,8 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,7 +10,8 @@ import pytest
 
 from attacks import matrix_run
 from attacks.matrix_run import ATTACKED, DEFENDED, SEEDS, SMALL, WAITS
-from attacks.processes import alive, children
+from attacks.processes import alive, descendants
+from forked import Forked
 from holdfast.attacks import ATTACKS, DEFENCES, read_cell, run_matrix, write_cell
 from holdfast.config import InputError
 from holdfast.records import Cell, Trace
@@ -29,12 +28,11 @@ def test_a_killed_matrix_goes_on_where_it_stopped(tmp_path: Path) -> None:
     def written() -> dict[Path, int]:
         return {path: path.stat().st_mtime_ns for path in cells.glob("*.json") if "." not in path.stem}
 
-    mark, tests = tmp_path / "waits", Path(__file__).parents[1]
-    environment = {**os.environ, WAITS: str(mark), "PYTHONPATH": os.pathsep.join([str(tests), *sys.path])}
-    process = subprocess.Popen([sys.executable, matrix_run.__file__, str(tmp_path)], env=environment)
+    mark = tmp_path / "waits"
+    process = Forked(tmp_path, script=Path(matrix_run.__file__), env={**os.environ, WAITS: str(mark)})
     wait_for(mark.exists)
-    workers = children(process.pid)
-    process.send_signal(signal.SIGKILL)
+    workers = descendants(process.pid)
+    process.kill()
     process.wait()
     wait_for(lambda: not any(map(alive, workers)))
     before = written()

@@ -14,6 +14,7 @@ from unittest.mock import Mock
 import pytest
 import yaml
 
+from forked import Forked
 from holdfast.cli import runs
 from invariants.launching import run_cli
 from tokens.styles import fresh
@@ -233,8 +234,11 @@ def test_ls_describes_runs_in_any_state(
     assert "exp[lr=1e-3]" in said
 
 
-def test_a_reader_that_goes_away_is_no_error(uneven_rows: Path, small_model: Path) -> None:
-    command = [sys.executable, "-m", "holdfast", "tokens", str(uneven_rows), "--model", str(small_model)]
+@pytest.mark.parametrize(
+    "words", ["recipes rows", "validate world:safety/tune/guide"], ids=["in the middle", "at the end"]
+)
+def test_a_reader_that_goes_away_is_no_error(words: str) -> None:
+    command = [sys.executable, "-m", "holdfast", *words.split()]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert child.stdout is not None
     child.stdout.close()
@@ -265,18 +269,12 @@ def test_ctrl_c_while_python_ends_changes_nothing() -> None:
 
 def test_a_full_disk_is_one_line(uneven_rows: Path, tmp_path: Path) -> None:
     """A real limit on the size of files, and a page that is longer than that."""
-    words = [
-        "-m",
-        "holdfast",
-        "tokens",
-        str(uneven_rows),
-        "--model",
-        "tiny:aligned",
-        "--html",
-        str(tmp_path / "x.html"),
-    ]
-    command = ["bash", "-c", 'ulimit -f 1; "$@"', "bash", sys.executable, *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    script = tmp_path / "limited.py"
+    script.write_text(
+        "import resource\nfrom holdfast.cli import main\nresource.setrlimit(resource.RLIMIT_FSIZE, (1024, 1024))\nmain()\n"
+    )
+    words = ["tokens", uneven_rows, "--model", "tiny:aligned", "--html", tmp_path / "x.html"]
+    done = Forked(*words, script=script).done()
     assert done.returncode == 2
     assert done.stderr.endswith("holdfast: writing: File too large\n")
     assert "Traceback" not in done.stderr

@@ -14,18 +14,15 @@ from typing import Any
 
 import pytest
 
+from attacks.matrix_run import WAITS
 from attacks.processes import alive, descendants
 from forked import Forked
+from newcomer import short_matrix
 from newcomer.core_packages import core_environment
 from waiting import PATIENCE, wait_for
 
 DEMO = ("demo", "--seeds", "1", "--num", "1")
-REFERENCE = (
-    "{attacks: [harmful_examples], defences: [sft, anchored], seeds: [0], num_requests: 1, workers: 1, run: alone}"
-)
-FOUR_CELLS = (
-    "attacks: [harmful_examples, benign_drift]\ndefences: [sft, anchored]\nseeds: [0]\nnum_requests: 1\nworkers: 2\n"
-)
+FOUR_CELLS = "run: runs/demo\nattacks: [short]\ndefences: [sft, anchored]\nseeds: [0, 1]\nnum_requests: 1\nworkers: 2\n"
 
 
 Started = Forked | subprocess.Popen[str]
@@ -46,7 +43,9 @@ def newcomers(folder: Path, *words: str) -> Started:
 
 
 def forked(folder: Path, *words: str) -> Started:
-    return Forked(*words, cwd=folder, start_new_session=True)
+    """With the short attack. ``waits`` is written by a cell that was begun and is not going to be finished."""
+    environment = {**os.environ, WAITS: str(folder / "waits")}
+    return Forked(*words, script=Path(short_matrix.__file__), cwd=folder, env=environment, start_new_session=True)
 
 
 def said_by(process: Started) -> tuple[str, str]:
@@ -73,30 +72,36 @@ def ctrl_c(process: Started, folder: Path, moment: Callable[[], object]) -> None
     assert not list((folder / "runs/demo/cells").glob(".*")), "nothing half-written is left"
 
 
-def rows(path: Path) -> dict[tuple[str, str], dict[str, Any]]:
+def rows(path: Path) -> dict[tuple[str, str, int], dict[str, Any]]:
     table = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    return {(row["attack"], row["defence"]): {**row, "seconds": None} for row in table}
+    return {(row["attack"], row["defence"], row["seed"]): {**row, "seconds": None} for row in table}
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for orphans in /proc")
 @pytest.mark.parametrize(
-    ("start", "words", "num_cells"),
-    [(forked, ("attack", "four.yaml"), 4), pytest.param(newcomers, DEMO, 16, marks=pytest.mark.slow)],
+    ("start", "words", "attack", "num_seeds", "num_cells"),
+    [
+        (forked, ("attack", "four.yaml"), "short", 2, 4),
+        pytest.param(newcomers, DEMO, "harmful_examples", 1, 16, marks=pytest.mark.slow),
+    ],
 )
 def test_ctrl_c_at_any_point_leaves_a_folder_that_the_same_command_resumes(
-    start: Start, words: tuple[str, ...], num_cells: int, tmp_path: Path
+    start: Start, words: tuple[str, ...], attack: str, num_seeds: int, num_cells: int, tmp_path: Path
 ) -> None:
-    run = tmp_path / "runs" / "demo"
-    (tmp_path / "four.yaml").write_text(f"run: runs/demo\n{FOUR_CELLS}", encoding="utf-8")
+    run, waits = tmp_path / "runs" / "demo", tmp_path / "waits"
+    (tmp_path / "four.yaml").write_text(FOUR_CELLS, encoding="utf-8")
     scratch = f"cells/{'.scratch-*'}/cell-*"
 
     def cells() -> list[Path]:
         return [path for path in run.glob("cells/*.json") if "." not in path.stem]
 
-    ctrl_c(start(tmp_path, *words), tmp_path, (run / "cells").is_dir)  # workers are starting
-    assert not cells()
-    ctrl_c(start(tmp_path, *words), tmp_path, lambda: list(run.glob(f"{scratch}/run/steps.jsonl")))  # a cell is being trained
-    ctrl_c(start(tmp_path, *words), tmp_path, lambda: len(cells()) >= 2)
+    def interrupted_at(moment: Callable[[], object]) -> None:
+        waits.unlink(missing_ok=True)
+        ctrl_c(start(tmp_path, *words), tmp_path, moment)
+
+    interrupted_at((run / "cells").is_dir)  # workers are starting
+    interrupted_at(lambda: waits.exists() or list(run.glob(f"{scratch}/run/steps.jsonl")))  # a cell is being trained
+    interrupted_at(lambda: len(cells()) >= 2 and (waits.exists() or start is newcomers))
     finished = {path: path.stat().st_mtime_ns for path in cells()}
     assert 2 <= len(finished) < num_cells
 
@@ -109,13 +114,14 @@ def test_ctrl_c_at_any_point_leaves_a_folder_that_the_same_command_resumes(
     process = start(tmp_path, *words)
     said, _ = said_by(process)
     assert process.poll() == 0
-    assert " ".join(said.split()).count("1 seeds pooled, 95 % interval") == 6
+    assert " ".join(said.split()).count(f"{num_seeds} seeds pooled, 95 % interval") == 6
     assert "report: runs/demo/report.html" in said
     assert (run / "report.html").stat().st_size > 0
     assert len(cells()) == num_cells
     assert {path: path.stat().st_mtime_ns for path in finished} == finished, "finished cells are not run again"
 
-    (tmp_path / "reference.yaml").write_text(REFERENCE, encoding="utf-8")
+    reference = f"attacks: [{attack}]\ndefences: [sft, anchored]\nseeds: [0]\nnum_requests: 1\nworkers: 1\nrun: alone\n"
+    (tmp_path / "reference.yaml").write_text(reference, encoding="utf-8")
     assert start(tmp_path, "attack", "reference.yaml").wait(timeout=PATIENCE) == 0
     interrupted, whole = rows(run / "matrix.jsonl"), rows(tmp_path / "alone" / "matrix.jsonl")
     assert {key: interrupted[key] for key in whole} == whole, (

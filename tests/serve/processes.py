@@ -1,6 +1,7 @@
 """Start the fake backend and the server as processes of their own, and end them."""
 
 import contextlib
+import http.client
 import json
 import re
 import socket
@@ -27,7 +28,7 @@ def running(script: str, *arguments: str, stderr: int | None = None) -> Iterator
     try:
         assert process.stdout is not None
         address = f"http://127.0.0.1:{int(process.stdout.readline())}"
-        wait_for(lambda: _answers(address))
+        wait_for(lambda: health(address))  # the fake backend has no such page, and says so
         yield address, process
     finally:
         process.terminate()
@@ -37,12 +38,16 @@ def running(script: str, *arguments: str, stderr: int | None = None) -> Iterator
             process.kill()
 
 
-def _answers(address: str) -> bool:
+def health(address: str) -> int | None:
+    """The status of its answer, if there is one. Not by httpx, which reads all certificates before each question."""
+    connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=PATIENCE)
     try:
-        httpx.get(address + "/healthz")
-    except httpx.HTTPError:
-        return False
-    return True
+        connection.request("GET", "/healthz")
+        return connection.getresponse().status
+    except (OSError, http.client.HTTPException):
+        return None
+    finally:
+        connection.close()
 
 
 @contextlib.contextmanager
@@ -57,19 +62,18 @@ def holdfast_serve(*arguments: str, script: Path | None = None) -> Iterator[str]
     """`holdfast serve` as a user starts it, on a free port; its address. Its log is shown where it does not start."""
     process = Forked("serve", *arguments, "--port", "0", script=script)
     try:
-        yield _address_in(process.stderr, process)
+        yield address_in(process.stderr, process)
     finally:
         process.terminate()
         process.wait()
 
 
-def _address_in(log: Path, process: Forked) -> str:
+def address_in(log: Path, process: Forked) -> str:
     """From when it answers."""
     while process.poll() is None:
         found = re.search(r"http://127\.0\.0\.1:[1-9]\d*(?=/v1$)", log.read_text(), re.MULTILINE)
-        with contextlib.suppress(httpx.HTTPError):
-            if found and httpx.get(found[0] + "/healthz").status_code == 200:
-                return found[0]
+        if found and health(found[0]) == 200:
+            return found[0]
         time.sleep(0.05)
     raise AssertionError(f"the server ended: {log.read_text()}")
 

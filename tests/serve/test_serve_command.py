@@ -20,7 +20,7 @@ from generation.fake_server import serving
 from holdfast.config import InputError
 from holdfast.serve import NullJudge, ServerSettings, run
 from holdfast.worlds import SafetyWorld
-from serve.processes import holdfast_serve
+from serve.processes import address_in, health, holdfast_serve
 from waiting import PATIENCE, wait_for
 
 
@@ -30,13 +30,10 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def wait_until_served(address: str, process: subprocess.Popen[Any]) -> None:
+def wait_until_served(address: str, process: Forked | subprocess.Popen[str]) -> None:
     def answers() -> bool:
         assert process.poll() is None, "the server ended"
-        try:
-            return httpx.get(f"{address}/healthz").is_success
-        except httpx.HTTPError:
-            return False
+        return health(address) == 200
 
     wait_for(answers)
 
@@ -57,7 +54,7 @@ def test_the_embedded_model_is_served_overseen() -> None:
         "likelihood",
         "--retracting",
     ]
-    process = subprocess.Popen([sys.executable, "-m", "holdfast", "serve", *options], stderr=subprocess.PIPE)
+    process = Forked("serve", *options)
     try:
         wait_until_served(address, process)
         client = openai.OpenAI(base_url=f"{address}/v1", api_key="unused", max_retries=0, timeout=PATIENCE)
@@ -90,12 +87,12 @@ def test_the_embedded_model_is_served_overseen() -> None:
         pieces = [json.loads(line[6:]) for line in shown.splitlines() if line.startswith("data: {")]
         assert pieces[-1]["holdfast"]["verdict"] in ("safe", "refused")
     finally:
-        process.send_signal(signal.SIGTERM)
-        _, log = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 0
-    assert f"tiny:base, best of 3 judged by world: {address}/v1".encode() in log
-    assert b"answered in" in log
-    assert asked.encode() not in log
+        process.terminate()
+        done = process.done()
+    assert done.returncode == 0
+    assert f"tiny:base, best of 3 judged by world: {address}/v1" in done.stderr
+    assert "answered in" in done.stderr
+    assert asked not in done.stderr
 
 
 def test_a_first_hello_is_told_what_this_model_speaks() -> None:
@@ -200,34 +197,27 @@ def test_a_judge_that_hung_is_asked_again_and_ctrl_c_does_not_wait_for_it() -> N
 
     with serving(guard) as (url, _):
         options = ["--port", "0", "--judge", f"llama_guard:known@{url}", "--judge-seconds", "1", "--n", "1"]
-        process = subprocess.Popen(
-            [sys.executable, "-m", "holdfast", "serve", *options],
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "HOLDFAST_API_KEYS": "first-key, second-key"},
-        )
+        process = Forked("serve", *options, env={**os.environ, "HOLDFAST_API_KEYS": "first-key, second-key"})
         try:
-            assert process.stderr is not None
-            address = re.search(r"http://127\.0\.0\.1:[1-9]\d*", process.stderr.readline())
-            assert address is not None
-            wait_until_served(address[0], process)
+            address = address_in(process.stderr, process)
 
             def status(_number: int = 0) -> int:
                 body = {"messages": [{"role": "user", "content": "copy : sun"}], "max_tokens": 8}
                 headers = {"Authorization": "Bearer second-key"}
-                url = f"{address[0]}/v1/chat/completions"
-                return httpx.post(url, json=body, headers=headers, timeout=PATIENCE).status_code
+                url = f"{address}/v1/chat/completions"
+                return client.post(url, json=body, headers=headers, timeout=PATIENCE).status_code
 
-            with ThreadPoolExecutor(36) as clients:
-                assert set(clients.map(status, range(36))) == {503}
-            well.set()
-            wait_for(lambda: status() == 200)
-            well.clear()
-            assert status() == 503
+            with httpx.Client() as client:
+                with ThreadPoolExecutor(36) as clients:
+                    assert set(clients.map(status, range(36))) == {503}
+                well.set()
+                wait_for(lambda: status() == 200)
+                well.clear()
+                assert status() == 503
             process.send_signal(signal.SIGINT)
             assert process.wait(PATIENCE) == 0
         finally:
             well.set()
             process.kill()
-            _, log = process.communicate()
+            log = process.done().stderr
     assert "judge: the judge took more than 1 s" in log
