@@ -131,10 +131,10 @@ def test_it_trains_by_its_name(recipe: Recipe, tmp_path: Path, monkeypatch: pyte
 
 
 def test_the_matrix_runs_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    small = ["attacks=[benign_drift]", "defences=[sft]", "seeds=[0]", "num_requests=4", f"run={tmp_path / 'run'}"]
+    small = ["attacks=[harmful_examples]", "defences=[sft]", "seeds=[0]", "num_requests=4", f"run={tmp_path / 'run'}"]
     assert run_cli("attack", "matrix", *small, "--json", str(tmp_path / "cells.json"), monkeypatch=monkeypatch) == 0
     (cell,) = json.loads((tmp_path / "cells.json").read_text())
-    assert (cell["attack"], cell["defence"]) == ("benign_drift", "sft")
+    assert (cell["attack"], cell["defence"]) == ("harmful_examples", "sft")
 
 
 def test_a_name_means_the_recipe_and_a_path_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
