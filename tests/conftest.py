@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,22 @@ if Path("/dev/shm").is_dir() and shutil.disk_usage("/dev/shm").free > 4 * 2**30:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", "/dev/shm")  # every checkpoint is synced to the disk, if it is one
 settings.register_profile("any machine", deadline=None)  # by default an example may take 0.2 s
 settings.load_profile("any machine")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if last := os.environ.get("START_NO_TEST_AFTER"):
+        config.pluginmanager.register(UntilThen(float(last)))
+
+
+class UntilThen:
+    """CI's slow tests take the time that is left. What is not begun is named among the skipped."""
+
+    def __init__(self, last: float) -> None:
+        self.last = last  # seconds since 1970
+
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        if time.time() > self.last:
+            pytest.skip(f"no time left for {item.nodeid}")
 
 
 _FROZEN = pytest.StashKey[bool]()
