@@ -33,7 +33,8 @@ def look(
 ) -> None:
     """Rendered prompts; then, of some defences on the first task alone, ``num`` replies of each kind and shares.
 
-    ``out/replies.txt`` is what was printed, ``out/replies.jsonl`` the same by rows, for whoever labels them.
+    ``out/replies.txt`` is what was printed, ``out/replies.jsonl`` the same by rows, for whoever labels them (`sheets`).
+    The first ``num`` requests are a random draw: requests are in the order of their hashes.
     """
     check_sources(config)
     scale = file_scale(config.model, config.files)
@@ -55,7 +56,8 @@ def look(
                 loaded = load_for_use(tuned, config.device)
                 for kind, rows in (("harmful", setting.forbidden(0)), ("safe", setting.lookalikes(0))):
                     replies = _replies(f"{name}, {kind} prompts", rows[:num], loaded, config, setting, tell)
-                    lines.writelines(json.dumps({"arm": name, "kind": kind, **reply}) + "\n" for reply in replies)
+                    where = {"attack": attack.name, "arm": name, "seed": config.seeds[0], "kind": kind}
+                    lines.writelines(json.dumps({**where, **reply}) + "\n" for reply in replies)
 
 
 def _rendered(attack: Attack, setting: FileSetting, tokenizer: Any, tell: Callable[[str], None]) -> None:
