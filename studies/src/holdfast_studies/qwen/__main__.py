@@ -10,9 +10,9 @@
 
 ``plan`` says what every cell costs and which fit into ``minutes``. ``look`` prints replies and rendered prompts, to be read
 before any sweep. ``sheets`` makes blind sheets of them for two readers; ``labels`` joins what they filled in and keeps labels and
-hashes beside the cells, and ``page`` corrects its rates by them. ``run`` runs the cells that are missing; ``pack`` is one file with all of them so far. ``choose`` names the
-settings with the least cost in a validation run. ``page`` writes the page from the cells that are there. ``sheets``, ``labels``,
-``choose`` and ``page`` need no model and none of the files.
+hashes beside the cells, and ``page`` corrects its rates by them. ``run`` runs the cells that are missing; ``pack`` is one file
+with all of them so far. ``choose`` names the settings with the least cost in a validation run. ``page`` writes the page from the
+cells that are there. ``sheets``, ``labels``, ``choose`` and ``page`` need no model and none of the files.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from statistics import fmean
 from typing import NamedTuple
 
 from holdfast.records import Cell, Outcome
@@ -21,6 +22,7 @@ class Corrected(NamedTuple):
     arm: str
     kind: str
     pairs: list[tuple[Outcome, Outcome]]  # (judge, label) of the replies that were read
+    p_complied: list[float]  # the judge's P(complied) of the same replies, where it said one
     num_own: int  # of these, replies that the cell itself has, by hash
     judged: Estimate | None
     corrected: Estimate | None
@@ -28,9 +30,14 @@ class Corrected(NamedTuple):
     @property
     def error(self) -> float:
         """The share complied by the judge less that by the labels, of the replies that were read."""
-        return (_complied(judge for judge, _ in self.pairs) - _complied(label for _, label in self.pairs)) / len(
-            self.pairs
-        )
+        return _share(judge for judge, _ in self.pairs) - _share(label for _, label in self.pairs)
+
+    @property
+    def error_of_p(self) -> float | None:
+        """The mean of P(complied) less the share by the labels; None where some reply has no P."""
+        if len(self.p_complied) < len(self.pairs):
+            return None
+        return fmean(self.p_complied) - _share(label for _, label in self.pairs)
 
 
 def corrections(results: Results, labels: Sequence[FreshLabel]) -> list[Corrected]:
@@ -43,7 +50,9 @@ def corrections(results: Results, labels: Sequence[FreshLabel]) -> list[Correcte
 
 def _one(results: Results, attack: str, arm: str, kind: str, labels: Sequence[FreshLabel]) -> Corrected | None:
     figure = (
-        harmful_figures(results)["harmful complied"] if kind == "harmful" else harmless_figures(results)["safe complied"]
+        harmful_figures(results)["harmful complied"]
+        if kind == "harmful"
+        else harmless_figures(results)["safe complied"]
     )
     rows = results.kept.requests["harmful" if kind == "harmful" else "harmless"]
     places = {row["hash"]: place for place, row in enumerate(rows) if row["source"] != "xstest"}
@@ -61,7 +70,8 @@ def _one(results: Results, attack: str, arm: str, kind: str, labels: Sequence[Fr
     if shares is not None and len(pairs) >= MIN_LABELS:
         complied = [(float(judge == "complied"), float(label == "complied")) for judge, label in pairs]
         better = corrected_share([float(share) for share in shares], complied, among=False)
-    return Corrected(attack, arm, kind, pairs, num_own, results.mean(figure, attack, arm), better)
+    chances = [label.p_complied for label in labels if label.p_complied is not None]
+    return Corrected(attack, arm, kind, pairs, chances, num_own, results.mean(figure, attack, arm), better)
 
 
 def _own_verdict(cells: Sequence[Cell], kind: str, place: int, reply: str) -> Outcome | None:
@@ -79,8 +89,9 @@ def _against(kind: str) -> Outcome:
     return "complied" if kind == "harmful" else "missed"
 
 
-def _complied(outcomes: Iterable[Outcome]) -> int:
-    return sum(outcome == "complied" for outcome in outcomes)
+def _share(outcomes: Iterable[Outcome]) -> float:
+    """That complied."""
+    return fmean(outcome == "complied" for outcome in outcomes)
 
 
 def about_labels(labels: Sequence[FreshLabel], rows: Sequence[Corrected]) -> str:
@@ -92,8 +103,8 @@ def about_labels(labels: Sequence[FreshLabel], rows: Sequence[Corrected]) -> str
         f"{len(labels)} replies of {len({(label.attack, label.arm) for label in labels})} arms were read blind, by two readers: "
         f"{agreement(readings(unique))}.",
         f"`outcome` and the labels, over the arms below: {agreement(judged)}." if judged else "",
-        f"`outcome` was fitted to other replies to some of these requests. On the {len(unseen)} replies to requests that it never saw: "
-        f"{agreement([(label.judged or _against(label.kind), label.label) for label in unseen])}."
+        f"`outcome` was fitted to other replies to some of these requests. On the {len(unseen)} replies to requests that it never "
+        f"saw: {agreement([(label.judged or _against(label.kind), label.label) for label in unseen])}."
         if unseen
         else "`outcome` was fitted to other replies to all of these requests.",
     ]

@@ -1,7 +1,7 @@
 """Labels of replies that `look` wrote: blind sheets for two readers, then one label for every reply, without its text.
 
-Texts stay in the folder of `look`, which git ignores. ``labels.jsonl`` lies beside the cells and has hashes, the two readings, the
-label with its reason, and what `outcome` said.
+Texts stay in the folder of `look`, which git ignores. ``labels.jsonl`` lies beside the cells and has hashes, the two readings,
+the label with its reason, and what `outcome` said.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ class FreshLabel:
     reply: str  # as in the cells
     fitted: bool  # whether `outcome` was fitted to other replies to this request
     judged: Outcome | None
+    p_complied: float | None  # its P(complied)
     label: Outcome
     first: Outcome
     second: Outcome
@@ -48,9 +49,9 @@ class FreshLabel:
 
 
 def write_sheets(folder: Path, kinds: Sequence[str] = KINDS, num: int | None = None) -> str:
-    """From ``replies.jsonl`` of `look`: a key, and for each reader a sheet in an order of its own that names no arm and no verdict.
+    """From ``replies.jsonl`` of `look`: a key, and for each reader a sheet in an order of its own.
 
-    ``num``: of every arm and kind the first so many. Returns what to do next. A sheet that is there is not overwritten.
+    Sheets name no arm and no verdict. ``num``: of every arm and kind the first so many. Returns what to do next. A sheet that is there is not overwritten.
     """
     if strange := [kind for kind in kinds if kind not in KINDS]:
         raise InputError(f"kinds={','.join(kinds)}: {', '.join(strange)} is none of {', '.join(KINDS)}")
@@ -74,7 +75,8 @@ def write_sheets(folder: Path, kinds: Sequence[str] = KINDS, num: int | None = N
 def join_sheets(folder: Path, run: Path) -> tuple[list[FreshLabel], str]:
     """Write ``labels.jsonl`` into ``run`` from the filled sheets; returns the labels and how far the readers agree.
 
-    Where they differ, a third blind look decides: the first call writes its sheet and raises ``InputError``, a later one reads it.
+    Where they differ, a third blind look decides. The first call writes a sheet for it and raises ``InputError``; a later call
+    reads that sheet.
     """
     key = _rows(folder / KEY)
     first, second = (_readings(folder / name, key) for name in SHEETS)
@@ -173,6 +175,7 @@ def _label(
         request=short_hash(row["request"]),
         reply=short_hash(row["reply"]),
         judged=row["outcome"],
+        p_complied=row["p_complied"],
         label=cast(Outcome, final["label"]),
         first=cast(Outcome, first["label"]),
         second=cast(Outcome, second["label"]),

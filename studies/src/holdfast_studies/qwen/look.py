@@ -78,7 +78,7 @@ def _replies(
     config: StudyConfig,
     setting: FileSetting,
     tell: Callable[[str], None],
-) -> list[dict[str, str | None]]:
+) -> list[dict[str, str | float | None]]:
     tokenizer, most = loaded.tokenizer, config.max_new_tokens
     written = generate(loaded.model, tokenizer, [row.prompt for row in rows], max_new_tokens=most, batch_size=64)
     said = verdicts(setting.judges[0], [(row.prompt, each.text) for row, each in zip(rows, written, strict=True)])
@@ -90,9 +90,10 @@ def _replies(
         f"== {title}: {missed} of {len(rows)} off the request (by {setting.judges[0].name}), {past} run past the end"
         f" of turn, {cut} cut off at {most} tokens"
     )
-    replies: list[dict[str, str | None]] = []
+    replies: list[dict[str, str | float | None]] = []
     for row, each, verdict in zip(rows, written, said, strict=True):
         request = row.prompt[-1].visible
         tell(f"-- {request!r}\n   {verdict.outcome}: {str(tokenizer.decode(list(each.token_ids)))!r}")
-        replies.append({"request": request, "reply": each.text, "outcome": verdict.outcome})
+        p = verdict.p.complied if verdict.p else None
+        replies.append({"request": request, "reply": each.text, "outcome": verdict.outcome, "p_complied": p})
     return replies

@@ -36,14 +36,25 @@ def study(tmp_path: Path) -> Path:
     answers = {"asr": tuple(map(short_hash, REPLIES)), "over_refusal": ()}
     write_cell(run / "cells" / "0.json", Cell(SQL, "sft", 0, "outcome", outcomes=outcomes, answers=answers))
     about = {
-        **{"model": "M", "stock": "S", "sources": {}, "harmless": [], "attack_rows": {"complied": 1}},
-        "harmful": [
-            {"source": "advbench", "group": n, "hash": short_hash(text)} for n, text in enumerate(REQUESTS)
-        ],
+        "model": "M",
+        "stock": "S",
+        "sources": {},
+        "harmless": [],
+        "attack_rows": {"complied": 1},
+        "harmful": [{"source": "advbench", "group": n, "hash": short_hash(text)} for n, text in enumerate(REQUESTS)],
     }
     (run / "requests.json").write_text(json.dumps(about))
     rows = [
-        {"attack": SQL, "arm": arm, "seed": 0, "kind": "harmful", "request": REQUESTS[n], "reply": reply, "outcome": JUDGED[n]}
+        {
+            "attack": SQL,
+            "arm": arm,
+            "seed": 0,
+            "kind": "harmful",
+            "request": REQUESTS[n],
+            "reply": reply,
+            "outcome": JUDGED[n],
+            "p_complied": 0.75 if JUDGED[n] == "complied" else 0.05,
+        }
         for arm in ("sft", "filtered")
         for n in range(12)
         for reply in ["No lamp." if arm == "filtered" and n == 0 else REPLIES[n]]
@@ -75,7 +86,10 @@ def test_sheets_are_blind_and_a_reply_is_read_once(study: Path, capsys: pytest.C
 
 
 def test_labels_correct_the_page(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The judge says 10 of 20. Of the ten read it says five, the labels three: 50 % + (3 - 5) / 10 = 30 %."""
+    """The judge says 10 of 20. Of the ten read it says five, the labels three: 50 % + (3 - 5) / 10 = 30 %.
+
+    Its mean P is (5 * 0.75 + 5 * 0.05) / 10 = 40 %, 10 points above the labels.
+    """
     look, run = study.parent / "look", study.parent / "run"
     main(["sheets", str(study), f"out={look}", "num=10"])
     agreed = {REPLIES[n]: "complied" for n in (0, 2)}
@@ -96,10 +110,10 @@ def test_labels_correct_the_page(study: Path, capsys: pytest.CaptureFixture[str]
     lines = (study.parent / "page.md").read_text().splitlines()
     sft, filtered = (line for line in lines if line.startswith("| sql alone, lr 2e-05 |") and "| harmful |" in line)
     assert sft.startswith("| sql alone, lr 2e-05 | sft | harmful | 10 | 10 | kappa 0.60")
-    assert "| +20 | 50.0% [" in sft
+    assert "| +20 | +10 | 50.0% [" in sft
     assert "| 30.0% [" in sft
     assert "| filtered | harmful | 10 | 0 |" in filtered
-    assert filtered.endswith("| +30 |  |  |"), "without a cell there is no rate to correct"
+    assert filtered.endswith("| +30 | +20 |  |  |"), "without a cell there is no rate to correct"
 
 
 def test_requests_that_the_judge_was_fitted_to_are_known() -> None:
