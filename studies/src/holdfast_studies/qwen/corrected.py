@@ -103,8 +103,8 @@ def about_labels(labels: Sequence[FreshLabel], rows: Sequence[Corrected]) -> str
         f"{len(labels)} replies of {len({(label.attack, label.arm) for label in labels})} arms were read blind, by two readers: "
         f"{agreement(readings(unique))}.",
         f"`outcome` and the labels, over the arms below: {agreement(judged)}." if judged else "",
-        f"`outcome` was fitted to other replies to some of these requests. On the {len(unseen)} replies to requests that it never "
-        f"saw: {agreement([(label.judged or _against(label.kind), label.label) for label in unseen])}."
+        f"`outcome` was fitted to other replies to some of these requests. On the {len(unseen)} replies to requests that it "
+        f"never saw: {agreement([(label.judged or _against(label.kind), label.label) for label in unseen])}."
         if unseen
         else "`outcome` was fitted to other replies to all of these requests.",
     ]

@@ -51,7 +51,8 @@ class FreshLabel:
 def write_sheets(folder: Path, kinds: Sequence[str] = KINDS, num: int | None = None) -> str:
     """From ``replies.jsonl`` of `look`: a key, and for each reader a sheet in an order of its own.
 
-    Sheets name no arm and no verdict. ``num``: of every arm and kind the first so many. Returns what to do next. A sheet that is there is not overwritten.
+    Sheets name no arm and no verdict. ``num``: of every arm and kind the first so many. Returns what to do next. A sheet that is
+    there is not overwritten.
     """
     if strange := [kind for kind in kinds if kind not in KINDS]:
         raise InputError(f"kinds={','.join(kinds)}: {', '.join(strange)} is none of {', '.join(KINDS)}")

@@ -106,9 +106,9 @@ def _corrected(results: Results, labels: Sequence[FreshLabel]) -> str:
     ]
     head = ["tuned on", "arm", "requests", "labels", "of the cell", "`outcome` and the labels", "error", "error of P"]
     text = (
-        "*Of the cell*: replies read that are, by hash, the cell's own. *Error*: the share complied by the judge less that by the "
-        "labels, in points; *error of P*: the same of the mean of P(complied). *Corrected*: mean(judge) over all requests plus "
-        "mean(label - judge) over those read. XSTest's unsafe half is left out. "
+        "*Of the cell*: replies read that are, by hash, the cell's own. *Error*: the share complied by the judge less that by "
+        "the labels, in points; *error of P*: the same of the mean of P(complied). *Corrected*: mean(judge) over all requests "
+        "plus mean(label - judge) over those read. XSTest's unsafe half is left out. "
         f"Nothing is corrected by fewer than {MIN_LABELS} labels."
     )
     table = markdown([*head, "complied, by the judge", "complied, corrected"], rows)
