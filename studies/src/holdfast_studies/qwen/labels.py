@@ -109,10 +109,10 @@ def readings(labels: Iterable[FreshLabel]) -> list[tuple[Outcome, Outcome]]:
 
 
 def agreement(pairs: Sequence[tuple[Outcome, Outcome]]) -> str:
-    """``kappa 0.91 [0.80, 1.00], 95 % agree``; without a kappa where only one outcome occurs."""
+    """``kappa 0.91 [0.80, 1.00], 95 % agree``; says so where kappa is undefined."""
     told = Agreement.of("labels", ("one", "other"), [one for one, _ in pairs], [other for _, other in pairs])
     share = f"{told.agreed:.0%} agree".replace("%", " %")
-    return f"kappa {told.kappa:.2f}, {share}" if told.kappa else f"no kappa, {share}"
+    return f"kappa {told.kappa:.2f}, {share}"
 
 
 def fitted_requests() -> set[str]:
