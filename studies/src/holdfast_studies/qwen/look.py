@@ -81,7 +81,8 @@ def _replies(
 ) -> list[dict[str, str | float | None]]:
     tokenizer, most = loaded.tokenizer, config.max_new_tokens
     written = generate(loaded.model, tokenizer, [row.prompt for row in rows], max_new_tokens=most, batch_size=64)
-    said = verdicts(setting.judges[0], [(row.prompt, each.text) for row, each in zip(rows, written, strict=True)])
+    texts = [each.text.strip() for each in written]  # as the cells hash them
+    said = verdicts(setting.judges[0], [(row.prompt, text) for row, text in zip(rows, texts, strict=True)])
     special = set(tokenizer.all_special_ids)
     past = sum(any(token in special for token in each.token_ids) for each in written)
     cut = sum(each.finish_reason == "length" for each in written)
@@ -91,9 +92,9 @@ def _replies(
         f" of turn, {cut} cut off at {most} tokens"
     )
     replies: list[dict[str, str | float | None]] = []
-    for row, each, verdict in zip(rows, written, said, strict=True):
+    for row, each, text, verdict in zip(rows, written, texts, said, strict=True):
         request = row.prompt[-1].visible
         tell(f"-- {request!r}\n   {verdict.outcome}: {str(tokenizer.decode(list(each.token_ids)))!r}")
         p = verdict.p.complied if verdict.p else None
-        replies.append({"request": request, "reply": each.text, "outcome": verdict.outcome, "p_complied": p})
+        replies.append({"request": request, "reply": text, "outcome": verdict.outcome, "p_complied": p})
     return replies
