@@ -6,13 +6,14 @@
     python -m holdfast_studies.qwen labels CONFIG [out=runs/qwen/look]
     python -m holdfast_studies.qwen run    CONFIG ... [page=docs/results/qwen.md] [pack=cells.tar.gz]
     python -m holdfast_studies.qwen choose CONFIG ...
-    python -m holdfast_studies.qwen page   CONFIG ... [page=FILE]
+    python -m holdfast_studies.qwen page   CONFIG ... [page=FILE] [picture=FILE.svg]
 
 ``plan`` says what every cell costs and which fit into ``minutes``. ``look`` prints replies and rendered prompts, to be read
 before any sweep. ``sheets`` makes blind sheets of them for two readers; ``labels`` joins what they filled in and keeps labels and
 hashes beside the cells, and ``page`` corrects its rates by them. ``run`` runs the cells that are missing; ``pack`` is one file
 with all of them so far. ``choose`` names the settings with the least cost in a validation run. ``page`` writes the page from the
-cells that are there. ``sheets``, ``labels``, ``choose`` and ``page`` need no model and none of the files.
+cells that are there, and the picture of the first attack that has some. ``sheets``, ``labels``, ``choose`` and ``page`` need no
+model and none of the files.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ from holdfast_studies.qwen.config import StudyConfig
 from holdfast_studies.qwen.cost import plan
 from holdfast_studies.qwen.labels import KINDS, join_sheets, write_sheets
 from holdfast_studies.qwen.look import LOOKED_AT, NUM_REPLIES, look
-from holdfast_studies.qwen.page import page
+from holdfast_studies.qwen.page import page, picture_of
 
 VERBS = ("plan", "look", "sheets", "labels", "run", "choose", "page")
-OWN = ("page", "out", "num", "arms", "kinds", "pack")
+OWN = ("page", "picture", "out", "num", "arms", "kinds", "pack")
 LOOK = "runs/qwen/look"
 
 
@@ -72,6 +73,9 @@ def main(arguments: Sequence[str]) -> int:
         else:
             with atomic_text(Path(own["page"])) as file:
                 file.write(text)
+    if verb == "page" and "picture" in own:
+        with atomic_text(Path(own["picture"])) as file:
+            file.write(picture_of(config))
     return int(failed > 0)
 
 
