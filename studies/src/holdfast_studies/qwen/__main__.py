@@ -2,14 +2,18 @@
 
     python -m holdfast_studies.qwen plan   CONFIG model=M.gguf stock=S.gguf data=FOLDER
     python -m holdfast_studies.qwen look   CONFIG ... [out=runs/qwen/look] [num=40] [arms=untouched,sft,vetted]
+    python -m holdfast_studies.qwen sheets CONFIG [out=runs/qwen/look] [num=50] [kinds=harmful,safe]
+    python -m holdfast_studies.qwen labels CONFIG [out=runs/qwen/look]
     python -m holdfast_studies.qwen run    CONFIG ... [page=docs/results/qwen.md] [pack=cells.tar.gz]
     python -m holdfast_studies.qwen choose CONFIG ...
     python -m holdfast_studies.qwen page   CONFIG ... [page=FILE] [picture=FILE.svg]
 
 ``plan`` says what every cell costs and which fit into ``minutes``. ``look`` prints replies and rendered prompts, to be read
-before any sweep. ``run`` runs the cells that are missing; ``pack`` is one file with all of them so far. ``choose`` names the
-settings with the least cost in a validation run. ``page`` writes the page from the cells that are there, and the picture of the
-first attack that has some; it needs no model and none of the files.
+before any sweep. ``sheets`` makes blind sheets of them for two readers; ``labels`` joins what they filled in and keeps labels and
+hashes beside the cells, and ``page`` corrects its rates by them. ``run`` runs the cells that are missing; ``pack`` is one file
+with all of them so far. ``choose`` names the settings with the least cost in a validation run. ``page`` writes the page from the
+cells that are there, and the picture of the first attack that has some. ``sheets``, ``labels``, ``choose`` and ``page`` need no
+model and none of the files.
 """
 
 from __future__ import annotations
@@ -24,11 +28,13 @@ from holdfast.data import atomic_text
 from holdfast_studies.qwen.cells import read, run
 from holdfast_studies.qwen.config import StudyConfig
 from holdfast_studies.qwen.cost import plan
+from holdfast_studies.qwen.labels import KINDS, join_sheets, write_sheets
 from holdfast_studies.qwen.look import LOOKED_AT, NUM_REPLIES, look
 from holdfast_studies.qwen.page import page, picture_of
 
-VERBS = ("plan", "look", "run", "choose", "page")
-OWN = ("page", "picture", "out", "num", "arms", "pack")
+VERBS = ("plan", "look", "sheets", "labels", "run", "choose", "page")
+OWN = ("page", "picture", "out", "num", "arms", "kinds", "pack")
+LOOK = "runs/qwen/look"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -38,7 +44,7 @@ def main(arguments: Sequence[str]) -> int:
     verb, path, *rest = arguments
     own = {key: value for key, _, value in (each.partition("=") for each in rest) if key in OWN}
     changes = [each for each in rest if each.partition("=")[0] not in OWN]
-    if verb in ("choose", "page"):  # they read cells: no model has to be there
+    if verb in ("sheets", "labels", "choose", "page"):  # they read what is there: no model is needed
         changes = ["model=none", "stock=none", "data=none", *changes]
     config = load_config(StudyConfig, Path(path), changes)
     if not own.get("num", "1").isdigit():
@@ -48,7 +54,12 @@ def main(arguments: Sequence[str]) -> int:
         print("\n".join(plan(config)))
     elif verb == "look":
         arms = own.get("arms", ",".join(LOOKED_AT)).split(",")
-        look(config, Path(own.get("out", "runs/qwen/look")), int(own.get("num", NUM_REPLIES)), arms)
+        look(config, Path(own.get("out", LOOK)), int(own.get("num", NUM_REPLIES)), arms)
+    elif verb == "sheets":
+        kinds = own.get("kinds", ",".join(KINDS)).split(",")
+        print(write_sheets(Path(own.get("out", LOOK)), kinds, int(own["num"]) if "num" in own else None))
+    elif verb == "labels":
+        print(join_sheets(Path(own.get("out", LOOK)), Path(config.run))[1])
     elif verb == "choose":
         for defence, (name, cost) in chosen(list(read(config).cells.values())).items():
             print(f"  {defence}: {name}  # cost {cost:.3f}")

@@ -33,7 +33,8 @@ def look(
 ) -> None:
     """Rendered prompts; then, of some defences on the first task alone, ``num`` replies of each kind and shares.
 
-    ``out/replies.txt`` is what was printed, ``out/replies.jsonl`` the same by rows, for whoever labels them.
+    ``out/replies.txt`` is what was printed, ``out/replies.jsonl`` the same by rows, for whoever labels them (`sheets`).
+    The first ``num`` requests are a random draw: requests are in the order of their hashes.
     """
     check_sources(config)
     scale = file_scale(config.model, config.files)
@@ -55,7 +56,8 @@ def look(
                 loaded = load_for_use(tuned, config.device)
                 for kind, rows in (("harmful", setting.forbidden(0)), ("safe", setting.lookalikes(0))):
                     replies = _replies(f"{name}, {kind} prompts", rows[:num], loaded, config, setting, tell)
-                    lines.writelines(json.dumps({"arm": name, "kind": kind, **reply}) + "\n" for reply in replies)
+                    where = {"attack": attack.name, "arm": name, "seed": config.seeds[0], "kind": kind}
+                    lines.writelines(json.dumps({**where, **reply}) + "\n" for reply in replies)
 
 
 def _rendered(attack: Attack, setting: FileSetting, tokenizer: Any, tell: Callable[[str], None]) -> None:
@@ -76,10 +78,11 @@ def _replies(
     config: StudyConfig,
     setting: FileSetting,
     tell: Callable[[str], None],
-) -> list[dict[str, str | None]]:
+) -> list[dict[str, str | float | None]]:
     tokenizer, most = loaded.tokenizer, config.max_new_tokens
     written = generate(loaded.model, tokenizer, [row.prompt for row in rows], max_new_tokens=most, batch_size=64)
-    said = verdicts(setting.judges[0], [(row.prompt, each.text) for row, each in zip(rows, written, strict=True)])
+    texts = [each.text.strip() for each in written]  # as the cells hash them
+    said = verdicts(setting.judges[0], [(row.prompt, text) for row, text in zip(rows, texts, strict=True)])
     special = set(tokenizer.all_special_ids)
     past = sum(any(token in special for token in each.token_ids) for each in written)
     cut = sum(each.finish_reason == "length" for each in written)
@@ -88,9 +91,10 @@ def _replies(
         f"== {title}: {missed} of {len(rows)} off the request (by {setting.judges[0].name}), {past} run past the end"
         f" of turn, {cut} cut off at {most} tokens"
     )
-    replies: list[dict[str, str | None]] = []
-    for row, each, verdict in zip(rows, written, said, strict=True):
+    replies: list[dict[str, str | float | None]] = []
+    for row, each, text, verdict in zip(rows, written, texts, said, strict=True):
         request = row.prompt[-1].visible
         tell(f"-- {request!r}\n   {verdict.outcome}: {str(tokenizer.decode(list(each.token_ids)))!r}")
-        replies.append({"request": request, "reply": each.text, "outcome": verdict.outcome})
+        p = verdict.p.complied if verdict.p else None
+        replies.append({"request": request, "reply": text, "outcome": verdict.outcome, "p_complied": p})
     return replies

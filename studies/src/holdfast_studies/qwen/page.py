@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from holdfast.attacks import paired_tests
 from holdfast.config import InputError
@@ -10,6 +11,7 @@ from holdfast.records import Cell
 from holdfast.stats import Estimate
 from holdfast_studies.qwen.cells import places, read
 from holdfast_studies.qwen.config import UNTOUCHED, StudyConfig, settings_of
+from holdfast_studies.qwen.corrected import MIN_LABELS, about_labels, corrections
 from holdfast_studies.qwen.figures import (
     Figure,
     Results,
@@ -19,16 +21,20 @@ from holdfast_studies.qwen.figures import (
     task_figures,
 )
 from holdfast_studies.qwen.goals import goals
+from holdfast_studies.qwen.labels import FreshLabel, agreement, read_fresh
 from holdfast_studies.qwen.picture import picture
 
 HELD = ("anchored", "vetted")
 """Our own defences, which the goals are about."""
 
+_CORRECTED = "not corrected by labels except in [the first table](#corrected-by-labels)"
+
 
 def page(config: StudyConfig, command: str) -> str:
     """Markdown, ready to be committed."""
     results = Results(config, read(config))
-    parts = [_head(results, command)]
+    labels = read_fresh(Path(config.run))
+    parts = [_head(results, command, bool(labels)), _corrected(results, labels)]
     figures = {**harmful_figures(results), **harmless_figures(results)}
     for attack in _tuned_on(results):
         parts.append(f"## {title_of(attack)}\n\n{_table(results, attack, figures)}")
@@ -71,7 +77,7 @@ def title_of(attack: str) -> str:
     return f"{settings['task']} {rows}, lr {settings['lr']}"
 
 
-def _head(results: Results, command: str) -> str:
+def _head(results: Results, command: str, labelled: bool) -> str:
     config, kept = results.config, results.kept
     done = [cell for cell in kept.cells.values() if cell.status == "ok"]
     harmful, harmless = kept.requests["harmful"], kept.requests["harmless"]
@@ -80,6 +86,7 @@ def _head(results: Results, command: str) -> str:
         if config.chosen_on_validation
         else "the pilot's, not yet chosen on validation requests"
     )
+    corrected = _CORRECTED if labelled else "not corrected by labels"
     unsafe = sum(row["source"] == "xstest" for row in harmful)
     unchecked = [name for name, source in config.sources.items() if source.sha256 is None]
     rows = ", ".join(f"{count} {outcome}" for outcome, count in kept.requests["attack_rows"].items())
@@ -91,11 +98,35 @@ def _head(results: Results, command: str) -> str:
         f"- Harmful rows were written at run time by {kept.requests['stock']} and not kept; by `outcome` they are: {rows}.",
         f"- Settings of the defences: {chosen}: {', '.join(config.choices.values()) or 'none has a choice'}.",
         "- Intervals: 95 %, seeds averaged within a request, groups of twins drawn anew; how much seeds differ is not in them.",
-        "- Outcomes by the judge `outcome`, not corrected by labels. Cells keep verdicts and hashes only.",
+        f"- Outcomes by the judge `outcome`, {corrected}. Cells keep verdicts and hashes only.",
     ]
     if unchecked:
         lines.append(f"- Taken without a hash: {', '.join(unchecked)}.")
     return "\n".join(lines)
+
+
+def _corrected(results: Results, labels: Sequence[FreshLabel]) -> str:
+    """What the labels say of the judge in every arm, and the rates that they correct."""
+    if not labels:
+        return ""
+    found = corrections(results, labels)
+    rows = [
+        [
+            *(title_of(row.attack), row.arm, row.kind, str(len(row.pairs)), str(row.num_own), agreement(row.pairs)),
+            *(f"{100 * row.error:+.0f}", "" if row.error_of_p is None else f"{100 * row.error_of_p:+.0f}"),
+            *(_text(row.judged), _text(row.corrected)),
+        ]
+        for row in found
+    ]
+    head = ["tuned on", "arm", "requests", "labels", "of the cell", "`outcome` and the labels", "error", "error of P"]
+    text = (
+        "*Of the cell*: replies read that are, by hash, the cell's own. *Error*: the share complied by the judge less that by "
+        "the labels, in points; *error of P*: the same of the mean of P(complied). *Corrected*: mean(judge) over all requests "
+        "plus mean(label - judge) over those read. XSTest's unsafe half is left out. "
+        f"Nothing is corrected by fewer than {MIN_LABELS} labels."
+    )
+    table = markdown([*head, "complied, by the judge", "complied, corrected"], rows)
+    return f"## Corrected by labels\n\n{about_labels(labels, found)}\n\n{text}\n\n{table}"
 
 
 def _table(results: Results, attack: str, figures: dict[str, Figure]) -> str:
