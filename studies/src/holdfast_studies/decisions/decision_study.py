@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import LlamaConfig, LlamaForCausalLM, TrainerCallback
 
 from holdfast.config import RlConfig, TrainConfig
 from holdfast.data import atomic_text, write_traces
@@ -48,6 +48,11 @@ class Job:
     def folder(self) -> Path:
         """Where it goes."""
         return Path(self.config.run) / f"seed-{self.seed}" / self.name
+
+    @property
+    def device(self) -> str:
+        """Where it is trained."""
+        return self.config.device
 
     @property
     def done(self) -> bool:
@@ -104,7 +109,7 @@ def _train(job: Job) -> Path:
     if job.name == BASE:
         mix = Mix(config.base.slip, config.base.honest, config.base.show)
         rows = corpus(world, _sizes(config.base.sizes), config.base.rows, seed=job.seed, mix=mix)
-        return _supervised(job, untrained(job, world), rows, config.base, "sft")
+        return supervised(job, untrained(job, world), rows, config.base, "sft")
     variant = config.variants[job.name]
     start = Job(config, job.seed, BASE).folder / "run" / "model"
     sizes = _sizes(variant.sizes)
@@ -114,15 +119,34 @@ def _train(job: Job) -> Path:
         rows = reflection_sft(world, sizes, variant.phase.rows, seed=job.seed, corrective=variant.corrective)
     else:
         rows = plain_sft(world, sizes, variant.phase.rows, seed=job.seed)
-    return _supervised(job, start, rows, variant.phase, variant.objective)
+    return supervised(job, start, rows, variant.phase, variant.objective)
 
 
-def _supervised(job: Job, start: Path, rows: Sequence[Trace], phase: PhaseSettings, objective: str) -> Path:
+class HasFolder(Protocol):
+    """What a training needs of a job: its folder, its seed, and on which device."""
+
+    @property
+    def folder(self) -> Path: ...
+    @property
+    def seed(self) -> int: ...
+    @property
+    def device(self) -> str: ...
+
+
+def supervised(
+    job: HasFolder,
+    start: str | Path,
+    rows: Sequence[Trace],
+    phase: PhaseSettings,
+    objective: str,
+    callbacks: Sequence[TrainerCallback] = (),
+) -> Path:
+    """Go on training from ``start`` on these rows; the folder of the model."""
     data = job.folder / "rows.jsonl"
     write_traces(data, rows)
     settings = {
         "run": str(job.folder / "run"),
-        "model": {"name": str(start), "device": job.config.device},
+        "model": {"name": str(start), "device": job.device},
         "streams": [{"data": str(data), "objective": objective}],
         "training": {
             "max_steps": phase.steps,
@@ -137,7 +161,8 @@ def _supervised(job: Job, start: Path, rows: Sequence[Trace], phase: PhaseSettin
             "seed": job.seed,
         },
     }
-    result = train(TrainConfig.model_validate(settings), say=_quiet, progress=False, throwaway=True)
+    config = TrainConfig.model_validate(settings)
+    result = train(config, say=_quiet, progress=False, throwaway=True, callbacks=callbacks)
     if result.interrupted:  # saved; there is no model to ask yet
         raise KeyboardInterrupt
     return result.model

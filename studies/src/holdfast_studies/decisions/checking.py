@@ -1,0 +1,232 @@
+"""Checking oneself on a pretrained model: train every arm, choose its setting on validation, ask the test problems.
+
+One folder per seed and arm. A finished job is not run again. Models are deleted when their job is done: what stays is every
+response to a test problem, and the figures along training.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from transformers import TrainerCallback
+
+from holdfast.config import RlConfig
+from holdfast.data import atomic_text
+from holdfast.diagnostics import matching
+from holdfast.models import load
+from holdfast.records import Trace, Turn, context
+from holdfast.training import RlPrompt, train_rl
+from holdfast_studies.decisions.checking_config import BASE, OWN, CheckingConfig
+from holdfast_studies.decisions.checking_measure import Readers, Row, answer_test, ask, judged, point
+from holdfast_studies.decisions.decision_study import ROLLOUTS, supervised
+from holdfast_studies.decisions.products import split_words, stated
+from holdfast_studies.study_folder import claim_study
+from holdfast_studies.worlds.arithmetic_text import checked_problems, checked_rows
+
+Say = Callable[[str], None]
+CURVE, CHOICE, OWN_ROWS, SKIPPED = "curve.json", "choice.json", "own.jsonl", "skipped.json"
+FREE = ("model", "eval_batch", "cost", "title")
+
+
+@dataclass(frozen=True)
+class CheckingJob:
+    """One arm of one seed; ``lr``: one of the rates it is tried with."""
+
+    config: CheckingConfig
+    name: str
+    seed: int
+    lr: float | None = None
+
+    @property
+    def folder(self) -> Path:
+        """Where it goes."""
+        arm = Path(self.config.run) / f"seed-{self.seed}" / self.name
+        return arm if self.lr is None else arm / f"lr-{self.lr:g}"
+
+    @property
+    def device(self) -> str:
+        """Where it is trained."""
+        return self.config.device
+
+    @property
+    def done(self) -> bool:
+        """Its responses are written last."""
+        return (self.folder / ROLLOUTS).exists() or (self.folder / SKIPPED).exists()
+
+
+def checking_jobs(config: CheckingConfig) -> list[CheckingJob]:
+    """All of them, in order: the first seed chooses for the others, and the base model comes before what is trained on it."""
+    return [CheckingJob(config, name, seed) for seed in config.seeds for name in (BASE, *config.arms)]
+
+
+def run_checking(config: CheckingConfig, say: Say = print, seconds: float | None = None) -> bool:
+    """Run what is missing; whether everything is there. After ``seconds`` no further job is begun."""
+    claim_study(config, config.run, free=FREE)
+    began, readers = time.monotonic(), Readers(config)
+    jobs = checking_jobs(config)
+    for number, job in enumerate(jobs, 1):
+        if job.done:
+            continue
+        if seconds is not None and time.monotonic() - began > seconds:
+            say(f"time is up: {sum(job.done for job in jobs)} of {len(jobs)} jobs are done; the same command goes on")
+            return False
+        start = time.monotonic()
+        (_measure_base if job.name == BASE else _train_and_measure)(job, readers)
+        say(f"{number} of {len(jobs)}: {job.name}, seed {job.seed}: {time.monotonic() - start:.0f} s")
+    return True
+
+
+# --- jobs -----------------------------------------------------------------------------------------------------------
+
+
+def _measure_base(job: CheckingJob, readers: Readers) -> None:
+    """The first point of every curve, the base model's own right responses, and its test."""
+    config = job.config
+    job.folder.mkdir(parents=True, exist_ok=True)
+    if job.seed == config.seeds[0]:
+        _write(job.folder / CURVE, [point(config, readers, readers.holding(readers.base.model), 0)])
+    if OWN in config.arms and not (job.folder / OWN_ROWS).exists():
+        problems = checked_problems(config.sizes, config.own.num_problems, "train", seed=f"own/{job.seed}")
+        num = config.own.num_samples
+        rows = ask(readers.base, problems, config, config.max_train_tokens, num=num, seed=job.seed)
+        _write_rows(job.folder / OWN_ROWS, rows)
+    _write_rows(job.folder / ROLLOUTS, answer_test(config, job.seed, readers.base))
+
+
+def _train_and_measure(job: CheckingJob, readers: Readers) -> None:
+    config, arm = job.config, job.config.arms[job.name]
+    job.folder.mkdir(parents=True, exist_ok=True)
+    first = config.seeds[0]
+    if arm.phase is not None and arm.rows == "own" and len(own_traces(job)) < config.own.least:
+        why = f"the base model wrote {len(own_traces(job))} right responses, fewer than {config.own.least}"
+        _write(job.folder / SKIPPED, {"why": why})
+        return
+    if job.seed == first:
+        tried = {lr: _train(replace(job, lr=lr), readers) for lr in arm.lrs}
+        accuracies = {lr: float(curve[-1]["observed"]["value"] or 0.0) for lr, curve in tried.items()}
+        _write(
+            job.folder / CHOICE, {"lr": chosen(accuracies), "accuracies": {str(lr): a for lr, a in accuracies.items()}}
+        )
+    lr = _read(CheckingJob(config, job.name, first).folder / CHOICE)["lr"]
+    trying = replace(job, lr=lr)
+    curve = _train(trying, readers)
+    _write(job.folder / CURVE, curve)
+    model = load(str(trying.folder / "run" / "model"), dtype="float32", device=config.device)
+    rows = answer_test(config, job.seed, model)
+    for folder in job.folder.glob("lr-*/run"):
+        shutil.rmtree(folder)
+    _write_rows(job.folder / ROLLOUTS, rows)
+
+
+def chosen(accuracies: dict[float, float]) -> float:
+    """The rule: the highest accuracy on validation, of equal ones the lower rate."""
+    return min(accuracies, key=lambda lr: (-accuracies[lr], lr))
+
+
+def _train(job: CheckingJob, readers: Readers) -> list[Row]:
+    """Train with one rate, unless that is done; the curve."""
+    config, arm = job.config, job.config.arms[job.name]
+    if (job.folder / "run" / "model").is_dir() and (job.folder / CURVE).exists():
+        return list(_read(job.folder / CURVE))
+    shutil.rmtree(job.folder, ignore_errors=True)  # a training that was cut off
+    job.folder.mkdir(parents=True)
+    assert job.lr is not None
+    watch = Curve(job, readers)
+    if arm.phase is not None:
+        rows = own_traces(job) if arm.rows == "own" else _written_traces(job)
+        supervised(job, config.model, rows, arm.phase.model_copy(update={"lr": job.lr}), arm.objective, [watch])
+    else:
+        _reinforce(job, watch)
+    return watch.points
+
+
+def _written_traces(job: CheckingJob) -> list[Trace]:
+    phase = job.config.arms[job.name].phase
+    assert phase is not None
+    return checked_rows(job.config.sizes, phase.rows, seed=job.seed, corrective=job.config.corrective)
+
+
+def own_traces(job: CheckingJob) -> list[Trace]:
+    """The base model's responses that stopped on the right answer, as rows to imitate; at most as many as the arm asks for."""
+    phase = job.config.arms[job.name].phase
+    assert phase is not None
+    path = CheckingJob(job.config, BASE, job.seed).folder / OWN_ROWS
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
+    marks = judged(rows)
+    right = [
+        row
+        for row, tries, stopped in zip(rows, marks.right, marks.stopped, strict=True)
+        if stopped and tries[-1:] == (True,)
+    ]
+    random.Random(f"own/{job.seed}").shuffle(right)
+    return [
+        Trace(
+            (context("user", row["prompt"]), Turn("assistant", split_words(row["response"], row["stopped"]).segments))
+        )
+        for row in right[: phase.rows]
+    ]
+
+
+def _reinforce(job: CheckingJob, watch: Curve) -> None:
+    config, arm = job.config, job.config.arms[job.name]
+    assert arm.grpo is not None
+    num = arm.rollouts // arm.grpo.group
+    problems = checked_problems(config.sizes, num, "train", seed=f"rl/{job.seed}")
+    task = matching([RlPrompt(*problem) for problem in problems], split_words, stated)
+    changes = {
+        "lr": job.lr,
+        "seed": job.seed,
+        "max_new_tokens": config.max_train_tokens,
+        "temperature": config.temperature,
+    }
+    rl = RlConfig(
+        run=str(job.folder / "run"),
+        model={"name": config.model, "device": config.device},  # type: ignore[arg-type]
+        rl=arm.grpo.model_copy(update=changes),
+        task="products in words",
+        extract="words",
+    )
+    train_rl(rl, task.prompts, task.reward, observe=task.observe, callbacks=[watch], say=lambda _: None)
+
+
+class Curve(TrainerCallback):
+    """Measures the model at equal distances along its training."""
+
+    def __init__(self, job: CheckingJob, readers: Readers) -> None:
+        self.job, self.readers, self.points = job, readers, list[Row]()
+        steps, num = job.config.arms[job.name].steps, job.config.curve.points
+        self.at = {max(1, round(steps * k / num)) for k in range(1, num + 1)}
+
+    def on_step_end(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
+        """At one of the points."""
+        if state.global_step in self.at:
+            loaded = self.readers.holding(model)
+            self.points.append(point(self.job.config, self.readers, loaded, state.global_step))
+            _write(self.job.folder / CURVE, self.points)
+
+
+def _write(path: Path, what: Any) -> None:
+    with atomic_text(path) as file:
+        json.dump(what, file, indent=1)
+
+
+def _write_rows(path: Path, rows: Sequence[Row]) -> None:
+    with atomic_text(path) as file:
+        file.writelines(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
+
+
+def _read(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def finished(config: CheckingConfig, name: str) -> Iterator[CheckingJob]:
+    """The jobs of an arm whose responses are there."""
+    jobs = (CheckingJob(config, name, seed) for seed in config.seeds)
+    return (job for job in jobs if (job.folder / ROLLOUTS).exists())
