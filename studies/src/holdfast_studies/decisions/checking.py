@@ -51,11 +51,6 @@ class CheckingJob:
         return arm if self.lr is None else arm / f"lr-{self.lr:g}"
 
     @property
-    def device(self) -> str:
-        """Where it is trained."""
-        return self.config.device
-
-    @property
     def done(self) -> bool:
         """Its responses are written last."""
         return (self.folder / ROLLOUTS).exists() or (self.folder / SKIPPED).exists()
@@ -141,7 +136,16 @@ def _train(job: CheckingJob, readers: Readers) -> list[Row]:
     watch = Curve(job, readers)
     if arm.phase is not None:
         rows = own_traces(job) if arm.rows == "own" else _written_traces(job)
-        supervised(job, config.model, rows, arm.phase.model_copy(update={"lr": job.lr}), arm.objective, [watch])
+        supervised(
+            job.folder,
+            config.model,
+            rows,
+            arm.phase.model_copy(update={"lr": job.lr}),
+            arm.objective,
+            seed=job.seed,
+            device=config.device,
+            callbacks=[watch],
+        )
     else:
         _reinforce(job, watch)
     return watch.points

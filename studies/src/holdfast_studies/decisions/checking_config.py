@@ -20,9 +20,9 @@ TITLES = {
     RL_REWARD: "GRPO, KL in the reward",
 }
 RULE = """\
-Settings are chosen before a test problem is asked, arm by arm: of the learning rates in `lrs`, all tried with the first seed, the one
-with the highest accuracy on the validation problems (training sizes, other products) after its last step; of equal ones the lower
-rate. The other seeds take that rate."""
+Settings are chosen before a test problem is asked, arm by arm: of the learning rates in `lrs`, all tried with the first seed, the
+one with the highest accuracy on the validation problems (training sizes, other products) after its last step; of equal ones the
+lower rate. The other seeds take that rate."""
 
 
 class ArmSettings(Settings):

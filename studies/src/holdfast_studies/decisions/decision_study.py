@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM, TrainerCallback
@@ -48,11 +48,6 @@ class Job:
     def folder(self) -> Path:
         """Where it goes."""
         return Path(self.config.run) / f"seed-{self.seed}" / self.name
-
-    @property
-    def device(self) -> str:
-        """Where it is trained."""
-        return self.config.device
 
     @property
     def done(self) -> bool:
@@ -109,7 +104,8 @@ def _train(job: Job) -> Path:
     if job.name == BASE:
         mix = Mix(config.base.slip, config.base.honest, config.base.show)
         rows = corpus(world, _sizes(config.base.sizes), config.base.rows, seed=job.seed, mix=mix)
-        return supervised(job, untrained(job, world), rows, config.base, "sft")
+        start = untrained(job, world)
+        return supervised(job.folder, start, rows, config.base, "sft", seed=job.seed, device=config.device)
     variant = config.variants[job.name]
     start = Job(config, job.seed, BASE).folder / "run" / "model"
     sizes = _sizes(variant.sizes)
@@ -119,34 +115,27 @@ def _train(job: Job) -> Path:
         rows = reflection_sft(world, sizes, variant.phase.rows, seed=job.seed, corrective=variant.corrective)
     else:
         rows = plain_sft(world, sizes, variant.phase.rows, seed=job.seed)
-    return supervised(job, start, rows, variant.phase, variant.objective)
-
-
-class HasFolder(Protocol):
-    """What a training needs of a job: its folder, its seed, and on which device."""
-
-    @property
-    def folder(self) -> Path: ...
-    @property
-    def seed(self) -> int: ...
-    @property
-    def device(self) -> str: ...
+    phase, objective = variant.phase, variant.objective
+    return supervised(job.folder, start, rows, phase, objective, seed=job.seed, device=config.device)
 
 
 def supervised(
-    job: HasFolder,
+    folder: Path,
     start: str | Path,
     rows: Sequence[Trace],
     phase: PhaseSettings,
     objective: str,
+    *,
+    seed: int,
+    device: str,
     callbacks: Sequence[TrainerCallback] = (),
 ) -> Path:
-    """Go on training from ``start`` on these rows; the folder of the model."""
-    data = job.folder / "rows.jsonl"
+    """Train the model ``start`` on these rows, in a run inside ``folder``; returns the folder of the trained model."""
+    data = folder / "rows.jsonl"
     write_traces(data, rows)
     settings = {
-        "run": str(job.folder / "run"),
-        "model": {"name": str(start), "device": job.device},
+        "run": str(folder / "run"),
+        "model": {"name": str(start), "device": device},
         "streams": [{"data": str(data), "objective": objective}],
         "training": {
             "max_steps": phase.steps,
@@ -158,7 +147,7 @@ def supervised(
             "adam_beta2": 0.95,
             "precision": phase.precision,
             "log_every": max(1, phase.steps // 20),
-            "seed": job.seed,
+            "seed": seed,
         },
     }
     config = TrainConfig.model_validate(settings)

@@ -1,4 +1,4 @@
-"""Products as attempts and decisions, in the arithmetic world's words and in plain ones. Exact: decisions have words of their own."""
+"""Products as attempts and decisions, in the arithmetic world's words and in plain ones; decisions have words of their own."""
 
 from __future__ import annotations
 
