@@ -12,6 +12,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from holdfast_studies.decisions.checking_config import BASE, OWN, CheckingConfig
 from holdfast_studies.decisions.checking_measure import Readers, Row, answer_test, ask, judged, point
 from holdfast_studies.decisions.decision_study import ROLLOUTS, supervised
 from holdfast_studies.decisions.products import split_words, stated
+from holdfast_studies.pool import in_processes
 from holdfast_studies.study_folder import claim_study
 from holdfast_studies.worlds.arithmetic_text import checked_problems, checked_rows
 
@@ -56,26 +58,45 @@ class CheckingJob:
         return (self.folder / ROLLOUTS).exists() or (self.folder / SKIPPED).exists()
 
 
-def checking_jobs(config: CheckingConfig) -> list[CheckingJob]:
-    """All of them, in order: the first seed chooses for the others, and the base model comes before what is trained on it."""
-    return [CheckingJob(config, name, seed) for seed in config.seeds for name in (BASE, *config.arms)]
+def checking_stages(config: CheckingConfig) -> list[list[CheckingJob]]:
+    """Jobs that may run at once, stage by stage: base models, the first seed (it chooses for the others), the other seeds.
+
+    GRPO comes first in a stage: it takes longest.
+    """
+    first, *others = config.seeds
+    names = sorted(config.arms, key=lambda name: config.arms[name].grpo is None)
+    return [
+        [CheckingJob(config, BASE, seed) for seed in config.seeds],
+        [CheckingJob(config, name, first) for name in names],
+        [CheckingJob(config, name, seed) for seed in others for name in names],
+    ]
 
 
 def run_checking(config: CheckingConfig, say: Say = print, seconds: float | None = None) -> bool:
     """Run what is missing; whether everything is there. After ``seconds`` no further job is begun."""
     claim_study(config, config.run, free=FREE)
-    began, readers = time.monotonic(), Readers(config)
-    jobs = checking_jobs(config)
-    for number, job in enumerate(jobs, 1):
-        if job.done:
-            continue
-        if seconds is not None and time.monotonic() - began > seconds:
-            say(f"time is up: {sum(job.done for job in jobs)} of {len(jobs)} jobs are done; the same command goes on")
+    deadline = None if seconds is None else time.time() + seconds
+    stages = checking_stages(config)
+    jobs = [job for stage in stages for job in stage]
+    for stage in stages:
+        missing = [job for job in stage if not job.done]
+        for line in in_processes(partial(_run, deadline=deadline), missing, config.workers):
+            if line is not None:
+                say(f"{sum(job.done for job in jobs)} of {len(jobs)} done; {line}")
+        if any(not job.done for job in stage):
+            say(f"time is up: {sum(job.done for job in jobs)} of {len(jobs)} done; the same command goes on")
             return False
-        start = time.monotonic()
-        (_measure_base if job.name == BASE else _train_and_measure)(job, readers)
-        say(f"{number} of {len(jobs)}: {job.name}, seed {job.seed}: {time.monotonic() - start:.0f} s")
     return True
+
+
+def _run(job: CheckingJob, deadline: float | None) -> str | None:
+    """One job, and a line about it; None if it is too late to begin."""
+    began = time.time()
+    if deadline is not None and began > deadline:
+        return None
+    job.folder.mkdir(parents=True, exist_ok=True)
+    (_measure_base if job.name == BASE else _train_and_measure)(job, Readers(job.config))
+    return f"{job.name}, seed {job.seed}: {time.time() - began:.0f} s"
 
 
 # --- jobs -----------------------------------------------------------------------------------------------------------
@@ -84,7 +105,6 @@ def run_checking(config: CheckingConfig, say: Say = print, seconds: float | None
 def _measure_base(job: CheckingJob, readers: Readers) -> None:
     """The first point of every curve, the base model's own right responses, and its test."""
     config = job.config
-    job.folder.mkdir(parents=True, exist_ok=True)
     if job.seed == config.seeds[0]:
         _write(job.folder / CURVE, [point(config, readers, readers.holding(readers.base.model), 0)])
     if OWN in config.arms and not (job.folder / OWN_ROWS).exists():
@@ -97,7 +117,6 @@ def _measure_base(job: CheckingJob, readers: Readers) -> None:
 
 def _train_and_measure(job: CheckingJob, readers: Readers) -> None:
     config, arm = job.config, job.config.arms[job.name]
-    job.folder.mkdir(parents=True, exist_ok=True)
     first = config.seeds[0]
     if arm.phase is not None and arm.rows == "own" and len(own_traces(job)) < config.own.least:
         why = f"the base model wrote {len(own_traces(job))} right responses, fewer than {config.own.least}"
@@ -111,8 +130,7 @@ def _train_and_measure(job: CheckingJob, readers: Readers) -> None:
         )
     lr = _read(CheckingJob(config, job.name, first).folder / CHOICE)["lr"]
     trying = replace(job, lr=lr)
-    curve = _train(trying, readers)
-    _write(job.folder / CURVE, curve)
+    _write(job.folder / CURVE, _train(trying, readers))
     model = load(str(trying.folder / "run" / "model"), dtype="float32", device=config.device)
     rows = answer_test(config, job.seed, model)
     for folder in job.folder.glob("lr-*/run"):
@@ -128,12 +146,12 @@ def chosen(accuracies: dict[float, float]) -> float:
 def _train(job: CheckingJob, readers: Readers) -> list[Row]:
     """Train with one rate, unless that is done; the curve."""
     config, arm = job.config, job.config.arms[job.name]
-    if (job.folder / "run" / "model").is_dir() and (job.folder / CURVE).exists():
+    if (job.folder / "run" / "model").is_dir():  # the last thing that a training makes
         return list(_read(job.folder / CURVE))
     shutil.rmtree(job.folder, ignore_errors=True)  # a training that was cut off
     job.folder.mkdir(parents=True)
-    assert job.lr is not None
     watch = Curve(job, readers)
+    _write(job.folder / CURVE, watch.points)
     if arm.phase is not None:
         rows = own_traces(job) if arm.rows == "own" else _written_traces(job)
         supervised(
@@ -201,12 +219,13 @@ def _reinforce(job: CheckingJob, watch: Curve) -> None:
 
 
 class Curve(TrainerCallback):
-    """Measures the model at equal distances along its training."""
+    """Measures the model at equal distances along its training, with the first seed."""
 
     def __init__(self, job: CheckingJob, readers: Readers) -> None:
         self.job, self.readers, self.points = job, readers, list[Row]()
         steps, num = job.config.arms[job.name].steps, job.config.curve.points
-        self.at = {max(1, round(steps * k / num)) for k in range(1, num + 1)}
+        is_first = job.seed == job.config.seeds[0]
+        self.at = {max(1, round(steps * k / num)) for k in range(1, num + 1)} if is_first else set[int]()
 
     def on_step_end(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
         """At one of the points."""

@@ -83,11 +83,12 @@ class CostSettings(Settings):
     """For the estimate alone."""
 
     parameters: float = Field(default=4.9e8, gt=0)
-    step_ms: float = Field(default=12.0, gt=0)  # a step of generation for a whole batch
-    tflops: float = Field(default=60.0, gt=0)  # reached while training
-    prompt_tokens: int = Field(default=280, gt=0)
+    step_ms: float = Field(default=8.0, gt=0)  # a step of generation for a whole batch
+    tflops: float = Field(default=120.0, gt=0)  # reached while training
+    prompt_tokens: int = Field(default=270, gt=0)
     response_tokens: int = Field(default=150, gt=0)
-    overhead_s: float = Field(default=12.0, ge=0)  # loading and saving, per training
+    overhead_s: float = Field(default=8.0, ge=0)  # loading and saving, per training
+    at_once: float = Field(default=1.5, ge=1)  # how much quicker several workers are than one
 
 
 class CheckingConfig(Settings):
@@ -111,6 +112,7 @@ class CheckingConfig(Settings):
     temperature: float = Field(default=1.0, gt=0)
     eval_batch: int = Field(default=512, gt=0)
     device: str = "auto"
+    workers: int = Field(default=1, gt=0)  # jobs at a time, each a process of its own
     cost: CostSettings = CostSettings()
 
     @field_validator("train_sizes", "eval_sizes")
@@ -153,7 +155,7 @@ def costs(config: CheckingConfig) -> list[Cost]:
         trainings = len(arm.lrs) + num_seeds - 1
         batches = arm.steps // arm.grpo.updates if arm.grpo else 0
         rows = arm.rollouts if arm.phase is None else arm.steps * arm.phase.batch_size
-        draws = [config.curve.num_problems] * (trainings * config.curve.points)
+        draws = [config.curve.num_problems] * (len(arm.lrs) * config.curve.points)
         draws += [arm.rollouts // batches] * (batches * trainings) if batches else []
         lines.append(_line(config, name, trainings, trainings * rows, draws))
     return lines
@@ -180,8 +182,10 @@ def plan(config: CheckingConfig) -> list[str]:
     for row in rows:
         numbers = f"{row.trainings:9} {row.trained_tokens:15,} {row.drawn_tokens:13,} {row.seconds:8.0f}"
         lines.append(f"{row.what:16} {numbers}")
+    speed = how.at_once if config.workers > 1 else 1.0
     lines.append(
-        f"about {sum(row.seconds for row in rows):.0f} s of a GPU for {len(config.seeds)} seeds ({how.step_ms:g} ms a step of"
-        f" generation, {how.tflops:g} TFLOP/s while training, {how.overhead_s:g} s to load and save; gradients not counted)"
+        f"about {sum(row.seconds for row in rows) / speed:.0f} s of a GPU for {len(config.seeds)} seeds with {config.workers} at"
+        f" once (estimate: {how.step_ms:g} ms a step of generation, {how.tflops:g} TFLOP/s while training, {how.overhead_s:g} s to"
+        f" load and save, {speed:g} times as quick as one at a time; gradients not counted)"
     )
     return [*lines, RULE]

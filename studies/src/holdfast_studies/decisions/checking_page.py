@@ -37,12 +37,13 @@ PAIRS = (
 PAIRS += ((DFT, SFT), (DFT, BASE))
 SETTLED = 0.05
 """A curve has settled if the accuracy changed by less than this between its last two points."""
-HOW = """Every arm starts from the same model and is asked the same way, by the model's own chat template at temperature {t:g}: work and
-answer, a check that does the work again, a decision to stop or to try again. No product is in two of training, validation and
-test. p_s is of first attempts ([004]'s estimator), *pooled* over all attempts; p_dC: stops after a right attempt; p_dW: tries again
-after a wrong one; echo: the next attempt comes to the same number. *Predicted*: [004]'s formula from first attempts, p_dC and
-p_dW of other problems, and how many points it is off. A response that is cut off counts as wrong. Intervals: 95 %, bootstrap over
-problems. Sizes with a star were trained on."""
+HOW = """\
+Every arm starts from the same model and is asked the same way, by the model's own chat template at temperature {temperature:g}:
+work and answer, a check that does the work again, a decision to stop or to try again. No product is in two of training, validation
+and test. p_s is of first attempts ([004]'s estimator), *pooled* of all attempts; p_dC: stops after a right attempt; p_dW: tries
+again after a wrong one; echo: the next attempt comes to the same number. *Predicted*: [004]'s formula with p_s of first attempts,
+p_dC and p_dW of other problems, and how many points it is off. A response that is cut off counts as wrong. Intervals: 95 %,
+bootstrap over problems. Sizes with a star were trained on."""
 
 
 def checking_cells(config: CheckingConfig) -> list[StudyCell]:
@@ -140,9 +141,9 @@ def section(config: CheckingConfig, command: str) -> str:
     waiting = f" Not all seeds are there: {', '.join(short_of)} of {len(config.seeds)}." if short_of else ""
     parts = [
         f"## Checking oneself: {config.title}",
-        f"Written by `{command}`. Model: {found['model']}. {len(config.seeds)} seeds, {config.num_test} products per seed and size."
-        + waiting,
-        HOW.format(t=config.temperature),
+        f"Written by `{command}`. Model: {found['model']}. {len(config.seeds)} seeds, {config.num_test} products per seed and"
+        f" size.{waiting}",
+        HOW.format(temperature=config.temperature),
         RULE,
         "### Accuracy and its parts",
         _cells_table(config, cells, found["broken"]),
