@@ -5,8 +5,8 @@
     python -m holdfast_studies.decisions page CONFIG model=M.gguf [page=FILE] [report=FILE]
 
 ``plan`` says what it costs and how settings are chosen. ``run`` trains and tests what is missing, so the same command goes on
-where it stopped; after ``seconds`` it begins no further job. ``page`` (and ``run``, once it has tested something) writes the section
-of the results page and the ledger's file from what is there; without either it prints the section.
+where it stopped; after ``seconds`` it begins no further job. Then it writes, as ``page`` does, the section of the results page
+and the ledger's file from what is there; without either it prints the section.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ def main(arguments: Sequence[str]) -> None:
         return
     need_extra("rl", "holdfast_studies.decisions")
     from holdfast_studies.decisions.checking import run_checking
-    from holdfast_studies.decisions.checking_page import section, write_results
+    from holdfast_studies.decisions.checking_page import write_results
 
     if verb == "run":
         run_checking(config, say, _seconds(own.get("seconds")))
     command = f"python -m holdfast_studies.decisions run {path}"
     page, report = (Path(own[name]) if name in own else None for name in ("page", "report"))
-    write_results(config, command, page=page, report_file=report)
-    if verb == "page" and page is None and report is None:
-        say(section(config, command))
+    text = write_results(config, command, page=page, report_file=report)
+    if page is None and report is None:
+        say(text)
 
 
 def _seconds(text: str | None) -> float | None:

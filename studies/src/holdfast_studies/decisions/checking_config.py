@@ -184,8 +184,8 @@ def plan(config: CheckingConfig) -> list[str]:
         lines.append(f"{row.what:16} {numbers}")
     speed = how.at_once if config.workers > 1 else 1.0
     lines.append(
-        f"about {sum(row.seconds for row in rows) / speed:.0f} s of a GPU for {len(config.seeds)} seeds with {config.workers} at"
-        f" once (estimate: {how.step_ms:g} ms a step of generation, {how.tflops:g} TFLOP/s while training, {how.overhead_s:g} s to"
-        f" load and save, {speed:g} times as quick as one at a time; gradients not counted)"
+        f"about {sum(row.seconds for row in rows) / speed:.0f} s of a GPU for {len(config.seeds)} seeds, {config.workers} jobs at"
+        f" once (estimate: {how.step_ms:g} ms a step of generation, {how.tflops:g} TFLOP/s while training, {how.overhead_s:g} s"
+        f" to load and save, {speed:g} times as quick as one at a time; gradients not counted)"
     )
     return [*lines, RULE]

@@ -39,11 +39,11 @@ SETTLED = 0.05
 """A curve has settled if the accuracy changed by less than this between its last two points."""
 HOW = """\
 Every arm starts from the same model and is asked the same way, by the model's own chat template at temperature {temperature:g}:
-work and answer, a check that does the work again, a decision to stop or to try again. No product is in two of training, validation
-and test. p_s is of first attempts ([004]'s estimator), *pooled* of all attempts; p_dC: stops after a right attempt; p_dW: tries
-again after a wrong one; echo: the next attempt comes to the same number. *Predicted*: [004]'s formula with p_s of first attempts,
-p_dC and p_dW of other problems, and how many points it is off. A response that is cut off counts as wrong. Intervals: 95 %,
-bootstrap over problems. Sizes with a star were trained on."""
+work and answer, a check that does the work again, a decision to stop or to try again. Training, validation and test have no
+product in common. p_s is of first attempts ([004]'s estimator), *pooled* of all attempts; p_dC: stops after a right attempt; p_dW:
+tries again after a wrong one; echo: the next attempt comes to the same number. *Predicted*: [004]'s formula with p_s of first
+attempts, p_dC and p_dW of other problems, and how many points it is off. A response that is cut off counts as wrong. Intervals:
+95 %, bootstrap over problems. Sizes with a star were trained on."""
 
 
 def checking_cells(config: CheckingConfig) -> list[StudyCell]:
@@ -88,10 +88,8 @@ def comparisons(config: CheckingConfig, cells: Sequence[StudyCell]) -> list[dict
                 gap = paired_difference([scores[1][key] for key in shared], [scores[0][key] for key in shared])
                 row |= {"by": gap.by.to_json(), "p": gap.p}
             found.append(row)
-    known = [row for row in found if row["p"] is not None]
-    for row, p in zip(known, holm([row["p"] for row in known]) if known else (), strict=True):
-        row["p"] = p
-    return found
+    adjusted = holm({str(at): row["p"] for at, row in enumerate(found) if row["p"] is not None})
+    return [{**row, "p": adjusted.get(str(at))} for at, row in enumerate(found)]
 
 
 def _scores(cells: Sequence[StudyCell], name: str, sizes: Sequence[str]) -> dict[str, float]:
@@ -104,9 +102,8 @@ def _scores(cells: Sequence[StudyCell], name: str, sizes: Sequence[str]) -> dict
     }
 
 
-def report(config: CheckingConfig) -> dict[str, Any]:
+def report(config: CheckingConfig, cells: Sequence[StudyCell]) -> dict[str, Any]:
     """For the ledger: the cells as `holdfast diagnose decisions --json` has them, and which sizes were trained on."""
-    cells = checking_cells(config)
     if not cells:
         raise InputError(f"{config.run}: no arm has been tested; `run` does it")
     return {
@@ -119,23 +116,25 @@ def report(config: CheckingConfig) -> dict[str, Any]:
     }
 
 
-def write_results(config: CheckingConfig, command: str, *, page: Path | None, report_file: Path | None) -> None:
-    """The section between its marks, first on the page; the ledger's file."""
+def write_results(config: CheckingConfig, command: str, *, page: Path | None, report_file: Path | None) -> str:
+    """Write the section between its marks, first on the page, and the ledger's file; returns the section."""
+    cells = checking_cells(config)
+    found = report(config, cells)
+    text = section(config, cells, found, command)
     if page is not None:
-        write_first_section(page, section(config, command), f"checking-{Path(config.run).name}", TITLE)
+        write_first_section(page, text, f"checking-{Path(config.run).name}", TITLE)
     if report_file is not None:
-        found = report(config)
         report_file.parent.mkdir(parents=True, exist_ok=True)
         with atomic_text(report_file) as file:
             json.dump(found, file, indent=1)
+    return text
 
 
 # --- the section ----------------------------------------------------------------------------------------------------
 
 
-def section(config: CheckingConfig, command: str) -> str:
-    """Markdown, every number from the files of the run."""
-    found, cells = report(config), checking_cells(config)
+def section(config: CheckingConfig, cells: Sequence[StudyCell], found: Mapping[str, Any], command: str) -> str:
+    """Markdown, every number from the files of the run; ``found`` is their report."""
     seeds = {name: len(list(finished(config, name))) for name in (BASE, *config.arms)}
     short_of = [f"{TITLES[name]} {num}" for name, num in seeds.items() if num < len(config.seeds)]
     waiting = f" Not all seeds are there: {', '.join(short_of)} of {len(config.seeds)}." if short_of else ""
