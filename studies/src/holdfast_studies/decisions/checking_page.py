@@ -40,10 +40,10 @@ SETTLED = 0.05
 HOW = """\
 Every arm starts from the same model and is asked the same way, by the model's own chat template at temperature {temperature:g}:
 work and answer, a check that does the work again, a decision to stop or to try again. Training, validation and test have no
-product in common. p_s is of first attempts ([004]'s estimator), *pooled* of all attempts; p_dC: stops after a right attempt; p_dW:
-tries again after a wrong one; echo: the next attempt comes to the same number. *Predicted*: [004]'s formula with p_s of first
-attempts, p_dC and p_dW of other problems, and how many points it is off. A response that is cut off counts as wrong. Intervals:
-95 %, bootstrap over problems. Sizes with a star were trained on."""
+product in common. p_s is of first attempts ([004]'s estimator), *pooled* of all attempts; p_dC: stops after a right attempt;
+p_dW: tries again after a wrong one; echo: the next attempt comes to the same number. *Predicted*: [004]'s formula with p_s of
+first attempts, p_dC and p_dW of other problems, and how many points it is off. A response that is cut off counts as wrong.
+Intervals: 95 %, bootstrap over problems. Sizes with a star were trained on."""
 
 
 def checking_cells(config: CheckingConfig) -> list[StudyCell]:
