@@ -9,6 +9,7 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
+from docs.pages import ROOT
 from holdfast.config import InputError, load_config
 from holdfast.records import Role
 from holdfast_studies.decisions.__main__ import main
@@ -98,6 +99,17 @@ def test_the_plan_counts_rates_and_seeds(tmp_path: Path) -> None:
     points = config.curve.points * config.curve.num_problems * config.max_train_tokens
     tests = 2 * 2 * 40 * config.max_new_tokens
     assert lines[RL].drawn_tokens == points + tests + 2 * 4 * config.max_train_tokens
+
+
+def test_the_config_of_qwen_draws_as_much_for_the_control_as_for_grpo(capsys: pytest.CaptureFixture[str]) -> None:
+    path = ROOT / "studies" / "configs" / "checking" / "qwen.yaml"
+    main(["plan", str(path), "model=none.gguf"])
+    assert "s of a GPU for 3 seeds" in capsys.readouterr().out
+    config = load_config(CheckingConfig, path, ["model=none.gguf"])
+    drawn = config.own.num_problems * config.own.num_samples
+    assert [config.arms[name].rollouts for name in (RL, "grpo_kl_reward")] == [drawn, drawn]
+    kls = [grpo.kl for arm in config.arms.values() if (grpo := arm.grpo) is not None]
+    assert kls == ["loss_k3", "reward_k1"]
 
 
 # --- a page from writers that are known -----------------------------------------------------------------------------
