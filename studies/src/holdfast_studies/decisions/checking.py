@@ -6,6 +6,7 @@ response to a test problem, and the figures along training.
 
 from __future__ import annotations
 
+import gc
 import json
 import random
 import shutil
@@ -16,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
 from transformers import TrainerCallback
 
 from holdfast.config import RlConfig
@@ -96,6 +98,9 @@ def _run(job: CheckingJob, deadline: float | None) -> str | None:
         return None
     job.folder.mkdir(parents=True, exist_ok=True)
     (_measure_base if job.name == BASE else _train_and_measure)(job, Readers(job.config))
+    gc.collect()  # trainers hold on to themselves: their memory is wanted by the next job
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
     return f"{job.name}, seed {job.seed}: {time.time() - began:.0f} s"
 
 

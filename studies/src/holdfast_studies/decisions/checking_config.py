@@ -84,10 +84,11 @@ class CostSettings(Settings):
 
     parameters: float = Field(default=4.9e8, gt=0)
     step_ms: float = Field(default=8.0, gt=0)  # a step of generation for a whole batch
-    tflops: float = Field(default=120.0, gt=0)  # reached while training
+    tflops: float = Field(default=150.0, gt=0)  # reached while training
     prompt_tokens: int = Field(default=270, gt=0)
     response_tokens: int = Field(default=150, gt=0)
     overhead_s: float = Field(default=8.0, ge=0)  # loading and saving, per training
+    gradients_s: float = Field(default=5.0, ge=0)  # gradients by role, per point
     at_once: float = Field(default=1.5, ge=1)  # how much quicker several workers are than one
 
 
@@ -171,7 +172,9 @@ def _line(config: CheckingConfig, name: str, trainings: int, rows: int, draws: l
     tokens = rows * (how.prompt_tokens + how.response_tokens)
     forwards = 5 if arm is not None and arm.grpo is not None else 3  # forward and backward; GRPO: reference, old policy
     train_s = forwards * 2 * how.parameters * tokens / (how.tflops * 1e12)
-    seconds = generation_steps * how.step_ms / 1000 + train_s + max(1, trainings) * how.overhead_s
+    points = 1 if arm is None else len(arm.lrs) * config.curve.points
+    gradients_s = points * how.gradients_s if config.curve.gradient_problems else 0.0
+    seconds = generation_steps * how.step_ms / 1000 + train_s + gradients_s + max(1, trainings) * how.overhead_s
     return Cost(name, trainings, tokens, drawn, seconds)
 
 
@@ -186,6 +189,6 @@ def plan(config: CheckingConfig) -> list[str]:
     lines.append(
         f"about {sum(row.seconds for row in rows) / speed:.0f} s of a GPU for {len(config.seeds)} seeds, {config.workers} jobs at"
         f" once (estimate: {how.step_ms:g} ms a step of generation, {how.tflops:g} TFLOP/s while training, {how.overhead_s:g} s"
-        f" to load and save, {speed:g} times as quick as one at a time; gradients not counted)"
+        f" to load and save, {how.gradients_s:g} s for gradients at a point, {speed:g} times as quick as one at a time)"
     )
     return [*lines, RULE]
