@@ -48,9 +48,11 @@ class ArmSettings(Settings):
     @property
     def steps(self) -> int:
         """Of one training."""
-        steps = self.grpo.steps if self.phase is None and self.grpo is not None else self.phase and self.phase.steps
-        assert steps is not None
-        return steps
+        if self.phase is not None:
+            return self.phase.steps
+        assert self.grpo is not None
+        assert self.grpo.steps is not None
+        return self.grpo.steps
 
     @property
     def rollouts(self) -> int:

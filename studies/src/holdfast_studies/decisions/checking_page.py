@@ -25,16 +25,9 @@ from holdfast_studies.decisions.products import split_words, stated
 BROKEN = "broken: not compared"
 TITLE = "# Decide and sample: results\n"
 PAIRS = (
-    (RL, BASE),
-    (RL, SFT),
-    (RL, OWN),
-    (RL_REWARD, BASE),
-    (RL_REWARD, OWN),
-    (RL, RL_REWARD),
-    (OWN, BASE),
-    (SFT, BASE),
-)
-PAIRS += ((DFT, SFT), (DFT, BASE))
+    (RL, BASE), (RL, SFT), (RL, OWN), (RL_REWARD, BASE), (RL_REWARD, OWN), (RL, RL_REWARD), (OWN, BASE), (SFT, BASE),
+    (DFT, SFT), (DFT, BASE),
+)  # fmt: skip
 SETTLED = 0.05
 """A curve has settled if the accuracy changed by less than this between its last two points."""
 HOW = """\
