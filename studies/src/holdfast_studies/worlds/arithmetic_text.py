@@ -22,16 +22,17 @@ AGREES = "Everything agrees. "
 WORK, ANSWER, CHECK = "Work:", "Answer:", "Check:"
 STOP_WORDS, AGAIN_WORDS = "Decision: stop", "Decision: again"
 HOW_TO_CHECK = """\
-Calculate {a} * {b}. Write the work and the answer. Then check it: do the work once more. If the check comes to another number, \
-decide to try again, else to stop. Write it like this example for 12 * 34:
-Work: 12 * 4 = 48, so far 48. 12 * 30 = 350, so far 398.
-Answer: 398
-Check: 12 * 4 = 48, so far 48. 12 * 30 = 360, so far 408.
+Calculate {a} * {b} digit by digit. Write the work and the answer. Then check it: do the work once more. If the check comes to \
+another number, decide to try again, else to stop. This is how it looks for 213 * 4:
+Work: 3 * 4 = 12, so far 12. 10 * 4 = 40, so far 52. 200 * 4 = 800, so far 842.
+Answer: 842
+Check: 3 * 4 = 12, so far 12. 10 * 4 = 40, so far 52. 200 * 4 = 800, so far 852.
 Decision: again
-Work: 12 * 4 = 48, so far 48. 12 * 30 = 360, so far 408.
-Answer: 408
-Check: 12 * 4 = 48, so far 48. 12 * 30 = 360, so far 408.
-Decision: stop"""
+Work: 3 * 4 = 12, so far 12. 10 * 4 = 40, so far 52. 200 * 4 = 800, so far 852.
+Answer: 852
+Check: 3 * 4 = 12, so far 12. 10 * 4 = 40, so far 52. 200 * 4 = 800, so far 852.
+Decision: stop
+Now write it for {a} * {b}."""
 
 
 def operands(size: Size, rng: random.Random) -> tuple[int, int]:
@@ -73,11 +74,11 @@ def checked_row(a: int, b: int, rng: random.Random, *, corrective: float = 0.5) 
 
     A check does the work again up to the first line that differs. Checks and decisions carry the role ``decision``.
     """
-    right = _lines(a, b, _partials(a, b, None, rng))
+    right = _lines(a, b, _partials(b, a, None, rng))
     segments: list[Segment] = []
     if rng.random() < corrective:
-        not_zero = [place for place, digit in enumerate(reversed(str(b))) if digit != "0"]
-        values = _partials(a, b, rng.choice(not_zero), rng)
+        not_zero = [place for place, digit in enumerate(reversed(str(a))) if digit != "0"]
+        values = _partials(b, a, rng.choice(not_zero), rng)
         wrong = _lines(a, b, values)
         first = next(at for at, pair in enumerate(zip(right, wrong, strict=True)) if pair[0] != pair[1])
         came_to = sum(value * 10**place for place, value in enumerate(values))
@@ -94,7 +95,7 @@ def checked_rows(sizes: Sequence[Size], num: int, *, seed: int = 0, corrective: 
 
 
 def checked_problems(sizes: Sequence[Size], num: int, part: Part, *, seed: str) -> list[tuple[str, str]]:
-    """(request, answer) of ``num`` products, sizes in turn, none twice. No product is in two parts, whatever the seed."""
+    """(request, answer) of ``num`` products, sizes in turn. No product is in two parts, whatever the seed."""
     return [(checked_question(a, b), str(a * b)) for a, b in _products(sizes, num, part, seed)]
 
 
@@ -105,15 +106,20 @@ def part_of(a: int, b: int) -> Part:
 
 
 def _products(sizes: Sequence[Size], num: int, part: Part, seed: str) -> list[tuple[int, int]]:
+    """In training a product may come twice: small sizes have few of them."""
     rng = random.Random(f"arithmetic-text/checked/{part}/{seed}")
-    pairs: dict[tuple[int, int], None] = {}
+    pairs: list[tuple[int, int]] = []
+    drawn: set[tuple[int, int]] = set()
     for _ in range(1000 * num):
         if len(pairs) == num:
-            return list(pairs)
+            break
         pair = operands(sizes[len(pairs) % len(sizes)], rng)
-        if part_of(*pair) == part:
-            pairs[pair] = None
-    raise InputError(f"there are too few products of {', '.join(map(str, sizes))} to draw {num} for {part}")
+        if part_of(*pair) == part and (part == "train" or pair not in drawn):
+            pairs.append(pair)
+            drawn.add(pair)
+    if len(pairs) < num:
+        raise InputError(f"there are too few products of {', '.join(map(str, sizes))} to draw {num} for {part}")
+    return pairs
 
 
 def _attempt(work: Sequence[str], answer: int, check: Sequence[str], decision: str) -> list[Segment]:
@@ -124,11 +130,11 @@ def _attempt(work: Sequence[str], answer: int, check: Sequence[str], decision: s
 
 
 def _lines(a: int, b: int, partials: Sequence[int]) -> list[str]:
-    """``12 * 30 = 360, so far 408.``, from the last digit of b on."""
+    """``10 * 4 = 40, so far 52.``: b times the digits of a, from the last on."""
     lines, total = [], 0
-    for place, (digit, value) in enumerate(zip(reversed(str(b)), partials, strict=True)):
+    for place, (digit, value) in enumerate(zip(reversed(str(a)), partials, strict=True)):
         total += value * 10**place
-        lines.append(f"{a} * {int(digit) * 10**place} = {value * 10**place}, so far {total}.")
+        lines.append(f"{int(digit) * 10**place} * {b} = {value * 10**place}, so far {total}.")
     return lines
 
 

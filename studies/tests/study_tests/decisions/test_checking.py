@@ -74,9 +74,12 @@ def test_responses_of_other_shapes(text: str, ended: bool, answers: tuple[str, .
 def test_no_product_is_in_two_parts() -> None:
     sizes = [Size(2, 1), Size(2, 2)]
     drawn = {part: checked_problems(sizes, 60, part, seed="0") for part in ("train", "validation", "test")}
-    requests = [request for problems in drawn.values() for request, _ in problems]
-    assert len(set(requests)) == 180
-    assert all(part_of(*_operands(trace.prompt[0].visible)) == "train" for trace in checked_rows(sizes, 40))
+    for part, problems in drawn.items():
+        assert {part_of(*_operands(request)) for request, _ in problems} == {part}
+    assert len(set(drawn["test"])) == 60
+    assert {part_of(*_operands(trace.prompt[0].visible)) for trace in checked_rows(sizes, 40)} == {"train"}
+    with pytest.raises(InputError, match="too few products of 2x1"):
+        checked_problems([Size(2, 1)], 200, "test", seed="0")
 
 
 def test_the_rule_prefers_the_lower_of_equal_rates() -> None:
@@ -116,7 +119,7 @@ def test_the_config_of_qwen_draws_as_much_for_the_control_as_for_grpo(capsys: py
 
 
 def _operands(request: str) -> tuple[int, int]:
-    a, _, b = request.partition("Calculate ")[2].partition(".")[0].partition(" * ")
+    a, _, b = request.partition("Calculate ")[2].partition(" digit")[0].partition(" * ")
     return int(a), int(b)
 
 
