@@ -87,7 +87,7 @@ class CostSettings(Settings):
     parameters: float = Field(default=4.9e8, gt=0)
     step_ms: float = Field(default=8.0, gt=0)  # a step of generation for a whole batch
     tflops: float = Field(default=150.0, gt=0)  # reached while training
-    prompt_tokens: int = Field(default=270, gt=0)
+    prompt_tokens: int = Field(default=340, gt=0)
     response_tokens: int = Field(default=150, gt=0)
     overhead_s: float = Field(default=8.0, ge=0)  # loading and saving, per training
     gradients_s: float = Field(default=5.0, ge=0)  # gradients by role, per point
