@@ -27,11 +27,13 @@ from holdfast.models import load
 from holdfast.records import Trace, Turn, context
 from holdfast.training import RlPrompt, train_rl
 from holdfast_studies.decisions.checking_config import BASE, OWN, CheckingConfig
-from holdfast_studies.decisions.checking_measure import Readers, Row, answer_test, ask, judged, point
+from holdfast_studies.decisions.checking_measure import FORM, Readers, Row, answer_test, ask, judged, point, start_of
+from holdfast_studies.decisions.config import PhaseSettings
 from holdfast_studies.decisions.decision_study import ROLLOUTS, supervised
 from holdfast_studies.decisions.products import split_words, stated
 from holdfast_studies.pool import in_processes
 from holdfast_studies.study_folder import claim_study
+from holdfast_studies.worlds.arithmetic import Size
 from holdfast_studies.worlds.arithmetic_text import checked_problems, checked_rows
 
 Say = Callable[[str], None]
@@ -80,6 +82,8 @@ def run_checking(config: CheckingConfig, say: Say = print, seconds: float | None
     deadline = None if seconds is None else time.time() + seconds
     stages = checking_stages(config)
     jobs = [job for stage in stages for job in stage]
+    if config.form is not None and not all(job.done for job in jobs):
+        _teach_form(config, config.form, say)
     for stage in stages:
         missing = [job for job in stage if not job.done]
         for line in in_processes(partial(_run, deadline=deadline), missing, config.workers):
@@ -89,6 +93,19 @@ def run_checking(config: CheckingConfig, say: Say = print, seconds: float | None
             say(f"time is up: {sum(job.done for job in jobs)} of {len(jobs)} done; the same command goes on")
             return False
     return True
+
+
+def _teach_form(config: CheckingConfig, phase: PhaseSettings, say: Say) -> None:
+    """Train on traces of small sizes, unless that is done. This model is kept: every job starts from it."""
+    folder = Path(config.run) / FORM
+    if Path(start_of(config)).is_dir():
+        return
+    shutil.rmtree(folder, ignore_errors=True)  # a training that was cut off
+    folder.mkdir(parents=True)
+    sizes = [Size.read(size) for size in config.form_sizes]
+    rows = checked_rows(sizes, phase.rows, seed=-1, corrective=config.corrective)
+    supervised(folder, config.model, rows, phase, "sft", seed=0, device=config.device)
+    say(f"taught the form: {phase.steps} steps on traces of {', '.join(config.form_sizes)}")
 
 
 def _run(job: CheckingJob, deadline: float | None) -> str | None:
@@ -161,7 +178,7 @@ def _train(job: CheckingJob, readers: Readers) -> list[Row]:
         rows = own_traces(job) if arm.rows == "own" else _written_traces(job)
         supervised(
             job.folder,
-            config.model,
+            start_of(config),
             rows,
             arm.phase.model_copy(update={"lr": job.lr}),
             arm.objective,
@@ -215,7 +232,7 @@ def _reinforce(job: CheckingJob, watch: Curve) -> None:
     }
     rl = RlConfig(
         run=str(job.folder / "run"),
-        model={"name": config.model, "device": config.device},  # type: ignore[arg-type]
+        model={"name": start_of(config), "device": config.device},  # type: ignore[arg-type]
         rl=arm.grpo.model_copy(update=changes),
         task="products in words",
         extract="words",

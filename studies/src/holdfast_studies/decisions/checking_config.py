@@ -104,6 +104,12 @@ class CheckingConfig(Settings):
     train_sizes: tuple[str, ...] = Field(min_length=1)
     eval_sizes: tuple[str, ...] = Field(min_length=1)  # from easiest to hardest; the training sizes are among them
     arms: dict[str, ArmSettings]
+    form: PhaseSettings | None = (
+        None  # first teach the model how attempts, checks and decisions are written; all arms start there
+    )
+    form_sizes: tuple[str, ...] = Field(
+        default=("2x1",), min_length=1
+    )  # of the traces that teach it: smaller than train_sizes
     corrective: float = Field(default=0.5, ge=0, le=1)  # share of traces that begin with an error
     own: OwnSettings = OwnSettings()
     curve: CurveSettings = CurveSettings()
@@ -118,7 +124,7 @@ class CheckingConfig(Settings):
     workers: int = Field(default=1, gt=0)  # jobs at a time, each a process of its own
     cost: CostSettings = CostSettings()
 
-    @field_validator("train_sizes", "eval_sizes")
+    @field_validator("train_sizes", "eval_sizes", "form_sizes")
     @classmethod
     def _are_sizes(cls, sizes: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(str(Size.read(size)) for size in sizes)
@@ -129,6 +135,8 @@ class CheckingConfig(Settings):
             raise ValueError(
                 f"eval_sizes: the training size {missing[0]} is not among them: every arm is tested there too"
             )
+        if self.form is not None and set(self.form_sizes) & set(self.eval_sizes):
+            raise ValueError("form_sizes: the form is taught on sizes that are neither trained on nor tested")
         if strange := [name for name in self.arms if name not in TITLES or name == BASE]:
             raise ValueError(f"arms: '{strange[0]}' is none of {', '.join(name for name in TITLES if name != BASE)}")
         return self

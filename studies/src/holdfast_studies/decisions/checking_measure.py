@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from holdfast.config import InputError
@@ -19,7 +20,13 @@ from holdfast_studies.worlds.arithmetic_text import checked_problems
 
 Problem = tuple[str, str]
 Row = dict[str, Any]
+FORM = "form"
 SHOWN = ("observed", "p_s", "p_s_pooled", "p_dC", "p_dW", "echo", "cut_off")
+
+
+def start_of(config: CheckingConfig) -> str:
+    """The model that every arm starts from: the pretrained one, or the one that was taught the form."""
+    return config.model if config.form is None else str(Path(config.run) / FORM / "run" / "model")
 
 
 class Readers:
@@ -31,12 +38,12 @@ class Readers:
     @cached_property
     def base(self) -> LoadedModel:
         """The untouched model, the reference of every KL."""
-        return load(self.config.model, dtype="float32", device=self.config.device)
+        return load(start_of(self.config), dtype="float32", device=self.config.device)
 
     @cached_property
     def arm(self) -> LoadedModel:
         """Takes the weights of a model in training. Gradients are taken of the parameters that the config names."""
-        loaded = load(self.config.model, dtype="float32", device=self.config.device)
+        loaded = load(start_of(self.config), dtype="float32", device=self.config.device)
         patterns = self.config.curve.parameters
         for name, weights in loaded.model.named_parameters():
             weights.requires_grad_(any(fnmatchcase(name, pattern) for pattern in patterns))

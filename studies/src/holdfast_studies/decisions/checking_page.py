@@ -136,6 +136,7 @@ def section(config: CheckingConfig, cells: Sequence[StudyCell], found: Mapping[s
         f"Written by `{command}`. Model: {found['model']}. {len(config.seeds)} seeds, {config.num_test} products per seed and"
         f" size.{waiting}",
         HOW.format(temperature=config.temperature),
+        _form(config),
         RULE,
         "### Accuracy and its parts",
         _cells_table(config, cells, found["broken"]),
@@ -147,7 +148,16 @@ def section(config: CheckingConfig, cells: Sequence[StudyCell], found: Mapping[s
         "### Gradients by role along training",
         _gradient_table(config),
     ]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _form(config: CheckingConfig) -> str:
+    if config.form is None:
+        return ""
+    return (
+        f"*Base* is the pretrained model after {config.form.steps} steps of SFT (rate {config.form.lr:g}) on {config.form.rows} traces of"
+        f" {', '.join(config.form_sizes)}, which teach it the form. Every arm starts there."
+    )
 
 
 def _cells_table(config: CheckingConfig, cells: Sequence[StudyCell], broken: Sequence[str]) -> str:

@@ -92,6 +92,11 @@ def test_training_sizes_must_be_tested(tmp_path: Path) -> None:
         small(tmp_path, train_sizes=["4x1"])
 
 
+def test_the_form_is_taught_on_sizes_of_its_own(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="neither trained on nor tested"):
+        small(tmp_path, form=PHASE, form_sizes=["3x2"])
+
+
 def test_the_plan_counts_rates_and_seeds(tmp_path: Path) -> None:
     """SFT: 2 rates with the first seed and 1 with the second, of 2 steps with 4 rows; GRPO draws 1 step x 2 prompts x 2."""
     config = small(tmp_path)
@@ -223,6 +228,8 @@ run: {folder}/run
 title: Small
 model: {model}
 seeds: [0]
+form_sizes: [1x1]
+form: {{rows: 4, steps: 1, batch_size: 2, warmup_steps: 0}}
 train_sizes: [2x1]
 eval_sizes: [2x1, 2x2]
 num_test: 3
@@ -249,10 +256,12 @@ def test_a_small_study_runs_and_resumes(tiny: Path, tmp_path: Path, capsys: pyte
     assert {"sft", "reward"} >= set(points[0]["gradients"])
     assert json.loads((sft / CHOICE).read_text())["lr"] == 1e-4  # both have 0 %: the lower one
     assert "0 right responses" in json.loads((own / SKIPPED).read_text())["why"]
-    assert not list(tmp_path.glob("run/**/*.safetensors"))  # models are not kept
+    kept = [path.relative_to(tmp_path).parts[:2] for path in tmp_path.glob("run/**/*.safetensors")]
+    assert kept == [("run", "form")]  # models of arms are not kept
     text = target.read_text()
     assert "SFT on own right samples, seed 0: not trained" in text
     assert BROKEN in text
+    assert "after 1 steps of SFT" in text
     assert json.loads(ledger.read_text())["broken"] == [BASE, SFT]
     capsys.readouterr()
     main(["run", str(path), "seconds=0"])
