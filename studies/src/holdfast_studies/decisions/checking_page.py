@@ -154,8 +154,9 @@ def section(config: CheckingConfig, cells: Sequence[StudyCell], found: Mapping[s
 def _form(config: CheckingConfig) -> str:
     if config.form is None:
         return ""
+    how = config.form
     return (
-        f"*Base* is the pretrained model after {config.form.steps} steps of SFT (rate {config.form.lr:g}) on {config.form.rows} traces of"
+        f"*Base* is the pretrained model after {how.steps} steps of SFT (rate {how.lr:g}) on {how.rows} traces of"
         f" {', '.join(config.form_sizes)}, which teach it the form. Every arm starts there."
     )
 
