@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from holdfast.diagnostics import Attempts, Candidate, Splitter
-from holdfast.diagnostics.attempts import token_splitter
-from holdfast.judging.extractors import plain_number
+from holdfast.diagnostics import Attempts, Candidate, Splitter, token_splitter
 from holdfast.records import Role, Segment
 from holdfast_studies.worlds import arithmetic_text as plain
 from holdfast_studies.worlds.arithmetic import AGAIN, CHECK, STOP, ArithmeticWorld
@@ -53,13 +51,13 @@ def _segments(text: str) -> tuple[Segment, ...]:
 
 # --- in plain words -------------------------------------------------------------------------------------------------
 
-_STATED = re.compile(rf"{plain.ANSWER}\s*(-?\d[\d,]*)")
+_STATED = re.compile(rf"{plain.ANSWER}\s*(\d[\d,]*)")
 
 
 def stated(text: str) -> Iterator[Candidate]:
-    """The numbers that stand after ``Answer:``, without commas."""
+    """The whole numbers that stand after ``Answer:``, without commas and leading zeros."""
     for match in _STATED.finditer(text):
-        yield Candidate(plain_number(match[1]), *match.span())
+        yield Candidate(match[1].replace(",", "").lstrip("0") or "0", *match.span())
 
 
 _BY_PHRASE = token_splitter(stated, resample=plain.AGAIN_WORDS, stop=plain.STOP_WORDS)

@@ -18,6 +18,8 @@ from holdfast_studies.decisions.checking_config import BASE, DFT, OWN, RL, SFT, 
 from holdfast_studies.decisions.checking_page import BROKEN, broken_arms, checking_cells, comparisons, report, section
 from holdfast_studies.decisions.decision_study import ROLLOUTS
 from holdfast_studies.decisions.products import split_words
+from holdfast_studies.papers import cited_004
+from holdfast_studies.papers.decision_runs import read_runs
 from holdfast_studies.worlds.arithmetic import Size
 from holdfast_studies.worlds.arithmetic_text import checked_problems, checked_row, checked_rows, part_of
 
@@ -191,6 +193,28 @@ def test_an_arm_that_is_right_once_is_not_broken(written: CheckingConfig) -> Non
     rows[0]["response"] = f"Answer: {rows[0]['answer']}\nDecision: stop"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert broken_arms(written, checking_cells(written)) == []
+
+
+def test_the_ledger_reads_the_control(written: CheckingConfig, tmp_path: Path) -> None:
+    """RL checks honestly, the control does not; a broken control, or two arms at the floor, are not beaten."""
+    (tmp_path / "checking.json").write_text(json.dumps(report(written, checking_cells(written))))
+    figures = read_runs("checking", folder=tmp_path)
+    claim = next(claim for claim in cited_004.STUDY.claims if claim.id == "004-cited-structure")
+    assert figures["checking"]["trained"] == ["2x1"]
+    assert claim.judge(figures).verdict == "holds"
+    models, nothing = figures["checking"]["models"], {"observed": [0.0, 0.0, 0.01], "by_seed": [0.0, 0.0]}
+    models[OWN]["3x2"] |= nothing
+    assert claim.judge(figures).verdict == "holds"
+    kept = dict(models[RL]["3x2"])
+    models[RL]["3x2"] |= nothing
+    assert claim.judge(figures).verdict == "not testable here", "both are at the floor"
+    models[RL]["3x2"] = kept
+    models[OWN]["2x1"] |= nothing
+    found = claim.judge(figures)
+    assert found.verdict == "not testable here"
+    assert "sft_own is broken: right on nothing" in found.found
+    models[OWN]["2x1"] |= {"observed": [0.1, 0.0, 0.2]}
+    assert "sft_own is below its base model" in claim.judge(figures).found
 
 
 # --- the whole chain ------------------------------------------------------------------------------------------------

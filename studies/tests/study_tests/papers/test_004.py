@@ -368,36 +368,6 @@ def test_cited_claims(runs):
     assert "both at the floor" in found.found
 
 
-def test_the_control_of_a_pretrained_model(tmp_path):
-    """Read with its own training sizes; asked about the control alone; broken arms are not beaten."""
-    accuracies = {"base": (0.5, 0.1), "sft_own": (0.6, 0.2), "grpo": (0.7, 0.4)}
-    rows = [
-        cell(model, size, accuracy, 0.5, 0.9, 0.5)
-        for model, pair in accuracies.items()
-        for size, accuracy in zip(("2x2", "4x3"), pair, strict=True)
-    ]
-    report = {"kind": "decisions", "trained": ["2x2"], "cells": rows}
-    (tmp_path / "checking.json").write_text(json.dumps(report))
-    figures, study = read_runs("checking", folder=tmp_path), cited_004.STUDY
-    assert figures["checking"]["trained"] == ["2x2"]
-    assert verdict(study, "004-cited-structure", figures) == "holds"
-    assert verdict(study, "004-cited-dft", figures) == "not testable here"
-
-    def told(model, size, **values):
-        broken = copy.deepcopy(figures)
-        broken["checking"]["models"][model][size] |= values
-        found = next(claim for claim in study.claims if claim.id == "004-cited-structure").judge(broken)
-        return found.verdict, found.found
-
-    nothing = {"observed": [0.0, 0.0, 0.01], "by_seed": [0.0] * 3}
-    says, why = told("sft_own", "2x2", **nothing)
-    assert says == "not testable here"
-    assert "sft_own is broken: right on nothing" in why
-    assert told("grpo", "2x2", observed=[0.3, 0.2, 0.4])[1].endswith("(30% against 50%)")
-    figures["checking"]["models"]["sft_own"]["4x3"] |= nothing
-    assert told("grpo", "4x3", **nothing)[0] == "not testable here", "both at the floor"
-
-
 def test_table_2(tmp_path):
     shares = {"corrective_0": (0.8, 0.0), "corrective_50": (0.6, 0.3), "corrective_100": (0.3, 0.5)}
     cells = [cell(model, "4x1", p_s + 0.1, p_s, 0.9, 0.5, later=later) for model, (p_s, later) in shares.items()]
