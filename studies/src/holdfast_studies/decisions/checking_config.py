@@ -161,7 +161,8 @@ def costs(config: CheckingConfig) -> list[Cost]:
     """What every arm costs. The first seed tries every learning rate; no response is taken to end early."""
     num_seeds = len(config.seeds)
     own = config.own.num_problems * config.own.num_samples if OWN in config.arms else 0
-    lines = [_line(config, BASE, 0, 0, [config.curve.num_problems, *[own] * num_seeds])]
+    form = config.form.steps * config.form.batch_size if config.form else 0  # rows
+    lines = [_line(config, BASE, int(form > 0), form, [config.curve.num_problems, *[own] * num_seeds])]
     for name, arm in config.arms.items():
         trainings = len(arm.lrs) + num_seeds - 1
         batches = arm.steps // arm.grpo.updates if arm.grpo else 0
