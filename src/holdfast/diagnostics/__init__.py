@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from holdfast.diagnostics.attempts import Attempts, Splitter, lexical_splitter
+from holdfast.diagnostics.attempts import Attempts, Splitter, lexical_splitter, token_splitter
 from holdfast.diagnostics.attributed import Attributed, attribute_transcripts
 from holdfast.diagnostics.calibration import Calibration, calibrate
 from holdfast.diagnostics.counts import COLUMN, ratio
@@ -55,6 +55,7 @@ __all__ = [
     "ratio",
     "read_transcripts",
     "task_of",
+    "token_splitter",
 ]
 
 _OF_RL = ("RL_TASKS", "RlTask", "matching", "task_of")

@@ -60,6 +60,7 @@ def train_rl(
     observe: Observer | None = None,
     environment: Environment | None = None,
     undo: UndoRl | None = None,
+    callbacks: Sequence[TrainerCallback] = (),
     say: Callable[[str], None] = print,
 ) -> Path:
     """Train, or go on from the last checkpoint; returns the folder of the model. ``undo``: the policy may take back.
@@ -77,6 +78,8 @@ def train_rl(
     _check_lengths(config, prompts, tokenizer)
     parts = _parts(config.rl, tokenizer, _observed(reward, observe, watch), environment, undo)
     trainer = _trainer(config, prompts, tokenizer, parts, RlLog(StepLog(folder.steps), watch), say)
+    for callback in callbacks:
+        trainer.add_callback(callback)
     watch.time(trainer)
     folder.claim(config, data)
     with folder.locked() if trainer.is_world_process_zero() else nullcontext():

@@ -32,14 +32,19 @@ def write_page(config: ChoosingConfig, target: Path, command: str) -> None:
     path = Path(config.run) / FIGURES
     if not path.exists():
         raise InputError(f"{path}: is not there: `score` writes it")
-    name = f"choosing-{Path(config.run).name}"
-    old = target.read_text(encoding="utf-8") if target.exists() else TITLE
+    text = section(config, json.loads(path.read_text(encoding="utf-8")), command)
+    write_first_section(target, text, f"choosing-{Path(config.run).name}", TITLE)
+
+
+def write_first_section(target: Path, text: str, name: str, title: str) -> None:
+    """Put the text between marks of this name; where there are none yet, behind the page's title (a new page: this one)."""
+    old = target.read_text(encoding="utf-8") if target.exists() else title
     if f"<!-- {name}:begin -->" not in old:
-        title, _, rest = old.partition("\n")
+        first, _, rest = old.partition("\n")
         target.parent.mkdir(parents=True, exist_ok=True)
         with atomic_text(target) as file:
-            file.write(f"{title}\n\n<!-- {name}:begin -->\n<!-- {name}:end -->\n{rest}")
-    write_between_marks(target, section(config, json.loads(path.read_text(encoding="utf-8")), command), name)
+            file.write(f"{first}\n\n<!-- {name}:begin -->\n<!-- {name}:end -->\n{rest}")
+    write_between_marks(target, text, name)
 
 
 def section(config: ChoosingConfig, found: dict[str, Any], command: str) -> str:

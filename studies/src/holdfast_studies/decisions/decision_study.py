@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import LlamaConfig, LlamaForCausalLM, TrainerCallback
 
 from holdfast.config import RlConfig, TrainConfig
 from holdfast.data import atomic_text, write_traces
@@ -104,7 +104,8 @@ def _train(job: Job) -> Path:
     if job.name == BASE:
         mix = Mix(config.base.slip, config.base.honest, config.base.show)
         rows = corpus(world, _sizes(config.base.sizes), config.base.rows, seed=job.seed, mix=mix)
-        return _supervised(job, untrained(job, world), rows, config.base, "sft")
+        start = untrained(job, world)
+        return supervised(job.folder, start, rows, config.base, "sft", seed=job.seed, device=config.device)
     variant = config.variants[job.name]
     start = Job(config, job.seed, BASE).folder / "run" / "model"
     sizes = _sizes(variant.sizes)
@@ -114,15 +115,27 @@ def _train(job: Job) -> Path:
         rows = reflection_sft(world, sizes, variant.phase.rows, seed=job.seed, corrective=variant.corrective)
     else:
         rows = plain_sft(world, sizes, variant.phase.rows, seed=job.seed)
-    return _supervised(job, start, rows, variant.phase, variant.objective)
+    phase, objective = variant.phase, variant.objective
+    return supervised(job.folder, start, rows, phase, objective, seed=job.seed, device=config.device)
 
 
-def _supervised(job: Job, start: Path, rows: Sequence[Trace], phase: PhaseSettings, objective: str) -> Path:
-    data = job.folder / "rows.jsonl"
+def supervised(
+    folder: Path,
+    start: str | Path,
+    rows: Sequence[Trace],
+    phase: PhaseSettings,
+    objective: str,
+    *,
+    seed: int,
+    device: str,
+    callbacks: Sequence[TrainerCallback] = (),
+) -> Path:
+    """Train the model ``start`` on these rows, in a run inside ``folder``; returns the folder of the trained model."""
+    data = folder / "rows.jsonl"
     write_traces(data, rows)
     settings = {
-        "run": str(job.folder / "run"),
-        "model": {"name": str(start), "device": job.config.device},
+        "run": str(folder / "run"),
+        "model": {"name": str(start), "device": device},
         "streams": [{"data": str(data), "objective": objective}],
         "training": {
             "max_steps": phase.steps,
@@ -134,10 +147,11 @@ def _supervised(job: Job, start: Path, rows: Sequence[Trace], phase: PhaseSettin
             "adam_beta2": 0.95,
             "precision": phase.precision,
             "log_every": max(1, phase.steps // 20),
-            "seed": job.seed,
+            "seed": seed,
         },
     }
-    result = train(TrainConfig.model_validate(settings), say=_quiet, progress=False, throwaway=True)
+    config = TrainConfig.model_validate(settings)
+    result = train(config, say=_quiet, progress=False, throwaway=True, callbacks=callbacks)
     if result.interrupted:  # saved; there is no model to ask yet
         raise KeyboardInterrupt
     return result.model

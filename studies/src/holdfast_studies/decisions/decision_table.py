@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,14 @@ from holdfast.diagnostics import (
     Decomposition,
     Floats,
     Judged,
+    Splitter,
     Transcript,
     decompose,
     judge,
     ratio,
     read_transcripts,
 )
+from holdfast.judging import Extractor
 from holdfast.stats import Estimate, Resamples, Unknown, percentile_interval, wilson
 from holdfast_studies.decisions.config import DecisionStudyConfig
 from holdfast_studies.decisions.decision_study import BASE, ROLLOUTS, Job
@@ -76,19 +78,33 @@ def study_cells(config: DecisionStudyConfig) -> list[StudyCell]:
 
 def _cell(config: DecisionStudyConfig, name: str, size: str, found: dict[int, Sequence[Transcript]]) -> StudyCell:
     split = product_splitter(config.world.base)
-    parts = {seed: [each for each in rows if each.group == size] for seed, rows in found.items()}
+    return cell_of(name, size, found, split, products, max_attempts=config.world.max_attempts)
+
+
+def cell_of(
+    name: str,
+    size: str,
+    by_seed: Mapping[int, Sequence[Transcript]],
+    split: Splitter,
+    extract: Extractor,
+    *,
+    max_attempts: int | None,
+) -> StudyCell:
+    """Of every seed's transcripts those of one size, taken together."""
+    parts = {seed: [each for each in rows if each.group == size] for seed, rows in by_seed.items()}
     together = [
         Transcript(f"{seed}/{each.problem}", each.response, each.reference, each.ended, size)
         for seed, rows in parts.items()
         for each in rows
     ]
-    judged = judge(together, split, products)
-    by_seed = tuple(
-        float(np.mean([bool(right) and right[-1] and stop for right, stop in zip(own.right, own.stopped, strict=True)]))
-        for own in (judge(rows, split, products) for rows in parts.values())
-    )
-    figures = judged.calibrate(max_attempts=config.world.max_attempts)
-    return StudyCell(name, size, len(parts), figures, judged, by_seed)
+    marks = judge(together, split, extract)
+    accuracies = tuple(float(np.mean(final_right(judge(rows, split, extract)))) for rows in parts.values())
+    return StudyCell(name, size, len(parts), marks.calibrate(max_attempts=max_attempts), marks, accuracies)
+
+
+def final_right(judged: Judged) -> list[bool]:
+    """Of every response, whether it stopped on a right attempt."""
+    return [bool(right) and right[-1] and stop for right, stop in zip(judged.right, judged.stopped, strict=True)]
 
 
 def compare(config: DecisionStudyConfig, cells: Sequence[StudyCell], size: str, draws: int = 2000) -> Comparison | None:
@@ -177,8 +193,8 @@ def _page(config: DecisionStudyConfig, cells: Sequence[StudyCell], command: str)
     for cell in cells:
         f = cell.figures
         columns = [f.observed, f.p_s, f.p_dC, f.p_dW, f.wrong_to_right]
-        shown = " | ".join(_percent(each) for each in columns)
-        rest = [_short(f.echo), _short(f.cut_off), _error(f)]
+        shown = " | ".join(percent(each) for each in columns)
+        rest = [short(f.echo), short(f.cut_off), prediction(f)]
         seeds = " ".join(f"{100 * value:.0f}" for value in cell.by_seed)
         yield f"| {cell.model} | {cell.size} | {shown} | {' | '.join(rest)} | {seeds} |"
     yield ""
@@ -227,17 +243,20 @@ def _time(config: DecisionStudyConfig) -> Iterator[str]:
             yield f"- of a step of {name}, {whole:.2f} s, rollouts take {rollout:.2f} s; the rest is the reference and the update"
 
 
-def _percent(figure: Estimate | Unknown) -> str:
+def percent(figure: Estimate | Unknown) -> str:
+    """``41 [38, 44]``."""
     if isinstance(figure, Unknown):
         return "unidentified"
     return f"{100 * figure.value:.0f} [{100 * figure.low:.0f}, {100 * figure.high:.0f}]"
 
 
-def _short(figure: Estimate | Unknown) -> str:
+def short(figure: Estimate | Unknown) -> str:
+    """The value alone."""
     return "-" if isinstance(figure, Unknown) else f"{100 * figure.value:.0f}"
 
 
-def _error(figures: Calibration) -> str:
+def prediction(figures: Calibration) -> str:
+    """The held-out prediction and its error in points: ``40 (-1.2)``."""
     error = figures.held_out_error
     if error is None or isinstance(figures.held_out, Unknown):
         return str(figures.held_out)

@@ -1,11 +1,13 @@
-"""The arithmetic world's responses as attempts: exact, because there decisions are words of their own."""
+"""Products as attempts and decisions, in the arithmetic world's words and in plain ones; decisions have words of their own."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
-from holdfast.diagnostics import Attempts, Candidate, Splitter
+from holdfast.diagnostics import Attempts, Candidate, Splitter, token_splitter
 from holdfast.records import Role, Segment
+from holdfast_studies.worlds import arithmetic_text as plain
 from holdfast_studies.worlds.arithmetic import AGAIN, CHECK, STOP, ArithmeticWorld
 
 BROKEN = "?"
@@ -45,3 +47,38 @@ def _segments(text: str) -> tuple[Segment, ...]:
         else:
             segments.append(Segment(role, spaced))
     return tuple(segments)
+
+
+# --- in plain words -------------------------------------------------------------------------------------------------
+
+_STATED = re.compile(rf"{plain.ANSWER}\s*(\d[\d,]*)")
+
+
+def stated(text: str) -> Iterator[Candidate]:
+    """The whole numbers that stand after ``Answer:``, without commas and leading zeros."""
+    for match in _STATED.finditer(text):
+        yield Candidate(match[1].replace(",", "").lstrip("0") or "0", *match.span())
+
+
+_BY_PHRASE = token_splitter(stated, resample=plain.AGAIN_WORDS, stop=plain.STOP_WORDS)
+
+
+def split_words(text: str, ended: bool) -> Attempts:
+    """An attempt ends at ``Decision: again``, the response at ``Decision: stop``; what stands after that does not count.
+
+    A response that ends by itself with an answer but without a decision has stopped too. From ``Check:`` on the text is
+    deciding, before it sampling.
+    """
+    parts = _BY_PHRASE(text, ended)
+    stopped = parts.stopped or (ended and bool(parts.answers))
+    return Attempts(parts.answers, stopped, tuple(part for each in parts.segments for part in _at_check(each)))
+
+
+def _at_check(segment: Segment) -> Iterator[Segment]:
+    before, check, after = segment.text.partition(plain.CHECK)
+    if segment.role is Role.DECISION or not check:
+        yield segment
+        return
+    if before:
+        yield Segment(Role.SAMPLE, before)
+    yield Segment(Role.DECISION, check + after)

@@ -17,6 +17,10 @@ from holdfast_studies.papers.study import Figures
 
 RESULTS = Path("docs/results/decisions")
 RL, SFT, PLAIN, DFT, BASE = "grpo", "sft_reflection", "sft_plain", "dft_reflection", "base"
+OWN = "sft_own"
+"""SFT on the base model's own right responses: the control that tells the objective from the data."""
+CHECKING = "checking"
+"""The study on a pretrained model: `python -m holdfast_studies.decisions run ... report=docs/results/decisions/checking.json`."""
 STUDIES = ("micro", "fused", "beside", "h200")
 """Every study that trains RL and SFT from one base model."""
 TRAINED = {"h200": ("4x5", "5x4")}
@@ -36,10 +40,10 @@ def read_runs(*names: str, folder: Path | None = None) -> Figures:
             f"{paths[first]}: not there; make it with `holdfast diagnose decisions"
             f" studies/configs/arithmetic/{first}.yaml --json FILE`"
         )
-    return {name: _short(name, report["cells"]) for name, report in found.items()}
+    return {name: _short(name, report["cells"], report.get("trained")) for name, report in found.items()}
 
 
-def _short(name: str, cells: Iterable[dict[str, Any]]) -> dict[str, Any]:
+def _short(name: str, cells: Iterable[dict[str, Any]], trained: list[str] | None) -> dict[str, Any]:
     models: dict[str, dict[str, Any]] = {}
     for cell in cells:
         row: dict[str, Any] = {name: _rounded(cell[name]) for name in RATES}
@@ -47,7 +51,7 @@ def _short(name: str, cells: Iterable[dict[str, Any]]) -> dict[str, Any]:
         row["held_out_error"] = None if cell["held_out_error"] is None else round(cell["held_out_error"], 4)
         models.setdefault(cell["model"], {})[cell["size"]] = row
     sizes = list(next(iter(models.values())))
-    return {"sizes": sizes, "trained": list(TRAINED.get(name, ("4x1", "5x1"))), "models": models}
+    return {"sizes": sizes, "trained": trained or list(TRAINED.get(name, ("4x1", "5x1"))), "models": models}
 
 
 def _rounded(estimate: dict[str, Any]) -> list[float] | None:
@@ -95,6 +99,25 @@ def fault(study: dict[str, Any]) -> str | None:
         return f"{sft} did not learn its training size ({theirs:.0%} at {size})"
     if ours < base:
         return f"RL is below its base model at its training size ({ours:.0%} against {base:.0%} at {size})"
+    return None
+
+
+def control_fault(study: dict[str, Any]) -> str | None:
+    """Why this study can say nothing about RL against the control; None if it can.
+
+    It can if a training size was evaluated, and neither RL nor the control is broken there (right on nothing) or below the base.
+    """
+    seen = [size for size in study["trained"] if size in study["sizes"]]
+    if not seen:
+        return f"its training sizes {', '.join(study['trained'])} were not evaluated"
+    means = {model: sum(rate(study, model, size) or 0.0 for size in seen) / len(seen) for model in (BASE, RL, OWN)}
+    for model in (RL, OWN):
+        if means[model] == 0:
+            return f"{model} is broken: right on nothing at its training sizes"
+        if means[model] < means[BASE]:
+            return (
+                f"{model} is below its base model at its training sizes ({means[model]:.0%} against {means[BASE]:.0%})"
+            )
     return None
 
 
