@@ -42,7 +42,7 @@ class PassRoom:
         """Cut rows, in the order given, where it costs least: the end of every pass.
 
         A pass costs its tokens, but not less than ``floor``, and a little besides: three times for the policy, once for the
-        anchor if it has rows there. The cheapest way to cut the first rows is known when the next row is looked at (dynamic programming).
+        anchor if it has rows there. The cheapest way to cut the first rows is known when the next row is looked at.
         """
         num = len(lengths)
         best = np.zeros(num + 1, dtype=np.int64)  # cost of the first rows, cut in the cheapest way
