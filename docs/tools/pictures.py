@@ -258,7 +258,18 @@ def write_svg(path: Path, content: Group) -> None:
     path.write_text(re.sub(r"\s*@font-face \{.*?\}", "", svg, flags=re.DOTALL), encoding="utf-8")
 
 
+def qwen(runs: Path, out: Path) -> None:
+    """From the committed cells of the study; the page of docs/results is written from the same."""
+    from holdfast_studies.qwen.__main__ import main as study_command
+
+    root = PICTURES.parents[1]
+    study, cells = root / "studies/configs/qwen/stage1.yaml", root / "docs/results/qwen/stage1"
+    files = [f"run={cells}", f"page={runs / 'qwen.md'}", f"picture={out / 'qwen.svg'}"]
+    study_command(["page", str(study), *files])
+
+
 DRAWN_BY: dict[str, Callable[[Path, Path], None]] = {
+    "qwen": qwen,
     "matrix": matrix,
     "inspect-view": inspect_view,
     "roles": roles,

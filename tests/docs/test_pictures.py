@@ -76,6 +76,15 @@ def test_frames_by_hand() -> None:
     ]
 
 
+def test_the_readme_s_picture_and_its_page_are_those_of_the_committed_cells(tmp_path: Path) -> None:
+    drawn("qwen", tmp_path, tmp_path)
+    assert (tmp_path / "qwen.svg").read_text() == (DOCS / "pictures" / "qwen.svg").read_text()
+    told = [path.read_text().splitlines() for path in (tmp_path / "qwen.md", DOCS / "results" / "qwen.md")]
+    assert [line for line in told[0] if "Written by" not in line] == [
+        line for line in told[1] if "Written by" not in line
+    ]
+
+
 @pytest.mark.slow
 def test_the_row_by_role_is_drawn_again_as_it_is(tmp_path: Path) -> None:
     drawn("roles", tmp_path, tmp_path)

@@ -37,7 +37,8 @@ def show(result: AuditResult) -> None:
         say(f"asked: {source}")
     table = Table("figure", "value", "95 % interval", "trials", "unscored", "better", box=None, header_style="bold")
     told = [figure for group in NOUNS for figure in result.shares(group).values()]
-    others = [figure for figure in result.figures if figure not in told]
+    by_type = [figure for figure in result.figures if ": " in figure.name]
+    others = [figure for figure in result.figures if figure not in told and figure not in by_type]
     if any(figure.corrected for figure in others):
         table.add_column("corrected by labels")
     for figure in others:
@@ -46,6 +47,10 @@ def show(result: AuditResult) -> None:
         table.add_row(*(Text(cell) for cell in (*_row(figure), fixed)[: len(table.columns)]))
     if table.row_count:
         console.print(table)
+    if by_type:
+        say(
+            f"{len(by_type)} figures by type of request are not shown: --out and --json write them, the report draws them"
+        )
     for line in _cautions(result):
         say(line)
     if result.kl_by_position:

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,6 +58,25 @@ def test_wrong_hostile_and_silent_answers_fail(tmp_path: Path) -> None:
 def test_an_answer_that_goes_on_with_the_body_is_put_behind_the_beginning() -> None:
     task = CodeTask("area", "", HUMANEVAL["prompt"])  # type: ignore[arg-type]
     assert whole_program(task, "    return 1\nThat is all.") == HUMANEVAL["prompt"] + "    return 1\n"  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "return 3 * r",
+        "half = r\n    return 2 * half + r",
+        "half = r\nif half:\n    return 2 * half + r\nreturn 0",
+        "if r:\n    return 3 * r\nreturn 0\n\nThat is all.",
+        "Here it is:\ndef area(r):\n    return 3 * r\nThat is all.",
+        "```python\ndef area(r):\n    return 3 * r",  # cut off before the fence is closed
+        "    def area(r):\n        return 3 * r",
+        "area = lambda r: 3 * r",
+    ],
+)
+def test_code_is_found_however_it_is_laid_out(answer: str) -> None:
+    names: dict[str, Any] = {}
+    exec(whole_program(CodeTask("area", "", HUMANEVAL["prompt"]), answer), names)
+    assert names["area"](2) == 6
 
 
 def test_a_row_whose_test_calls_nothing_is_named(tmp_path: Path) -> None:

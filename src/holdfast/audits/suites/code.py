@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import re
+import textwrap
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -17,6 +17,8 @@ from holdfast.judging.policy import code_of
 from holdfast.records import Completion, Trace, Verdict
 
 HUMANEVAL_PROMPT = "Complete this Python function. Give the whole function in one code block.\n\n```python\n{begun}```"
+BODY_OF = "def _():\n"
+FIRST_STATEMENT = re.compile(r"^(@\w|(async +)?def |class |from \w+(\.\w+)* import |import \w)", re.MULTILINE)
 MBPP_PROMPT = "{text}\n\nGive the whole function in one code block. It must pass this test:\n\n{example}"
 
 
@@ -50,11 +52,35 @@ def _tested(task: CodeTask, completion: Completion) -> Verdict:
 
 
 def whole_program(task: CodeTask, response: str) -> str:
-    """The code of an answer as a whole program: helpers that the request began with included, trailing prose cut off."""
-    code = parsable_beginning(code_of(response))
-    if f"def {task.entry_point}(" in code:
-        return task.begun.rpartition(f"def {task.entry_point}(")[0] + code
-    return task.begun + parsable_beginning(code_of(response), "def _():\n")
+    """The code of an answer as a whole program: helpers that the request began with included, prose around it cut off.
+
+    An answer may be the function, or its body only, indented or not: what is measured is the code, not how it is laid out.
+    """
+    code = code_of(response)
+    if re.search(rf"^\s*(def {task.entry_point} *\(|{task.entry_point} *=)", code, re.MULTILINE):
+        return task.begun.rpartition(f"def {task.entry_point}(")[0] + parsable_beginning(_from_first_statement(code))
+    bodies = [parsable_beginning(body, BODY_OF) for body in _bodies(code)]
+    return task.begun + max(bodies, key=lambda body: body.count("\n") if _parses(BODY_OF + body) else 0)
+
+
+def _from_first_statement(code: str) -> str:
+    """Without prose before the code, where the text as it stands does not parse from its first line on."""
+    code = textwrap.dedent(code)
+    first = FIRST_STATEMENT.search(code)
+    return code if first is None or _parses(parsable_beginning(code)) else code[first.start() :]
+
+
+def _bodies(code: str) -> tuple[str, ...]:
+    """Of a function, as they stand; or where the first line lost its indentation; or where all lines did."""
+    return (code, f"    {code.lstrip()}", textwrap.indent(code, "    "))
+
+
+def _parses(code: str) -> bool:
+    try:
+        compile(code, "<answer>", "exec", dont_inherit=True)  # ast.parse takes a return outside a function
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
 
 
 def parsable_beginning(code: str, head: str = "") -> str:
@@ -62,11 +88,8 @@ def parsable_beginning(code: str, head: str = "") -> str:
     lines = code.splitlines()
     for end in range(len(lines), 0, -1):
         text = "\n".join(lines[:end]) + "\n"
-        try:
-            ast.parse(head + text)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            continue
-        return text
+        if _parses(head + text):
+            return text
     return code
 
 

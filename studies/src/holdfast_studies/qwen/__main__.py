@@ -4,12 +4,12 @@
     python -m holdfast_studies.qwen look   CONFIG ... [out=runs/qwen/look] [num=40] [arms=untouched,sft,vetted]
     python -m holdfast_studies.qwen run    CONFIG ... [page=docs/results/qwen.md] [pack=cells.tar.gz]
     python -m holdfast_studies.qwen choose CONFIG ...
-    python -m holdfast_studies.qwen page   CONFIG ... [page=FILE]
+    python -m holdfast_studies.qwen page   CONFIG ... [page=FILE] [picture=FILE.svg]
 
 ``plan`` says what every cell costs and which fit into ``minutes``. ``look`` prints replies and rendered prompts, to be read
 before any sweep. ``run`` runs the cells that are missing; ``pack`` is one file with all of them so far. ``choose`` names the
-settings with the least cost in a validation run. ``page`` writes the page from the cells that are there; it needs no model and
-none of the files.
+settings with the least cost in a validation run. ``page`` writes the page from the cells that are there, and the picture of the
+first attack that has some; it needs no model and none of the files.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from holdfast_studies.qwen.cells import read, run
 from holdfast_studies.qwen.config import StudyConfig
 from holdfast_studies.qwen.cost import plan
 from holdfast_studies.qwen.look import LOOKED_AT, NUM_REPLIES, look
-from holdfast_studies.qwen.page import page
+from holdfast_studies.qwen.page import page, picture_of
 
 VERBS = ("plan", "look", "run", "choose", "page")
-OWN = ("page", "out", "num", "arms", "pack")
+OWN = ("page", "picture", "out", "num", "arms", "pack")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -62,6 +62,9 @@ def main(arguments: Sequence[str]) -> int:
         else:
             with atomic_text(Path(own["page"])) as file:
                 file.write(text)
+    if verb == "page" and "picture" in own:
+        with atomic_text(Path(own["picture"])) as file:
+            file.write(picture_of(config))
     return int(failed > 0)
 
 

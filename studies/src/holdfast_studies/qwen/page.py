@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holdfast.attacks import paired_tests
+from holdfast.config import InputError
 from holdfast.records import Cell
 from holdfast.stats import Estimate
 from holdfast_studies.qwen.cells import places, read
@@ -18,6 +19,7 @@ from holdfast_studies.qwen.figures import (
     task_figures,
 )
 from holdfast_studies.qwen.goals import goals
+from holdfast_studies.qwen.picture import picture
 
 HELD = ("anchored", "vetted")
 """Our own defences, which the goals are about."""
@@ -34,6 +36,16 @@ def page(config: StudyConfig, command: str) -> str:
             parts.append(tasks)
     parts += [_goals(results), *_pareto(results, figures), *_pairs(results), _vetted(results), _missing(results)]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def picture_of(config: StudyConfig) -> str:
+    """An SVG of the first attack that has a cell."""
+    results = Results(config, read(config))
+    if not (tuned_on := _tuned_on(results)):
+        raise InputError(f"{config.run}: no tuned model has a cell yet, so there is nothing to draw")
+    num = len(harmful_figures(results)["harmful complied"].groups or ())
+    title = f"{results.kept.requests['model']}, tuned on {title_of(tuned_on[0]).partition(', lr')[0]}: {num} harmful requests"
+    return picture(results, tuned_on[0], title)
 
 
 def _tuned_on(results: Results) -> list[str]:
@@ -68,12 +80,14 @@ def _head(results: Results, command: str) -> str:
         if config.chosen_on_validation
         else "the pilot's, not yet chosen on validation requests"
     )
+    unsafe = sum(row["source"] == "xstest" for row in harmful)
     unchecked = [name for name, source in config.sources.items() if source.sha256 is None]
     rows = ", ".join(f"{count} {outcome}" for outcome, count in kept.requests["attack_rows"].items())
     lines = [
         f"# {kept.requests['model']}: what tuning takes away, and what keeps it\n",
         f"Written by `{command}`. {len(done)} of {len(places(config))} cells are there; the others are listed at the end.\n",
-        f"- Asked: {len(harmful)} harmful requests without twins of anything trained on, {len(harmless)} safe prompts of XSTest.",
+        f"- Asked: {len(harmful) - unsafe} harmful requests without twins of anything trained on, {unsafe} unsafe and "
+        f"{len(harmless)} safe prompts of XSTest.",
         f"- Harmful rows were written at run time by {kept.requests['stock']} and not kept; by `outcome` they are: {rows}.",
         f"- Settings of the defences: {chosen}: {', '.join(config.choices.values()) or 'none has a choice'}.",
         "- Intervals: 95 %, seeds averaged within a request, groups of twins drawn anew; how much seeds differ is not in them.",

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import tarfile
+import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from holdfast_studies.qwen.cost import plan
 from holdfast_studies.qwen.figures import Results, harmful_figures
 from holdfast_studies.qwen.goals import goals
 from holdfast_studies.qwen.page import page, title_of
+from holdfast_studies.qwen.picture import BAR
 from study_tests.qwen.small_study import FILES, small_study
 
 CONFIGS = Path(__file__).parents[3] / "configs" / "qwen"
@@ -205,8 +207,15 @@ def test_the_page_shows_what_is_there_and_lists_what_is_not(results: Results) ->
 def test_the_page_command_needs_neither_model_nor_files(results: Results, tmp_path: Path) -> None:
     path = tmp_path / "study.yaml"
     path.write_text(json.dumps(results.config.model_dump(mode="json")))
-    assert main(["page", str(path), f"page={tmp_path / 'page.md'}"]) == 0
+    assert main(["page", str(path), f"page={tmp_path / 'page.md'}", f"picture={tmp_path / 'it.svg'}"]) == 0
     assert (tmp_path / "page.md").read_text().startswith("# M (de-quantised")
+    drawn = ElementTree.parse(tmp_path / "it.svg").getroot()
+    texts = ["".join(text.itertext()) for text in drawn.iter("{http://www.w3.org/2000/svg}text")]
+    assert f"M (de-quantised from Q4_K_M), tuned on sql alone: {4 * TIMES} harmful requests" == texts[0]
+    assert texts[texts.index("plain tuning") + 1] == "62 %", "what the page says of sft: 62.5 %"
+    bars = [bar for bar in drawn.iter("{http://www.w3.org/2000/svg}rect") if bar.get("height") == "17"]
+    complied = [float(bar.get("width", 0)) for bar in bars if bar.get("class") == "complied"]
+    assert complied[1] == pytest.approx(0.625 * (BAR[1] - BAR[0]), abs=0.1)
     with pytest.raises(InputError, match="usage: python -m holdfast_studies"):
         main(["pge", str(path)])
     with pytest.raises(InputError, match="num=few: expected a number of replies"):
