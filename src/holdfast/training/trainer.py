@@ -108,7 +108,8 @@ class StreamTrainer(Trainer):
         if self.accelerator.num_processes > 1 or not (gpu or self.tokens_per_pass):
             return None
         longest = max(max(lengths, default=1) for lengths in self.plan.lengths)
-        num_parameters = sum(weights.numel() for weights in self.model.parameters())
+        model: Any = self.model
+        num_parameters = sum(weights.numel() for weights in model.parameters())
         return PassRoom(
             tokens=self.tokens_per_pass or micro_batch * longest,
             floor=least_worth(num_parameters, gpu=gpu),
