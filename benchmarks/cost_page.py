@@ -152,7 +152,9 @@ def _waiting(found: Found) -> list[str]:
     """How much of the steps is products, and what is known of the rest."""
     ms = {row["way"]: row["ms"] for row in found["steps"] if row["way"] in found["products"]}
     shares = [f"{way} {found['products'][way] / ms[way]:.0%}" for way in ms if "cheap" not in way]
-    lines = [f"Share of a step that its bare products take: {', '.join(shares)}. {PASSES}"] if shares else []
+    passes = [f"{row['way']} {row['passes']:g}" for row in found["steps"] if row["way"] in ms and row.get("passes")]
+    counted = f"Passes of the policy in a step: {', '.join(passes)}." if passes else PASSES
+    lines = [f"Share of a step that its bare products take: {', '.join(shares)}. {counted}"] if shares else []
     return [" ".join([*lines, *([] if "attention" in found else [BEFORE])])]
 
 

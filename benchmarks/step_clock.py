@@ -23,10 +23,11 @@ class HeadWatch:
 
     def __init__(self, device: str) -> None:
         self.work, self.on_gpu = fused_loss, device == "cuda"
-        self.before = self.head = self.peak = 0
+        self.before = self.head = self.peak = self.passes = 0
 
     def __call__(self, *given: Any, **options: Any) -> Any:
         """The same, and the figures of the pass with most alive."""
+        self.passes += 1
         if not self.on_gpu:
             return self.work(*given, **options)
         self.peak = max(self.peak, torch.cuda.max_memory_allocated())
@@ -96,4 +97,5 @@ class StepClock(TrainerCallback):
             "slowest ms": round(max(means), 2),
             "peak GB": round(self.peak / 1e9, 2),
             "reserved GB": round(self.reserved / 1e9, 2),
+            "passes": self.watch.passes / len(self.ends),  # of the policy in a step; 0 where the head is not ours
         }

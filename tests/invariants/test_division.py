@@ -25,6 +25,8 @@ def whole_step(tmp_path_factory: pytest.TempPathFactory, small_model: Path, unev
     [
         {"training": {"micro_batch": 8}},
         {"training": {"micro_batch": 1}},
+        {"training": {"tokens_per_pass": 200}},
+        {"training": {"tokens_per_pass": 200, "packing": True}},
         {"training": {"micro_batch": 4, "packing": True}},
         {"training": {"micro_batch": 16, "packing": True}},
         {"training": {"micro_batch": 16, "head": "logits"}},

@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM
 from holdfast.audits import audit
 from holdfast.config import InputError
 from holdfast.generation import generate_answers
-from holdfast.models import load, load_tokenizer, named_with_origin
+from holdfast.models import gguf_file, load, load_tokenizer, named_with_origin
 from models.small_gguf import write_gguf
 
 IDS = torch.tensor([[1, 40, 50, 60, 7, 8, 9, 2]])
@@ -130,3 +130,18 @@ def test_tables_say_where_the_weights_come_from(tmp_path: Path) -> None:
     loaded.model.save_pretrained(tmp_path / "tuned")
     assert named_with_origin(str(tmp_path / "tuned")) == f"{tmp_path / 'tuned'} (de-quantised from Q8_0)"
     assert named_with_origin("tiny:aligned") == "tiny:aligned"
+
+
+def test_cut_into_parts_the_values_are_those_that_gguf_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("VALUES_OF_A_PART", 1000), ("VALUES_AT_ONCE", 300), ("SERIAL", 100)):
+        monkeypatch.setattr(gguf_file, name, value)
+    path = write_gguf(tmp_path / "a.gguf", "qwen2", head="own")
+    state = load(str(path), dtype="bfloat16").model.state_dict()
+    tensors = {tensor.name: tensor for tensor in gguf.GGUFReader(path).tensors}
+    for ours, theirs in (
+        ("model.embed_tokens.weight", "token_embd.weight"),
+        ("lm_head.weight", "output.weight"),
+        ("model.layers.1.mlp.down_proj.weight", "blk.1.ffn_down.weight"),
+    ):
+        whole = gguf.quants.dequantize(tensors[theirs].data, tensors[theirs].tensor_type)
+        assert torch.equal(state[ours], torch.from_numpy(whole).to(torch.bfloat16))

@@ -107,10 +107,15 @@ class _Killed(TrainerCallback):
             raise RuntimeError("killed")
 
 
-@pytest.mark.parametrize("last", [1, 2, 3])  # in the middle of an epoch, between two, in the second
-def test_a_resumed_run_is_the_same_bit_for_bit(last: int, tmp_path: Path, small_model: Path, uneven_rows: Path) -> None:
+@pytest.mark.parametrize(
+    ("last", "more"),  # in the middle of an epoch, between two, in the second
+    [(1, {}), (2, {}), (3, {}), (2, {"tokens_per_pass": 150, "micro_batch": None})],
+)
+def test_a_resumed_run_is_the_same_bit_for_bit(
+    last: int, more: dict[str, Any], tmp_path: Path, small_model: Path, uneven_rows: Path
+) -> None:
     rows = first_rows(uneven_rows, 19, tmp_path)
-    how = {"batch_size": 16, "save_every": 1, "epochs": 2.5}
+    how = {"batch_size": 16, "save_every": 1, "epochs": 2.5, **more}
     whole = settings(tmp_path / "whole", small_model, rows, HOLD, **how)
     broken = settings(tmp_path / "broken", small_model, rows, HOLD, **how)
     result = run(whole)

@@ -138,6 +138,7 @@ class TrainingSettings(Settings):
     max_steps: int | None = Field(default=None, gt=0)
     batch_size: int = Field(default=32, gt=0)
     micro_batch: int | None = Field(default=None, gt=0)  # rows per forward of one process; default: as many as fit
+    tokens_per_pass: int | None = Field(default=None, gt=0)  # padding included; default: of micro_batch longest rows
     lr: LearningRate = 2e-5
     scheduler: str = "linear"
     warmup_steps: int = Field(default=0, ge=0)

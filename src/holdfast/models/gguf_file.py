@@ -11,9 +11,10 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,8 @@ TIED_WITHIN = 0.15
 Two roundings of one matrix differ by at most 0.1 (4 bits against 8); two matrices that were trained apart differ by more than 1.
 """
 ROWS_COMPARED = 2048
+VALUES_OF_A_PART, VALUES_AT_ONCE = 1 << 22, 1 << 18
+SERIAL = 1 << 15  # values that torch converts in the thread that asks; of more it wakes a thread for every core
 LAYOUT = 1
 """Of the cached folders. A folder of another layout is made again."""
 
@@ -47,6 +50,7 @@ PARTS = {
     "attn_norm": "input_layernorm",
     "ffn_norm": "post_attention_layernorm",
 }
+OF_THE_TOKENIZER = tuple(f"tokenizer.ggml.{name}" for name in ("merges", "token_type", "scores"))
 TOKEN_KINDS = {"eos": "eos", "bos": "bos", "pad": "padding"}
 EMBEDDING, HEAD = "token_embd.weight", "output.weight"
 OUTSIDE = {EMBEDDING: "model.embed_tokens.weight", "output_norm.weight": "model.norm.weight", HEAD: "lm_head.weight"}
@@ -86,11 +90,10 @@ def _content_hash(path: Path) -> str:
 
 
 def _unpack(path: Path, folder: Path, tie: bool | None) -> None:
-    import gguf
     from transformers import AutoConfig
 
     try:
-        reader = gguf.GGUFReader(path)
+        reader = _open(path)
         architecture = str(_field(reader, "general.architecture"))
     except (ValueError, OSError, IndexError, KeyError) as error:
         first_line = str(error).partition("\n")[0]
@@ -99,55 +102,79 @@ def _unpack(path: Path, folder: Path, tie: bool | None) -> None:
         raise InputError(f"model '{path}': its architecture is {architecture}; expected {' or '.join(ARCHITECTURES)}")
     tensors = {tensor.name: tensor for tensor in reader.tensors}
     names = {name: _hf_name(path, name) for name in tensors}
-    with _read_already(reader):
+    with _read_already(reader, without=OF_THE_TOKENIZER):
         config: Any = AutoConfig.from_pretrained(str(path.parent), gguf_file=path.name)
     if hasattr(config, "quantization_config"):  # transformers would refuse to load or save the folder
         del config.quantization_config
     config.tie_word_embeddings = _is_tied(path, tensors, tie)
     config.architectures = [ARCHITECTURES[architecture]]
     config.dequantised_from = _file_type(reader)
-    state = _weights(tensors, names, config)
-    config.dtype = state[OUTSIDE[EMBEDDING]].dtype
     folder.mkdir()
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        waiting = _weights(tensors, names, config, pool)
+        _save_tokenizer(path, reader, folder, config)  # Python alone, while numpy fills the tensors on the other cores
+        state = waiting()
+    config.dtype = state[OUTSIDE[EMBEDDING]].dtype
     save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
-    _save_tokenizer(path, reader, folder, config)
     config.save_pretrained(folder)  # last: a folder with config.json is complete
 
 
+def _open(path: Path) -> Any:
+    """gguf's reader on plain arrays. It takes a slice for each of half a million strings, and one of a memmap costs four times
+    as much."""
+    import gguf
+
+    class Reader(gguf.GGUFReader):
+        @property
+        def data(self) -> Any:
+            return self._plain
+
+        @data.setter
+        def data(self, mapped: Any) -> None:
+            self._plain = np.asarray(mapped)  # the same memory
+
+    return Reader(path)
+
+
 @contextmanager
-def _read_already(reader: Any) -> Iterator[None]:
+def _read_already(reader: Any, without: Collection[str] = ()) -> Iterator[None]:
     """transformers opens the file for itself, once for the config and once for the tokenizer: with a large vocabulary ten
-    seconds each. In here it gets what was read.
+    seconds each. In here it gets what was read, ``without`` fields that would take long to turn into lists for nothing.
     """
     import gguf
 
-    before = gguf.GGUFReader
-    vars(gguf)["GGUFReader"] = lambda *_, **__: reader
+    before, given = gguf.GGUFReader, copy(reader)
+    given.fields = {name: field for name, field in reader.fields.items() if name not in without}
+    vars(gguf)["GGUFReader"] = lambda *_, **__: given
     try:
         yield
     finally:
         vars(gguf)["GGUFReader"] = before
 
 
-def _weights(tensors: dict[str, Any], names: dict[str, str], config: Any) -> dict[str, Tensor]:
-    """All tensors under the names of transformers, de-quantised on all cores."""
+def _weights(
+    tensors: dict[str, Any], names: dict[str, str], config: Any, pool: ThreadPoolExecutor
+) -> Callable[[], dict[str, Tensor]]:
+    """Begin to de-quantise all tensors on all cores; what is returned waits for them, under the names of transformers."""
     llama = config.model_type == "llama"
     heads = {"attn_q": config.num_attention_heads, "attn_k": config.num_key_value_heads} if llama else {}
-
-    def weight(name: str) -> Tensor:
-        values = _values(tensors[name])
-        part = name.split(".")[2] if name.startswith("blk.") else name
-        return _halves_together(values, heads[part]) if part in heads else values
-
     tied = config.tie_word_embeddings
     left_out = _coarser(tensors) if tied and HEAD in tensors else None
-    wanted = [name for name in tensors if name != left_out]
-    with ThreadPoolExecutor(os.cpu_count()) as pool:  # numpy lets other threads work
-        state = dict(zip((names[name] for name in wanted), pool.map(weight, wanted), strict=True))
-    if tied and (head := state.pop(OUTSIDE[HEAD], None)) is not None:
-        state[OUTSIDE[EMBEDDING]] = head
-    if not tied and HEAD not in tensors:
-        state[OUTSIDE[HEAD]] = state[OUTSIDE[EMBEDDING]].clone()
+    begun = {name: _begin(tensors[name], pool) for name in tensors if name != left_out}
+
+    def weight(name: str) -> Tensor:
+        values = _finished(*begun[name])
+        kind = name.split(".")[2] if name.startswith("blk.") else name
+        return _halves_together(values, heads[kind]) if kind in heads else values
+
+    def state() -> dict[str, Tensor]:
+        weights = {names[name]: weight(name) for name in begun}
+        if tied and (head := weights.pop(OUTSIDE[HEAD], None)) is not None:
+            weights[OUTSIDE[EMBEDDING]] = head
+        if not tied and HEAD not in tensors:
+            weights[OUTSIDE[HEAD]] = weights[OUTSIDE[EMBEDDING]].clone()
+        return weights
+
     return state
 
 
@@ -196,14 +223,48 @@ def _hf_name(path: Path, name: str) -> str:
     return f"model.layers.{match[1]}.{PARTS[match[2]]}.{match[3]}"
 
 
-def _values(tensor: Any, rows: slice = slice(None)) -> Tensor:
-    """De-quantised to bfloat16; a tensor that the file has in float32 or float16 keeps its precision."""
+def _begin(tensor: Any, pool: ThreadPoolExecutor, rows: slice = slice(None)) -> tuple[Tensor, list[Future[None]]]:
+    """A tensor, and the work that fills it. A large one has many parts: a single core would be busy with it for long.
+
+    De-quantised to bfloat16; a tensor that the file has in float32 or float16 keeps its precision.
+    """
     import gguf
 
-    exact = tensor.tensor_type in (gguf.GGMLQuantizationType.F32, gguf.GGMLQuantizationType.F16)
-    if exact:
-        return torch.from_numpy(np.array(tensor.data[rows]))  # a copy: the file is mapped read-only
-    return torch.from_numpy(gguf.quants.dequantize(tensor.data[rows], tensor.tensor_type)).to(torch.bfloat16)
+    kind, data = tensor.tensor_type, tensor.data[rows]
+    if kind in (gguf.GGMLQuantizationType.F32, gguf.GGMLQuantizationType.F16):
+        return torch.from_numpy(np.array(data)), []  # a copy: the file is mapped read-only
+    if not hasattr(gguf.quants, kind.name):
+        raise InputError(f"a GGUF file's tensor {tensor.name} is of type {kind.name}, which is not read")
+    shape = gguf.quants.quant_shape_from_byte_shape(data.shape, kind)
+    values = torch.empty(shape, dtype=torch.bfloat16)
+    lines, width = values.view(-1, shape[-1]), shape[-1]
+    data = data.reshape(len(lines), -1)
+    step = max(1, VALUES_OF_A_PART // width)
+    return values, [
+        pool.submit(_fill, lines[first : first + step], data[first : first + step], kind)
+        for first in range(0, len(lines), step)
+    ]
+
+
+def _finished(values: Tensor, parts: Sequence[Future[None]]) -> Tensor:
+    """When all of it is there."""
+    for part in parts:
+        part.result()
+    return values
+
+
+def _fill(lines: Tensor, data: Any, kind: Any) -> None:
+    """De-quantise some rows, a few at a time: more than gguf's own 16, so that the threads seldom wait for each other."""
+    import gguf
+
+    few = max(1, VALUES_AT_ONCE // lines.shape[1])
+    quantised = getattr(gguf.quants, kind.name)
+    for first in range(0, len(lines), few):
+        values = torch.from_numpy(quantised.dequantize_rows(data[first : first + few]))
+        for out, own in zip(
+            lines[first : first + few].view(-1).split(SERIAL), values.view(-1).split(SERIAL), strict=True
+        ):
+            out.copy_(own)
 
 
 def _halves_together(values: Tensor, num_heads: int) -> Tensor:
@@ -224,7 +285,8 @@ def _is_tied(path: Path, tensors: dict[str, Any], tie: bool | None) -> bool:
 def _difference(one: Any, other: Any) -> float:
     """Root mean square of the difference, as a share of the first one's, over rows from all of the vocabulary."""
     rows = slice(None, None, max(1, len(one.data) // ROWS_COMPARED))
-    first, second = _values(one, rows).double(), _values(other, rows).double()
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        first, second = (_finished(*_begin(tensor, pool, rows)).double() for tensor in (one, other))
     return float((first - second).norm() / first.norm())
 
 

@@ -97,12 +97,16 @@ def _check_schedule(name: str) -> None:
 
 
 def micro_batch_size(settings: TrainingSettings, processes: int) -> int:
-    """Rows of one pass on one process; must divide the step evenly."""
+    """Rows of one pass on one process, if all are as long as the longest; must divide the step evenly."""
     rows, uneven = divmod(settings.batch_size, processes)
     if uneven:
         raise InputError(
             f"training.batch_size: {settings.batch_size} rows cannot be dealt to {processes} processes evenly"
         )
+    if settings.tokens_per_pass is not None:
+        if processes > 1:
+            raise InputError("training.tokens_per_pass takes one process, not several; use training.micro_batch")
+        return 1  # as many micro-batches as rows: those that tokens_per_pass leaves empty cost nothing
     if settings.micro_batch is None:
         return next(size for size in range(min(rows, DEFAULT_MICRO_BATCH), 0, -1) if rows % size == 0)
     if rows % settings.micro_batch:

@@ -11,6 +11,7 @@ from torch.utils.data import Sampler
 
 from holdfast.config import InputError
 from holdfast.config.training import rows_per_step
+from holdfast.training.passes import PassRoom
 
 
 @dataclass(frozen=True)
@@ -157,14 +158,23 @@ class PlanSampler(Sampler[list[int]]):
     """The plan as micro-batches, for a DataLoader. All epochs are one iteration: a step's rows depend on its number only.
 
     Every step has the same number of micro-batches, because Trainer accumulates a fixed number of them and each process
-    must run as many as the others. The rows of a small step are dealt to them evenly; with fewer rows than
-    micro-batches some are empty, and the collator puts a token without a target there.
+    must run as many as the others. The rows of a step are dealt to them evenly; with fewer rows than micro-batches some are
+    empty, and the collator puts a token without a target there.
+
+    With ``room`` (one process only) the rows are put into as few and as large passes as pay. The micro-batches that are left
+    over are empty and come first; the trainer makes no pass for them.
     """
 
-    def __init__(self, plan: StepPlan, micro_batch: int) -> None:
+    def __init__(
+        self, plan: StepPlan, micro_batch: int, room: PassRoom | None = None, anchored: Sequence[bool] = ()
+    ) -> None:
         assert plan.batch_size % micro_batch == 0
-        self.plan = plan
+        self.plan, self.micro_batch, self.room = plan, micro_batch, room
         self.num_micro_batches = plan.batch_size // micro_batch
+        if room is not None:
+            self.lengths = np.concatenate([np.asarray(lengths, dtype=np.int64) for lengths in plan.lengths])
+            counts = [len(lengths) for lengths in plan.lengths]
+            self.anchored = np.repeat(np.asarray(anchored, dtype=bool), counts)
 
     def __len__(self) -> int:
         return self.plan.num_steps * self.num_micro_batches
@@ -172,6 +182,21 @@ class PlanSampler(Sampler[list[int]]):
     def __iter__(self) -> Iterator[list[int]]:
         for step in range(self.plan.num_steps):
             rows = self.plan.rows_of_step(step)
-            for number in range(self.num_micro_batches):
-                start, stop = (len(rows) * place // self.num_micro_batches for place in (number, number + 1))
-                yield rows[start:stop]
+            yield from self._dealt(rows) if self.room is None else self._filled(rows, self.room)
+
+    def _dealt(self, rows: Sequence[int]) -> Iterator[list[int]]:
+        for number in range(self.num_micro_batches):
+            start, stop = (len(rows) * place // self.num_micro_batches for place in (number, number + 1))
+            yield list(rows[start:stop])
+
+    def _filled(self, rows: Sequence[int], room: PassRoom) -> Iterator[list[int]]:
+        """Long rows first. Rows with an anchor last and short to long, so that the two kinds meet in short rows if at all."""
+        numbers = np.asarray(rows)
+        lengths, anchored = self.lengths[numbers], self.anchored[numbers]
+        order = np.lexsort((np.where(anchored, lengths, -lengths), anchored))
+        ends = room.ends(lengths[order], anchored[order])
+        if len(ends) > self.num_micro_batches:
+            ends = [*range(self.micro_batch, len(rows), self.micro_batch), len(rows)]
+        yield from ([] for _ in range(self.num_micro_batches - len(ends)))
+        for start, stop in zip([0, *ends], ends, strict=False):
+            yield numbers[order[start:stop]].tolist()

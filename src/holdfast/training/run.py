@@ -197,6 +197,8 @@ def _trainer(
         keep=config.training.keep,
         say=say,
         step_rule=step_rule,
+        tokens_per_pass=config.training.tokens_per_pass,
+        rows_per_pass=config.training.micro_batch,
         processing_class=loaded.tokenizer,
     )
 
@@ -309,9 +311,10 @@ def _run(trainer: StreamTrainer, checkpoint: Path | None, progress: bool) -> boo
 
 
 def _out_of_memory(trainer: StreamTrainer, error: Exception) -> str:
-    rows = trainer.args.per_device_train_batch_size
+    rows, tokens = trainer.args.per_device_train_batch_size, trainer.tokens_per_pass
+    a_pass, field = (f"{tokens} tokens", "tokens_per_pass") if tokens else (f"{rows} rows", "micro_batch")
     return (
-        f"out of memory at step {trainer.state.global_step + 1} with {rows} rows a pass: lower training.micro_batch (the"
+        f"out of memory at step {trainer.state.global_step + 1} with {a_pass} a pass: lower training.{field} (the"
         " result stays the same), then training.max_length, or set training.gradient_checkpointing: true, lora:, or"
         f" anchor.via: cache. The last checkpoint is good. ({str(error).splitlines()[0]})"
     )

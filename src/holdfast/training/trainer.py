@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from holdfast.training.checkpoints.state import load_rng, load_sharded, load_sta
 from holdfast.training.collate import Collator, MicroBatch, StreamRow
 from holdfast.training.loss import StepLoss
 from holdfast.training.monitor import StepMonitor
+from holdfast.training.passes import PassRoom, least_worth
 from holdfast.training.plan import PlanSampler, StepPlan
 from holdfast.training.processes import SayWhatIsSharded, refuse_zero3, shard_anchor, shard_on_cpu_too
 from holdfast.training.step_rule import Passes, StepRule
@@ -57,6 +59,8 @@ class StreamTrainer(Trainer):
         keep: int,
         say: Callable[[str], None] = print,
         step_rule: StepRule | None = None,
+        tokens_per_pass: int | None = None,
+        rows_per_pass: int | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(model, args, train_dataset=rows, **kwargs)
@@ -64,6 +68,8 @@ class StreamTrainer(Trainer):
         self.loss_is_scaled_for_ga = True  # we divide by the counts of the whole global batch
         self.plan, self.step_loss, self.monitor = plan, step_loss, monitor
         self.describe_rows, self.checkpoints, self.keep, self.say = describe_rows, checkpoints, keep, say
+        self.tokens_per_pass, self.rows_per_pass = tokens_per_pass, rows_per_pass
+        self.unchecked: list[tuple[Tensor, tuple[int, ...]]] = []  # losses of this step, and their rows
         self.passes, self.is_counted = None if step_rule is None else Passes(step_rule), True
         if self.passes and (self.accelerator.num_processes > 1 or args.fp16 or not args.max_grad_norm):
             raise InputError("a step rule takes one process, fp32 or bf16, and training.max_grad_norm above 0")
@@ -84,7 +90,8 @@ class StreamTrainer(Trainer):
 
     def get_train_dataloader(self) -> DataLoader[Any]:
         """The plan's micro-batches; accelerate deals them out to the processes in turn."""
-        sampler = PlanSampler(self.plan, self.args.per_device_train_batch_size)
+        rows = self.args.per_device_train_batch_size
+        sampler = PlanSampler(self.plan, rows, self._room(rows), self.collator.needs_anchor)
         loader = DataLoader(
             self.train_dataset,  # type: ignore[arg-type]
             batch_sampler=sampler,
@@ -94,6 +101,21 @@ class StreamTrainer(Trainer):
         )
         prepared: DataLoader[Any] = self.accelerator.prepare(loader)
         return prepared
+
+    def _room(self, micro_batch: int) -> PassRoom | None:
+        """What a pass may hold; None: a step's rows are dealt evenly, to several processes or on a CPU."""
+        gpu = self.args.device.type == "cuda"
+        if self.accelerator.num_processes > 1 or not (gpu or self.tokens_per_pass):
+            return None
+        longest = max(max(lengths, default=1) for lengths in self.plan.lengths)
+        model: Any = self.model
+        num_parameters = sum(weights.numel() for weights in model.parameters())
+        return PassRoom(
+            tokens=self.tokens_per_pass or micro_batch * longest,
+            floor=least_worth(num_parameters, gpu=gpu),
+            rows=self.rows_per_pass if self.tokens_per_pass else None,
+            packing=self.collator.packing,
+        )
 
     def get_batch_samples(
         self, epoch_iterator: Iterator[MicroBatch], num_batches: int, device: torch.device
@@ -112,7 +134,9 @@ class StreamTrainer(Trainer):
         inputs: MicroBatch,  # type: ignore[override]
         num_items_in_batch: Tensor | int | None = None,
     ) -> Tensor:
-        """With a step rule: a pass for every group that has rows in this micro-batch."""
+        """No pass where there are no rows. With a step rule: a pass for every group that has rows in this micro-batch."""
+        if not inputs.rows and self.accelerator.num_processes == 1:
+            return torch.zeros((), device=self.args.device)
         if self.passes is None:
             return super().training_step(model, inputs, num_items_in_batch)  # type: ignore[arg-type]
         whole, total = self.step_loss, torch.zeros((), device=self.args.device)
@@ -133,7 +157,7 @@ class StreamTrainer(Trainer):
         return_outputs: bool = False,
         num_items_in_batch: Tensor | int | None = None,
     ) -> Tensor:
-        """The micro-batch's part of the step's loss. Stops on the first loss that is not a number."""
+        """The micro-batch's part of the step's loss. Stops in a step with a loss that is not a number."""
         assert isinstance(num_items_in_batch, Tensor)
         will_log = (self.state.global_step + 1) % self.args.logging_steps == 0
         with self.accelerator.autocast():
@@ -144,12 +168,9 @@ class StreamTrainer(Trainer):
                 progress=self.plan.epoch_at(self.state.global_step) / self.plan.num_epochs,
                 want_grad_norm=will_log,
             )
-        if not torch.isfinite(result.loss):
-            raise InputError(
-                f"step {self.state.global_step + 1}: the loss is {result.loss.item()}; the run stops and its last"
-                f" checkpoint is good. Rows of this batch: {self.describe_rows(inputs.rows)}."
-                " Look at them, or lower training.lr"
-            )
+        self.unchecked.append((result.loss.detach(), inputs.rows))
+        if self.accelerator.sync_gradients:
+            self._check_losses()
         if self.is_counted:
             scale = replace(self.step_loss, only=None).scale(inputs.targets, num_items_in_batch)
             self.monitor.add(inputs, result, scale, steps_done=self.state.global_step)
@@ -158,6 +179,22 @@ class StreamTrainer(Trainer):
         # DDP and FSDP average gradients over processes; ours are parts of one sum.
         loss: Tensor = result.loss * self.accelerator.num_processes
         return loss
+
+    def _check_losses(self) -> None:
+        """Of all passes of the step at once, in the last one: the host waits for a GPU here."""
+        losses = torch.stack([loss for loss, _ in self.unchecked])
+        if not torch.isfinite(losses).all():
+            loss, rows = next(
+                (loss, rows)
+                for loss, (_, rows) in zip(losses.tolist(), self.unchecked, strict=True)
+                if not math.isfinite(loss)
+            )
+            raise InputError(
+                f"step {self.state.global_step + 1}: the loss is {loss}; the run stops and its last"
+                f" checkpoint is good. Rows of this batch: {self.describe_rows(rows)}."
+                " Look at them, or lower training.lr"
+            )
+        self.unchecked = []
 
     def _clip_grad_norm(self, model: nn.Module) -> Any:
         if self.passes is not None:
