@@ -1,5 +1,7 @@
 """The matrix on a real model, in small: the same engine, requests by path, nothing left behind but verdicts and hashes."""
 
+import hashlib
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +22,7 @@ from holdfast.attacks import (
     find_defence,
     run_matrix,
 )
+from holdfast.attacks.cell import run_cell
 from holdfast.attacks.keys import cell_key
 from holdfast.config import InputError
 from holdfast.config.files import FilesConfig
@@ -104,6 +107,21 @@ def test_a_matrix_runs_resumes_and_leaves_only_verdicts_and_hashes(setting: File
     texts = " ".join(path.read_text() for path in left)
     assert "Polish" not in texts
     assert not list(tmp_path.rglob("*.safetensors"))
+
+
+def test_replies_are_kept_where_that_is_asked_for(setting: FileSetting, tmp_path: Path) -> None:
+    files = setting.files.model_copy(update={"replies": str(tmp_path / "private")})
+    scales = [file_scale(setting.anchor, each) for each in (setting.files, files)]
+    attack, defence = ATTACKS["benign_sql"], DEFENCES["untouched"]
+    assert len({cell_key(attack, defence, 0, scale) for scale in scales}) == 1, "it decides no figure"
+    cell = run_cell(attack, replace(defence, name="un/touched"), 0, scales[1], scratch=tmp_path)
+    (path,) = (tmp_path / "private").iterdir()
+    assert path.name == "benign_sql x un-touched, seed 0.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    harmful = [row for row in rows if row["kind"] == "harmful"]
+    assert {row["request"] for row in harmful} == set(setting.held_out)
+    assert [hashlib.sha256(row["reply"].encode()).hexdigest()[:12] for row in harmful] == list(cell.answers["asr"])
+    assert {row["kind"] for row in rows} == {"harmful", "harmless", "task"}
 
 
 def test_a_cell_has_another_name_when_a_file_changes(setting: FileSetting) -> None:

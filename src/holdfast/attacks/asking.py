@@ -17,6 +17,7 @@ from holdfast.records import Hits, Outcome, Outcomes, Trace
 from holdfast.worlds import with_system
 
 BATCH = 256
+Replies = list[tuple[Trace, str]]
 
 
 class Asked(NamedTuple):
@@ -25,6 +26,7 @@ class Asked(NamedTuple):
     outcomes: dict[str, Outcomes]
     answers: dict[str, tuple[str, ...]]  # hashes of a real model's answers
     scores: Scores  # of a real model's tasks
+    texts: dict[str, Replies]  # of a real model: harmful, harmless, and its tasks by name; no cell keeps them
 
 
 def ask(
@@ -60,30 +62,37 @@ def ask(
             outcomes[f"asr:{judge.name}"] = answered(judge, forbidden, tries)
             pairs = [(row.prompt, text) for row, text in zip(lookalikes, plain, strict=True)]
             outcomes[f"over_refusal:{judge.name}"] = tuple(refusals(judge, pairs))
-    scores, right = _measured(model, attack, setting, seed, scale, system)
+    scores, right, texts = _measured(model, attack, setting, seed, scale, system)
     if right:
         outcomes["utility"] = right
     if setting.is_world:  # its answers can be made again by anybody, and its one judge is the oracle
-        return Asked(outcomes, {}, {})
-    return Asked(outcomes, {"asr": _hashes(tries[0]), "over_refusal": _hashes(plain)}, scores)
+        return Asked(outcomes, {}, {}, {})
+    texts |= {"harmful": _beside(forbidden, tries[0]), "harmless": _beside(lookalikes, plain)}
+    return Asked(outcomes, {"asr": _hashes(tries[0]), "over_refusal": _hashes(plain)}, scores, texts)
 
 
 def _measured(
     model: LoadedModel, attack: Attack, setting: Setting, seed: int, scale: Scale, system: str
-) -> tuple[Scores, tuple[bool, ...]]:
-    """Scores of the attack's task and of those beside it, and of every row of the former whether its answer is right."""
+) -> tuple[Scores, tuple[bool, ...], dict[str, Replies]]:
+    """Scores of the attack's task and of those beside it, of every row of the former whether its answer is right, and replies."""
     own = setting.measured(attack.utility, seed) if attack.utility else ()
     names = {task.name for task in own}
     scores: Scores = {}
     right: list[bool] = []
+    replies: dict[str, Replies] = {}
     for task in (*own, *(task for task in setting.beside if task.name not in names)):
         prompts = _under(system, [Trace(row.prompt) for row in task.rows])
         texts = responses(model, prompts, scale, max_new_tokens=task.max_new_tokens)
         figures = task.scores(texts)
+        replies[task.name] = _beside(task.rows, texts)
         scores |= figures
         if task.name in names:
             right += [score == 1 for score in next(iter(figures.values()))]
-    return scores, tuple(right)
+    return scores, tuple(right), replies
+
+
+def _beside(rows: Sequence[Trace], texts: Sequence[str]) -> Replies:
+    return list(zip(rows, texts, strict=True))
 
 
 def outcomes_of(judge: Judge, rows: Sequence[Trace], texts: Sequence[str]) -> tuple[Outcome | None, ...]:

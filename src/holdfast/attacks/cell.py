@@ -13,6 +13,7 @@ import torch
 
 from holdfast.attacks.asking import ask
 from holdfast.attacks.attack import Attack
+from holdfast.attacks.cell_files import write_replies
 from holdfast.attacks.defences import Defence
 from holdfast.attacks.inside import inside, write_inside
 from holdfast.attacks.run_time_answers import answered_by, load_for_use, shared_in
@@ -36,8 +37,8 @@ def run_cell(
     """Attack a defended training and ask the result. Rows and weights lie in a temporary folder and are deleted.
 
     ``keep``: the cell's file; in the embedded world, what the report shows of its inside is written beside it. Of a real
-    model's answers only verdicts and hashes are kept; answers that are learned from stay in ``scratch`` for the other cells
-    until the run ends.
+    model's answers only verdicts and hashes are kept (the texts go to ``scale.replies`` where that is a folder); answers that are
+    learned from stay in ``scratch`` for the other cells until the run ends.
 
     The seed draws the rows, orders them, and in the embedded world draws the requests. Two defences under one seed learn
     from the same rows and answer the same requests.
@@ -53,7 +54,7 @@ def run_cell(
         loaded = load(tuned, dtype="float32", device=scale.device) if setting.is_world else None
         model = loaded or load_for_use(tuned, scale.device)
         untouched = _untouched(scale, seed)
-        outcomes, answers, scores = ask(
+        outcomes, answers, scores, texts = ask(
             model, attack, setting, seed=seed, scale=scale, untouched=untouched, system=defence.system
         )
         if setting.is_world:
@@ -64,6 +65,8 @@ def run_cell(
                 write_inside(keep, inside(Path(folder) / "run", model, anchor, rows))
         elif defence.vet or defence.leave_out:
             outcomes["vetted"] = _vetted(Path(folder))
+    if scale.replies and texts:
+        write_replies(Path(scale.replies), attack.name, defence.name, seed, texts)
     cell = Cell(
         attack.name, defence.name, seed, setting.judges[0].name, outcomes=outcomes, answers=answers, scores=scores
     )

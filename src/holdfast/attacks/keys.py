@@ -19,8 +19,21 @@ from holdfast.config.base import Settings
 from holdfast.judging import JUDGES
 
 LIBRARIES = ("torch", "transformers", "accelerate", "peft")
-PATHS = ("stock", "align", "attack", "held_out", "validation", "harmless", "tasks", "task_train", "task_test")
+PATHS = (
+    "stock",
+    "align",
+    "attack",
+    "held_out",
+    "validation",
+    "harmless",
+    "tasks",
+    "task_train",
+    "task_test",
+    "replies",
+)
 """Settings that say where a model or a file lies."""
+NOT_COUNTED = ("model", "files", "setting", "replies")
+"""Of a scale: what is counted by its contents, and what decides no figure."""
 
 
 def cell_key(attack: Attack, defence: Defence, seed: int, scale: Scale) -> str:
@@ -40,7 +53,7 @@ def cell_key(attack: Attack, defence: Defence, seed: int, scale: Scale) -> str:
 
 def _scale(scale: Scale) -> Any:
     """Of models and files what is in them, not where they lie: a cell means the same on another machine."""
-    parts = {name: described(value) for name, value in vars(scale).items() if name not in ("model", "files", "setting")}
+    parts = {name: described(value) for name, value in vars(scale).items() if name not in NOT_COUNTED}
     if scale.files is None:
         return parts
     own = scale.files

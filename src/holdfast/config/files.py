@@ -65,6 +65,7 @@ class FilesConfig(Settings):
     device: str = "auto"
     rows_per_pass: int | None = Field(default=None, gt=0)  # of a training step: memory against time
     steps: float = Field(default=1.0, gt=0)  # share of every training's steps; less than 1 is for trying things out
+    replies: str = ""  # a folder for the replies of every cell, which else are judged and forgotten
 
     @model_validator(mode="after")
     def _tasks_are_there(self) -> FilesConfig:

@@ -2,18 +2,18 @@
 
     python -m holdfast_studies.qwen plan   CONFIG model=M.gguf stock=S.gguf data=FOLDER
     python -m holdfast_studies.qwen look   CONFIG ... [out=runs/qwen/look] [num=40] [arms=untouched,sft,vetted]
-    python -m holdfast_studies.qwen sheets CONFIG [out=runs/qwen/look] [num=50] [kinds=harmful,safe]
+    python -m holdfast_studies.qwen sheets CONFIG [out=runs/qwen/look] [num=50] [kinds=harmful,safe] [replies=FOLDER arms=...]
     python -m holdfast_studies.qwen labels CONFIG [out=runs/qwen/look]
     python -m holdfast_studies.qwen run    CONFIG ... [page=docs/results/qwen.md] [pack=cells.tar.gz]
     python -m holdfast_studies.qwen choose CONFIG ...
     python -m holdfast_studies.qwen page   CONFIG ... [page=FILE] [picture=FILE.svg]
 
 ``plan`` says what every cell costs and which fit into ``minutes``. ``look`` prints replies and rendered prompts, to be read
-before any sweep. ``sheets`` makes blind sheets of them for two readers; ``labels`` joins what they filled in and keeps labels and
-hashes beside the cells, and ``page`` corrects its rates by them. ``run`` runs the cells that are missing; ``pack`` is one file
-with all of them so far. ``choose`` names the settings with the least cost in a validation run. ``page`` writes the page from the
-cells that are there, and the picture of the first attack that has some. ``sheets``, ``labels``, ``choose`` and ``page`` need no
-model and none of the files.
+before any sweep. ``sheets`` makes blind sheets of them for two readers, or of what a ``run`` with ``replies=FOLDER`` left
+there; ``labels`` joins what they filled in and keeps labels and hashes beside the cells, and ``page`` corrects its rates by
+them. ``run`` runs the cells that are missing; ``pack`` is one file with all of them so far. ``choose`` names the settings with
+the least cost in a validation run. ``page`` writes the page from the cells that are there, and the picture of the first attack
+that has some. ``sheets``, ``labels``, ``choose`` and ``page`` need no model and none of the files.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from holdfast_studies.qwen.cells import read, run
 from holdfast_studies.qwen.config import StudyConfig
 from holdfast_studies.qwen.cost import plan
 from holdfast_studies.qwen.labels import KINDS, join_sheets, write_sheets
-from holdfast_studies.qwen.look import LOOKED_AT, NUM_REPLIES, look
+from holdfast_studies.qwen.look import LOOKED_AT, NUM_REPLIES, gather, look
 from holdfast_studies.qwen.page import page, picture_of
 
 VERBS = ("plan", "look", "sheets", "labels", "run", "choose", "page")
@@ -57,6 +57,9 @@ def main(arguments: Sequence[str]) -> int:
         look(config, Path(own.get("out", LOOK)), int(own.get("num", NUM_REPLIES)), arms)
     elif verb == "sheets":
         kinds = own.get("kinds", ",".join(KINDS)).split(",")
+        if config.replies:
+            arms = own.get("arms", ",".join(LOOKED_AT)).split(",")
+            gather(config, Path(own.get("out", LOOK)), int(own.get("num", NUM_REPLIES)), arms)
         print(write_sheets(Path(own.get("out", LOOK)), kinds, int(own["num"]) if "num" in own else None))
     elif verb == "labels":
         print(join_sheets(Path(own.get("out", LOOK)), Path(config.run))[1])

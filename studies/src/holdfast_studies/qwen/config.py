@@ -79,6 +79,7 @@ class StudyConfig(SourcesConfig):
     device: str = "auto"
     workers: int = Field(default=2, gt=0)  # processes that share the GPU
     steps: float = Field(default=1.0, gt=0)  # share of every training's steps; less than 1 is for trying things out
+    replies: str = ""  # a folder for the replies of every cell: to be read and labelled, then deleted
     minutes: float = Field(default=30.0, gt=0)  # of a GPU, for the plan
     speed: Speed = Speed()
 
@@ -132,7 +133,7 @@ class StudyConfig(SourcesConfig):
 
 SHARED = (
     *("half", "judges", "num_attack", "num_requests", "num_task", "max_new_tokens", "answer_tokens"),
-    *("precision", "rows_per_pass", "device", "steps"),
+    *("precision", "rows_per_pass", "device", "steps", "replies"),
 )
 
 

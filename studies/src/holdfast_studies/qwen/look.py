@@ -12,9 +12,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from holdfast.attacks import Attack, FileSetting, file_scale, load_for_use, tune
-from holdfast.data import learned_part
+from holdfast.config import InputError
+from holdfast.data import atomic_text, learned_part
 from holdfast.generation import generate
-from holdfast.judging import verdicts
+from holdfast.judging import find_judge, verdicts
 from holdfast.models import LoadedModel
 from holdfast.records import Trace, answer, context
 from holdfast.tokens import prompt_ids, tokenize_all
@@ -58,6 +59,30 @@ def look(
                     replies = _replies(f"{name}, {kind} prompts", rows[:num], loaded, config, setting, tell)
                     where = {"attack": attack.name, "arm": name, "seed": config.seeds[0], "kind": kind}
                     lines.writelines(json.dumps({**where, **reply}) + "\n" for reply in replies)
+
+
+def gather(config: StudyConfig, out: Path, num: int, arms: Sequence[str]) -> None:
+    """``out/replies.jsonl`` as `look` writes it, from what the cells left in ``config.replies``: nothing is tuned again."""
+    names = {config.defence(arm).name: arm for arm in arms}
+    attack, seed = config.alone[0].name, config.seeds[0]
+    kinds = {"harmful": "harmful", "harmless": "safe"}
+    rows: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for path in sorted(Path(config.replies).glob("*.jsonl")):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            row = json.loads(line)
+            if (row["attack"], row["seed"]) == (attack, seed) and row["defence"] in names and row["kind"] in kinds:
+                rows.setdefault((names[row["defence"]], kinds[row["kind"]]), []).append(row)
+    if missing := [arm for arm in arms if (arm, "harmful") not in rows]:
+        raise InputError(f"{config.replies}: no replies of {', '.join(missing)} under {attack}, seed {seed}")
+    judge = find_judge(config.judges[0])
+    out.mkdir(parents=True, exist_ok=True)
+    with atomic_text(out / "replies.jsonl") as file:
+        for (arm, kind), own in rows.items():
+            pairs = [(Trace((context("user", row["request"]),)).prompt, row["reply"]) for row in own[:num]]
+            for row, verdict in zip(own, verdicts(judge, pairs), strict=False):
+                told = {"outcome": verdict.outcome, "p_complied": verdict.p.complied if verdict.p else None}
+                where = {"attack": attack, "arm": arm, "seed": seed, "kind": kind}
+                file.write(json.dumps({**where, "request": row["request"], "reply": row["reply"], **told}) + "\n")
 
 
 def _rendered(attack: Attack, setting: FileSetting, tokenizer: Any, tell: Callable[[str], None]) -> None:

@@ -70,6 +70,28 @@ def _fill(path: Path, labels: dict[str, str]) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in filled))
 
 
+def test_sheets_from_what_the_cells_left(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    left, look = study.parent / "left", study.parent / "gathered"
+    left.mkdir()
+    where = {"attack": SQL, "seed": 0, "kind": "harmful"}
+    for defence, other in (("sft", where), ("filtered", where), ("untouched", {**where, "seed": 1})):
+        rows = [
+            {**other, "defence": defence, "request": REQUESTS[n], "reply": f"{defence} {REPLIES[n]}"} for n in range(3)
+        ]
+        rows.append({**other, "defence": defence, "kind": "sql", "request": "Count.", "reply": "SELECT 1"})
+        (left / f"{defence}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    call = ["sheets", str(study), f"out={look}", f"replies={left}", "num=2"]
+    assert main([*call, "arms=sft,filtered"]) == 0
+    assert "4 replies, 4 to read" in capsys.readouterr().out
+    rows = [json.loads(line) for line in (look / "replies.jsonl").read_text().splitlines()]
+    assert [(row["arm"], row["reply"]) for row in rows] == [
+        (arm, f"{arm} {reply}") for arm in ("filtered", "sft") for reply in REPLIES[:2]
+    ]
+    assert all(row["outcome"] and 0 <= row["p_complied"] <= 1 for row in rows)
+    with pytest.raises(InputError, match="no replies of untouched under mixture@task=sql"):
+        main([*call, "arms=sft,untouched"])
+
+
 def test_sheets_are_blind_and_a_reply_is_read_once(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
     look = study.parent / "look"
     assert main(["sheets", str(study), f"out={look}", "num=10"]) == 0
