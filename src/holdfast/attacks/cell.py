@@ -37,7 +37,7 @@ def run_cell(
     """Attack a defended training and ask the result. Rows and weights lie in a temporary folder and are deleted.
 
     ``keep``: the cell's file; in the embedded world, what the report shows of its inside is written beside it. Of a real
-    model's answers only verdicts and hashes are kept (the texts go to ``scale.replies`` where that is a folder); answers that are
+    model's answers only verdicts and hashes are kept (the texts go to ``files.replies`` where that is a folder); answers that are
     learned from stay in ``scratch`` for the other cells until the run ends.
 
     The seed draws the rows, orders them, and in the embedded world draws the requests. Two defences under one seed learn
@@ -65,8 +65,8 @@ def run_cell(
                 write_inside(keep, inside(Path(folder) / "run", model, anchor, rows))
         elif defence.vet or defence.leave_out:
             outcomes["vetted"] = _vetted(Path(folder))
-    if scale.replies and texts:
-        write_replies(Path(scale.replies), attack.name, defence.name, seed, texts)
+    if scale.files and scale.files.files.replies:
+        write_replies(Path(scale.files.files.replies), attack.name, defence.name, seed, texts)
     cell = Cell(
         attack.name, defence.name, seed, setting.judges[0].name, outcomes=outcomes, answers=answers, scores=scores
     )

@@ -212,6 +212,5 @@ def file_scale(model: str, files: FilesConfig) -> Scale:
         device=files.device,
         precision=files.precision,
         rows_per_pass=files.rows_per_pass,
-        replies=files.replies,
         files=FileSetting.read(files, anchor=model, device=files.device),
     )

@@ -31,9 +31,7 @@ PATHS = (
     "task_test",
     "replies",
 )
-"""Settings that say where a model or a file lies."""
-NOT_COUNTED = ("model", "files", "setting", "replies")
-"""Of a scale: what is counted by its contents, and what decides no figure."""
+"""Settings that say where a model or a file lies. Where replies go decides no figure either."""
 
 
 def cell_key(attack: Attack, defence: Defence, seed: int, scale: Scale) -> str:
@@ -53,7 +51,7 @@ def cell_key(attack: Attack, defence: Defence, seed: int, scale: Scale) -> str:
 
 def _scale(scale: Scale) -> Any:
     """Of models and files what is in them, not where they lie: a cell means the same on another machine."""
-    parts = {name: described(value) for name, value in vars(scale).items() if name not in NOT_COUNTED}
+    parts = {name: described(value) for name, value in vars(scale).items() if name not in ("model", "files", "setting")}
     if scale.files is None:
         return parts
     own = scale.files

@@ -28,7 +28,6 @@ class Scale:
     precision: Precision = "fp32"  # of training
     rows_per_pass: int | None = None  # of a step, at most; None: all, because the embedded models are tiny
     files: FileSetting | None = None  # None: the embedded world
-    replies: str = ""  # a folder where every cell of a real model leaves its replies, for whoever reads them
 
     @cached_property
     def setting(self) -> Setting:

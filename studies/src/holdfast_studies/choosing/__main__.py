@@ -22,6 +22,7 @@ from holdfast_studies.choosing.config import ChoosingConfig, plan
 from holdfast_studies.choosing.page import write_page
 from holdfast_studies.choosing.results import score
 from holdfast_studies.choosing.sample import sample, unpack
+from holdfast_studies.study_words import read_words
 
 VERBS = ("plan", "sample", "score", "page")
 OWN = ("page", "pack")
@@ -29,11 +30,8 @@ OWN = ("page", "pack")
 
 def main(arguments: Sequence[str]) -> None:
     """Run one verb."""
-    if len(arguments) < 2 or arguments[0] not in VERBS:
-        raise InputError(f"usage: python -m holdfast_studies.choosing {'|'.join(VERBS)} CONFIG [key=value ...]")
-    verb, path, *rest = arguments
-    own = {key: Path(value) for key, _, value in (each.partition("=") for each in rest) if key in OWN}
-    changes = [each for each in rest if each.partition("=")[0] not in OWN]
+    verb, path, words, changes = read_words("choosing", arguments, VERBS, OWN)
+    own = {key: Path(value) for key, value in words.items()}
     if verb == "page":
         if "page" not in own:
             raise InputError("page: say which file: page=FILE")

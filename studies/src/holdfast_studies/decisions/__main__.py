@@ -18,6 +18,7 @@ from pathlib import Path
 
 from holdfast.config import InputError, load_config, mistakes_end_it, need_extra
 from holdfast_studies.decisions.checking_config import CheckingConfig, plan
+from holdfast_studies.study_words import read_words
 
 VERBS = ("plan", "run", "page")
 OWN = ("page", "report", "seconds")
@@ -25,11 +26,7 @@ OWN = ("page", "report", "seconds")
 
 def main(arguments: Sequence[str]) -> None:
     """Run one verb."""
-    if len(arguments) < 2 or arguments[0] not in VERBS:
-        raise InputError(f"usage: python -m holdfast_studies.decisions {'|'.join(VERBS)} CONFIG [key=value ...]")
-    verb, path, *rest = arguments
-    own = {key: value for key, _, value in (each.partition("=") for each in rest) if key in OWN}
-    changes = [each for each in rest if each.partition("=")[0] not in OWN]
+    verb, path, own, changes = read_words("decisions", arguments, VERBS, OWN)
     config = load_config(CheckingConfig, Path(path), changes)
     say = partial(print, flush=True)
     if verb == "plan":

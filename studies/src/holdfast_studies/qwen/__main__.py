@@ -31,6 +31,7 @@ from holdfast_studies.qwen.cost import plan
 from holdfast_studies.qwen.labels import KINDS, join_sheets, write_sheets
 from holdfast_studies.qwen.look import LOOKED_AT, NUM_REPLIES, gather, look
 from holdfast_studies.qwen.page import page, picture_of
+from holdfast_studies.study_words import read_words
 
 VERBS = ("plan", "look", "sheets", "labels", "run", "choose", "page")
 OWN = ("page", "picture", "out", "num", "arms", "kinds", "pack")
@@ -39,11 +40,7 @@ LOOK = "runs/qwen/look"
 
 def main(arguments: Sequence[str]) -> int:
     """0 where all went well, 1 where a cell failed."""
-    if len(arguments) < 2 or arguments[0] not in VERBS:
-        raise InputError(f"usage: python -m holdfast_studies.qwen {'|'.join(VERBS)} CONFIG [key=value ...]")
-    verb, path, *rest = arguments
-    own = {key: value for key, _, value in (each.partition("=") for each in rest) if key in OWN}
-    changes = [each for each in rest if each.partition("=")[0] not in OWN]
+    verb, path, own, changes = read_words("qwen", arguments, VERBS, OWN)
     if verb in ("sheets", "labels", "choose", "page"):  # they read what is there: no model is needed
         changes = ["model=none", "stock=none", "data=none", *changes]
     config = load_config(StudyConfig, Path(path), changes)
