@@ -27,6 +27,7 @@ from holdfast.generation.conversations import ids_to_continue
 from holdfast.judging import find_judge
 from holdfast.models import LoadedModel
 from holdfast.records import Reply, Trace, answer, context
+from holdfast.training.asked_anchor import AskedAnchor
 from holdfast.training.vetting import vetted
 from holdfast.worlds import SafetyWorld
 
@@ -63,7 +64,7 @@ def preparation(shape: Shape, device: str, share: float = 1.0) -> dict[str, Any]
     for name, dtype in (("bfloat16", torch.bfloat16), ("float32", torch.float32)):
         loaded = make_loaded(shape, dtype, device)
         answering, written = timed(partial(answers, loaded, asked))
-        vetting, _ = timed(partial(vetted, rows, loaded, "outcome", batch_size=64))
+        vetting, _ = timed(partial(vetted, rows, AskedAnchor(loaded), "outcome", batch_size=64))
         found[name] = {
             "answers s": round(answering, 2),
             "vetting s": round(vetting, 2),

@@ -23,6 +23,10 @@ from holdfast.audits.positions import kl_by_position
 from holdfast.judging import request_text
 from holdfast.models import load
 from holdfast.records import Cell, Hits
+from holdfast.training.kept_answers import kept_in
+
+ANCHOR = "anchor"
+"""Folder of the scratch with the anchor's answers."""
 
 
 def run_cell(
@@ -38,7 +42,7 @@ def run_cell(
 
     ``keep``: the cell's file; in the embedded world, what the report shows of its inside is written beside it. Of a real
     model's answers only verdicts and hashes are kept (the texts go to ``files.replies`` where that is a folder); answers that are
-    learned from stay in ``scratch`` for the other cells until the run ends.
+    learned from, and what the anchor says of rows and prompts, stay in ``scratch`` for the other cells until the run ends.
 
     The seed draws the rows, orders them, and in the embedded world draws the requests. Two defences under one seed learn
     from the same rows and answer the same requests.
@@ -48,7 +52,11 @@ def run_cell(
     setting = scale.setting
     attack = attack.in_setting(setting)
     kl: tuple[float, ...] = ()
-    with TemporaryDirectory(prefix="cell-", dir=scratch) as folder, shared_in(None if setting.is_world else scratch):
+    with (
+        TemporaryDirectory(prefix="cell-", dir=scratch) as folder,
+        shared_in(None if setting.is_world else scratch),
+        kept_in(scratch and scratch / ANCHOR),
+    ):
         tuned = tune(attack, defence, seed, scale, setting, Path(folder))
         _release()
         loaded = load(tuned, dtype="float32", device=scale.device) if setting.is_world else None

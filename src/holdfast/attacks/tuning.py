@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from math import gcd
 from pathlib import Path
 from types import MappingProxyType
@@ -20,6 +21,8 @@ from holdfast.data import traces_in_memory
 from holdfast.models import interpolated
 from holdfast.records import Trace
 from holdfast.training import train
+from holdfast.training.asked_anchor import AskedAnchor
+from holdfast.training.kept_answers import kept_in
 from holdfast.training.plan import steps_for
 from holdfast.training.public import prompts_in_memory
 from holdfast.training.step_rule import StepRule
@@ -48,7 +51,9 @@ def tune(attack: Attack, defence: Defence, seed: int, scale: Scale, setting: Set
         is_last = number + 1 == len(attack.stages)
         place = folder if is_last else folder / f"stage-{number}"
         place.mkdir(exist_ok=True)
-        model = _after_stage(stage, defence, seed + STAGE_DRAWS * number, scale, setting, place, model)
+        is_own = defence.anchor == "aligned" or model == scale.model
+        with nullcontext() if is_own else kept_in(None):  # what a tuned anchor answers serves no other cell
+            model = _after_stage(stage, defence, seed + STAGE_DRAWS * number, scale, setting, place, model)
     return model
 
 
@@ -73,7 +78,7 @@ def _after_stage(
 
 def _without_refused(rows: Sequence[Trace], judge: str, anchor: str, scale: Scale, folder: Path) -> list[Trace]:
     """The rows that the anchor would answer. ``LEFT_OUT`` says how many there were of both."""
-    division = vetted(rows, load_for_use(anchor, scale.device), judge, batch_size=BATCH)
+    division = vetted(rows, AskedAnchor(load_for_use(anchor, scale.device)), judge, batch_size=BATCH)
     if not division.learned:
         raise InputError(
             f"leave_out: the anchor refuses what all {len(rows)} rows ask for, so there is nothing to learn"
