@@ -218,6 +218,10 @@ def of_another_key(path: Path) -> None:
     entry(path.parent / "of others").rename(path)
 
 
+def no_text(path: Path) -> None:
+    path.write_bytes(b"\xff\x00")
+
+
 @pytest.mark.parametrize(
     "damage",
     [

@@ -55,7 +55,7 @@ def _place(tensor: Tensor) -> tuple[Any, ...]:
 
 def _tensor_hash(tensor: Tensor) -> str:
     values = tensor.detach().cpu().contiguous().flatten().view(torch.uint8)
-    return hashlib.sha256(values.numpy()).hexdigest()
+    return hashlib.sha256(values.numpy().data).hexdigest()
 
 
 def config_hash(model: Any) -> str:
