@@ -60,7 +60,7 @@ def timed(work: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def preparation(shape: Shape, device: str, share: float = 1.0) -> dict[str, Any]:
-    """Seconds of what `holdfast train defended` does before its first step, in either dtype that it loads a model in; and again."""
+    """Seconds of what `holdfast train defended` does before a first step, in either dtype that it loads a model in, and again."""
     found: dict[str, Any] = {"model": shape.name}
     asked = prompts(max(2, round(share * NUM_PROMPTS)))
     rows = [Trace((context("user", text), answer("yes"))) for text in prompts(max(2, round(share * NUM_ROWS)))]

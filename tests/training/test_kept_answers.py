@@ -248,6 +248,8 @@ def test_of_vetted_rows_only_verdicts_and_refusals_are_kept(folder: Path, aligne
     texts = json.loads(entry(folder).read_text())["texts"]
     assert [text is not None for text in texts] == [number in first.refused for number in range(len(texts))]
     assert {text for text in texts if text} == {row.turns[-1].visible for row in first.held}
+    assert all(RefusalPhrases().refuses("", text) for text in texts if text)
+    assert texts.count(None) > len(TASK) / 2
     assert entry(folder).parent.stat().st_mode & 0o077 == 0, "for nobody else to read"
     anchor = AskedAnchor(aligned)
     assert vetted([*ATTACK, *TASK], anchor, "refusal_phrases") == first
