@@ -36,6 +36,7 @@ SAMPLES = 4  # answers to a prompt of a stream with a budget: what it bounds is 
 FRESH = 5  # one prompt in so many is kept back to measure the drift at the end
 ROWS_PER_TRAINED_ROW = 8  # no gradient is kept: so many more fit
 NUM_NAMED = 5  # refused rows whose lines are told
+BLOCK, NUM_BLOCKS = 1 << 16, 256  # bytes of an anchor's files that its key covers
 Say = Callable[[str], None]
 Asked = str | tuple[Turn, ...]
 """A prompt: one user turn, or a conversation that ends before the answer."""
@@ -75,7 +76,7 @@ def _answered(
     """The file of answered prompts; the key of its name covers everything that the answers depend on."""
     prompts = _prompts(stream, loaded)[: stream.limit]
     seed = config.training.seed if stream.hold else None
-    path = run / FOLDER / f"held-{_key(prompts, _anchor_name(config), seed, _num_tokens(stream))}.jsonl"
+    path = run / FOLDER / f"held-{_key(prompts, _anchor_key(config), seed, _num_tokens(stream))}.jsonl"
     parts: dict[Path, Sequence[Asked]] = {path: prompts}
     if stream.hold is not None:
         fresh, rest = divided(prompts)
@@ -158,7 +159,7 @@ def _vetted(
     if stream.data.startswith(PREFIX):
         raise InputError(f"field 'streams.{number}.vet': the anchor's own answers need no vetting; leave it out")
     dataset = read_data(stream)
-    folder = run / FOLDER / f"vetted-{number}-{_key(_anchor_name(config), stream.vet, dataset.fingerprint)}"
+    folder = run / FOLDER / f"vetted-{number}-{_key(_anchor_key(config), stream.vet, dataset.fingerprint)}"
     if not folder.exists():
         if dataset.num_skipped:
             say(f"{dataset.source}: {dataset.num_skipped} bad rows skipped: " + "; ".join(map(str, dataset.problems)))
@@ -215,6 +216,23 @@ def _key(*parts: object) -> str:
 
 def _anchor_name(config: TrainConfig) -> str:
     return config.anchor.model or config.model.name
+
+
+def _anchor_key(config: TrainConfig) -> tuple[str, ...]:
+    """The anchor's name and, if it lies on disk, what its files hold: other weights in the same folder answer anew."""
+    path = Path(_anchor_name(config)).expanduser()
+    files = sorted(path.iterdir()) if path.is_dir() else [path]
+    return _anchor_name(config), *(f"{file.name} {_content(file)}" for file in files if file.is_file())
+
+
+def _content(file: Path) -> str:
+    """A hash of the file's size and of blocks all over it: a model that was trained again differs in every one of them."""
+    size, digest = file.stat().st_size, hashlib.sha256()
+    with file.open("rb") as opened:
+        for start in range(0, size, max(BLOCK, size // NUM_BLOCKS)):
+            opened.seek(start)
+            digest.update(opened.read(BLOCK))
+    return f"{size} {digest.hexdigest()}"
 
 
 def _anchor(config: TrainConfig, loaded: LoadedModel) -> LoadedModel:
