@@ -218,11 +218,12 @@ def _anchor_name(config: TrainConfig) -> str:
     return config.anchor.model or config.model.name
 
 
-def _anchor_key(config: TrainConfig) -> tuple[str, ...]:
+def _anchor_key(config: TrainConfig) -> str:
     """The anchor's name and, if it lies on disk, what its files hold: other weights in the same folder answer anew."""
     path = Path(_anchor_name(config)).expanduser()
     files = sorted(path.iterdir()) if path.is_dir() else [path]
-    return _anchor_name(config), *(f"{file.name} {_content(file)}" for file in files if file.is_file())
+    held = [f"{file.name} {_content(file)}" for file in files if file.is_file()]
+    return "\n".join([_anchor_name(config), *held])
 
 
 def _content(file: Path) -> str:
