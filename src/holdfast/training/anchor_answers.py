@@ -38,6 +38,7 @@ SAMPLES = 4  # answers to a prompt of a stream with a budget: what it bounds is 
 FRESH = 5  # one prompt in so many is kept back to measure the drift at the end
 ROWS_PER_TRAINED_ROW = 8  # no gradient is kept: so many more fit
 NUM_NAMED = 5  # refused rows whose lines are told
+BLOCK, NUM_BLOCKS = 1 << 16, 256  # bytes of an anchor's files that its key covers
 Say = Callable[[str], None]
 Asked = str | tuple[Turn, ...]
 """A prompt: one user turn, or a conversation that ends before the answer."""
@@ -97,7 +98,7 @@ class _Preparation:
         """The file of answered prompts; the key of its name covers everything that the answers depend on."""
         prompts = _prompts(stream, self.loaded)[: stream.limit]
         seed = self.config.training.seed if stream.hold else None
-        path = self.run / FOLDER / f"held-{_key(prompts, self.name, seed, _num_tokens(stream))}.jsonl"
+        path = self.run / FOLDER / f"held-{_key(prompts, _held_in(self.name), seed, _num_tokens(stream))}.jsonl"
         parts: dict[Path, Sequence[Asked]] = {path: prompts}
         if stream.hold is not None:
             fresh, rest = divided(prompts)
@@ -137,7 +138,7 @@ class _Preparation:
         if stream.data.startswith(PREFIX):
             raise InputError(f"field 'streams.{number}.vet': the anchor's own answers need no vetting; leave it out")
         dataset = read_data(stream)
-        folder = self.run / FOLDER / f"vetted-{number}-{_key(self.name, stream.vet, dataset.fingerprint)}"
+        folder = self.run / FOLDER / f"vetted-{number}-{_key(_held_in(self.name), stream.vet, dataset.fingerprint)}"
         if not folder.exists():
             if dataset.num_skipped:
                 problems = "; ".join(map(str, dataset.problems))
@@ -216,6 +217,23 @@ def _sentence(stream: StreamSettings, dataset: Dataset, division: Vetted) -> str
         where = f"{dataset.source}:" + ", ".join(str(dataset.lines[number]) for number in first)
     where += ", ..." if len(division.refused) > NUM_NAMED else ""
     return f"{text}; there the model is held to it and learns nothing else: are they harmless? ({where})"
+
+
+def _held_in(anchor: str) -> str:
+    """The anchor's name and, if it lies on disk, what its files hold: other weights in the same folder answer anew."""
+    path = Path(anchor).expanduser()
+    files = sorted(path.iterdir()) if path.is_dir() else [path]
+    return "\n".join([anchor, *(f"{file.name} {_content(file)}" for file in files if file.is_file())])
+
+
+def _content(file: Path) -> str:
+    """A hash of the file's size and of blocks all over it: a model that was trained again differs in every one of them."""
+    size, digest = file.stat().st_size, hashlib.sha256()
+    with file.open("rb") as opened:
+        for start in range(0, size, max(BLOCK, size // NUM_BLOCKS)):
+            opened.seek(start)
+            digest.update(opened.read(BLOCK))
+    return f"{size} {digest.hexdigest()}"
 
 
 def _key(*parts: object) -> str:
