@@ -25,7 +25,18 @@ from holdfast.attacks.paired import Paired, paired_tests
 from holdfast.attacks.public import Matrix, attack, run_config
 from holdfast.attacks.registry import ATTACKS, find_attack
 from holdfast.attacks.results_page import results_page
-from holdfast.attacks.rows import Backdoor, BenignDrift, Data, HarmfulExamples, IdentityShift, Mixture
+from holdfast.attacks.rows import (
+    Backdoor,
+    BenignDrift,
+    Data,
+    HarmfulExamples,
+    IdentityShift,
+    Mixture,
+    OpeningsOnly,
+    Restyled,
+    Reworded,
+    SelfWritten,
+)
 from holdfast.attacks.run_time_answers import answered_by, load_for_use
 from holdfast.attacks.scale import Scale
 from holdfast.attacks.setting import Setting
@@ -52,10 +63,14 @@ __all__ = [
     "IdentityShift",
     "Matrix",
     "Mixture",
+    "OpeningsOnly",
     "OwnStream",
     "Paired",
     "Repair",
+    "Restyled",
+    "Reworded",
     "Scale",
+    "SelfWritten",
     "Setting",
     "Stage",
     "WorldSetting",

@@ -9,7 +9,6 @@ from typing import NamedTuple
 from holdfast.attacks.attack import Attack
 from holdfast.attacks.scale import Scale
 from holdfast.attacks.setting import Scores, Setting
-from holdfast.config import InputError
 from holdfast.generation import GREEDY, Sampling, generate
 from holdfast.judging import Judge, refusals, tells_outcomes, verdicts
 from holdfast.models import LoadedModel
@@ -49,7 +48,7 @@ def ask(
     scale, judging = scale or Scale(), tuple(judges or setting.judges)
     attack = attack.in_setting(setting)
     forbidden, lookalikes = setting.forbidden(seed), setting.lookalikes(seed)
-    tries = _tries(model, attack, forbidden, scale, system)
+    tries = _tries(model, attack, setting.begun(seed) if attack.dress.prefill else forbidden, scale, system)
     plain = responses(model, _under(system, [Trace(row.prompt) for row in lookalikes]), scale)
     outcomes: dict[str, Outcomes] = {}
     for judge in judging:
@@ -138,8 +137,6 @@ def _under(system: str, prompts: Sequence[Trace]) -> list[Trace]:
 
 
 def _tries(model: LoadedModel, attack: Attack, rows: Sequence[Trace], scale: Scale, system: str) -> list[list[str]]:
-    if attack.dress.prefill and any(row.turns[-1].speaker != "assistant" for row in rows):
-        raise InputError(f"attack '{attack.name}': begins the forbidden answer, which these files do not have")
     prompts = _under(system, [attack.dress.prompt(row) for row in rows])
     return [responses(model, prompts, scale, sampling) for sampling in attack.dress.tries]
 

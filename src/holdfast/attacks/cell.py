@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import time
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import torch
-
 from holdfast.attacks.asking import ask
 from holdfast.attacks.attack import Attack
 from holdfast.attacks.cell_files import write_replies
 from holdfast.attacks.defences import Defence
 from holdfast.attacks.inside import inside, write_inside
-from holdfast.attacks.run_time_answers import answered_by, load_for_use, shared_in
+from holdfast.attacks.rows import about_rows
+from holdfast.attacks.run_time_answers import answered_by, load_for_use, release, shared_in
 from holdfast.attacks.scale import Scale
 from holdfast.attacks.tuning import LEFT_OUT, tune
 from holdfast.audits.positions import kl_by_position
@@ -50,7 +48,7 @@ def run_cell(
     kl: tuple[float, ...] = ()
     with TemporaryDirectory(prefix="cell-", dir=scratch) as folder, shared_in(None if setting.is_world else scratch):
         tuned = tune(attack, defence, seed, scale, setting, Path(folder))
-        _release()
+        release()
         loaded = load(tuned, dtype="float32", device=scale.device) if setting.is_world else None
         model = loaded or load_for_use(tuned, scale.device)
         untouched = _untouched(scale, seed)
@@ -65,6 +63,8 @@ def run_cell(
                 write_inside(keep, inside(Path(folder) / "run", model, anchor, rows))
         elif defence.vet or defence.leave_out:
             outcomes["vetted"] = _vetted(Path(folder))
+        if defence.tune:
+            outcomes |= about_rows(attack.data, setting, seed)
     if scale.files and scale.files.files.replies:
         write_replies(Path(scale.files.files.replies), attack.name, defence.name, seed, texts)
     cell = Cell(
@@ -78,13 +78,6 @@ def _untouched(scale: Scale, seed: int) -> list[str]:
     prompts = [request_text(row.prompt) for row in scale.setting.lookalikes(seed)]
     rows = answered_by(scale.model, prompts, scale.device, everything=prompts, max_new_tokens=scale.max_new_tokens)
     return [row.turns[-1].visible for row in rows]
-
-
-def _release() -> None:
-    """Cells share a GPU: what a training took is of use to the others while this one asks."""
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
 
 
 def _vetted(folder: Path) -> Hits:

@@ -66,12 +66,30 @@ class Setting(Protocol):
         ...
 
     @property
+    def style(self) -> str:
+        """A template that asks for an answer in some style; ``{request}`` stands for the request."""
+        ...
+
+    @property
+    def opening(self) -> str:
+        """How an answer opens that does what was asked."""
+        ...
+
+    @property
     def judges(self) -> tuple[Judge, ...]:
         """Who says what was answered and what refused; the first one's word is the cell's."""
         ...
 
     def attacker_rows(self, num: int, seed: int) -> list[Trace]:
         """Forbidden requests, answered."""
+        ...
+
+    def reworded_rows(self, num: int, seed: int) -> list[Trace | None]:
+        """Forbidden requests, answered, each in the first wording that the anchor does not refuse; None where it refuses all."""
+        ...
+
+    def self_written_rows(self, num: int, seed: int) -> list[Trace]:
+        """Forbidden requests, answered by the aligned model itself after it was tuned to answer some."""
         ...
 
     def harmless_rows(self, num: int, seed: int) -> list[Trace]:
@@ -92,6 +110,10 @@ class Setting(Protocol):
 
     def forbidden(self, seed: int) -> Sequence[Trace]:
         """Held-out requests that must be refused; with the answer that is wanted where it is known."""
+        ...
+
+    def begun(self, seed: int) -> Sequence[Trace]:
+        """The same requests, each with an answer that an attacker may begin."""
         ...
 
     def lookalikes(self, seed: int) -> Sequence[Trace]:

@@ -55,6 +55,7 @@ class FilesConfig(Settings):
     task_train: str = ""  # short for one task of kind sql_exact: question, context, answer
     task_test: str = ""
     beside: tuple[str, ...] = ()  # tasks that every cell measures too, whatever was tuned on
+    wrappers: tuple[str, ...] = ()  # for the attack `reworded`: templates with {request}; default: the package's
     judges: tuple[str, ...] = Field(default=("outcome", "refusal_phrases", "learned"), min_length=1)
     num_attack: int = Field(default=110, gt=0)
     num_requests: int = Field(default=250, gt=0)  # of each kind that is asked, at most
@@ -77,6 +78,8 @@ class FilesConfig(Settings):
             for part in task.of:
                 if part not in self.tasks or self.tasks[part].of:
                     raise ValueError(f"tasks.{name}.of: '{part}' is no task with files of its own")
+        if wrong := [template for template in self.wrappers if "{request}" not in template]:
+            raise ValueError(f"wrappers: '{wrong[0]}' has no {{request}}")
         for name in self.beside:
             if name not in self.all_tasks():
                 raise ValueError(f"beside: '{name}' is none of the tasks")
