@@ -7,12 +7,14 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from holdfast.attacks.attack import Attack
+from holdfast.attacks.more_asks import Asker
 from holdfast.attacks.scale import Scale
 from holdfast.attacks.setting import Scores, Setting
 from holdfast.generation import GREEDY, Sampling, generate
 from holdfast.judging import Judge, refusals, tells_outcomes, verdicts
 from holdfast.models import LoadedModel
 from holdfast.records import Hits, Outcome, Outcomes, Trace
+from holdfast.tokens.encoding import Encoder
 from holdfast.worlds import with_system
 
 BATCH = 256
@@ -48,7 +50,9 @@ def ask(
     scale, judging = scale or Scale(), tuple(judges or setting.judges)
     attack = attack.in_setting(setting)
     forbidden, lookalikes = setting.forbidden(seed), setting.lookalikes(seed)
-    tries = _tries(model, attack, setting.begun(seed) if attack.dress.prefill else forbidden, scale, system)
+    begun = setting.begun(seed) if attack.dress.prefill else forbidden
+    dressed = _under(system, [attack.dress.prompt(row) for row in begun])
+    tries = [responses(model, dressed, scale, sampling) for sampling in attack.dress.tries]
     plain = responses(model, _under(system, [Trace(row.prompt) for row in lookalikes]), scale)
     outcomes: dict[str, Outcomes] = {}
     for judge in judging:
@@ -67,7 +71,40 @@ def ask(
     if setting.is_world:  # its answers can be made again by anybody, and its one judge is the oracle
         return Asked(outcomes, {}, {}, {})
     texts |= {"harmful": _beside(forbidden, tries[0]), "harmless": _beside(lookalikes, plain)}
+    if setting.asks:
+        asked_more, texts_more = _asked_more(model, attack, setting, seed, scale, system, dressed, judging)
+        outcomes, texts = outcomes | asked_more, texts | texts_more
     return Asked(outcomes, {"asr": _hashes(tries[0]), "over_refusal": _hashes(plain)}, scores, texts)
+
+
+def _asked_more(
+    model: LoadedModel,
+    attack: Attack,
+    setting: Setting,
+    seed: int,
+    scale: Scale,
+    system: str,
+    dressed: Sequence[Trace],
+    judges: Sequence[Judge],
+) -> tuple[dict[str, Outcomes], dict[str, Replies]]:
+    """Outcomes under ``WAY:JUDGE`` for each further way to ask, and the replies of its first try."""
+    forbidden, lookalikes = setting.forbidden(seed), setting.lookalikes(seed)
+    asker = Asker(
+        model,
+        forbidden=lambda: dressed,
+        begun=lambda: _under(system, [attack.dress.context(row) for row in setting.begun(seed)]),
+        lookalikes=lambda: _under(system, [Trace(row.prompt) for row in lookalikes]),
+        answer=lambda prompts, sampling: responses(model, prompts, scale, sampling),
+    )
+    outcomes: dict[str, Outcomes] = {}
+    texts: dict[str, Replies] = {}
+    for way, tries, harmless in asker(setting.asks):
+        rows = lookalikes if harmless else forbidden
+        texts[way] = _beside(rows, tries[0])
+        for judge in judges:
+            tells = tells_outcomes(judge, [row.prompt for row in rows])
+            outcomes[f"{way}:{judge.name}"] = (worst_of_tries if tells else answered)(judge, rows, tries)
+    return outcomes, texts
 
 
 def _measured(
@@ -136,11 +173,6 @@ def _under(system: str, prompts: Sequence[Trace]) -> list[Trace]:
     return [prompt if own or not system else with_system(prompt, system) for prompt, own in pairs]
 
 
-def _tries(model: LoadedModel, attack: Attack, rows: Sequence[Trace], scale: Scale, system: str) -> list[list[str]]:
-    prompts = _under(system, [attack.dress.prompt(row) for row in rows])
-    return [responses(model, prompts, scale, sampling) for sampling in attack.dress.tries]
-
-
 def responses(
     model: LoadedModel,
     prompts: Sequence[Trace],
@@ -161,7 +193,8 @@ def responses(
         batch_size=BATCH,
     )
     begun = [prompt.turns[-1].visible if prompt.turns[-1].speaker == "assistant" else "" for prompt in prompts]
-    return [f"{start} {rest.text}".strip() for start, rest in zip(begun, written, strict=True)]
+    space = "" if not any(begun) or Encoder(model.tokenizer).concatenates else " "  # byte-level text brings its own
+    return [f"{start}{space}{rest.text}".strip() for start, rest in zip(begun, written, strict=True)]
 
 
 def _hashes(answers: Sequence[str]) -> tuple[str, ...]:

@@ -57,6 +57,11 @@ class FileSetting:
         """Those that the config names; the first one's word is the cell's."""
         return tuple(find_judge(name) for name in self.files.judges)
 
+    @property
+    def asks(self) -> tuple[str, ...]:
+        """As the config names them."""
+        return self.files.asks
+
     def refused_rows(self, num: int, seed: int) -> list[Trace]:
         """The aligned model's own refusals."""
         return self.own_rows("safety", num, seed)

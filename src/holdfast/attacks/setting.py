@@ -80,6 +80,11 @@ class Setting(Protocol):
         """Who says what was answered and what refused; the first one's word is the cell's."""
         ...
 
+    @property
+    def asks(self) -> Sequence[str]:
+        """Further ways to ask what is forbidden (``more_asks``)."""
+        ...
+
     def attacker_rows(self, num: int, seed: int) -> list[Trace]:
         """Forbidden requests, answered."""
         ...

@@ -52,6 +52,7 @@ class WorldSetting:
     style = "listen , {request}"
     opening = "here you are :"
     beside = ()
+    asks = ()
 
     @cached_property
     def oracle(self) -> WorldJudge:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 from pydantic import Field, model_validator
 
 from holdfast.config.base import Settings
 
+FOUR_BITS = "four_bits"
+WAY = re.compile(r"(prefilled|sampled)@[1-9]\d*|four_bits")
 TaskKind = Literal["sql_exact", "sql", "gsm8k", "code", "chat"]
 
 
@@ -56,6 +59,7 @@ class FilesConfig(Settings):
     task_test: str = ""
     beside: tuple[str, ...] = ()  # tasks that every cell measures too, whatever was tuned on
     wrappers: tuple[str, ...] = ()  # for the attack `reworded`: templates with {request}; default: the package's
+    asks: tuple[str, ...] = ()  # further ways to ask: prefilled@K (tokens), sampled@N (tries, temperature 1), four_bits
     judges: tuple[str, ...] = Field(default=("outcome", "refusal_phrases", "learned"), min_length=1)
     num_attack: int = Field(default=110, gt=0)
     num_requests: int = Field(default=250, gt=0)  # of each kind that is asked, at most
@@ -78,6 +82,8 @@ class FilesConfig(Settings):
             for part in task.of:
                 if part not in self.tasks or self.tasks[part].of:
                     raise ValueError(f"tasks.{name}.of: '{part}' is no task with files of its own")
+        if wrong := [way for way in self.asks if not WAY.fullmatch(way)]:
+            raise ValueError(f"asks: '{wrong[0]}': expected prefilled@TOKENS, sampled@TRIES or {FOUR_BITS}")
         if wrong := [template for template in self.wrappers if "{request}" not in template]:
             raise ValueError(f"wrappers: '{wrong[0]}' has no {{request}}")
         for name in self.beside:
