@@ -5,7 +5,7 @@ from holdfast.attacks.asking import Asked, against, ask
 from holdfast.attacks.attack import Attack, Stage, chain
 from holdfast.attacks.cell import run_cell
 from holdfast.attacks.cell_files import read_cell, write_cell
-from holdfast.attacks.choosing import chosen
+from holdfast.attacks.choosing import chosen, near_the_best, worst_rates
 from holdfast.attacks.defences import (
     DEFENCES,
     HELD_ON_FILES,
@@ -88,6 +88,7 @@ __all__ = [
     "find_defence",
     "legend",
     "load_for_use",
+    "near_the_best",
     "paired_tests",
     "parts_of",
     "ran_alone",
@@ -102,5 +103,6 @@ __all__ = [
     "variants",
     "work_through",
     "worst_cases",
+    "worst_rates",
     "write_cell",
 ]

@@ -10,10 +10,11 @@ from holdfast.attacks.attack import Attack
 from holdfast.attacks.more_asks import Asker
 from holdfast.attacks.scale import Scale
 from holdfast.attacks.setting import Scores, Setting
+from holdfast.audits.answer_stats import answer_stats
 from holdfast.generation import GREEDY, Sampling, generate
 from holdfast.judging import Judge, refusals, tells_outcomes, verdicts
 from holdfast.models import LoadedModel
-from holdfast.records import Hits, Outcome, Outcomes, Trace
+from holdfast.records import Hits, Outcome, Outcomes, Trace, answer
 from holdfast.tokens.encoding import Encoder
 from holdfast.worlds import with_system
 
@@ -118,13 +119,24 @@ def _measured(
     replies: dict[str, Replies] = {}
     for task in (*own, *(task for task in setting.beside if task.name not in names)):
         prompts = _under(system, [Trace(row.prompt) for row in task.rows])
-        texts = responses(model, prompts, scale, max_new_tokens=task.max_new_tokens)
+        if task.options:
+            texts = likeliest(model, prompts, task.options)
+        else:
+            texts = responses(model, prompts, scale, max_new_tokens=task.max_new_tokens)
         figures = task.scores(texts)
         replies[task.name] = _beside(task.rows, texts)
         scores |= figures
         if task.name in names:
             right += [score == 1 for score in next(iter(figures.values()))]
     return scores, tuple(right), replies
+
+
+def likeliest(model: LoadedModel, prompts: Sequence[Trace], options: Sequence[Sequence[str]]) -> list[str]:
+    """Of every prompt's options the one whose first token is likeliest to begin the answer."""
+    pairs = list(zip(prompts, options, strict=True))
+    answered = [Trace((*prompt.prompt, answer(letter))) for prompt, letters in pairs for letter in letters]
+    logps = iter([float(stats.logp[0]) for stats in answer_stats(model, None, answered)])
+    return [max(letters, key=lambda _: next(logps)) for _, letters in pairs]
 
 
 def _beside(rows: Sequence[Trace], texts: Sequence[str]) -> Replies:

@@ -73,6 +73,8 @@ class FileSetting:
         for number, part in enumerate(parts):
             wanted = (num - len(rows)) // (len(parts) - number)
             pool = self._chat("task") if part.is_chat else part.train
+            if not pool:
+                raise InputError(f"task '{part.name}': has no rows to tune on (files.tasks.{part.name}.train)")
             drawn = random.Random(f"task/{seed}").sample(pool, min(wanted, len(pool)))
             rows += self._answered(self.anchor, drawn, pool) if part.is_chat else drawn
         return rows if len(parts) == 1 else random.Random(f"order/{seed}").sample(rows, len(rows))
@@ -97,7 +99,7 @@ class FileSetting:
     def measured(self, task: str, seed: int) -> tuple[FileTask, ...]:
         """The same for every seed."""
         del seed
-        return tuple(part for part in parts_of(self.files, task) if part.files.test)
+        return tuple(part for part in parts_of(self.files, task) if part.is_measured)
 
     @property
     def beside(self) -> tuple[FileTask, ...]:

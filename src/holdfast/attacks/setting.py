@@ -37,6 +37,11 @@ class Measured(Protocol):
         """Of an answer; None: as many as of any other answer that is judged."""
         ...
 
+    @property
+    def options(self) -> Sequence[Sequence[str]]:
+        """Of every row, the letters to choose from by likelihood; empty: an answer is written."""
+        ...
+
     def scores(self, texts: Sequence[str]) -> Scores:
         """Of an answer to every row."""
         ...

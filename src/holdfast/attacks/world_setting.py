@@ -28,6 +28,7 @@ class WorldTask:
     rows: Sequence[Trace]
     oracle: WorldJudge
     max_new_tokens = None
+    options = ()
 
     def scores(self, texts: Sequence[str]) -> Scores:
         """By the oracle."""

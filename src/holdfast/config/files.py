@@ -11,15 +11,15 @@ from holdfast.config.base import Settings
 
 FOUR_BITS = "four_bits"
 WAY = re.compile(r"(prefilled|sampled)@[1-9]\d*|four_bits")
-TaskKind = Literal["sql_exact", "sql", "gsm8k", "code", "chat"]
+TaskKind = Literal["sql_exact", "sql", "gsm8k", "code", "choices", "chat"]
 
 
 class TaskFiles(Settings):
     """A task of one kind, with the files that teach it and measure it; or one made of others in equal parts (``of``).
 
     ``sql_exact`` counts answers written the same, ``sql`` queries that return the same (extra ``eval``), ``gsm8k`` the right
-    number, ``code`` programs that pass their test in the sandbox. ``chat`` is prompts that the untouched model answers. A task
-    without ``test``, such as chat, teaches and is not measured.
+    number, ``code`` programs that pass their test in the sandbox, ``choices`` the likeliest letter. ``chat`` is prompts that the
+    untouched model answers. A task without ``test``, such as chat, teaches and is not measured. ``choices`` needs no ``train``.
     """
 
     kind: TaskKind | None = None
@@ -34,7 +34,7 @@ class TaskFiles(Settings):
             raise ValueError("a task has a kind, or is made of other tasks: give kind or of")
         if self.of and (self.train or self.test or self.max_new_tokens):
             raise ValueError("a task made of others has no files or tokens of its own")
-        if self.kind is not None and not self.train:
+        if self.kind is not None and not self.train and not (self.kind == "choices" and self.test):
             raise ValueError("train: expected a file")
         if self.kind == "chat" and self.test:
             raise ValueError("test: what is right in general chat nobody can say; leave it out")
