@@ -159,8 +159,10 @@ def test_a_cell_of_each_on_files(setting: FileSetting, tmp_path: Path) -> None:
         small = replace(data, of=type(data.of)(8)) if isinstance(data, Mixture) else type(data)(4)
         attacks.append(replace(attack, on_files=Stage(data=small, lr=1e-4, epochs=50, batch_size=4)))
     scale = file_scale(setting.anchor, setting.files)
-    cells = run_matrix(attacks, [DEFENCES["sft"]], [0], tmp_path, scale=scale, num_workers=1)
-    assert [cell.reason for cell in cells] == [""] * len(names)
+    defences = [DEFENCES["sft"], DEFENCES["sft_vetted"]]
+    cells = run_matrix(attacks, defences, [0], tmp_path, scale=scale, num_workers=1)
+    assert [cell.reason for cell in cells] == [""] * 2 * len(names)
+    cells = cells[::2]
     assert all(cell.asr is not None and cell.asr.n == 5 for cell in cells)
     assert cells[4].outcomes["through"] == (True,) * 8, "this model refuses nothing"
     assert len(cells[5].outcomes["written"]) == 8
