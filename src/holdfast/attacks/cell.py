@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from holdfast.attacks.asking import ask
 from holdfast.attacks.attack import Attack
 from holdfast.attacks.cell_files import write_replies
+from holdfast.attacks.curve import Curve
 from holdfast.attacks.defences import Defence
 from holdfast.attacks.inside import inside, write_inside
 from holdfast.attacks.rows import about_rows
@@ -47,7 +48,8 @@ def run_cell(
     attack = attack.in_setting(setting)
     kl: tuple[float, ...] = ()
     with TemporaryDirectory(prefix="cell-", dir=scratch) as folder, shared_in(None if setting.is_world else scratch):
-        tuned = tune(attack, defence, seed, scale, setting, Path(folder))
+        curve = _curve(attack, defence, seed, scale)
+        tuned = tune(attack, defence, seed, scale, setting, Path(folder), watch=curve)
         release()
         loaded = load(tuned, dtype="float32", device=scale.device) if setting.is_world else None
         model = loaded or load_for_use(tuned, scale.device)
@@ -70,7 +72,16 @@ def run_cell(
     cell = Cell(
         attack.name, defence.name, seed, setting.judges[0].name, outcomes=outcomes, answers=answers, scores=scores
     )
-    return replace(cell.with_shares(), kl_by_position=kl, seconds=round(time.monotonic() - started, 2))
+    points = tuple(point for each in curve for point in each.points)
+    return replace(cell.with_shares(), kl_by_position=kl, curve=points, seconds=round(time.monotonic() - started, 2))
+
+
+def _curve(attack: Attack, defence: Defence, seed: int, scale: Scale) -> list[Curve]:
+    """Who asks along the training; nobody where that is not wanted."""
+    setting = scale.files
+    if setting is None or setting.files.curve is None or not defence.tune:
+        return []
+    return [Curve(attack, setting, scale, seed, defence.system)]
 
 
 def _untouched(scale: Scale, seed: int) -> list[str]:

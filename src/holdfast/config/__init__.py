@@ -11,7 +11,7 @@ from holdfast.config.plugins import look_up
 
 if TYPE_CHECKING:
     from holdfast.config.base import Settings
-    from holdfast.config.files import FOUR_BITS, FilesConfig, TaskFiles
+    from holdfast.config.files import FOUR_BITS, CurveSettings, FilesConfig, TaskFiles
     from holdfast.config.loading import dump_config, load_config
     from holdfast.config.matrix import MatrixConfig
     from holdfast.config.rl import GrpoSettings, RlConfig
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FOUR_BITS",
+    "CurveSettings",
     "FilesConfig",
     "GrpoSettings",
     "HoldSettings",
@@ -43,7 +44,7 @@ __all__ = [
 
 _LATER = {
     "base": "Settings",
-    "files": "FOUR_BITS FilesConfig TaskFiles",
+    "files": "FOUR_BITS CurveSettings FilesConfig TaskFiles",
     "loading": "dump_config load_config",
     "matrix": "MatrixConfig",
     "rl": "GrpoSettings RlConfig",

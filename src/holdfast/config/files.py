@@ -41,6 +41,14 @@ class TaskFiles(Settings):
         return self
 
 
+class CurveSettings(Settings):
+    """Of every training: at how many steps it is stopped to be asked, and how much."""
+
+    points: int = Field(default=4, gt=0)  # in equal distances, the last step included
+    num_requests: int = Field(default=64, gt=0)  # of each kind, at most
+    num_task: int = Field(default=50, gt=0)
+
+
 class FilesConfig(Settings):
     """Files of requests have a column ``instruction``, ``prompt``, ``request``, ``goal`` or ``question``."""
 
@@ -66,6 +74,7 @@ class FilesConfig(Settings):
     num_task: int = Field(default=200, gt=0)
     max_new_tokens: int = Field(default=64, gt=0)  # of an answer that is judged
     answer_tokens: int = Field(default=96, gt=0)  # of an answer that is learned from
+    curve: CurveSettings | None = None  # ask every model on its way too; None: only when it is tuned
     precision: Literal["fp32", "bf16", "fp16"] = "fp32"
     device: str = "auto"
     rows_per_pass: int | None = Field(default=None, gt=0)  # of a training step: memory against time

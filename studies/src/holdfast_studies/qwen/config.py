@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from holdfast.attacks import Attack, Defence, find_attack, find_defence
-from holdfast.config import FilesConfig, InputError, Settings, TaskFiles
+from holdfast.config import CurveSettings, FilesConfig, InputError, Settings, TaskFiles
 
 HELD_OUT = ("strongreject", "jailbreakbench", "advbench", "xstest")
 """Asked in the end; of XSTest the unsafe half here, the safe half as harmless prompts."""
@@ -72,6 +72,7 @@ class StudyConfig(SourcesConfig):
     choices: dict[str, str] = Field(default_factory=dict)  # of a defence: which of its settings
     chosen_on_validation: bool = False  # whether ``choices`` are what `choose` named
     seeds: tuple[int, ...] = Field(default=(0, 1, 2), min_length=1)
+    curve: CurveSettings | None = None  # ask every model along its training too
     judges: tuple[str, ...] = ("outcome", "refusal_phrases")
     num_attack: int = Field(default=100, gt=0)
     num_requests: int = Field(default=1000, gt=0)
@@ -168,7 +169,7 @@ class StudyConfig(SourcesConfig):
 
 SHARED = (
     *("half", "judges", "num_attack", "num_requests", "num_task", "max_new_tokens", "answer_tokens"),
-    *("precision", "rows_per_pass", "device", "steps", "replies", "asks"),
+    *("precision", "rows_per_pass", "device", "steps", "replies", "asks", "curve"),
 )
 
 

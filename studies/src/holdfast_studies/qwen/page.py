@@ -23,7 +23,7 @@ from holdfast_studies.qwen.figures import (
 )
 from holdfast_studies.qwen.goals import goals
 from holdfast_studies.qwen.labels import FreshLabel, agreement, read_fresh
-from holdfast_studies.qwen.more_tables import asks_table, estimate_text, markdown, rows_table
+from holdfast_studies.qwen.more_tables import asks_table, curves_table, estimate_text, markdown, rows_table
 from holdfast_studies.qwen.picture import picture
 
 HELD = ("anchored", "vetted")
@@ -40,7 +40,7 @@ def page(config: StudyConfig, command: str) -> str:
     figures = {**harmful_figures(results), **harmless_figures(results)}
     for attack in _tuned_on(results):
         parts.append(f"## {results.title(attack)}\n\n{_table(results, attack, figures)}")
-        parts += [_task_table(results, attack), asks_table(results, attack)]
+        parts += [make(results, attack) for make in (_task_table, asks_table, curves_table)]
     parts += [
         _goals(results),
         *_pareto(results, figures),

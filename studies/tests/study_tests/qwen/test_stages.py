@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.attacks import file_scale, near_the_best, worst_rates, write_cell
 from holdfast.config import InputError, load_config
-from holdfast.records import Cell
+from holdfast.records import Cell, CurvePoint
 from holdfast_studies.qwen.__main__ import main
 from holdfast_studies.qwen.cells import Place, places, read
 from holdfast_studies.qwen.config import StudyConfig, attack_name
@@ -150,6 +150,17 @@ def test_the_page_shows_other_ways_to_ask_and_what_the_attacker_made(path: Path,
     assert [cell.split("%")[0].strip() for cell in row.split("|")[2:5]] == ["0.0", "50.0", "25.0"]
     assert "| reworded | sft | 0 | 2 of 3 requests got past the untouched model |" in text
     assert "| reworded | sft | 0 | answers in the model's own words: 2 complied, 1 missed |" in text
+
+
+def test_the_page_shows_curves(path: Path, tmp_path: Path) -> None:
+    shares = {"asr": 0.25, "missed": 0.5, "over_refusal": 0.125, "harmless_missed": 0.0, "utility": 0.75}
+    points = (CurvePoint(5, shares, (0.5, 0.25)), CurvePoint(10, {"asr": 1.0}, ()))
+    config = load_config(StudyConfig, path)
+    cells = [replace(_cell(LOW, "sft", "cr"), curve=points), _cell(LOW, "anchored@5/5", "rr")]
+    text = page(_written(config, tmp_path / "run", cells), "the command")
+    assert text.count("Along the training, one seed") == 1
+    assert "| sft | 5 | 25% | 25% | 50% | 88% | 12% | 0% | 75% | 0.50 | 0.25 |  |  |" in text
+    assert "| sft | 10 | 100% |  |  |  |  |  |  |  |  |  |  |" in text
 
 
 def test_the_plan_counts_further_asks_and_harmful_rows_alone(path: Path) -> None:
