@@ -9,6 +9,7 @@ import pytest
 from attacks.small_setting import files, small_model
 from holdfast.attacks import (
     DEFENCES,
+    Attack,
     FileSetting,
     Mixture,
     OpeningsOnly,
@@ -20,6 +21,7 @@ from holdfast.attacks import (
     file_scale,
     find_attack,
     run_matrix,
+    second_attacker,
 )
 from holdfast.attacks.rewording import WRAPPERS, first_not_refused
 from holdfast.attacks.rows import Data, about_rows
@@ -141,6 +143,28 @@ def test_the_second_attacker_answers_what_it_was_not_tuned_on_in_its_own_words(s
     assert all(row.turns[-1].visible for row in rows)
     assert rows != first
     assert len(about_rows(SelfWritten(8), setting, 0)["written"]) == 8
+
+
+def test_no_request_is_both_tuned_on_and_answered(setting: FileSetting, monkeypatch: pytest.MonkeyPatch) -> None:
+    learned: list[set[str]] = []
+    asked: list[set[str]] = []
+
+    def tune(attack: Attack, *_: object) -> str:
+        learned.append({_request(row) for row in attack.data.rows(setting, 0)})
+        return setting.anchor
+
+    def made(model: str, prompts: Sequence[str], *_: object) -> dict[str, str]:
+        asked.append(set(prompts))
+        return dict.fromkeys(prompts, "words")
+
+    monkeypatch.setattr(second_attacker, "tune", tune)
+    monkeypatch.setattr(second_attacker, "made", made)
+    rows = setting.attacker_rows(8, 0)
+    said = second_attacker.answers_of_its_own(rows, file_scale(setting.anchor, setting.files), 4)
+    assert set(said) == {_request(row) for row in rows}
+    assert [len(half) for half in learned] == [4, 4]
+    assert not learned[0] & asked[0]
+    assert not learned[1] & asked[1]
 
 
 @pytest.mark.parametrize("data", [Reworded(4), SelfWritten(4)])

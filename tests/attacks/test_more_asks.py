@@ -9,15 +9,16 @@ import torch
 
 from attacks.small_setting import files, small_model
 from holdfast.attacks import ATTACKS, DEFENCES, FileSetting, ask, file_scale, find_attack
+from holdfast.attacks.asking import responses
 from holdfast.attacks.cell import run_cell
 from holdfast.attacks.more_asks import Asker
 from holdfast.attacks.run_time_answers import load_for_use
 from holdfast.config import InputError
 from holdfast.config.files import FilesConfig
 from holdfast.config.loading import validated
-from holdfast.generation import Sampling
+from holdfast.generation import Sampling, generate
 from holdfast.models import LoadedModel
-from holdfast.records import Trace, answer
+from holdfast.records import Trace, answer, context
 
 WAYS = ("four_bits", "prefilled@2", "prefilled@50", "sampled@3")
 
@@ -79,6 +80,13 @@ def test_what_was_begun_belongs_to_the_answer(setting: FileSetting, model: Loade
         assert text.startswith(" ".join(row.turns[-1].visible.split()[:3]))
     for (_, text), row in zip(told.texts["prefilled@50"], setting.begun(0), strict=True):
         assert text.startswith(row.turns[-1].visible.strip()), "50 tokens are all of it, and nothing stands between"
+
+
+def test_nothing_stands_between_a_begun_answer_and_the_rest(setting: FileSetting, model: LoadedModel) -> None:
+    prompt = Trace((*setting.forbidden(0)[0].prompt, context("assistant", "The la")))
+    (written,) = generate(model.model, model.tokenizer, [prompt.turns], max_new_tokens=3)
+    scale = file_scale(setting.anchor, setting.files)
+    assert responses(model, [prompt], scale) == [f"The la{written.text}".strip()]
 
 
 def test_tries_differ_and_weights_are_rounded_last(setting: FileSetting, model: LoadedModel) -> None:

@@ -211,6 +211,8 @@ def test_other_attacks_and_other_ways_to_ask_run_in_small(tmp_path: Path) -> Non
         seeds=[0],
         defences=["untouched", "sft", "vetted"],
         choices={},
+        lrs=[2e-5, 1e-5],
+        rates={"sft": 1e-5, "vetted": 2e-5},
         more_attacks=attacks,
         asks=["prefilled@2", "sampled@2", "four_bits"],
     )
@@ -221,4 +223,5 @@ def test_other_attacks_and_other_ways_to_ask_run_in_small(tmp_path: Path) -> Non
     assert "100 of 100 requests got past the untouched model" in text
     assert "answers in the model's own words: " in text
     cells = [file.read_text() for file in (tmp_path / "run" / "cells").glob("*.json")]
+    assert len(cells) == len(places(load_config(StudyConfig, path))) == 7 + 2 + 2 * 6, "no defence at another's rate"
     assert not any("Polish" in content for content in [*cells, text])
