@@ -70,7 +70,7 @@ class StudyConfig(SourcesConfig):
     asks: tuple[str, ...] = ()  # further ways to ask every tuned model: prefilled@K, sampled@N, four_bits
     defences: tuple[str, ...] = Field(min_length=1)
     choices: dict[str, str] = Field(default_factory=dict)  # of a defence: which of its settings
-    chosen_on_validation: bool = False  # whether ``choices`` are what `choose` named
+    chosen_on_validation: tuple[str, ...] = ()  # the defences whose setting in ``choices`` is what `choose` named
     seeds: tuple[int, ...] = Field(default=(0, 1, 2), min_length=1)
     curve: CurveSettings | None = None  # ask every model along its training too
     judges: tuple[str, ...] = ("outcome", "refusal_phrases")

@@ -10,7 +10,7 @@ from holdfast.attacks import paired_tests
 from holdfast.config import InputError
 from holdfast.records import Cell
 from holdfast_studies.qwen.cells import places, read
-from holdfast_studies.qwen.config import UNTOUCHED, StudyConfig
+from holdfast_studies.qwen.config import UNTOUCHED, StudyConfig, settings_of
 from holdfast_studies.qwen.corrected import MIN_LABELS, about_labels, corrections
 from holdfast_studies.qwen.figures import (
     Figure,
@@ -53,13 +53,14 @@ def page(config: StudyConfig, command: str) -> str:
 
 
 def picture_of(config: StudyConfig) -> str:
-    """An SVG of the first attack that has a cell."""
+    """An SVG of the first task: a panel for every share of harmful rows that has a cell."""
     results = Results(config, read(config))
     if not (tuned_on := _tuned_on(results)):
         raise InputError(f"{config.run}: no tuned model has a cell yet, so there is nothing to draw")
     num = len(harmful_figures(results)["harmful complied"].groups or ())
-    title = f"{results.kept.requests['model']}, tuned on {title_of(tuned_on[0]).partition(', lr')[0]}: {num} harmful requests"
-    return picture(results, tuned_on[0], title)
+    of_first = [name for name in tuned_on if settings_of(name).get("task") == settings_of(tuned_on[0]).get("task")]
+    panels = {name: f"tuned on {title_of(name).partition(', lr')[0]}" for name in of_first}
+    return picture(results, f"{results.kept.requests['model']}: {num} harmful requests", panels)
 
 
 def _tuned_on(results: Results) -> list[str]:
@@ -72,11 +73,6 @@ def _head(results: Results, command: str, labelled: bool) -> str:
     config, kept = results.config, results.kept
     done = [cell for cell in kept.cells.values() if cell.status == "ok"]
     harmful, harmless = kept.requests["harmful"], kept.requests["harmless"]
-    chosen = (
-        "chosen on validation requests by `holdfast.attacks.chosen`"
-        if config.chosen_on_validation
-        else "the pilot's, not yet chosen on validation requests"
-    )
     corrected = _CORRECTED if labelled else "not corrected by labels"
     unsafe = sum(row["source"] == "xstest" for row in harmful)
     unchecked = [name for name, source in config.sources.items() if source.sha256 is None]
@@ -87,13 +83,22 @@ def _head(results: Results, command: str, labelled: bool) -> str:
         f"- Asked: {len(harmful) - unsafe} harmful requests without twins of anything trained on, {unsafe} unsafe and "
         f"{len(harmless)} safe prompts of XSTest.",
         f"- Harmful rows were written at run time by {kept.requests['stock']} and not kept; by `outcome` they are: {rows}.",
-        f"- Settings of the defences: {chosen}: {', '.join(config.choices.values()) or 'none has a choice'}.",
+        f"- Settings of the defences. {_chosen(config)}",
         "- Intervals: 95 %, seeds averaged within a request, groups of twins drawn anew; how much seeds differ is not in them.",
         f"- Outcomes by the judge `outcome`, {corrected}. Cells keep verdicts and hashes only.",
     ]
     if unchecked:
         lines.append(f"- Taken without a hash: {', '.join(unchecked)}.")
     return "\n".join(lines)
+
+
+def _chosen(config: StudyConfig) -> str:
+    """Which settings a rule chose on validation requests, and which nobody did."""
+    by_rule = [choice for name, choice in config.choices.items() if name in config.chosen_on_validation]
+    others = [choice for name, choice in config.choices.items() if name not in config.chosen_on_validation]
+    told = [f"Chosen on validation requests by `holdfast.attacks.chosen`: {', '.join(by_rule)}."] if by_rule else []
+    told += [f"The pilot's, not chosen on validation requests: {', '.join(others)}."] if others else []
+    return " ".join(told) or "None has a choice."
 
 
 def _corrected(results: Results, labels: Sequence[FreshLabel]) -> str:
