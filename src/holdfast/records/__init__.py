@@ -12,7 +12,7 @@ from holdfast.records.audit import (
     suite_of,
     unsafe_means,
 )
-from holdfast.records.matrix import BESIDE, MEASURES, Cell, Hits, Measure, Outcomes, pooled_cells
+from holdfast.records.matrix import BESIDE, GOOD, MEASURES, Cell, Hits, Measure, Outcomes, pooled_cells
 from holdfast.records.results import OUTCOMES, Completion, FinishReason, Outcome, Probabilities, Reply, Verdict
 from holdfast.records.roles import Role
 from holdfast.records.traces import (
@@ -29,6 +29,7 @@ from holdfast.records.traces import (
 
 __all__ = [
     "BESIDE",
+    "GOOD",
     "MEASURES",
     "OUTCOMES",
     "Agreement",
