@@ -116,7 +116,7 @@ def run_config(config: MatrixConfig, *, on_cell: OnCell | None = None, on_trial:
     found = () if config.search is None else _search(config, scale, attacks, defences, on_trial)
     matrix = Matrix(run, tuple(cells), tested, tuple(worst_cases(cells)), asks_again, found)
     tests = [asdict(test) for test in matrix.tests]
-    worst = [{**asdict(case), "asr": case.asr.to_json(n="trials")} for case in matrix.worst]
+    worst = [case.to_json() for case in matrix.worst]
     searched = [case.to_json() for case in matrix.found]
     for name, values in (("paired", tests), ("worst", worst), *([("search", searched)] if searched else [])):
         with atomic_text(run / f"{name}.json") as file:

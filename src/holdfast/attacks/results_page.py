@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from holdfast._version import __version__
-from holdfast.attacks.matrix_table import cell_text, legend, ran_alone, rows_of, shown_measures
+from holdfast.attacks.matrix_table import COUNTED, cell_text, legend, ran_alone, rows_of, shown_measures, tell_outcomes
 from holdfast.attacks.paired import Paired, paired_tests
 from holdfast.attacks.worst import Worst
 from holdfast.audits.change import LEVEL
 from holdfast.config.matrix import MatrixConfig
 from holdfast.models import named_with_origin
 from holdfast.records import Cell
-from holdfast.stats import pooled
+from holdfast.stats import Estimate, pooled
 
 ORDERING = ("sft", "csft", "csft_pa")
 """[002] Table 3: attack success falls from each to the next."""
@@ -51,7 +51,7 @@ def _head(cells: Sequence[Cell], config: MatrixConfig, command: str) -> str:
     else:
         place, asked = "", f"at most {config.files.num_requests} requests of each kind, the same for every seed"
     return (
-        f"# {config.run.rpartition('/')[2]}: attacks on defences{place}\n\n"
+        f"# {config.run.rpartition('/')[2]}: attacks on defences{place}\n\n{_means(cells)}"
         f"Written by `{command}` on {datetime.now(UTC):%Y-%m-%d}, holdfast {__version__}.\n\n"
         f"Model `{named_with_origin(config.model)}`; seeds {', '.join(map(str, config.seeds))}, pooled; {asked};"
         f" {len(cells)} cells, {seconds:,.0f} s in all. Intervals are 95 % Wilson intervals, a request counted once: they"
@@ -59,13 +59,34 @@ def _head(cells: Sequence[Cell], config: MatrixConfig, command: str) -> str:
     )
 
 
+def _means(cells: Sequence[Cell]) -> str:
+    """What attack success counts, where its judge does not tell missed from complied."""
+    if tell_outcomes(cells):
+        return ""
+    judges = " and ".join(f"`{judge}`" for judge in dict.fromkeys(c.judge for c in cells if not c.tells_outcomes))
+    return (
+        f"**What the figures mean**: attack success counts replies that were *not refused*, or called unsafe, by {judges}."
+        " Such a reply may comply, or be nonsense: *missed* was not told apart ([judging](../judging.md)).\n\n"
+    )
+
+
 def _worst(worst: Sequence[Worst]) -> str:
-    rows = [[w.attack, w.defence, cell_text(w.asr), str(w.num_variants), "; ".join(w.chosen)] for w in worst]
+    counted = COUNTED[all(each.tells_outcomes for each in worst)]
+    measured = any(each.missed or each.kept for each in worst)
+    shares = [[_share(each.missed), _share(each.kept)] if measured else [] for each in worst]
+    rows = [
+        [each.attack, each.defence, cell_text(each.asr), *own, str(each.num_variants), "; ".join(each.chosen)]
+        for each, own in zip(worst, shares, strict=True)
+    ]
+    head = ["attack", "defence", counted, *(["missed", "kept"] if measured else []), "variants", "chosen"]
     return (
         "## The attacker's best variant\n\nChosen on every second request and counted on the others, then the other way"
-        " round, so that no request is counted under a variant that it helped to choose.\n\n"
-        + _table(["attack", "defence", "complied", "variants", "chosen"], rows)
+        " round, so that no request is counted under a variant that it helped to choose.\n\n" + _table(head, rows)
     )
+
+
+def _share(share: Estimate | None) -> str:
+    return "" if share is None else f"{share.value:.1%}"
 
 
 def _ordering(cells: Sequence[Cell]) -> str:
@@ -80,7 +101,7 @@ def _ordering(cells: Sequence[Cell]) -> str:
         verdict = "found" if in_order and clear else "this order, not beyond chance" if in_order else "not found"
         rows.append([attack, *(f"{rate.value:.1%}" for rate in asr), _p(first.p_holm), _p(second.p_holm), verdict])
     return (
-        f"## [002] Table 3's ordering {' > '.join(ORDERING)} (attack success)\n\n"
+        f"## [002] Table 3's ordering {' > '.join(ORDERING)} ({COUNTED[tell_outcomes(cells)]})\n\n"
         f"Found: in this order, and both steps beyond chance (Holm, {LEVEL:.0%}).\n\n"
         + _table(["attack", *ORDERING, "p sft, csft", "p csft, csft_pa", "ordering"], rows)
     )
