@@ -76,9 +76,11 @@ def test_a_page_by_a_judge_that_tells_no_outcomes_says_in_its_first_line_what_it
     first, *rest = page(old).split("\n\n", 1)[1].splitlines()
     assert first.startswith("**What the figures mean**: attack success counts replies that were *not refused*")
     assert "`refusal_phrases`" in first
+    assert "Judged by refusal_phrases; shares are the judge's own, not corrected by labels." in "\n".join(rest)
     assert "| attack | defence | not refused | variants | chosen |" in rest
     assert "complied with" not in "\n".join(rest)
     new = page([told("a@1", "sft", "complied", "missed", "missed", "refused")])
     assert "What the figures mean" not in new
+    assert "not corrected by labels" not in page([cell("sft", 4)]), "the world's oracle does not err"
     assert "| attack | defence | complied with | missed | kept | variants | chosen |" in new
     assert "| a | sft | 25.0% [5%, 70%] | 50.0% | 75.0% | 1 | a@1 |" in new

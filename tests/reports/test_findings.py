@@ -81,6 +81,7 @@ def test_missed_and_kept_stand_beside_attack_success(tmp_path: Path) -> None:
     assert "\nmissed 98 % (" in sft.faces[0].tip
     assert "\nkept 2 % (" in sft.faces[0].tip
     page = write_report(tmp_path).read_text(encoding="utf-8")
+    assert "Judged by outcome; shares are the judge&#39;s own, not corrected by labels" in page
     for measure in ("missed", "harmless_missed", "kept"):
         assert f'name="measure" value="{measure}"' in page
         assert f'[data-measure="{measure}"] .face:not(.{measure}, .any)' in page, "chosen, it hides the others"

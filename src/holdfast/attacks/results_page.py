@@ -12,7 +12,7 @@ from holdfast.attacks.worst import Worst
 from holdfast.audits.change import LEVEL
 from holdfast.config.matrix import MatrixConfig
 from holdfast.models import named_with_origin
-from holdfast.records import Cell
+from holdfast.records import Cell, judged_by
 from holdfast.stats import Estimate, pooled
 
 ORDERING = ("sft", "csft", "csft_pa")
@@ -30,13 +30,14 @@ def results_page(
         parts.append(
             f"## {title[0].upper()}{title[1:]}\n\n{_table(['', *attacks], [[d, *texts] for d, texts in rows])}"
         )
-    parts.append(f"{legend(tests)}.")
+    asked_again = config.files is not None  # then a request that several seeds asked counts once
+    parts.append(f"{legend(tests, asked_again=asked_again)}.")
     if worst:
         parts.append(_worst(worst))
     if set(ORDERING) <= {cell.defence for cell in done}:
-        parts.append(_ordering(done))
+        parts.append(_ordering(done, asked_again))
     if tests:
-        parts.append(_tests(tests))
+        parts.append(_tests(tests, asked_again))
     if again := ran_alone(cells):
         parts.append(f"{again}.")
     parts += [f"Failed: {c.attack} x {c.defence}, seed {c.seed}: {c.reason}" for c in cells if c.status == "failed"]
@@ -55,8 +56,14 @@ def _head(cells: Sequence[Cell], config: MatrixConfig, command: str) -> str:
         f"Written by `{command}` on {datetime.now(UTC):%Y-%m-%d}, holdfast {__version__}.\n\n"
         f"Model `{named_with_origin(config.model)}`; seeds {', '.join(map(str, config.seeds))}, pooled; {asked};"
         f" {len(cells)} cells, {seconds:,.0f} s in all. Intervals are 95 % Wilson intervals, a request counted once: they"
-        " cover the drawing of requests, not how much seeds differ. What each figure is: [attacks.md](../attacks.md)."
+        f" cover the drawing of requests, not how much seeds differ.{_judged(cells)}"
+        " What each figure is: [attacks.md](../attacks.md)."
     )
+
+
+def _judged(cells: Sequence[Cell]) -> str:
+    judged = judged_by(cells)
+    return f" {judged[0].upper()}{judged[1:]}." if judged else ""
 
 
 def _means(cells: Sequence[Cell]) -> str:
@@ -89,9 +96,11 @@ def _share(share: Estimate | None) -> str:
     return "" if share is None else f"{share.value:.1%}"
 
 
-def _ordering(cells: Sequence[Cell]) -> str:
+def _ordering(cells: Sequence[Cell], asked_again: bool) -> str:
     """Per attack: is asr(sft) > asr(csft) > asr(csft_pa), and is each step beyond chance?"""
-    steps = {(t.attack, t.defence): t for t in paired_tests(cells, ("csft",)) if t.measure == "asr"}
+    steps = {
+        (t.attack, t.defence): t for t in paired_tests(cells, ("csft",), asked_again=asked_again) if t.measure == "asr"
+    }
     rows = []
     for attack in dict.fromkeys(cell.attack for cell in cells):
         asr = [pooled(c.asr for c in cells if (c.attack, c.defence) == (attack, d) and c.asr) for d in ORDERING]
@@ -107,7 +116,7 @@ def _ordering(cells: Sequence[Cell]) -> str:
     )
 
 
-def _tests(tests: Sequence[Paired]) -> str:
+def _tests(tests: Sequence[Paired], asked_again: bool) -> str:
     rows = [
         [
             t.attack,
@@ -122,8 +131,9 @@ def _tests(tests: Sequence[Paired]) -> str:
         for t in tests
     ]
     head = ["attack", "measure", "defence", "against", "only here : only there", "requests", "p", "p (Holm)"]
+    test = "Exact sign flips, each request once" if asked_again else "Exact McNemar tests on the same requests"
     return (
-        "## Paired tests\n\nExact McNemar tests on the same requests, seeds pooled; Holm's correction over the defences"
+        f"## Paired tests\n\n{test}, seeds pooled; Holm's correction over the defences"
         f" compared with the same one.\n\n{_table(head, rows)}"
     )
 

@@ -18,7 +18,7 @@ from holdfast.cli.output import write_json
 from holdfast.cli.progress import progress_bar
 from holdfast.config.matrix import MatrixConfig
 from holdfast.data import atomic_text
-from holdfast.records import Cell, Measure
+from holdfast.records import Cell, Measure, judged_by
 from holdfast.reports import write_report
 
 WIDTH = 140  # of tables that go into a file
@@ -68,6 +68,8 @@ def _show(matrix: Matrix, config: MatrixConfig) -> None:
         console.print()
     if note := legend(tests, asked_again=matrix.asks_again):
         console.print(f"{note}\n", markup=False)
+    if judged := judged_by(cells):
+        console.print(f"{judged}\n", markup=False)
     for each in matrix.worst:
         head = f"worst of {each.num_variants} variants of {each.attack} on {each.defence}"
         rate = f"{cell_text(each.asr).strip()} {COUNTED[each.tells_outcomes]}{beside(each.missed, each.kept)}"

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from holdfast.records import GOOD, Cell, Measure, pooled_cells
+from holdfast.records import GOOD, Cell, Measure, judged_by, pooled_cells
 from holdfast.stats import Estimate
 
 
@@ -70,6 +70,11 @@ class Matrix:
     def tells_outcomes(self) -> bool:
         """Whether ``asr`` counts replies that complied in every cell. If not, it counts those that were not refused."""
         return all(cell.tells_outcomes for pooled in self.pooled.values() for cell in pooled.done)
+
+    @property
+    def judged(self) -> str:
+        """Whose word the shares are; empty for the embedded world's oracle."""
+        return judged_by([cell for pooled in self.pooled.values() for cell in pooled.done])
 
     def worst(self, defence: str, measure: Measure) -> tuple[str, Estimate, int] | None:
         """The attack under which this defence fares worst, its rate there, and how many attacks were measured."""
