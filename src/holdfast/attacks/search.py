@@ -21,6 +21,7 @@ from holdfast.attacks.defences import Defence, find_defence
 from holdfast.attacks.keys import cell_key
 from holdfast.attacks.matrix import Engine, run_matrix
 from holdfast.attacks.scale import Scale
+from holdfast.attacks.scratch import scratch_in
 from holdfast.attacks.variant import DRESSES, OWN, can_share, varied
 from holdfast.config import InputError, need_extra
 from holdfast.records import Cell, Measure, pooled_cells
@@ -95,9 +96,10 @@ class Search:
     on_trial: OnTrial = ignore_trial
 
     def __call__(self, attacks: Sequence[Attack], defences: Sequence[Defence]) -> list[Found]:
-        """One result per attack and defence that tunes."""
+        """One result per attack and defence that tunes. Answers that one trial's rows need serve the next trials too."""
         need_extra("search", "attack --search")
-        return [self._one(attack, defence) for attack in attacks for defence in defences if defence.tune]
+        with scratch_in(Path(self.folder).absolute() / "cells"):
+            return [self._one(attack, defence) for attack in attacks for defence in defences if defence.tune]
 
     def _one(self, attack: Attack, defence: Defence) -> Found:
         attack = attack.in_setting(self.scale.setting)

@@ -251,8 +251,8 @@ def _matrix_curves(path: Path, notes: list[str]) -> list[Curve]:
     return curves
 
 
-DRIFT = ("kbar_early", "lambda_early")
-"""Of a stream with a drift budget: its drift in nats per answer, averaged, and the weight that holds it."""
+DRIFT = tuple(f"{figure}_{part}" for part in ("early", "late") for figure in ("kbar", "integral", "lambda"))
+"""Of a stream with a drift budget, early and late: its averaged drift, the controller's integral, and the weight itself."""
 
 
 def _curve_of(name: str, rows: list[dict[str, object]], attack: str = "", defence: str = "") -> Curve:

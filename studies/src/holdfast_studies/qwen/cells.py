@@ -36,9 +36,10 @@ class Place(NamedTuple):
 def places(config: StudyConfig) -> list[Place]:
     """Every cell in the order in which they are run: one seed of everything first. The untouched model is asked once a task."""
     found = [Place(attack.name, UNTOUCHED, config.seeds[0]) for attack in config.alone if UNTOUCHED in config.defences]
+    tuned = {name: config.attack_names(name) for name in config.defences if name != UNTOUCHED}
     for seed in config.seeds:
         for attack in config.attacks:
-            found += [Place(attack.name, name, seed) for name in config.defences if name != UNTOUCHED]
+            found += [Place(attack.name, name, seed) for name, own in tuned.items() if attack.name in own]
     return found
 
 
@@ -60,6 +61,7 @@ def run(config: StudyConfig, say: Callable[[str], None] = print, pack: Path | No
             write_pack(Path(config.run), pack)
 
     others = [config.defence(name) for name in config.defences if name != UNTOUCHED]
+    wanted = {(place.attack, config.defence(place.defence).name) for place in places(config)}
     groups = [(config.attacks, others, config.seeds)] if others else []
     if UNTOUCHED in config.defences:
         groups.insert(0, (config.alone, [config.defence(UNTOUCHED)], config.seeds[:1]))
@@ -67,7 +69,15 @@ def run(config: StudyConfig, say: Callable[[str], None] = print, pack: Path | No
         cell
         for attacks, defences, seeds in groups
         for cell in run_matrix(
-            attacks, defences, seeds, config.run, scale=scale, num_workers=config.workers, on_cell=on_cell, write=False
+            attacks,
+            defences,
+            seeds,
+            config.run,
+            scale=scale,
+            num_workers=config.workers,
+            on_cell=on_cell,
+            only=lambda attack, defence: (attack.name, defence.name) in wanted,
+            write=False,
         )
     ]
 

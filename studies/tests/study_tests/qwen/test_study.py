@@ -18,9 +18,9 @@ from holdfast_studies.qwen.__main__ import main
 from holdfast_studies.qwen.cells import places, read
 from holdfast_studies.qwen.config import StudyConfig, attack_name, check_sources
 from holdfast_studies.qwen.cost import plan
-from holdfast_studies.qwen.figures import Results, harmful_figures
+from holdfast_studies.qwen.figures import Results, harmful_figures, title_of
 from holdfast_studies.qwen.goals import goals
-from holdfast_studies.qwen.page import page, title_of
+from holdfast_studies.qwen.page import page
 from holdfast_studies.qwen.picture import BAR
 from study_tests.qwen.small_study import FILES, small_study
 
@@ -48,9 +48,16 @@ def setting(folder: Path) -> FileSetting:
     return found
 
 
-@pytest.mark.parametrize("name", ["stage1", "validation", "budget"])
+STAGES = sorted(path.stem for path in CONFIGS.glob("*.yaml") if not path.stem.startswith("sources"))
+
+
+@pytest.mark.parametrize("name", STAGES)
 def test_the_committed_configs_load(name: str) -> None:
-    config = load_config(StudyConfig, CONFIGS / f"{name}.yaml", ["model=m.gguf", "stock=s.gguf", "data=d"])
+    path = CONFIGS / f"{name}.yaml"
+    assert path.read_text().startswith(f"# python -m holdfast_studies.qwen run studies/configs/qwen/{name}.yaml model=")
+    changes = ["model=m.gguf", "stock=s.gguf", "data=d", *(["run=r"] if name == "stage6" else [])]
+    config = load_config(StudyConfig, path, changes)
+    assert places(config)
     assert all(source.sha256 and len(source.sha256) == 64 for source in config.sources.values())
     assert config.files.align == (), "the held streams have the package's own prompts only"
     assert [config.defence(name).name for name in config.defences]
