@@ -194,6 +194,12 @@ def _outcomes(values: str | Sequence[Outcome | bool | None]) -> Outcomes:
     return tuple(values)
 
 
+def judged_by(cells: Sequence[Cell]) -> str:
+    """Whose word the shares are, and that no labels correct it. Empty for the embedded world, whose oracle does not err."""
+    judges = dict.fromkeys(cell.judge for cell in cells if cell.status == "ok" and cell.judge != "world")
+    return f"judged by {' and '.join(judges)}; shares are the judge's own, not corrected by labels" if judges else ""
+
+
 def pooled_cells(cells: Sequence[Cell], measure: Measure) -> Estimate | None:
     """One attack on one defence, all seeds that have the figure together; None where none has.
 
