@@ -62,22 +62,26 @@ def look(
 
 
 def gather(config: StudyConfig, out: Path, num: int, arms: Sequence[str]) -> None:
-    """``out/replies.jsonl`` as `look` writes it, from what the cells left in ``config.replies``: nothing is tuned again."""
+    """``out/replies.jsonl`` as `look` writes it, from what the cells left in ``config.replies``: nothing is tuned again.
+
+    Of every attack that has replies there; of the first task alone every arm must have some.
+    """
     names = {config.defence(arm).name: arm for arm in arms}
-    attack, seed = config.alone[0].name, config.seeds[0]
+    first, attacks, seed = config.alone[0].name, {attack.name for attack in config.attacks}, config.seeds[0]
     kinds = {"harmful": "harmful", "harmless": "safe"}
-    rows: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    rows: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for path in sorted(Path(config.replies).glob("*.jsonl")):
         for line in path.read_text(encoding="utf-8").splitlines():
             row = json.loads(line)
-            if (row["attack"], row["seed"]) == (attack, seed) and row["defence"] in names and row["kind"] in kinds:
-                rows.setdefault((names[row["defence"]], kinds[row["kind"]]), []).append(row)
-    if missing := [arm for arm in arms if (arm, "harmful") not in rows]:
-        raise InputError(f"{config.replies}: no replies of {', '.join(missing)} under {attack}, seed {seed}")
+            known = row["attack"] in attacks and row["seed"] == seed and row["defence"] in names
+            if known and row["kind"] in kinds:
+                rows.setdefault((row["attack"], names[row["defence"]], kinds[row["kind"]]), []).append(row)
+    if missing := [arm for arm in arms if (first, arm, "harmful") not in rows]:
+        raise InputError(f"{config.replies}: no replies of {', '.join(missing)} under {first}, seed {seed}")
     judge = find_judge(config.judges[0])
     out.mkdir(parents=True, exist_ok=True)
     with atomic_text(out / "replies.jsonl") as file:
-        for (arm, kind), own in rows.items():
+        for (attack, arm, kind), own in rows.items():
             pairs = [(Trace((context("user", row["request"]),)).prompt, row["reply"]) for row in own[:num]]
             for row, verdict in zip(own, verdicts(judge, pairs), strict=False):
                 told = {"outcome": verdict.outcome, "p_complied": verdict.p.complied if verdict.p else None}
