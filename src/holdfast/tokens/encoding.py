@@ -36,8 +36,6 @@ class Encoder:
         self._remembered = lru_cache(4096)(self._encode)
         self.endings: dict[str, Ending] = {}  # by tail: see ``endings``
         self._blank: dict[int, bool] = {}
-        ids: dict[int, int] = {}
-        self.shared = ids.setdefault  # one object for an id, however many rows have it
 
     @cached_property
     def concatenates(self) -> bool:

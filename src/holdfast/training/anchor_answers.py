@@ -195,9 +195,8 @@ def _text(prompt: Asked) -> str:
 
 def _readable(dataset: Dataset, stream: StreamSettings, loaded: LoadedModel, say: Say) -> Dataset:
     """Leave out the rows that training would skip, so that the anchor is not asked what they say."""
-    where = [dataset.where(trace) for trace in range(len(dataset.traces))]
     skip_bad = stream.skip_bad - dataset.num_skipped
-    rows, report = tokenize_all(dataset.traces, loaded.tokenizer, where=where, skip_bad=skip_bad)
+    rows, report = tokenize_all(dataset.traces, loaded.tokenizer, where=dataset.where, skip_bad=skip_bad)
     if report.problems:
         say(f"{dataset.source}: {report.sentence}")
     good = sorted({row.source for row in rows})
