@@ -47,6 +47,12 @@ SITUATIONS = (
     Situation("any of the four, and the tuning is already done", FOUR, only=AFTERWARDS),
 )
 REAL_SITUATIONS = (
+    Situation("Qwen2.5-Coder-1.5B: rows of your own; you fear drift", ("qwen",), ("sql alone, lr 2e-05",)),
+    Situation(
+        "Qwen2.5-Coder-1.5B: rows from strangers, one in ten harmful",
+        ("qwen",),
+        ("sql with 10 % harmful rows, lr 2e-05",),
+    ),
     Situation("SmolLM2-135M: rows of your own; you fear drift", ("smollm2",), ("benign_sql",)),
     Situation(
         "SmolLM2-135M: rows from strangers, who set the learning rate",

@@ -143,6 +143,36 @@ class Results:
         return {title.partition(", judge ")[2] for title in self.tables if title.startswith(starts)}
 
 
+STUDY_COLUMNS = {
+    "asr": "harmful complied",
+    "over_refusal": "safe refused",
+    "utility": "sql_meaning",
+    "harmless_missed": "safe missed",
+    "kept": "kept",
+}
+"""Where the page of the study on a vendor-aligned model has them."""
+
+
+class StudyPage(Results):
+    """That page: a section for everything that was tuned on, and in it tables with a line for every defence."""
+
+    @cached_property
+    def counts(self) -> str:
+        """Its judge tells outcomes."""
+        return "complied"
+
+    def _by_judge(self, measure: str) -> list[dict[tuple[str, str], Rate]]:
+        column = STUDY_COLUMNS[measure]
+        parts = re.split(r"^## (.+)$", self.path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+        found: dict[tuple[str, str], Rate] = {}
+        for section, text in zip(parts[1::2], parts[2::2], strict=True):
+            for head, *rows in filter(None, map(_rows, re.split(r"\n\n", text))):
+                if column in head and head[0] == "":
+                    cells = {row[0]: Rate.read(row[head.index(column)]) for row in rows}
+                    found |= {(section, defence): rate for defence, rate in cells.items() if rate}
+        return [found]
+
+
 def _rows(text: str) -> list[list[str]]:
     found = re.search(r"^\|.*\|$(?:\n\|.*\|$)*", text, re.MULTILINE)
     lines = found[0].splitlines() if found else []
@@ -163,5 +193,5 @@ def tables_by_study(path: Path, title: str) -> dict[str, list[list[str]]]:
 
 def read_results(folder: Path) -> dict[str, Results]:
     """Every page that has a table of attacks and defences, by its name."""
-    pages = {path.stem: Results(path) for path in sorted(folder.glob("*.md"))}
+    pages = {path.stem: StudyPage(path) if path.stem == "qwen" else Results(path) for path in sorted(folder.glob("*.md"))}
     return {name: page for name, page in pages.items() if page.attacks}

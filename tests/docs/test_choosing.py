@@ -153,7 +153,7 @@ def test_a_real_model_gets_its_row_as_soon_as_its_page_is_there(docs: Path) -> N
     assert row[6] == "0.26"
     assert row[8] == "[`sft`](objectives/sft.md) 0.85"
     text = (docs / "choosing.md").read_text(encoding="utf-8")
-    assert "| what you know | try | not refused | look-alikes refused |" in text  # as that page says
+    assert "| what you know | try | complied or not refused | look-alikes refused |" in text  # as each page says
 
 
 def test_harmless_requests_missed_cost_and_kept_stands_beside(docs: Path) -> None:
