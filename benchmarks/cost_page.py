@@ -64,6 +64,9 @@ def _defended_rows(found: Found | None) -> list[tuple[str, str, str]]:
     for each in found["answers"]:
         if each["part"] == "preparation":
             cost = f"{each['bfloat16']['seconds']:.0f} s in bfloat16, {each['float32']['seconds']:.0f} s in float32"
+            again = [each[dtype].get("again s") for dtype in ("bfloat16", "float32")]
+            if None not in again:  # results of before answers were kept have none
+                cost += f"; {again[0]:.1f} s and {again[1]:.1f} s in the next run"
             rows.append(
                 (f"preparation of 1.5B: {each['prompts']} prompts answered, {each['rows']} rows vetted", cost, source)
             )
@@ -99,9 +102,9 @@ def _growth_rows(found: Found | None) -> list[tuple[str, str, str]]:
         return []
     by_what = {row["what"]: row for row in found["growth"]}
     read, tokenised = by_what["read and validated"], by_what["tokenised"]
-    kilobytes = sum(1024 * row["megabytes"][-1] / row["sizes"][-1] for row in (read, tokenised))
+    num_bytes = sum(2**20 * row["megabytes"][-1] / row["sizes"][-1] for row in (read, tokenised))
     milliseconds = sum(1e3 * row["seconds"][-1] / row["sizes"][-1] for row in (read, tokenised))
-    cost = f"{milliseconds:.1f} ms and {kilobytes:.0f} KB a row of 56 tokens, all of which stay in memory"
+    cost = f"{milliseconds:.1f} ms and {num_bytes:.0f} bytes of memory a row of 56 tokens; the rest lies in temporary files"
     return [("rows before the first step: read, validated, tokenised", cost, "benchmarks --growth")]
 
 

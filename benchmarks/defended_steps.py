@@ -24,7 +24,7 @@ from benchmarks.random_models import Shape, make_loaded, make_model, make_tokeni
 from benchmarks.step_clock import WARM_UP, HeadWatch, StepClock
 from holdfast.config import TrainConfig
 from holdfast.records import Role
-from holdfast.tokens import TokenRow
+from holdfast.tokens import TokenRow, TokenRows
 from holdfast.training.anchors import AdapterOffAnchor, Anchor, ModelAnchor
 from holdfast.training.arguments import training_arguments
 from holdfast.training.attention import sound_gradients
@@ -32,9 +32,9 @@ from holdfast.training.budget import DriftBudgets
 from holdfast.training.loss import StepLoss
 from holdfast.training.monitor import StepMonitor
 from holdfast.training.policy import keep_as_autocast_reads, with_adapters
-from holdfast.training.run import make_collator, make_plan, number_rows
+from holdfast.training.run import make_collator, make_plan
 from holdfast.training.run_directory import RunDirectory, StepLog
-from holdfast.training.streams import ReadStream, bind_objective
+from holdfast.training.streams import ReadStream, bind_objective, number_rows
 from holdfast.training.trainer import StreamTrainer
 
 EVERY, CHEAP_TOKENS = 2, 16
@@ -128,7 +128,7 @@ def read_streams(shape: Shape, load: Load, way: Way, config: TrainConfig) -> lis
     answers = ANSWERS if way.held != "cheap" else range(CHEAP_TOKENS, CHEAP_TOKENS + 1)
     rows = [task_rows(shape, load), held_rows(shape, 1, answers), held_rows(shape, 2, answers)]
     return [
-        ReadStream(settings, cast(Any, None), rows[number], bind_objective(settings, number))
+        ReadStream(settings, cast(Any, None), TokenRows(rows[number]), bind_objective(settings, number))
         for number, settings in enumerate(config.streams)
     ]
 

@@ -96,7 +96,7 @@ def measure(rounds: int) -> dict[str, float]:
         bare: list[float] = []
         ours: list[float] = []
         for number in range(rounds):
-            bare += bare_loop(model, rows)
+            bare += bare_loop(model, list(rows))
             ours += our_steps(folder, model, data, number)
     return {"bare": statistics.median(bare), "ours": statistics.median(ours)}
 

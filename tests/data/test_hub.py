@@ -28,7 +28,7 @@ def hub(tmp_path, monkeypatch):
 def test_a_hub_dataset_is_read_by_split(hub):
     data = read_traces("hf:ann/poems")
     assert [trace.turns[0].visible for trace in data.traces] == ["one", "two"]
-    assert data.lines == (1, 2)
+    assert list(data.lines) == [1, 2]
     assert data.sentence.startswith("hf:ann/poems: 2 rows in the 'text' format")
     assert data.sentence.endswith("other columns ignored: id")
     with pytest.raises(DataError, match=r"^hf:ann/poems:test:1: field 'text': expected a non-empty string"):

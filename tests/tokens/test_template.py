@@ -184,7 +184,7 @@ def test_thoughts_reach_a_template_under_the_name_it_reads(name: str) -> None:
 def test_thoughts_that_a_template_does_not_write_are_refused() -> None:
     thought = answer("It is 4.", fields={"reasoning_content": "Two and two."})
     with pytest.raises(InputError, match=r"^rows:1: field 'reasoning_content': this chat template does not write it"):
-        tokenize_all([Trace((ONE.turns[0], thought))], make_tokenizer("chatml"), where=["rows:1"])
+        tokenize_all([Trace((ONE.turns[0], thought))], make_tokenizer("chatml"), where=lambda _: "rows:1")
     asked = Trace((ONE.turns[0], thought.as_context(), *ONE.turns))  # as context, the template is to decide
     assert tokenize(asked, make_tokenizer("chatml"))
 
@@ -242,7 +242,7 @@ def test_arguments_of_a_call_are_given_as_the_template_reads_them(call: str) -> 
 )
 def test_what_a_template_cannot_write_is_refused_by_row_and_field(turns, template, message) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(InputError, match=f"^rows:7: {message}"):
-        tokenize_all([Trace(turns)], _with(fresh("chatml"), template), where=["rows:7"])
+        tokenize_all([Trace(turns)], _with(fresh("chatml"), template), where=lambda _: "rows:7")
 
 
 def test_arguments_of_a_row_reach_the_template() -> None:

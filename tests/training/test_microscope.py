@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from holdfast.records import Role
 from holdfast.tokens import TokenRow
 from holdfast.training import microscope
-from holdfast.training.collate import StreamRow
+from holdfast.training.streams import NumberedRows, Part
 from training.runs import config, run
 
 SHORT = {"max_steps": 6, "lr": 1e-2, "batch_size": 6, "micro_batch": 6}
@@ -100,15 +100,16 @@ def test_an_anchor_that_is_another_model_was_far_off_before(
     assert not (tmp_path / "cached" / "microscope.json").exists()  # of that anchor only a cache is at hand
 
 
-def row_of(num_targets: int, stream: int, number: int) -> StreamRow:
+def row_of(num_targets: int) -> TokenRow:
     roles = [int(Role.PROMPT)] * 3 + [int(Role.RESPONSE)] * num_targets
-    return StreamRow(TokenRow(list(range(len(roles))), roles, list(range(len(roles)))), stream, number, number)
+    return TokenRow(list(range(len(roles))), roles, list(range(len(roles))))
 
 
 def test_rows_are_spread_and_cut() -> None:
-    rows = [row_of(200 if i == 0 else 4, 0, i) for i in range(160)] + [row_of(4, 1, 160 + i) for i in range(3)]
-    chosen = microscope.chosen_rows(rows, 2)
-    assert [(row.stream, row.place) for row in chosen[:6]] == [(0, 0), (1, 160), (0, 10), (1, 161), (0, 20), (1, 162)]
+    parts = [Part(0, 0, [row_of(200 if i == 0 else 4) for i in range(160)]), Part(1, 160, [row_of(4)] * 3)]
+    chosen = microscope.chosen_rows(NumberedRows(parts), 2)
+    assert [(row.stream, row.place) for row in chosen[:6]] == [(0, 0), (1, 0), (0, 10), (1, 1), (0, 20), (1, 2)]
+    assert [row.number for row in chosen[:6]] == [0, 160, 10, 161, 20, 162]
     assert len(chosen) == microscope.MAX_ROWS + 3
     assert len({row.number for row in chosen}) == len(chosen)
     assert chosen[0].row.num_targets == microscope.MAX_TOKENS

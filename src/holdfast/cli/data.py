@@ -86,7 +86,7 @@ def tokens(
         max_length=max_length,
         context=context,  # type: ignore[arg-type]
         train_on_prompt=train_on_prompt,
-        where=[dataset.where(row)],
+        where=lambda _: dataset.where(row),
     )
     print(dataset.sentence)
     if len(rows) > 1 or report.num_cut or report.left_out or report.stops:
@@ -112,8 +112,7 @@ def _tokenizer(model: str, undo: bool = True) -> PreTrainedTokenizerBase:
 def _tokenized(dataset: Dataset, model: str, skip_bad: int) -> TruncationReport:
     from holdfast.tokens import tokenize_all
 
-    where = [dataset.where(trace) for trace in range(len(dataset.traces))]
-    return tokenize_all(dataset.traces, _tokenizer(model), where=where, skip_bad=skip_bad)[1]
+    return tokenize_all(dataset.traces, _tokenizer(model), where=dataset.where, skip_bad=skip_bad)[1]
 
 
 def _read(source: str, skip_bad: int = 0) -> Dataset:

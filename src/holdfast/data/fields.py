@@ -22,11 +22,11 @@ def shown(name: str) -> str:
     return short if short.isprintable() else repr(short)[1:-1]
 
 
-def listed(words: Iterable[str]) -> str:
-    """The first few, and how many more there are."""
-    all_words = list(words)
-    rest = len(all_words) - MAX_LISTED
-    return ", ".join(all_words[:MAX_LISTED]) + (f" and {rest} more" if rest > 0 else "")
+def listed(words: Iterable[str], num: int | None = None) -> str:
+    """The first few, and how many more there are; ``num``: of all, where not all words are given."""
+    given = list(words)
+    rest = (len(given) if num is None else num) - MAX_LISTED
+    return ", ".join(given[:MAX_LISTED]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def describe(value: object) -> str:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
 from holdfast.config import did_you_mean
 from holdfast.data.columns import HONOURED, take_history, with_columns
-from holdfast.data.fields import BadField, Fields, describe, listed, shown, take_list, take_text
+from holdfast.data.fields import MAX_LISTED, BadField, Fields, describe, listed, shown, take_list, take_text
 from holdfast.data.messages import take_turns, unknown, unread_keys
 from holdfast.data.problems import Problem
 from holdfast.data.rows import Row
@@ -58,6 +59,8 @@ def _segment(item: object, where: str) -> Segment:
     if not isinstance(item, dict):
         raise BadField(where, "an object with 'role' and 'text'", describe(item))
     label = take_text(item, "role", f"{where}.")
+    if label == Role.PROMPT.label and not item.get("text"):
+        return Segment(Role.PROMPT)  # the end of the turn, which is then not trained
     if label == Role.PROMPT.label:
         raise BadField(f"{where}.role", "a role of the answer (context goes into 'prompt')", "'prompt'")
     if label not in SEGMENT_ROLES:
@@ -82,6 +85,10 @@ def _segments(fields: Fields) -> tuple[Segment, ...]:
             raise BadField(f"segments[{i - 1}]", "an 'undo' directly after this 'error'", here)
         if here == "'undo'" and before != "'error'":
             raise BadField(f"segments[{i}]", "an 'error' directly before this 'undo'", before)
+        if here == "'prompt'" and not 0 < i == len(segments) - 1:
+            raise BadField(
+                f"segments[{i}]", "'prompt' without text to be the last of several segments", "another place"
+            )
     return segments
 
 
@@ -163,26 +170,51 @@ FORMATS = (  # the first that fits a row is the row's: `messages` beside `prompt
 )
 
 
-def detect(rows: Sequence[Row], source: str) -> Format | Problem:
-    """The one format of a file, from all its rows; or why there is none. Rows that fit nothing do not vote."""
-    lines: dict[str, list[str]] = {}
-    for row in rows:
-        own = next((form for form in FORMATS if form.fits(row.fields or {})), None)
-        if own is not None:
-            lines.setdefault(own.name, []).append(f"{row.file}:{row.line}" if row.file else str(row.line))
-    if len(lines) == 1:
-        return next(form for form in FORMATS if form.name in lines)
-    if lines:
-        found = " and ".join(f"'{name}' (line {listed(where)})" for name, where in lines.items())
-        return Problem(source, None, None, f"expected one format per file, got {found}", fatal=True)
-    columns = list(dict.fromkeys(key for row in rows for key in row.fields or {}))
-    known = [key for form in FORMATS for key in form.needs]
-    hint = next(filter(None, (did_you_mean(column[:60], known) for column in columns if column not in known)), "")
-    expected = "; ".join(dict.fromkeys(" and ".join(form.needs) for form in FORMATS))
-    found = listed(map(shown, columns)) or "no columns"
-    return Problem(
-        source, None, None, f"expected the columns of one format ({expected}), got {found}{hint}", fatal=True
-    )
+class FormatVote:
+    """Finds the one format of a source while its rows go by, or why there is none. Rows that fit nothing do not vote."""
+
+    def __init__(self) -> None:
+        self.num_rows = 0
+        self.format: Format | None = None  # of all rows so far that have one; None when they have several
+        self._counts: Counter[str] = Counter()
+        self._places: dict[str, list[str]] = {}  # by format, where its first rows stand
+        self._columns: dict[str, None] = {}  # while no row fits
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether rows of two formats have been seen."""
+        return len(self._counts) > 1
+
+    def add(self, row: Row) -> None:
+        """Count one row."""
+        self.num_rows += 1
+        fields = row.fields or {}
+        own = next((form for form in FORMATS if form.fits(fields)), None)
+        if own is None:
+            self._columns.update({} if self._counts else dict.fromkeys(fields))
+            return
+        self._counts[own.name] += 1
+        places = self._places.setdefault(own.name, [])
+        if len(places) < MAX_LISTED:
+            places.append(f"{row.file}:{row.line}" if row.file else str(row.line))
+        self.format = None if self.is_mixed else own
+
+    def problem(self, source: str) -> Problem:
+        """Why the source has no format."""
+        assert self.format is None
+        if self.is_mixed:
+            found = " and ".join(
+                f"'{name}' (line {listed(places, self._counts[name])})" for name, places in self._places.items()
+            )
+            return Problem(source, None, None, f"expected one format per file, got {found}", fatal=True)
+        columns = list(self._columns)
+        known = [key for form in FORMATS for key in form.needs]
+        hint = next(filter(None, (did_you_mean(column[:60], known) for column in columns if column not in known)), "")
+        expected = "; ".join(dict.fromkeys(" and ".join(form.needs) for form in FORMATS))
+        found = listed(map(shown, columns)) or "no columns"
+        return Problem(
+            source, None, None, f"expected the columns of one format ({expected}), got {found}{hint}", fatal=True
+        )
 
 
 def unused_columns(form: Format, fields: Fields) -> Iterator[str]:

@@ -5,6 +5,7 @@ from holdfast.tokens.encoding import Encoder
 from holdfast.tokens.masks import additive_mask, hard_mask
 from holdfast.tokens.rows import TruncationReport, prompt_ids, tokenize, tokenize_all, truncate
 from holdfast.tokens.show import render_html, render_terminal
+from holdfast.tokens.stored_rows import TokenRows
 from holdfast.tokens.undo import StackContext, apply_undo, stack_context
 from holdfast.tokens.vocabulary import UNDO_TOKEN, find_undo_id
 
@@ -15,6 +16,7 @@ __all__ = [
     "StackContext",
     "TokenBatch",
     "TokenRow",
+    "TokenRows",
     "TruncationReport",
     "additive_mask",
     "answer_positions",

@@ -36,11 +36,9 @@ class Encoder:
         self._remembered = lru_cache(4096)(self._encode)
         self.endings: dict[str, Ending] = {}  # by tail: see ``endings``
         self._blank: dict[int, bool] = {}
-        ids: dict[int, int] = {}
-        self.shared = ids.setdefault  # one object for an id, however many rows have it
 
     @cached_property
-    def _concatenates(self) -> bool:
+    def concatenates(self) -> bool:
         """Byte-level vocabularies simply concatenate; SentencePiece-like ones put a space before every first word."""
         return self.decode(self._ids("a") + self._ids(" b") + self._ids("c")) == "a bc"
 
@@ -109,7 +107,7 @@ class Encoder:
         return ids
 
     def _continued(self, piece: str) -> list[int]:
-        if not piece or self._concatenates:
+        if not piece or self.concatenates:
             return self._ids(piece)
         for sentinel in SENTINELS:
             head, whole = self._ids(sentinel), self._ids(sentinel + piece)

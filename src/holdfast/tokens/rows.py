@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from holdfast.config import InputError
@@ -16,6 +15,7 @@ from holdfast.tokens.conversation import conversation, prompt_too
 from holdfast.tokens.encoding import Encoder, UnknownTextError
 from holdfast.tokens.endings import given_endings
 from holdfast.tokens.segments import Span, closing_role, encode_segments
+from holdfast.tokens.stored_rows import TokenRows
 from holdfast.tokens.template import render
 from holdfast.tokens.undo import stack_context
 from holdfast.tokens.vocabulary import UNDO_TOKEN
@@ -87,10 +87,10 @@ def tokenize_all(
     undo_token: str = UNDO_TOKEN,
     context: Context = "soft",
     train_on_prompt: bool = False,
-    where: Sequence[str] | None = None,
+    where: Callable[[int], str] = "row {}".format,
     skip_bad: int = 0,
-) -> tuple[list[TokenRow], TruncationReport]:
-    """All traces as rows, with an account of what was cut. Every bad trace is named (by ``where``, or by its index).
+) -> tuple[TokenRows, TruncationReport]:
+    """All traces as rows, with an account of what was cut. Every bad trace is named: ``where`` says it of its index.
 
     Up to ``skip_bad`` bad ones are left out; more are an error.
 
@@ -99,8 +99,7 @@ def tokenize_all(
     conversation: prompts that stood in several rows would be trained as often.
     """
     encoder = Encoder(tokenizer, undo_token)
-    places = where or [f"row {source}" for source in range(len(traces))]
-    rows: list[TokenRow] = []
+    rows = TokenRows()
     errors: list[tuple[str, InputError]] = []  # with the place of their trace
     dropped: list[str] = []
     unwritten: dict[tuple[str, ...], list[str]] = {}  # by order of speakers: one row of each shows it
@@ -110,7 +109,7 @@ def tokenize_all(
         try:
             whole, reason = _rows(trace, encoder, context, train_on_prompt)
         except InputError as error:
-            errors.append((places[source], error))
+            errors.append((where(source), error))
             continue
         split.update([reason] if reason else [])
         if (speakers := tuple(turn.speaker for turn in trace.turns)) not in unwritten:
@@ -118,7 +117,7 @@ def tokenize_all(
         for row in whole:
             kept = row if max_length is None else truncate(row, max_length)
             if kept is None:
-                dropped.append(places[source])
+                dropped.append(where(source))
             else:
                 num_cut += kept.num_targets < row.num_targets
                 rows.append(replace(kept, source=source))
@@ -186,21 +185,15 @@ def _row(trace: Trace, encoder: Encoder, context: Context, train_on_prompt: bool
         spans = prompt_too(trace.turns, encoder)
     else:
         spans = list(conversation(trace.turns, encoder))
-    ids = [encoder.shared(token, token) for _, tokens in spans for token in tokens]
+    ids = [token for _, tokens in spans for token in tokens]
     roles = [int(role) for role, tokens in spans for _ in tokens]
     if not any(roles):
         raise InputError("nothing to train on: no turn has a response (an empty one has no tokens)")
     if roles[0] != Role.PROMPT:
         raise InputError("everything would be trained: the chat template writes nothing before the answer")
     encoder.check_known(ids)
-    positions = stack_context(roles).positions if context == "hard" else _counted(len(ids))
+    positions = stack_context(roles).positions if context == "hard" else list(range(len(ids)))
     return TokenRow(ids, roles, positions, context, blanks=_blanks(ids, roles, encoder))
-
-
-@lru_cache(4096)
-def _counted(length: int) -> list[int]:
-    """Positions of a row of that length. Rows share them, as they share ids: of a million rows that is half of the memory."""
-    return list(range(length))
 
 
 def _blanks(ids: Sequence[int], roles: Sequence[int], encoder: Encoder) -> tuple[int, ...]:

@@ -26,7 +26,7 @@ from holdfast.training.anchor_cache import CachedAnchor
 from holdfast.training.anchors import ModelAnchor
 from holdfast.training.collate import Collator, MicroBatch, StreamRow
 from holdfast.training.run_directory import RunDirectory
-from holdfast.training.streams import ReadStream
+from holdfast.training.streams import NumberedRows, ReadStream
 from holdfast.training.trainer import StreamTrainer
 
 MAX_ANSWERS = 6  # shown token by token
@@ -53,7 +53,7 @@ class Microscope:
         self.collator = replace(collator, needs_anchor=(False,) * len(streams), packing=False)
         self.slides: list[Slide] = []
 
-    def prepare(self, start: Any, anchor: Any, rows: Sequence[StreamRow]) -> None:
+    def prepare(self, start: Any, anchor: Any, rows: NumberedRows) -> None:
         """Look at the rows with the anchor, and with the model that training starts from."""
         left = MAX_BYTES // (4 * start.get_output_embeddings().weight.shape[0])
         for row in chosen_rows(rows, len(self.streams)):
@@ -142,9 +142,9 @@ class Microscope:
         return {"group": "", "name": name, "before": before, "after": after, "num_answers": len(rows)}
 
 
-def chosen_rows(rows: Sequence[StreamRow], num_streams: int) -> list[StreamRow]:
+def chosen_rows(rows: NumberedRows, num_streams: int) -> list[StreamRow]:
     """Rows spread over every stream, the streams taking turns; long answers lose their end."""
-    by_stream = [[row for row in rows if row.stream == number and row.row.num_targets] for number in range(num_streams)]
+    by_stream = [rows.of([number]) for number in range(num_streams)]
     nums = [min(MAX_ROWS, len(own)) for own in by_stream]
     spread = [[own[len(own) * i // num] for i in range(num)] for own, num in zip(by_stream, nums, strict=True)]
     turns = [own[turn] for turn in range(MAX_ROWS) for own in spread if turn < len(own)]

@@ -23,7 +23,7 @@ class StepPlan:
     reshuffled passes over its own rows and gives the same number of rows to every step, or to each second, third, ... one.
     """
 
-    lengths: tuple[tuple[int, ...], ...]  # per stream, the tokens of each row
+    lengths: tuple[Sequence[int], ...]  # per stream, the tokens of each row
     rows: tuple[int, ...]  # per stream, the rows of a full step
     num_steps: int
     num_taken: int  # rows of the first stream in the whole run, a row that is seen twice counted twice
@@ -53,7 +53,7 @@ class StepPlan:
         for stream, times in enumerate(every):
             if times > num_steps:
                 raise InputError(f"field 'streams.{stream}.hold.every': {times}, and the run has {num_steps} steps")
-        return cls(tuple(tuple(stream) for stream in lengths), tuple(rows), num_steps, num_taken, seed, tuple(every))
+        return cls(tuple(lengths), tuple(rows), num_steps, num_taken, seed, tuple(every))
 
     @property
     def batch_size(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from holdfast.training.anchor_cache import CachedAnchor, build_cache, cache_key
 from holdfast.training.anchors import AdapterOffAnchor, Anchor, ModelAnchor
 from holdfast.training.collate import Collator, StreamRow
 from holdfast.training.processes import main_first, wants_sharding
-from holdfast.training.streams import ReadStream
+from holdfast.training.streams import NumberedRows, ReadStream
 
 Say = Callable[[str], None]
 
@@ -99,7 +99,7 @@ def choose_anchor(
     config: TrainConfig,
     loaded: LoadedModel,
     streams: Sequence[ReadStream],
-    rows: Sequence[StreamRow],
+    rows: NumberedRows,
     collator: Collator,
     say: Say,
     progress: bool = True,
@@ -124,7 +124,7 @@ def choose_anchor(
         return ModelAnchor(second)
     if settings.cache is None:
         raise InputError("anchor.cache: name a folder for the anchor cache")
-    anchored = [row for row in rows if collator.needs_anchor[row.stream]]
+    anchored = rows.of([stream for stream, needs in enumerate(collator.needs_anchor) if needs])
     need_kl = any(stream.loss.needs_kl for stream in streams)
     anchor = loaded if own else _second_model(config, loaded, rows)
     return _cached(config, anchor, anchored, collator, need_kl, say, progress)
@@ -148,11 +148,11 @@ def keep_as_autocast_reads(model: Any, precision: str) -> None:
 def _second_model(config: TrainConfig, policy: LoadedModel, rows: Sequence[StreamRow]) -> LoadedModel:
     anchor, _ = load_model(config, config.anchor.model or config.model.name)
     anchor.model.eval().requires_grad_(False)
-    refuse_other_vocabulary(anchor, policy, [row.row for row in rows])
+    refuse_other_vocabulary(anchor, policy, (row.row for row in rows))
     return anchor
 
 
-def refuse_other_vocabulary(anchor: LoadedModel, policy: LoadedModel, rows: Sequence[TokenRow]) -> None:
+def refuse_other_vocabulary(anchor: LoadedModel, policy: LoadedModel, rows: Iterable[TokenRow]) -> None:
     """The anchor reads the policy's ids: as other words they would give figures, and all of them wrong."""
     used = sorted({token for row in rows for token in row.ids})
     theirs, ours = (loaded.tokenizer.convert_ids_to_tokens(used) for loaded in (anchor, policy))

@@ -26,7 +26,7 @@ from holdfast.training.arguments import choose_learning_rate, training_arguments
 from holdfast.training.attention import sound_gradients
 from holdfast.training.budget import DriftBudgets
 from holdfast.training.checkpoints.folders import resume_point, step_of
-from holdfast.training.collate import Collator, StreamRow
+from holdfast.training.collate import Collator
 from holdfast.training.drift import write_drift
 from holdfast.training.loss import StepLoss
 from holdfast.training.microscope import prepare_microscope, write_microscope
@@ -37,7 +37,14 @@ from holdfast.training.progress import ProgressBar, SaveOnInterrupt
 from holdfast.training.result import last_checkpoint, write_finished, write_result
 from holdfast.training.run_directory import RunDirectory, StepLog
 from holdfast.training.step_rule import StepRule
-from holdfast.training.streams import ReadStream, check_names, read_stream
+from holdfast.training.streams import (
+    NumberedRows,
+    ReadStream,
+    check_names,
+    number_fresh,
+    number_rows,
+    read_stream,
+)
 from holdfast.training.trainer import StreamTrainer
 from holdfast.training.vetting import about
 
@@ -176,7 +183,8 @@ def _trainer(
     rows = number_rows(streams)
     collator = make_collator(config, loaded, streams)
     plain = _takes_fused_path(config, loaded, say)
-    anchor = choose_anchor(config, loaded, streams, [*rows, *number_fresh(streams)], collator, say, progress)
+    every_row = NumberedRows([*rows.parts, *number_fresh(streams).parts])
+    anchor = choose_anchor(config, loaded, streams, every_row, collator, say, progress)
     torch.manual_seed(config.training.seed)
     model = with_adapters(loaded.model, config.lora, new_ids) if config.lora else loaded.model
     plan = make_plan(config, streams)
@@ -203,19 +211,6 @@ def _trainer(
     )
 
 
-def number_rows(streams: Sequence[ReadStream]) -> list[StreamRow]:
-    """All rows of all streams in one list, as the plan counts them."""
-    placed = [(number, place, row) for number, stream in enumerate(streams) for place, row in enumerate(stream.rows)]
-    return [StreamRow(row, stream, place, number) for number, (stream, place, row) in enumerate(placed)]
-
-
-def number_fresh(streams: Sequence[ReadStream]) -> list[StreamRow]:
-    """The answers that no step sees, numbered after all rows of the run: the anchor's cache keeps them too."""
-    placed = [(number, place, row) for number, stream in enumerate(streams) for place, row in enumerate(stream.fresh)]
-    first = sum(len(stream.rows) for stream in streams)
-    return [StreamRow(row, stream, place, number) for number, (stream, place, row) in enumerate(placed, start=first)]
-
-
 def make_collator(config: TrainConfig, loaded: LoadedModel, streams: Sequence[ReadStream]) -> Collator:
     """Padding uses any id at all: no target and no attention lies on it."""
     pad_id = loaded.tokenizer.pad_token_id
@@ -231,7 +226,7 @@ def make_plan(config: TrainConfig, streams: Sequence[ReadStream]) -> StepPlan:
     """The rows of every step of the run."""
     settings = config.training
     return StepPlan.make(
-        [[len(row.ids) for row in stream.rows] for stream in streams],
+        [stream.rows.lengths for stream in streams],
         batch_size=settings.batch_size,
         shares=[stream.settings.share for stream in streams],
         epochs=settings.epochs,
@@ -243,12 +238,12 @@ def make_plan(config: TrainConfig, streams: Sequence[ReadStream]) -> StepPlan:
 
 def _refuse_lost_masks(config: TrainConfig, loaded: LoadedModel, streams: Sequence[ReadStream]) -> None:
     """Hard context is a mask of our own: flash attention takes none, and it would replace a model's sliding window."""
-    if not any(row.needs_mask for stream in streams for row in stream.rows):
+    if not any(stream.rows.needs_mask for stream in streams):
         return
     if config.model.attention == "flash_attention_2":
         raise InputError("training.context: hard needs model.attention: sdpa or eager; flash attention takes no mask")
     window = getattr(loaded.model.config, "sliding_window", None)
-    longest = max(len(row) for stream in streams for row in stream.rows)
+    longest = max(max(stream.rows.lengths) for stream in streams)
     if window and longest > window:
         raise InputError(
             f"training.context: hard on rows of {longest} tokens would lose this model's sliding window of {window};"
@@ -259,7 +254,7 @@ def _refuse_lost_masks(config: TrainConfig, loaded: LoadedModel, streams: Sequen
 def _check_positions(loaded: LoadedModel, streams: Sequence[ReadStream], say: Say) -> None:
     """Learned positions end in an error; rotary ones go on, into what the model never saw."""
     known = num_positions(loaded.model.config)
-    needed = max(1 + max(row.positions) for stream in streams for row in stream.rows)
+    needed = max(stream.rows.num_positions for stream in streams)
     if needed <= known:
         return
     text = f"rows of up to {needed} tokens, and this model has {known} positions"

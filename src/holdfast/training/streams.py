@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from holdfast import objectives
 from holdfast.config import InputError, did_you_mean, look_up, nearest_or_all
-from holdfast.config.training import HoldSettings, StreamSettings, TrainingSettings
+from holdfast.config.training import StreamSettings, TrainingSettings
 from holdfast.data import Dataset, read_traces
+from holdfast.data.spool import OnDemand
 from holdfast.heads import TokenStats
 from holdfast.objectives import Objective
 from holdfast.records import Role
-from holdfast.tokens import TokenRow, tokenize_all
+from holdfast.tokens import TokenRow, TokenRows, tokenize_all
+from holdfast.training.collate import StreamRow
 from holdfast.training.loss import Gauge, StreamLoss, TokenLoss
 from holdfast.worlds import world_traces
 
@@ -32,9 +36,9 @@ class ReadStream:
 
     settings: StreamSettings
     dataset: Dataset
-    rows: tuple[TokenRow, ...]
+    rows: TokenRows
     loss: StreamLoss
-    fresh: tuple[TokenRow, ...] = ()  # with a budget: answers that no step sees, to measure the drift on at the end
+    fresh: Sequence[TokenRow] = ()  # with a budget: answers that no step sees, to measure the drift on at the end
 
     def where(self, row: int) -> str:
         """``file:line`` of a row."""
@@ -50,27 +54,25 @@ def read_stream(
     say(f"{loss.name}: {dataset.sentence}")
     if dataset.num_skipped:
         say(f"{loss.name}: {dataset.num_skipped} bad rows skipped: " + "; ".join(map(str, dataset.problems)))
-    where = [dataset.where(trace) for trace in range(len(dataset.traces))]
     rows, report = tokenize_all(
         dataset.traces,
         tokenizer,
         max_length=training.max_length,
         context=training.context,
         train_on_prompt=settings.train_on_prompt,
-        where=where,
+        where=dataset.where,
         skip_bad=settings.skip_bad - dataset.num_skipped,
     )
     say(f"{loss.name}: {report.sentence}{'; prompts are trained too' if settings.train_on_prompt else ''}")
-    rows = [_cut(row, settings.hold) for row in rows]
-    return ReadStream(settings, dataset, tuple(rows), loss, _fresh_rows(settings, loss.name, tokenizer, training, say))
+    if settings.hold is not None and settings.hold.tokens is not None:
+        rows = TokenRows(_cut(row, settings.hold.tokens) for row in rows)
+    return ReadStream(settings, dataset, rows, loss, _fresh_rows(settings, loss.name, tokenizer, training, say))
 
 
-def _cut(row: TokenRow, hold: HoldSettings | None) -> TokenRow:
+def _cut(row: TokenRow, num_tokens: int) -> TokenRow:
     """A held answer ends after so many tokens, without the end-of-turn token that a cut answer does not have."""
-    if hold is None or hold.tokens is None:
-        return row
     first = next(place for place, role in enumerate(row.roles) if role != Role.PROMPT)
-    return row.until(first + hold.tokens)
+    return row.until(first + num_tokens)
 
 
 def fresh_file(held: Path) -> Path:
@@ -80,7 +82,7 @@ def fresh_file(held: Path) -> Path:
 
 def _fresh_rows(
     settings: StreamSettings, name: str, tokenizer: Any, training: TrainingSettings, say: Say
-) -> tuple[TokenRow, ...]:
+) -> Sequence[TokenRow]:
     if settings.hold is None:
         return ()
     traces = read_traces(str(fresh_file(Path(settings.data)))).traces
@@ -91,7 +93,7 @@ def _fresh_rows(
     budgets += f", answers up to token {hold.tokens}" if hold.tokens else ""
     budgets += f", in every {hold.every}th step" if hold.every > 1 else ""
     say(f"{name}: held to {budgets}; {len(rows)} more answers are kept back to measure the drift at the end")
-    return tuple(rows)
+    return rows
 
 
 def read_data(settings: StreamSettings) -> Dataset:
@@ -216,6 +218,50 @@ def _try_on_two_tokens(bound: StreamLoss, settings: StreamSettings, reads: Seque
     soften = settings.options.get("soften")
     if soften is not None and (isinstance(soften, bool) or not isinstance(soften, int | float) or soften <= 0):
         raise InputError(f"field '{field}.options.soften': expected a temperature above 0, got {soften!r}")
+
+
+class Part(NamedTuple):
+    """Rows of one stream, numbered one after another."""
+
+    stream: int
+    first: int  # number in the run
+    rows: Sequence[TokenRow]
+
+
+class NumberedRows(OnDemand[StreamRow]):
+    """The rows of several parts, one part after another."""
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self.parts = parts
+        self._starts = list(accumulate((len(part.rows) for part in parts), initial=0))
+
+    def __len__(self) -> int:
+        return self._starts[-1]
+
+    def make(self, number: int) -> StreamRow:
+        """The row of this number, from 0."""
+        at = bisect_right(self._starts, number) - 1
+        place, part = number - self._starts[at], self.parts[at]
+        return StreamRow(part.rows[place], part.stream, place, part.first + place)
+
+    def of(self, streams: Collection[int]) -> NumberedRows:
+        """The rows of some streams, with the numbers that they have here."""
+        return NumberedRows([part for part in self.parts if part.stream in streams])
+
+
+def number_rows(streams: Sequence[ReadStream]) -> NumberedRows:
+    """All rows of all streams, as the plan counts them."""
+    return NumberedRows(_parts([stream.rows for stream in streams], 0))
+
+
+def number_fresh(streams: Sequence[ReadStream]) -> NumberedRows:
+    """The answers that no step sees, numbered after all rows of the run: the anchor's cache keeps them too."""
+    return NumberedRows(_parts([stream.fresh for stream in streams], sum(len(stream.rows) for stream in streams)))
+
+
+def _parts(rows: Sequence[Sequence[TokenRow]], first: int) -> list[Part]:
+    firsts = accumulate(map(len, rows), initial=first)
+    return [Part(stream, start, own) for stream, (start, own) in enumerate(zip(firsts, rows, strict=False))]
 
 
 def check_names(streams: Sequence[ReadStream]) -> None:

@@ -28,7 +28,7 @@ def rows() -> tuple[Trace, ...]:
 
 def traces() -> tuple[Trace, ...]:
     """Answers with an error that is taken back, written by hand."""
-    return read_traces(Path(__file__).parent / "traces.jsonl").traces
+    return tuple(read_traces(Path(__file__).parent / "traces.jsonl").traces)
 
 
 EXAMPLES: dict[str, Callable[[], tuple[Trace, ...]]] = {"rows": rows, "traces": traces}

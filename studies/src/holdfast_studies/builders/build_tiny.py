@@ -11,7 +11,7 @@ import hashlib
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -40,7 +40,7 @@ def build(out: Path, *, share: float = 1.0, on_step: Callable[[str, float], None
     world, tokenizer = SafetyWorld(SEED), build_tokenizer()
     steps = {name: max(1, round(num * share)) for name, num in STEPS.items()}
 
-    def rows(traces: list[Trace]) -> list[TokenRow]:
+    def rows(traces: list[Trace]) -> Sequence[TokenRow]:
         return tokenize_all(traces, tokenizer)[0]
 
     def report(name: str) -> Callable[[float], None] | None:

@@ -37,9 +37,7 @@ def _budget(name: str, hold: dict[str, float], vet: str | None = None) -> Defenc
 def _with_skills(name: str, weight: float, vet: str | None = None) -> Defence:
     """Held on plain work too, with as many held rows a step as without: half of ``keep``'s go to ``skills``.
 
-    Not measured yet. On validation requests, where MBPP stands for HumanEval, against the same without skills:
-        python -m holdfast_studies.qwen run studies/configs/qwen/validation.yaml ... run=runs/qwen/skills
-            shares=[0,0.1] defences=[sft,anchored@5/5,anchored_skills@5/5/5,vetted@1/1,vetted_skills@1/1/1]
+    Not measured yet: studies/configs/qwen/skills.yaml has the command.
     """
     safety, keep = (replace(stream, weight=weight) for stream in HELD_ON_FILES)
     half = replace(keep, batch_size=keep.batch_size // 2)

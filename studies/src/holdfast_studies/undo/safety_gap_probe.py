@@ -68,7 +68,7 @@ class RightRow:
 
 def _rows_and_undo(
     traces: Sequence[Trace], tokenizer: PreTrainedTokenizerBase, context: Context
-) -> tuple[list[TokenRow], int]:
+) -> tuple[Sequence[TokenRow], int]:
     undo_id = find_undo_id(tokenizer)
     assert undo_id is not None
     return tokenize_all(traces, tokenizer, context=context)[0], undo_id

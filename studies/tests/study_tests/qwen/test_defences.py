@@ -1,13 +1,12 @@
 """The candidates that hold a model on plain work too."""
 
-import re
 from pathlib import Path
 
 import pytest
 
 from holdfast.attacks import find_defence
 from holdfast.config import load_config
-from holdfast_studies.qwen import defences
+from holdfast_studies.qwen.cells import places
 from holdfast_studies.qwen.config import StudyConfig
 
 CONFIGS = Path(__file__).parents[3] / "configs" / "qwen"
@@ -29,10 +28,9 @@ def test_skills_take_half_of_keeps_rows_and_change_nothing_else(without: str, na
     assert after.own == after.own_on_files
 
 
-def test_the_command_beside_them_loads() -> None:
-    text = str(defences._with_skills.__doc__)
-    settings = re.findall(r"\b(?!run=)(\w+=\S+)", text)
-    config = load_config(StudyConfig, CONFIGS / "validation.yaml", ["model=m", "stock=s", "data=d", *settings])
+def test_the_committed_config_asks_for_them_with_and_without_skills() -> None:
+    config = load_config(StudyConfig, CONFIGS / "skills.yaml", ["model=m", "stock=s", "data=d"])
     assert [config.defence(name).name for name in config.defences] == list(config.defences)
-    assert {"anchored_skills@5/5/5", "vetted_skills@1/1/1"} < set(config.defences)
-    assert config.shares == (0, 0.1)
+    assert {"anchored@5/5", "anchored_skills@5/5/5", "vetted@1/1", "vetted_skills@1/1/1"} < set(config.defences)
+    assert "code" in config.beside
+    assert len(places(config)) == 1 + 2 * 5
