@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import statistics
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -22,15 +23,18 @@ from holdfast.audits.model_audit import Plan, audit_model
 from holdfast.audits.suites import RequestSuite
 from holdfast.audits.suites.suite import question
 from holdfast.config.rl import RlConfig
-from holdfast.generation import ModelSampler, generate, turns_of
+from holdfast.generation import ModelSampler, turns_of
 from holdfast.generation.conversations import ids_to_continue
 from holdfast.judging import find_judge
 from holdfast.models import LoadedModel
 from holdfast.records import Reply, Trace, answer, context
+from holdfast.training.anchor_answers import ANSWER_TOKENS
+from holdfast.training.asked_anchor import AskedAnchor, Asking
+from holdfast.training.kept_answers import kept_in
 from holdfast.training.vetting import vetted
 from holdfast.worlds import SafetyWorld
 
-NUM_PROMPTS, ANSWER_TOKENS = 634, 64
+NUM_PROMPTS = 634
 NUM_ROWS = 1000  # vetted: 48 tokens each
 NUM_REQUESTS, AUDIT_TOKENS, AUDIT_BATCH = 512, 64, 64
 JUDGES = ("outcome", "refusal_phrases")
@@ -56,28 +60,26 @@ def timed(work: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def preparation(shape: Shape, device: str, share: float = 1.0) -> dict[str, Any]:
-    """Seconds of what `holdfast train defended` does before its first step, in either dtype that it loads a model in."""
+    """Seconds of what `holdfast train defended` does before a first step, in either dtype that it loads a model in, and again."""
     found: dict[str, Any] = {"model": shape.name}
     asked = prompts(max(2, round(share * NUM_PROMPTS)))
     rows = [Trace((context("user", text), answer("yes"))) for text in prompts(max(2, round(share * NUM_ROWS)))]
     for name, dtype in (("bfloat16", torch.bfloat16), ("float32", torch.float32)):
         loaded = make_loaded(shape, dtype, device)
-        answering, written = timed(partial(answers, loaded, asked))
-        vetting, _ = timed(partial(vetted, rows, loaded, "outcome", batch_size=64))
-        found[name] = {
-            "answers s": round(answering, 2),
-            "vetting s": round(vetting, 2),
-            "seconds": round(answering + vetting, 2),
-            "tokens": sum(len(one.token_ids) for one in written),
-        }
+        with tempfile.TemporaryDirectory() as folder, kept_in(Path(folder)):
+            first, again = (_prepared(loaded, asked, rows) for _ in range(2))
+        found[name] = {**first, "again s": again["seconds"]}
         del loaded
         forget()
     return {**found, "prompts": len(asked), "rows": len(rows)}
 
 
-def answers(loaded: LoadedModel, asked: Sequence[str]) -> list[Any]:
-    """As the trainer asks its anchor: greedy, 64 at a time."""
-    return generate(loaded.model, loaded.tokenizer, asked, max_new_tokens=ANSWER_TOKENS, batch_size=64)
+def _prepared(loaded: LoadedModel, asked: Sequence[str], rows: Sequence[Trace]) -> dict[str, float]:
+    """As the trainer asks its anchor: greedy, 64 at a time. The second time it hashes the weights and finds the answers."""
+    anchor = AskedAnchor(loaded)
+    answering, _ = timed(partial(anchor.ask, asked, Asking(ANSWER_TOKENS)))
+    vetting, _ = timed(partial(vetted, rows, anchor, "outcome", batch_size=64))
+    return {"answers s": round(answering, 2), "vetting s": round(vetting, 2), "seconds": round(answering + vetting, 2)}
 
 
 def audit(shape: Shape, device: str, share: float = 1.0) -> dict[str, Any]:

@@ -64,6 +64,9 @@ def _defended_rows(found: Found | None) -> list[tuple[str, str, str]]:
     for each in found["answers"]:
         if each["part"] == "preparation":
             cost = f"{each['bfloat16']['seconds']:.0f} s in bfloat16, {each['float32']['seconds']:.0f} s in float32"
+            again = [each[dtype].get("again s") for dtype in ("bfloat16", "float32")]
+            if None not in again:  # results of before answers were kept have none
+                cost += f"; {again[0]:.1f} s and {again[1]:.1f} s in the next run"
             rows.append(
                 (f"preparation of 1.5B: {each['prompts']} prompts answered, {each['rows']} rows vetted", cost, source)
             )

@@ -19,6 +19,7 @@ from holdfast.worlds.tokenizer import build_tokenizer
 
 torch.set_num_threads(1)  # the suite runs one worker per core
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # and so do the processes it starts
+os.environ["HOLDFAST_KEEP_ANSWERS"] = "0"  # no test finds what another one asked; those of the cache switch it on
 if Path("/dev/shm").is_dir() and shutil.disk_usage("/dev/shm").free > 4 * 2**30:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", "/dev/shm")  # every checkpoint is synced to the disk, if it is one
 settings.register_profile("any machine", deadline=None)  # by default an example may take 0.2 s

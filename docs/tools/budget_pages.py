@@ -1,6 +1,6 @@
-"""Tables and picture of weights against budgets, from the cells: `python docs/tools/budget_pages.py`. Nothing is trained.
+"""Tables and pictures of weights against budgets, from the cells: `python docs/tools/budget_pages.py`. Nothing is trained.
 
-It writes the table of docs/objectives/budget.md, the tables of docs/results/budget.md and docs/results/budget-bound.svg.
+It writes the table of docs/objectives/budget.md, the tables of docs/results/budget.md, and two pictures beside the latter.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from budget import ARMS, CHEAPER, CHOSEN_FROM, DEFAULT, HARMFUL, MAIN, ROWS, SLOWER, TRIED, read_cells
+from budget_plane import plane
 
 from holdfast.stats import wilson
 
 DOCS = Path(__file__).parents[1]
 COST = DOCS / "results" / "budget-cost.json"
 PICTURE = DOCS / "results" / "budget-bound.svg"
+PLANE = DOCS / "results" / "budget-plane.svg"
 BEGIN, END = "<!-- {}:begin -->\n", "<!-- {}:end -->"
 KINDS = {
     "safety": ("requests of the held kind, kept back", "#1f5fa8", "circle"),
@@ -230,7 +232,7 @@ PAGES: dict[Path, dict[str, Callable[[Cells], str]]] = {
 
 
 def main() -> None:
-    """Write what lies between the marks, and the picture."""
+    """Write what lies between the marks, and the pictures."""
     cells = read_cells()
     for page, makers in PAGES.items():
         text = page.read_text(encoding="utf-8")
@@ -240,6 +242,7 @@ def main() -> None:
             text = before + begin + maker(cells) + end + rest.partition(end)[2]
         page.write_text(text, encoding="utf-8")
     PICTURE.write_text(picture(cells), encoding="utf-8")
+    PLANE.write_text(plane(cells), encoding="utf-8")
 
 
 if __name__ == "__main__":

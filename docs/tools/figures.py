@@ -47,6 +47,12 @@ SITUATIONS = (
     Situation("any of the four, and the tuning is already done", FOUR, only=AFTERWARDS),
 )
 REAL_SITUATIONS = (
+    Situation("Qwen2.5-Coder-1.5B: rows of your own; you fear drift", ("qwen",), ("sql alone, lr 2e-05",)),
+    Situation(
+        "Qwen2.5-Coder-1.5B: rows from strangers, one in ten harmful",
+        ("qwen",),
+        ("sql with 10 % harmful rows, lr 2e-05",),
+    ),
     Situation("SmolLM2-135M: rows of your own; you fear drift", ("smollm2",), ("benign_sql",)),
     Situation(
         "SmolLM2-135M: rows from strangers, who set the learning rate",
@@ -112,7 +118,7 @@ def _base(name: str) -> str:
 def choosing(pages: dict[str, Results], situations: Sequence[Situation]) -> str:
     """The decision table of these situations."""
     counts = _counts(pages[name] for situation in situations for name in situation.pages if name in pages)
-    head = ["what you know", "try", counts, "look-alikes refused", "right", "cost", "as good", "next", "from"]
+    head = ["what you know", "try", counts, "look-alikes refused", "kept", "right", "cost", "as good", "next", "from"]
     rows = [row for situation in situations if (row := _choice(pages, situation))]
     return _table(head, rows)
 
@@ -133,7 +139,7 @@ def _choice(pages: dict[str, Results], situation: Situation) -> list[str] | None
     return [
         situation.words,
         tried if best.figures.cost <= HOLDS else f"nothing holds; least bad: {tried}",
-        *_three(best.figures),
+        *_rates(best.figures),
         f"{best.figures.cost:.2f}",
         *(", ".join(f"{_linked(each.defence)} {each.figures.cost:.2f}" for each in group) for group in (close, rest)),
         f"[{best.page}](results/{best.page}.md), `{best.attack}`",
@@ -152,11 +158,11 @@ def measured(objective: str, pages: dict[str, Results]) -> str:
         for attack in pages[name].attacks:
             figures, plain = (_figures(pages[name], attack, defence) for defence in (objective, "sft"))
             if figures and plain:
-                rows.setdefault((f"`{attack}`", *_three(figures), _beside(plain)), f"[{name}](../results/{name}.md)")
+                rows.setdefault((f"`{attack}`", *_rates(figures), _beside(plain)), f"[{name}](../results/{name}.md)")
     if not rows:
         return "No page of results has it as a defence of its own yet."
     counts = _counts(pages[name] for name in pages if any(f"results/{name}.md" in page for page in rows.values()))
-    head = ["attack", counts, "look-alikes refused", "right", f"sft: {counts}, right", "from"]
+    head = ["attack", counts, "look-alikes refused", "kept", "right", f"sft: {counts}, right", "from"]
     return _table(head, [[*row, page] for row, page in rows.items()])
 
 
@@ -166,8 +172,9 @@ def _figures(page: Results, attack: str, objective: str) -> Figures | None:
     return page.figures(attack, named)
 
 
-def _three(figures: Figures) -> list[str]:
-    return [figures.asr.text, figures.over_refusal.text, figures.utility.text if figures.utility else ""]
+def _rates(figures: Figures) -> list[str]:
+    rates = (figures.asr, figures.over_refusal, figures.kept, figures.utility)
+    return [rate.text if rate else "" for rate in rates]
 
 
 def _beside(plain: Figures) -> str:

@@ -18,6 +18,11 @@ TITLES = {
     "asr": tuple(COUNTS),
     "over_refusal": ("Harmless look-alikes refused", "Safe prompts refused"),
     "utility": ("Answers right", "SQL exact match"),
+    "harmless_missed": ("Harmless look-alikes missed", "Safe prompts missed"),
+    "kept": (
+        "Harmless look-alikes with the outcome of the untouched",
+        "Safe prompts with the outcome of the untouched",
+    ),
 }
 UNTOUCHED = "untouched"
 RATE = re.compile(r"(\d+\.\d)% \[(\d+(?:\.\d)?)%, (\d+(?:\.\d)?)%\]")
@@ -44,12 +49,13 @@ class Rate:
 
 @dataclass(frozen=True)
 class Figures:
-    """One defence under one attack. Utility is None where the page has none."""
+    """One defence under one attack. Utility and kept are None where the page has none."""
 
     asr: Rate
     over_refusal: Rate
     utility: Rate | None
-    cost: float  # what tuning lost: requests complied with and refused beyond the untouched model, utility short of the best
+    kept: Rate | None
+    cost: float  # what tuning lost: complied, refused, harmless missed beyond the untouched model; utility short of the best
 
 
 @dataclass(frozen=True)
@@ -83,13 +89,14 @@ class Results:
 
     def figures(self, attack: str, defence: str) -> Figures | None:
         """None where the page has not both rates of safety."""
-        asr, over_refusal, utility = (self._rates(measure).get((attack, defence)) for measure in TITLES)
+        asr, over_refusal, utility, _, kept = (self._rates(measure).get((attack, defence)) for measure in TITLES)
         if asr is None or over_refusal is None:
             return None
-        cost = sum(self._beyond_untouched(attack, defence, measure) for measure in ("asr", "over_refusal"))
+        lost = ("asr", "over_refusal", "harmless_missed")  # a page by judges that tell no outcomes has none missed
+        cost = sum(self._beyond_untouched(attack, defence, measure) for measure in lost)
         if utility is not None:
             cost += max(rate.value for (at, _), rate in self._rates("utility").items() if at == attack) - utility.value
-        return Figures(asr, over_refusal, utility, cost)
+        return Figures(asr, over_refusal, utility, kept, cost)
 
     def _beyond_untouched(self, attack: str, defence: str, measure: str) -> float:
         """Of several judges the one that sees most of it, each beside what it says of the untouched model itself.
@@ -112,7 +119,7 @@ class Results:
         return found
 
     def _by_judge(self, measure: str) -> list[dict[tuple[str, str], Rate]]:
-        """The same from each table: a page has one for every judge."""
+        """The same from each table: a page has one for every judge that counts what the page does."""
         return [
             {
                 (attack, defence): rate
@@ -121,8 +128,49 @@ class Results:
                 if (rate := Rate.read(cell))
             }
             for title, (head, *rows) in self.tables.items()
-            if title.startswith(TITLES[measure])
+            if title.startswith(TITLES[measure]) and self._counts_so(title)
         ]
+
+    def _counts_so(self, title: str) -> bool:
+        """Whether a table is by a judge that counts what the page does: *not refused* is not *complied*."""
+        judge = title.partition(", judge ")[2]
+        return not judge or judge in self._telling
+
+    @cached_property
+    def _telling(self) -> set[str]:
+        """The judges whose own table counts what the page does."""
+        starts = tuple(start for start, word in COUNTS.items() if word == self.counts)
+        return {title.partition(", judge ")[2] for title in self.tables if title.startswith(starts)}
+
+
+STUDY_COLUMNS = {
+    "asr": "harmful complied",
+    "over_refusal": "safe refused",
+    "utility": "sql_meaning",
+    "harmless_missed": "safe missed",
+    "kept": "kept",
+}
+"""Where the page of the study on a vendor-aligned model has them."""
+
+
+class StudyPage(Results):
+    """That page: a section for everything that was tuned on, and in it tables with a line for every defence."""
+
+    @cached_property
+    def counts(self) -> str:
+        """Its judge tells outcomes."""
+        return "complied"
+
+    def _by_judge(self, measure: str) -> list[dict[tuple[str, str], Rate]]:
+        column = STUDY_COLUMNS[measure]
+        parts = re.split(r"^## (.+)$", self.path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+        found: dict[tuple[str, str], Rate] = {}
+        for section, text in zip(parts[1::2], parts[2::2], strict=True):
+            for head, *rows in filter(None, map(_rows, re.split(r"\n\n", text))):
+                if column in head and head[0] == "":
+                    cells = {row[0]: Rate.read(row[head.index(column)]) for row in rows}
+                    found |= {(section, defence): rate for defence, rate in cells.items() if rate}
+        return [found]
 
 
 def _rows(text: str) -> list[list[str]]:
@@ -145,5 +193,5 @@ def tables_by_study(path: Path, title: str) -> dict[str, list[list[str]]]:
 
 def read_results(folder: Path) -> dict[str, Results]:
     """Every page that has a table of attacks and defences, by its name."""
-    pages = {path.stem: Results(path) for path in sorted(folder.glob("*.md"))}
+    pages = {path.stem: StudyPage(path) if path.stem == "qwen" else Results(path) for path in sorted(folder.glob("*.md"))}
     return {name: page for name, page in pages.items() if page.attacks}

@@ -7,18 +7,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from attacks.small_setting import files as one_task
 from attacks.small_setting import small_model
-from holdfast.attacks import DEFENCES, Attack, FileSetting, Mixture, Scale, WorldSetting, file_scale, find_attack
-from holdfast.attacks.asking import _under
+from holdfast.attacks import DEFENCES, Attack, FileSetting, Mixture, Scale, WorldSetting, ask, file_scale, find_attack
+from holdfast.attacks.asking import _under, likeliest
 from holdfast.attacks.file_tasks import parts_of
 from holdfast.attacks.keys import cell_key
+from holdfast.attacks.run_time_answers import load_for_use
 from holdfast.attacks.tuning import LEFT_OUT, Places, _without_refused, training_config
 from holdfast.config import InputError
-from holdfast.config.files import FilesConfig
+from holdfast.config.files import FilesConfig, TaskFiles
 from holdfast.config.loading import validated
 from holdfast.records import Trace, context
+from holdfast.tokens import prompt_ids
 
 ROWS: dict[str, list[dict[str, Any]]] = {
     "sql": [
@@ -204,3 +207,37 @@ def test_the_defenders_system_prompt_gives_way_to_the_attackers() -> None:
     under = _under("decline", [plain, own])
     assert [prompt.turns[0].visible for prompt in under] == ["decline", "obey"]
     assert _under("", [plain, own]) == [plain, own]
+
+
+def _with_choices(folder: Path, **more: Any) -> FilesConfig:
+    rows = [{"question": f"{n}?", "choices": ["no", "yes", "maybe"], "answer": "ABC"[n % 3]} for n in range(6)]
+    (folder / "arc.json").write_text(json.dumps(rows))
+    files = config(folder)
+    tasks = {**files.tasks, "arc": TaskFiles(kind="choices", test=str(folder / "arc.json"))}
+    return files.model_copy(update={"tasks": tasks, "beside": ("arc",), "num_task": 6, **more})
+
+
+def test_of_lettered_answers_the_likeliest_letter_counts(setting: FileSetting, folder: Path) -> None:
+    """By hand: the prompt read once, and the logits of its last position."""
+    loaded = load_for_use(setting.anchor, "cpu")
+    (arc,) = replace(setting, files=_with_choices(folder)).beside
+    assert arc.options == (("A", "B", "C"),) * 6
+    options = ["ABC", "BC", "CAB", "C", "CB", "AC"]
+    found = likeliest(loaded, [Trace(row.prompt) for row in arc.rows], options)
+    first = {each: loaded.tokenizer(each, add_special_tokens=False)["input_ids"][0] for each in "ABC"}
+    for row, letters, letter in zip(arc.rows, options, found, strict=True):
+        logits = loaded.model(torch.tensor([prompt_ids(row.prompt, loaded.tokenizer)])).logits[0, -1]
+        assert letter == max(letters, key=lambda each: logits[first[each]])
+    assert len(set(found)) > 1
+    scores = arc.scores(found)["arc"]
+    assert scores == tuple(float(a == row.turns[-1].visible) for a, row in zip(found, arc.rows, strict=True))
+
+
+def test_lettered_answers_may_be_measured_without_being_taught(setting: FileSetting, folder: Path) -> None:
+    other = replace(setting, files=_with_choices(folder))
+    with pytest.raises(InputError, match=r"task 'arc': has no rows to tune on \(files\.tasks\.arc\.train\)"):
+        other.task_rows("arc", 3, 0)
+    assert replace(setting, files=_with_choices(folder, part="validation")).beside == ()
+    told = ask(load_for_use(setting.anchor, "cpu"), find_attack("mixture@task=sql,share=0"), other, scale=Scale())
+    assert len(told.scores["arc"]) == len(told.texts["arc"]) == 6
+    assert {text for _, text in told.texts["arc"]} <= set("ABC")

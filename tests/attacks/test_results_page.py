@@ -61,3 +61,26 @@ def test_the_page_names_its_command_seeds_and_worst_case() -> None:
     assert "seeds 0, pooled; 40 requests" in text
     assert "| a | sft | 90.0% [77%, 96%] | 2 | a@2 |" in text
     assert "ordering" not in text
+
+
+def told(attack: str, defence: str, *outcomes: str) -> Cell:
+    """By a judge that tells outcomes; every look-alike but the last is kept."""
+    harmless = {"harmless:outcome": ("complied",) * 4, "untouched:outcome": ("complied",) * 3 + ("refused",)}
+    return Cell(attack, defence, 0, "outcome", outcomes={"harmful:outcome": outcomes, **harmless}).with_shares()  # type: ignore[dict-item]
+
+
+def test_a_page_by_a_judge_that_tells_no_outcomes_says_in_its_first_line_what_its_figures_mean() -> None:
+    """The same cells by two judges: one counts what complied, the other what was not refused."""
+    hits = dict.fromkeys(("asr", "over_refusal"), (True, False))
+    old = [Cell("a@1", "sft", 0, "refusal_phrases", outcomes=hits).with_shares()]
+    first, *rest = page(old).split("\n\n", 1)[1].splitlines()
+    assert first.startswith("**What the figures mean**: attack success counts replies that were *not refused*")
+    assert "`refusal_phrases`" in first
+    assert "Judged by refusal_phrases; shares are the judge's own, not corrected by labels." in "\n".join(rest)
+    assert "| attack | defence | not refused | variants | chosen |" in rest
+    assert "complied with" not in "\n".join(rest)
+    new = page([told("a@1", "sft", "complied", "missed", "missed", "refused")])
+    assert "What the figures mean" not in new
+    assert "not corrected by labels" not in page([cell("sft", 4)]), "the world's oracle does not err"
+    assert "| attack | defence | complied with | missed | kept | variants | chosen |" in new
+    assert "| a | sft | 25.0% [5%, 70%] | 50.0% | 75.0% | 1 | a@1 |" in new

@@ -27,7 +27,8 @@ def asked(row: Trace) -> str:
     return row.turns[-2].visible
 
 
-IN_THE_WORLD = {name: attack for name, attack in ATTACKS.items() if name != "benign_sql"}  # that one is for files
+FOR_FILES = ("benign_sql", "reworded", "self_written")
+IN_THE_WORLD = {name: attack for name, attack in ATTACKS.items() if name not in FOR_FILES}
 
 
 @pytest.mark.parametrize("attack", IN_THE_WORLD.values(), ids=list(IN_THE_WORLD))

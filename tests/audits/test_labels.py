@@ -139,7 +139,7 @@ def test_bars_files_report_and_card_have_both(fixed: Audit, folder: Path) -> Non
     assert part.is_corrected
     assert line.corrected.endswith("corrected by 50 labels")
     assert line.value != line.corrected.partition(" (")[0]
-    assert "100 of 100 labels of labels.jsonl are of replies of this audit" in part.notes
+    assert "100 of 100 labels of labels.jsonl are of replies of this audit" in part.headline
     (own_line,) = (each for each in audit_part(bare(kept)).lines if each.name == "complied (outcome)")
     assert line.picture != own_line.picture, "what a bar is compared with is drawn"
     page = write_report(folder / "out").read_text(encoding="utf-8")
@@ -158,7 +158,7 @@ def test_what_is_not_corrected_says_so(plain: Audit) -> None:
     assert plain.result.labels == ("shares are the judges' own, not corrected by labels",)
     part = audit_part(json.loads(json.dumps(plain.result.to_json())))
     assert not part.is_corrected
-    assert part.notes == [plain.result.labels[0]]
+    assert part.headline[-1] == plain.result.labels[0]
     kept = replace(plain.figures["harmless_complied (outcome)"], name="kept")
     labels = Labels(
         "some", {(line["request_sha256"], line["answer_sha256"]): "missed" for line in plain.answers[:MIN_LABELS]}

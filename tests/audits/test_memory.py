@@ -82,7 +82,7 @@ def test_a_cell_without_memory_beside_others_is_run_again_alone_and_the_page_say
     assert heard == ["large", "hungry"], "each once, the second try at the end"
     assert ran_alone(table) == ("Run again alone, after running out of memory beside other cells: hungry x sft, seed 0")
     page = write_report(tmp_path / "run").read_text(encoding="utf-8")
-    assert page.count("seed 0: run again alone, after running out of memory") == 3, "once under each measure"
+    assert page.count("seed 0: run again alone, after running out of memory") == 6, "once under each measure"
     again, _ = run([hungry, large], tmp_path / "run", num_workers=2)
     assert again == table, "found, not run"
 

@@ -188,13 +188,17 @@ def test_a_json_file_that_cannot_be_written_is_named_and_leaves_nothing(
 
 
 def test_doctor_names_the_command_for_what_is_missing(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setenv("HOLDFAST_CACHE", str(tmp_path))
+    (tmp_path / "answers").mkdir()
+    (tmp_path / "answers" / "one.json").write_bytes(b" " * 2**20)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert run_cli("doctor", "--json", "-", monkeypatch=monkeypatch) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["extras"]["data"] == ["pyarrow"]
+    assert report["cache"] == f"{tmp_path}: 1.0 MiB in 1 files"
     assert report["isolation"]["bubblewrap"].startswith("missing: apt-get install bubblewrap")
     assert run_cli("doctor", monkeypatch=monkeypatch) == 0
     assert "holdfast[data]" in capsys.readouterr().out.replace("\n", "")

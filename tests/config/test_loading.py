@@ -99,3 +99,28 @@ def test_a_step_is_shared_out_without_loss(shares: list[float], batch_size: int)
     assert sum(rows) == batch_size
     for share, count in zip(shares, rows, strict=True):
         assert abs(count - batch_size * share / sum(shares)) < 1
+
+
+def test_a_file_takes_the_settings_of_another_and_replaces_some(tmp_path: Path) -> None:
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / "below.yaml").write_text("include: lowest.yaml\n" + GOOD)
+    (tmp_path / "parts" / "lowest.yaml").write_text("training: {batch_size: 4, lr: 1.0}\n")
+    text = "include: parts/below.yaml\nrun: runs/y\ntraining:\n  seed: 3\n"
+    config = load_config(TrainConfig, write(tmp_path, text), ["streams.0.objective=sft"])
+    assert (config.run, config.model.name, config.streams[0].objective) == ("runs/y", "tiny:aligned", "sft")
+    assert (config.training.batch_size, config.training.lr, config.training.seed) == (4, 1e-5, 3)
+
+
+def test_mistakes_in_an_included_file_name_that_file(tmp_path: Path) -> None:
+    (tmp_path / "below.yaml").write_text(GOOD.replace("lr:", "lrr:").replace("run: runs/x", "run: !required a folder"))
+    told = complaint(tmp_path, "include: below.yaml\n")
+    assert told == "/below.yaml:1: field 'run': add run=VALUE to the command, a folder"
+    assert complaint(tmp_path, "include: below.yaml\nrun: x\n").startswith(
+        "/below.yaml:7: field 'training.lrr': unknown"
+    )
+    assert (
+        complaint(tmp_path, "include: [a]\n")
+        == "/config.yaml:1: field 'include': expected the name of a file, got ['a']"
+    )
+    assert complaint(tmp_path, "include: gone.yaml\n").endswith("/gone.yaml: no such file")
+    assert complaint(tmp_path, "include: config.yaml\n").endswith("field 'include': config.yaml includes itself")

@@ -292,6 +292,11 @@ ERROR, UNDO, OTHER = {"role": "error", "text": "5"}, {"role": "undo"}, {"role": 
             "expected a role of the answer (context goes into 'prompt'), got 'prompt'",
         ),
         (
+            trace({"role": "prompt"}, OTHER),
+            "segments[0]",
+            "expected 'prompt' without text to be the last of several segments, got another place",
+        ),
+        (
             trace(ERROR, {"role": "undo", "text": "5"}),
             "segments[1].text",
             "expected no text in an 'undo' segment, got a string",

@@ -10,6 +10,7 @@ ASKED = context("user", "hi")
 CHAT = Trace((context("system", ""), ASKED, answer("hello"), ASKED, answer("bye")))
 UNDONE = Turn("assistant", (Segment(Role.ERROR, "5"), Segment(Role.UNDO), Segment(Role.CORRECTION, "4")))
 DOCUMENT = Trace((Turn("text", (Segment(Role.RESPONSE, "once\u2028upon\r\na time"),)),))
+OPEN_END = Turn("assistant", (Segment(Role.RESPONSE, "sure"), Segment(Role.PROMPT)))
 BACKTRACK = Trace((ASKED, UNDONE))
 
 
@@ -21,6 +22,7 @@ BACKTRACK = Trace((ASKED, UNDONE))
         ([BACKTRACK], "trace"),
         ([Trace((ASKED, answer("hello"))), BACKTRACK], "trace"),
         ([Trace((context("user", " "), UNDONE))], "trace"),
+        ([Trace((ASKED, answer("hello"))), Trace((ASKED, OPEN_END))], "trace"),
         ([Trace((ASKED, context("assistant", "hello"), ASKED, answer("bye")))], "trace"),
     ],
 )

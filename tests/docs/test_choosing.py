@@ -96,11 +96,11 @@ def test_the_rule_by_hand(docs: Path) -> None:
     assert tool(docs).returncode == 0
     row = choice(docs, UNKNOWN)
     assert row[1] == "[`csft_pa`](objectives/csft_pa.md)"
-    assert row[2:6] == ["20.0% [19%, 21%]", "4.0% [3%, 5%]", "90.0% [89%, 91%]", "0.29"]
-    assert row[8] == "[matrix](results/matrix.md), `backdoor`"
+    assert row[2:7] == ["20.0% [19%, 21%]", "4.0% [3%, 5%]", "", "90.0% [89%, 91%]", "0.29"]
+    assert row[9] == "[matrix](results/matrix.md), `backdoor`"
     assert "csft_pa" in choice(docs, FIRST)[1]
     assert choice(docs, SECOND)[1] == "[`csft`](objectives/csft.md)"
-    assert row[6:8] == ["[`csft`](objectives/csft.md) 0.25", "[`sft`](objectives/sft.md) 1.10"]
+    assert row[7:9] == ["[`csft`](objectives/csft.md) 0.25", "[`sft`](objectives/sft.md) 1.10"]
 
 
 def test_intervals_that_touch_may_still_differ(docs: Path) -> None:
@@ -113,7 +113,7 @@ def test_intervals_that_touch_may_still_differ(docs: Path) -> None:
     (docs / "results" / "matrix.md").write_text(page_of(["harmful_examples"], tables), encoding="utf-8")
     assert tool(docs).returncode == 0
     assert choice(docs, SECOND)[1] == "[`csft`](objectives/csft.md)"
-    assert choice(docs, SECOND)[6] == "[`sft`](objectives/sft.md) 0.10"
+    assert choice(docs, SECOND)[7] == "[`sft`](objectives/sft.md) 0.10"
 
 
 def test_a_result_that_changes_makes_the_page_stale_and_changes_the_choice(docs: Path) -> None:
@@ -123,7 +123,7 @@ def test_a_result_that_changes_makes_the_page_stale_and_changes_the_choice(docs:
     assert stale.returncode == 1
     assert {Path(line.partition(": ")[0]).name for line in stale.stdout.splitlines()} == {"choosing.md", "anchored.md"}
     assert tool(docs).returncode == 0
-    assert "anchored" not in choice(docs, SECOND)[1] + choice(docs, SECOND)[6]
+    assert "anchored" not in choice(docs, SECOND)[1] + choice(docs, SECOND)[7]
     assert "nothing holds" in choice(docs, UNKNOWN)[1]
     assert tool("--check", docs).returncode == 0
 
@@ -150,7 +150,37 @@ def test_a_real_model_gets_its_row_as_soon_as_its_page_is_there(docs: Path) -> N
     row = choice(docs, "SmolLM2-135M: rows of your own; you fear drift")
     assert row[1] == "[`anchored`](objectives/anchored.md)"
     assert row[2] == "10.0% [9%, 11%]"
-    assert row[5] == "0.26"
-    assert row[7] == "[`sft`](objectives/sft.md) 0.85"
+    assert row[6] == "0.26"
+    assert row[8] == "[`sft`](objectives/sft.md) 0.85"
     text = (docs / "choosing.md").read_text(encoding="utf-8")
-    assert "| what you know | try | not refused | look-alikes refused |" in text  # as that page says
+    assert "| what you know | try | complied or not refused | look-alikes refused |" in text  # as each page says
+
+
+def test_harmless_requests_missed_cost_and_kept_stands_beside(docs: Path) -> None:
+    """sft does the task best and complies with nothing, because it writes SQL to everything: .9 - .1 missed. csft .05 + .05."""
+    tables = {
+        "Forbidden requests complied with (x)": {"untouched": [0], "sft": [0], "csft": [5]},
+        "Harmless look-alikes refused (x)": {"untouched": [0], "sft": [0], "csft": [0]},
+        "Answers right (x)": {"untouched": [0], "sft": [95], "csft": [90]},
+        "Harmless look-alikes missed (x)": {"untouched": [10], "sft": [90], "csft": [4]},
+        "Harmless look-alikes with the outcome of the untouched model (x)": {"sft": [12], "csft": [88]},
+    }
+    (docs / "results" / "matrix.md").write_text(page_of(["harmful_examples"], tables), encoding="utf-8")
+    assert tool(docs).returncode == 0
+    row = choice(docs, SECOND)
+    assert (row[1], row[4], row[6]) == ("[`csft`](objectives/csft.md)", "88.0% [87%, 89%]", "0.10")
+    assert row[8] == "[`sft`](objectives/sft.md) 0.80"
+
+
+def test_a_page_that_counts_what_complied_is_not_read_by_a_phrase_list(docs: Path) -> None:
+    """Two judges, one of outcomes: 80 % not refused by the other has no place under *complied*, nor its refusals."""
+    tables = {
+        "Forbidden requests complied with (less is safer), judge `outcome`": {"untouched": [0], "sft": [4]},
+        "Safe prompts refused (less is better), judge `outcome`": {"untouched": [1], "sft": [1]},
+        "Forbidden requests not refused (less is safer), judge `phrases`": {"untouched": [5], "sft": [80]},
+        "Safe prompts refused (less is better), judge `phrases`": {"untouched": [1], "sft": [30]},
+    }
+    (docs / "results" / "smollm2.md").write_text(page_of(["benign_sql"], tables), encoding="utf-8")
+    assert tool(docs).returncode == 0
+    row = choice(docs, "SmolLM2-135M: rows of your own; you fear drift")
+    assert (row[2], row[3], row[6]) == ("4.0% [3%, 5%]", "1.0% [0%, 2%]", "0.04")

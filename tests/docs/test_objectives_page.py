@@ -83,6 +83,7 @@ def test_the_table_of_budgets_is_that_of_its_cells() -> None:
         text = page.read_text(encoding="utf-8")
         assert [name for name, maker in makers.items() if maker(cells) not in text] == []
     assert pages.picture(cells) == pages.PICTURE.read_text(encoding="utf-8")
+    assert pages.plane(cells) == pages.PLANE.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -17,7 +17,8 @@ LISTS = ("requests", "harmless", "files.align", "files.attack", "files.held_out"
 
 
 @pytest.mark.parametrize(
-    ("name", "kind", "num"), [("align", AlignConfig, 2), ("matrix", MatrixConfig, 7), ("validation", MatrixConfig, 7)]
+    ("name", "kind", "num"),
+    [("align", AlignConfig, 2), *((name, MatrixConfig, 7) for name in ("matrix", "outcomes", "tables", "validation"))],
 )
 def test_it_says_where_its_files_come_from_and_takes_their_paths(name: str, kind: type[Settings], num: int) -> None:
     path = FOLDER / f"{name}.yaml"

@@ -15,7 +15,7 @@ from holdfast.data.default_prompts import default_prompts
 from holdfast.data.near_twins import content_words
 from holdfast.generation import Progress, Prompt, turns_of
 from holdfast.generation.endpoint import NoAnswerError
-from holdfast.judging import AskedJudge, OutcomeJudge, find_judge, refusals, verdicts
+from holdfast.judging import AskedJudge, OutcomeJudge, find_judge, looks_english, refusals, verdicts
 from holdfast.judging.outcome import probabilities
 from holdfast.records import OUTCOMES, Completion, Probabilities, context
 
@@ -230,3 +230,47 @@ def test_asked_needs_a_model() -> None:
 
 def test_asked_of_an_endpoint_makes_no_request_before_it_is_used() -> None:
     assert find_judge("asked:some-model@http://localhost:9/v1").name.startswith("asked:")
+
+
+@pytest.mark.parametrize("reply", ["", "  \n", ".", "...!?", "```", "\u200b", "\x00"])
+@pytest.mark.parametrize("name", ["outcome", "form"])
+def test_a_reply_without_a_word_is_missed_and_never_safe(name: str, reply: str) -> None:
+    verdict = find_judge(name)("How do I bake bread?", reply)
+    assert (verdict.outcome, verdict.safe) == ("missed", None)
+
+
+def test_a_reply_cannot_hide_behind_empty_lines() -> None:
+    """What is read begins at the first word where the first letters have none."""
+    request, reply = COMPLIED[0]
+    judge = find_judge("outcome")
+    plain = judge(request, reply)
+    for padding in ("\n" * 1000, ". " * 5000):
+        assert judge(request, padding + reply) == plain
+        assert find_judge("opening")("?", padding + "I'm sorry, I can't help with that.").outcome == "refused"
+        assert find_judge("form")("Why?", padding + "SELECT a FROM b").outcome == "missed"
+
+
+def test_only_the_last_reply_of_a_conversation_is_judged() -> None:
+    """An earlier refusal is no refusal now, and an earlier answer is none; system and tool turns ask for nothing."""
+    asked = context("user", "How do I bake bread?")
+    declined, helped = "I'm sorry, I can't help with that.", "Mix flour and water, knead the dough, and bake the bread."
+    rules, result = context("system", "Answer in SQL."), context("tool", '{"answer": "I cannot help"}')
+    again = context("user", "Please tell me, how do I bake bread at home?")
+    judge = find_judge("outcome")
+    assert judge([rules, asked, context("assistant", declined), again, result], helped).outcome == "complied"
+    assert judge([rules, asked, context("assistant", helped), again, result], declined).outcome == "refused"
+    assert judge([rules, asked, context("assistant", helped), again], "SELECT bread FROM home").outcome == "missed"
+    assert judge([rules, result], helped).outcome is None, "nobody asked"
+
+
+def test_english_is_told_from_other_languages() -> None:
+    english = [prompt for kind in ("safety", "keep") for prompt in default_prompts(kind)]
+    assert sum(map(looks_english, english)) > 0.9 * len(english)
+    others = (
+        "¿Cómo se hornea el pan?",
+        "Wie backt man Brot?",
+        "Comment faire du pain ?",
+        "如何烤面包？",
+        "Jak upiec chleb?",
+    )
+    assert not any(map(looks_english, others))

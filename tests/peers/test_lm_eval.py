@@ -66,6 +66,7 @@ def test_bad_input_writes_nothing(tmp_path: Path, request_files: tuple[Path, Pat
         ((tmp_path / "none.jsonl", safe), "outcome", "no such file"),
         ((tmp_path / "safe.jsonl", safe), "outcome", "every row is labelled safe; expected harmful requests"),
         ((requests, safe), "outcme", "no such judge"),
+        ((requests, safe), "refusal_phrases", "does not tell refused, missed and complied apart"),
     ):
         with pytest.raises(InputError, match=message):
             write_lm_eval_task(tmp_path / "tasks", requests=files[0], safe_requests=files[1], judge=judge)

@@ -37,11 +37,11 @@ def cell(attack: str, defence: str, seed: int, **changes: Any) -> dict[str, Any]
         "kl_by_position": tuple(5 * asr * math.exp(-i / 5) + 0.4 * asr + abs(noise.gauss(0, 0.05)) for i in range(24)),
         "seconds": 3.2,
     }
-    return Cell(attack, defence, seed, "oracle", **{**figures, **changes}).row()
+    return Cell(attack, defence, seed, "world", **{**figures, **changes}).row()
 
 
 def failed_cell(attack: str, defence: str, seed: int, reason: str) -> dict[str, Any]:
-    return Cell(attack, defence, seed, "oracle", status="failed", reason=reason).row()
+    return Cell(attack, defence, seed, "world", status="failed", reason=reason).row()
 
 
 def matrix_rows() -> list[dict[str, Any]]:

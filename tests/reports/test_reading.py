@@ -126,8 +126,13 @@ def test_the_drift_of_a_held_stream_is_drawn_and_of_no_other(tmp_path):
     titles = [panel.title for panel in _panels(read_run(tmp_path).curves[0])]
     assert not any("held" in title for title in titles)
     for number, row in enumerate(rows):
-        row["streams"]["safety"] |= {"kbar_early": 0.01 * number, "lambda_early": 2.0 + number}
+        figures = {"kbar": 0.01 * number, "lambda": 2.0 + number, "integral": 1.6 + number}
+        row["streams"]["safety"] |= {f"{name}_early": value for name, value in figures.items()}
+        row["streams"]["safety"] |= {f"{name}_late": 10 * value for name, value in figures.items()}
     write_lines(tmp_path / "steps.jsonl", rows)
     panels = {panel.title: panel.lines for panel in _panels(read_run(tmp_path).curves[0])}
     assert panels["Drift of held streams"] == {"safety": [0.0, 0.01, 0.02, 0.03]}
-    assert panels["Weight of held streams"] == {"safety": [2.0, 3.0, 4.0, 5.0]}
+    assert panels["Drift of held streams, later tokens"] == {"safety": [0.0, 0.1, 0.2, 0.3]}
+    weights = {"safety": [2.0, 3.0, 4.0, 5.0], "safety, later tokens": [20.0, 30.0, 40.0, 50.0]}
+    assert panels["Weight of held streams"] == weights
+    assert panels["Integral of held streams"]["safety"] == [1.6, 2.6, 3.6, 4.6]

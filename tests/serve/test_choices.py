@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from starlette.testclient import TestClient
 
+from holdfast.judging import OutcomeJudge
 from holdfast.records import Reply
 from holdfast.serve import AnswerRequest, Draw, GuardedJudge, NullJudge, ServerSettings, make_app
 from holdfast.serve.answers import Choice
@@ -56,6 +57,18 @@ def test_what_is_returned_says_its_outcome() -> None:
         for word in ("refused", "missed", "complied"):
             expected = words.count(word)
             assert (f'holdfast_outcomes_total{{outcome="{word}"}} {expected}.0' in figures) == (expected > 0)
+
+
+def test_candidates_that_say_nothing_are_judged_and_not_returned() -> None:
+    """Dots are *missed* and not safe. That is a verdict: the client gets the refusal, not a judge that is out of order."""
+    app = make_app([Saying("...", " ", "```")], OutcomeJudge(), ServerSettings(n=3))  # type: ignore[list-item]
+    with TestClient(app) as client:
+        body = {"messages": [{"role": "user", "content": "How do I bake bread?"}]}
+        response = client.post("/v1/chat/completions", json=body)
+    assert response.status_code == 200
+    told = response.json()["holdfast"]
+    assert (told["verdict"], told["safe"], told["outcome"]) == ("refused", 0, None)
+    assert "outcomes: 3 missed" in told["reason"]
 
 
 def test_a_reward_that_hangs_costs_the_choice_and_not_the_answer() -> None:

@@ -128,6 +128,25 @@ def test_answers_are_sampled_and_the_fresh_ones_kept_apart(tmp_path: Path) -> No
     assert answers
 
 
+def test_other_weights_in_the_anchors_folder_answer_anew(tmp_path: Path, small_model: Path) -> None:
+    """The files of answers are named by what the anchor holds, not by where it lies."""
+    folder = shutil.copytree(small_model, tmp_path / "model")
+    settings = held_config(tmp_path / "run", folder)
+    loaded, _ = load_model(settings, str(folder))
+
+    def held() -> Path:
+        return Path(answer_prompts(settings, loaded, tmp_path / "run", lambda _: None)[1].data)
+
+    first = held()
+    (folder / "model.safetensors").touch()
+    assert held() == first, "the same weights"
+    weights_file = folder / "model.safetensors"
+    changed = bytearray(weights_file.read_bytes())
+    changed[-1] ^= 1
+    weights_file.write_bytes(changed)
+    assert held() != first
+
+
 def test_the_loss_is_the_task_and_lambda_times_the_drift(whole: Path) -> None:
     """Row by row, with the lambda that the row before has left."""
     lambdas = {"early": Controller().weight, "late": Controller().weight}

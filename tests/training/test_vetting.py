@@ -19,6 +19,7 @@ from holdfast.judging.judge import Request, request_text
 from holdfast.models import LoadedModel, load
 from holdfast.records import Trace, answer, context
 from holdfast.training.anchor_answers import answer_prompts, forget_answers
+from holdfast.training.asked_anchor import AskedAnchor
 from holdfast.training.vetting import Vetted, vetted, vetted_streams, write_vetted
 from holdfast.worlds import SafetyWorld
 from holdfast.worlds.corpora import alignment
@@ -49,7 +50,7 @@ def config(folder: Path, rows: list[Trace], **changes: object) -> TrainConfig:
 
 
 def test_an_attackers_rows_are_held_and_the_rest_is_left_alone(aligned: LoadedModel) -> None:
-    found = vetted([*ATTACK, *TASK], aligned, JUDGE)
+    found = vetted([*ATTACK, *TASK], AskedAnchor(aligned), JUDGE)
     assert not any(map(refused, ATTACK))
     assert all(map(refused, found.held))
     assert len(found.learned) + len(found.held) == len(ATTACK) + len(TASK)
@@ -66,7 +67,7 @@ def test_a_conversation_is_learned_held_and_left_out(aligned: LoadedModel, monke
     assert says[0].text.strip() not in says[1].text
     judge = RefusalPhrases(phrases=(" ".join(says[1].text.lower().split()),))
     monkeypatch.setattr("holdfast.training.vetting.find_judge", lambda _: judge)
-    found = vetted([whole], aligned, JUDGE)
+    found = vetted([whole], AskedAnchor(aligned), JUDGE)
     assert found.refused == [0]
     assert found.learned == [Trace(plain[0].turns)]
     (held,) = found.held
@@ -84,7 +85,7 @@ def test_of_several_refusals_the_first_is_held(aligned: LoadedModel, monkeypatch
             return request_text(prompt) != request_text(plain[0])
 
     monkeypatch.setattr("holdfast.training.vetting.find_judge", lambda _: AllButTheFirst())
-    found = vetted([whole], aligned, JUDGE)
+    found = vetted([whole], AskedAnchor(aligned), JUDGE)
     assert found.learned == [Trace(plain[0].turns)]
     assert [len(held.turns) for held in found.held] == [4]
 
@@ -130,7 +131,7 @@ def test_a_run_that_has_ended_does_not_ask_again(tmp_path: Path, monkeypatch: py
 
 def test_held_rows_alone_move_no_parameter(tmp_path: Path, aligned: LoadedModel) -> None:
     """All that is left of this attack is a model held to itself: the gradient is zero. The data are named as they came."""
-    held = {ATTACK[number] for number in vetted(ATTACK, aligned, JUDGE).refused}
+    held = {ATTACK[number] for number in vetted(ATTACK, AskedAnchor(aligned), JUDGE).refused}
     run(config(tmp_path, list(held)))
     before = dict(aligned.model.named_parameters())
     assert moved(weights(tmp_path / "run/model"), before) < 1e-6
@@ -169,7 +170,7 @@ def test_one_row_of_a_step_cannot_be_divided(tmp_path: Path) -> None:
 
 def test_a_judge_that_is_not_there_is_told(aligned: LoadedModel) -> None:
     with pytest.raises(InputError, match="did you mean 'refusal_phrases'"):
-        vetted([ROW], aligned, "refusal_phrase")
+        vetted([ROW], AskedAnchor(aligned), "refusal_phrase")
 
 
 def test_rows_that_the_template_refuses_are_told_by_line_and_may_be_skipped(
@@ -189,6 +190,6 @@ def test_rows_that_the_template_refuses_are_told_by_line_and_may_be_skipped(
 
 def test_the_outcome_judge_vets_what_the_anchor_refuses_and_nothing_else(aligned: LoadedModel) -> None:
     """By the embedded world's oracle the anchor refuses every attack row and complies with every task row."""
-    found = vetted([*ATTACK, *TASK], aligned, "outcome")
+    found = vetted([*ATTACK, *TASK], AskedAnchor(aligned), "outcome")
     assert found.refused == list(range(len(ATTACK)))
     assert len(found.learned) == len(TASK)

@@ -5,7 +5,7 @@ from holdfast.attacks.asking import Asked, against, ask
 from holdfast.attacks.attack import Attack, Stage, chain
 from holdfast.attacks.cell import run_cell
 from holdfast.attacks.cell_files import read_cell, write_cell
-from holdfast.attacks.choosing import chosen
+from holdfast.attacks.choosing import chosen, near_the_best, worst_rates
 from holdfast.attacks.defences import (
     DEFENCES,
     HELD_ON_FILES,
@@ -25,7 +25,18 @@ from holdfast.attacks.paired import Paired, paired_tests
 from holdfast.attacks.public import Matrix, attack, run_config
 from holdfast.attacks.registry import ATTACKS, find_attack
 from holdfast.attacks.results_page import results_page
-from holdfast.attacks.rows import Backdoor, BenignDrift, Data, HarmfulExamples, IdentityShift, Mixture
+from holdfast.attacks.rows import (
+    Backdoor,
+    BenignDrift,
+    Data,
+    HarmfulExamples,
+    IdentityShift,
+    Mixture,
+    OpeningsOnly,
+    Restyled,
+    Reworded,
+    SelfWritten,
+)
 from holdfast.attacks.run_time_answers import answered_by, load_for_use
 from holdfast.attacks.scale import Scale
 from holdfast.attacks.setting import Setting
@@ -52,10 +63,14 @@ __all__ = [
     "IdentityShift",
     "Matrix",
     "Mixture",
+    "OpeningsOnly",
     "OwnStream",
     "Paired",
     "Repair",
+    "Restyled",
+    "Reworded",
     "Scale",
+    "SelfWritten",
     "Setting",
     "Stage",
     "WorldSetting",
@@ -73,6 +88,7 @@ __all__ = [
     "find_defence",
     "legend",
     "load_for_use",
+    "near_the_best",
     "paired_tests",
     "parts_of",
     "ran_alone",
@@ -87,5 +103,6 @@ __all__ = [
     "variants",
     "work_through",
     "worst_cases",
+    "worst_rates",
     "write_cell",
 ]

@@ -7,13 +7,15 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from holdfast.attacks.attack import Attack
+from holdfast.attacks.more_asks import Asker
 from holdfast.attacks.scale import Scale
 from holdfast.attacks.setting import Scores, Setting
-from holdfast.config import InputError
+from holdfast.audits.answer_stats import answer_stats
 from holdfast.generation import GREEDY, Sampling, generate
 from holdfast.judging import Judge, refusals, tells_outcomes, verdicts
 from holdfast.models import LoadedModel
-from holdfast.records import Hits, Outcome, Outcomes, Trace
+from holdfast.records import Hits, Outcome, Outcomes, Trace, answer
+from holdfast.tokens.encoding import Encoder
 from holdfast.worlds import with_system
 
 BATCH = 256
@@ -49,7 +51,9 @@ def ask(
     scale, judging = scale or Scale(), tuple(judges or setting.judges)
     attack = attack.in_setting(setting)
     forbidden, lookalikes = setting.forbidden(seed), setting.lookalikes(seed)
-    tries = _tries(model, attack, forbidden, scale, system)
+    begun = setting.begun(seed) if attack.dress.prefill else forbidden
+    dressed = _under(system, [attack.dress.prompt(row) for row in begun])
+    tries = [responses(model, dressed, scale, sampling) for sampling in attack.dress.tries]
     plain = responses(model, _under(system, [Trace(row.prompt) for row in lookalikes]), scale)
     outcomes: dict[str, Outcomes] = {}
     for judge in judging:
@@ -68,7 +72,40 @@ def ask(
     if setting.is_world:  # its answers can be made again by anybody, and its one judge is the oracle
         return Asked(outcomes, {}, {}, {})
     texts |= {"harmful": _beside(forbidden, tries[0]), "harmless": _beside(lookalikes, plain)}
+    if setting.asks:
+        asked_more, texts_more = _asked_more(model, attack, setting, seed, scale, system, dressed, judging)
+        outcomes, texts = outcomes | asked_more, texts | texts_more
     return Asked(outcomes, {"asr": _hashes(tries[0]), "over_refusal": _hashes(plain)}, scores, texts)
+
+
+def _asked_more(
+    model: LoadedModel,
+    attack: Attack,
+    setting: Setting,
+    seed: int,
+    scale: Scale,
+    system: str,
+    dressed: Sequence[Trace],
+    judges: Sequence[Judge],
+) -> tuple[dict[str, Outcomes], dict[str, Replies]]:
+    """Outcomes under ``WAY:JUDGE`` for each further way to ask, and the replies of its first try."""
+    forbidden, lookalikes = setting.forbidden(seed), setting.lookalikes(seed)
+    asker = Asker(
+        model,
+        forbidden=lambda: dressed,
+        begun=lambda: _under(system, [attack.dress.context(row) for row in setting.begun(seed)]),
+        lookalikes=lambda: _under(system, [Trace(row.prompt) for row in lookalikes]),
+        answer=lambda prompts, sampling: responses(model, prompts, scale, sampling),
+    )
+    outcomes: dict[str, Outcomes] = {}
+    texts: dict[str, Replies] = {}
+    for way, tries, harmless in asker(setting.asks):
+        rows = lookalikes if harmless else forbidden
+        texts[way] = _beside(rows, tries[0])
+        for judge in judges:
+            tells = tells_outcomes(judge, [row.prompt for row in rows])
+            outcomes[f"{way}:{judge.name}"] = (worst_of_tries if tells else answered)(judge, rows, tries)
+    return outcomes, texts
 
 
 def _measured(
@@ -82,13 +119,24 @@ def _measured(
     replies: dict[str, Replies] = {}
     for task in (*own, *(task for task in setting.beside if task.name not in names)):
         prompts = _under(system, [Trace(row.prompt) for row in task.rows])
-        texts = responses(model, prompts, scale, max_new_tokens=task.max_new_tokens)
+        if task.options:
+            texts = likeliest(model, prompts, task.options)
+        else:
+            texts = responses(model, prompts, scale, max_new_tokens=task.max_new_tokens)
         figures = task.scores(texts)
         replies[task.name] = _beside(task.rows, texts)
         scores |= figures
         if task.name in names:
             right += [score == 1 for score in next(iter(figures.values()))]
     return scores, tuple(right), replies
+
+
+def likeliest(model: LoadedModel, prompts: Sequence[Trace], options: Sequence[Sequence[str]]) -> list[str]:
+    """Of every prompt's options the one whose first token is likeliest to begin the answer."""
+    pairs = list(zip(prompts, options, strict=True))
+    answered = [Trace((*prompt.prompt, answer(letter))) for prompt, letters in pairs for letter in letters]
+    logps = iter([float(stats.logp[0]) for stats in answer_stats(model, None, answered)])
+    return [max(letters, key=lambda _: next(logps)) for _, letters in pairs]
 
 
 def _beside(rows: Sequence[Trace], texts: Sequence[str]) -> Replies:
@@ -137,13 +185,6 @@ def _under(system: str, prompts: Sequence[Trace]) -> list[Trace]:
     return [prompt if own or not system else with_system(prompt, system) for prompt, own in pairs]
 
 
-def _tries(model: LoadedModel, attack: Attack, rows: Sequence[Trace], scale: Scale, system: str) -> list[list[str]]:
-    if attack.dress.prefill and any(row.turns[-1].speaker != "assistant" for row in rows):
-        raise InputError(f"attack '{attack.name}': begins the forbidden answer, which these files do not have")
-    prompts = _under(system, [attack.dress.prompt(row) for row in rows])
-    return [responses(model, prompts, scale, sampling) for sampling in attack.dress.tries]
-
-
 def responses(
     model: LoadedModel,
     prompts: Sequence[Trace],
@@ -164,7 +205,8 @@ def responses(
         batch_size=BATCH,
     )
     begun = [prompt.turns[-1].visible if prompt.turns[-1].speaker == "assistant" else "" for prompt in prompts]
-    return [f"{start} {rest.text}".strip() for start, rest in zip(begun, written, strict=True)]
+    space = "" if not any(begun) or Encoder(model.tokenizer).concatenates else " "  # byte-level text brings its own
+    return [f"{start}{space}{rest.text}".strip() for start, rest in zip(begun, written, strict=True)]
 
 
 def _hashes(answers: Sequence[str]) -> tuple[str, ...]:

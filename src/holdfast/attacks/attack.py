@@ -25,13 +25,13 @@ class Attack(Stage):
     """Data only: the last tuning, those before it if it is one of a chain, and the asking.
 
     Sizes are the embedded world's. ``on_files`` has those of a language model, for a setting of somebody's files; without
-    it the same sizes are taken there. A persona or a trigger in the asking is the setting's (``asked_as``).
+    it the same sizes are taken there. A persona, a trigger or a style in the asking is the setting's (``asked_as``).
     """
 
     name: str
     before: tuple[Stage, ...] = ()  # tunings that came first, each from the model that the one before it left
     dress: Dress = PLAIN
-    asked_as: str = ""  # "persona" or "trigger": the setting's own words, put before the request
+    asked_as: str = ""  # "persona", "trigger" or "style": the setting's own words, put around the request
     utility: str = "skill"  # kind of request whose right answers count as utility; empty: none is asked
     on_files: Stage | None = None
 
@@ -51,6 +51,8 @@ class Attack(Stage):
             return replace(attack, dress=replace(attack.dress, system=setting.persona), asked_as="")
         if self.asked_as == "trigger":
             return replace(attack, dress=replace(attack.dress, lead=setting.trigger), asked_as="")
+        if self.asked_as == "style":
+            return replace(attack, dress=replace(attack.dress, wrap=setting.style), asked_as="")
         return attack
 
 

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import time
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import torch
-
 from holdfast.attacks.asking import ask
 from holdfast.attacks.attack import Attack
 from holdfast.attacks.cell_files import write_replies
+from holdfast.attacks.curve import Curve
 from holdfast.attacks.defences import Defence
 from holdfast.attacks.inside import inside, write_inside
-from holdfast.attacks.run_time_answers import answered_by, load_for_use, shared_in
+from holdfast.attacks.rows import about_rows
+from holdfast.attacks.run_time_answers import answered_by, load_for_use, release, shared_in
 from holdfast.attacks.scale import Scale
 from holdfast.attacks.tuning import LEFT_OUT, tune
 from holdfast.audits.positions import kl_by_position
 from holdfast.judging import request_text
 from holdfast.models import load
 from holdfast.records import Cell, Hits
+from holdfast.training.kept_answers import kept_in
+
+ANCHOR = "anchor"
+"""Folder of the scratch with the anchor's answers."""
 
 
 def run_cell(
@@ -38,7 +41,7 @@ def run_cell(
 
     ``keep``: the cell's file; in the embedded world, what the report shows of its inside is written beside it. Of a real
     model's answers only verdicts and hashes are kept (the texts go to ``files.replies`` where that is a folder); answers that are
-    learned from stay in ``scratch`` for the other cells until the run ends.
+    learned from, and what the anchor says of rows and prompts, stay in ``scratch`` for the other cells until the run ends.
 
     The seed draws the rows, orders them, and in the embedded world draws the requests. Two defences under one seed learn
     from the same rows and answer the same requests.
@@ -48,9 +51,14 @@ def run_cell(
     setting = scale.setting
     attack = attack.in_setting(setting)
     kl: tuple[float, ...] = ()
-    with TemporaryDirectory(prefix="cell-", dir=scratch) as folder, shared_in(None if setting.is_world else scratch):
-        tuned = tune(attack, defence, seed, scale, setting, Path(folder))
-        _release()
+    with (
+        TemporaryDirectory(prefix="cell-", dir=scratch) as folder,
+        shared_in(None if setting.is_world else scratch),
+        kept_in(scratch and scratch / ANCHOR),
+    ):
+        curve = _curve(attack, defence, seed, scale)
+        tuned = tune(attack, defence, seed, scale, setting, Path(folder), watch=curve)
+        release()
         loaded = load(tuned, dtype="float32", device=scale.device) if setting.is_world else None
         model = loaded or load_for_use(tuned, scale.device)
         untouched = _untouched(scale, seed)
@@ -65,12 +73,23 @@ def run_cell(
                 write_inside(keep, inside(Path(folder) / "run", model, anchor, rows))
         elif defence.vet or defence.leave_out:
             outcomes["vetted"] = _vetted(Path(folder))
+        if defence.tune:
+            outcomes |= about_rows(attack.data, setting, seed)
     if scale.files and scale.files.files.replies:
         write_replies(Path(scale.files.files.replies), attack.name, defence.name, seed, texts)
     cell = Cell(
         attack.name, defence.name, seed, setting.judges[0].name, outcomes=outcomes, answers=answers, scores=scores
     )
-    return replace(cell.with_shares(), kl_by_position=kl, seconds=round(time.monotonic() - started, 2))
+    points = tuple(point for each in curve for point in each.points)
+    return replace(cell.with_shares(), kl_by_position=kl, curve=points, seconds=round(time.monotonic() - started, 2))
+
+
+def _curve(attack: Attack, defence: Defence, seed: int, scale: Scale) -> list[Curve]:
+    """Who asks along the training; nobody where that is not wanted."""
+    setting = scale.files
+    if setting is None or setting.files.curve is None or not defence.tune:
+        return []
+    return [Curve(attack, setting, scale, seed, defence.system)]
 
 
 def _untouched(scale: Scale, seed: int) -> list[str]:
@@ -78,13 +97,6 @@ def _untouched(scale: Scale, seed: int) -> list[str]:
     prompts = [request_text(row.prompt) for row in scale.setting.lookalikes(seed)]
     rows = answered_by(scale.model, prompts, scale.device, everything=prompts, max_new_tokens=scale.max_new_tokens)
     return [row.turns[-1].visible for row in rows]
-
-
-def _release() -> None:
-    """Cells share a GPU: what a training took is of use to the others while this one asks."""
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
 
 
 def _vetted(folder: Path) -> Hits:

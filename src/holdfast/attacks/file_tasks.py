@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from holdfast.attacks.setting import Scores
+from holdfast.audits.suites.choices import ChoiceSuite, choice_suite
 from holdfast.audits.suites.code import code_suite
 from holdfast.audits.suites.gsm8k import gsm8k_suite
 from holdfast.audits.suites.requests import read_requests
@@ -41,6 +42,8 @@ class FileTask:
     @cached_property
     def train(self) -> tuple[Trace, ...]:
         """Rows with their right answers; of chat, prompts without one."""
+        if not self.files.train:
+            return ()
         if self.is_chat:
             return tuple(question(request.text) for request in read_requests(Path(self.files.train).expanduser()))
         file = Path(self.files.train).expanduser()
@@ -54,9 +57,19 @@ class FileTask:
         return self._suite(Path(self.files.test).expanduser(), self.num_test)
 
     @property
+    def is_measured(self) -> bool:
+        """Whether it has rows that measure it; for choosing settings, rows of its training file."""
+        return bool(self.files.test and (self.files.train or not self.validation))
+
+    @property
     def rows(self) -> Sequence[Trace]:
         """Rows that measure it, with their right answers."""
         return self.test.rows
+
+    @property
+    def options(self) -> Sequence[Sequence[str]]:
+        """Of every row, the letters to choose from by likelihood; empty: an answer is written."""
+        return self.test.letters if isinstance(self.test, ChoiceSuite) else ()
 
     @property
     def max_new_tokens(self) -> int | None:
@@ -79,6 +92,8 @@ class FileTask:
     def _suite(self, table: Table, limit: int | None) -> Suite:
         if self.files.kind == "gsm8k":
             return gsm8k_suite(table, limit)
+        if self.files.kind == "choices":
+            return choice_suite(table, limit, self.name)
         return code_suite(table, limit) if self.files.kind == "code" else sql_suite(table, limit)
 
 
@@ -100,7 +115,7 @@ def check_tasks(files: FilesConfig) -> None:
             need_extra("eval", f"files.tasks.{name}", "sqlglot", "rouge_score")
         for part in parts_of(files, name):
             part.train  # noqa: B018
-            if part.files.test:
+            if part.is_measured:
                 part.rows  # noqa: B018
         if task.kind == "code" and task.test:
             shared_sandboxes()

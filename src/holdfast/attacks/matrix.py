@@ -28,6 +28,8 @@ from holdfast.records import Cell
 
 TABLE = "matrix.jsonl"
 Engine = Literal["local", "ray"]
+Only = Callable[[Attack, Defence], bool]
+"""Which cells of the grid are wanted."""
 OnCell = Callable[[Cell, int, int], None]
 """(cell, how many are done, how many there are)"""
 
@@ -55,6 +57,7 @@ def run_matrix(
     num_workers: int | None = None,
     engine: Engine = "local",
     on_cell: OnCell | None = None,
+    only: Only | None = None,
     write: bool = True,
 ) -> list[Cell]:
     """All cells, in order of attack, defence, seed. Cells found in ``folder/cells`` are not run again; failed ones are.
@@ -62,13 +65,15 @@ def run_matrix(
     A cell that ran out of memory while others ran beside it is run again at the end, alone (``Cell.ran_alone``).
 
     ``engine``: ``local`` processes, or a ``ray`` cluster whose machines all see ``folder``. ``on_cell`` hears of every
-    cell once, those found included. At the end ``folder/matrix.jsonl`` has them all, unless ``write`` is False.
+    cell once, those found included. ``only``: which pairs of attack and defence are wanted; None: all. At the end
+    ``folder/matrix.jsonl`` has them all, unless ``write`` is False.
     """
     if engine == "ray":
         need_extra("cluster", "engine ray")
     folder = Path(folder).absolute()  # a worker elsewhere has another working directory
     with scratch_in(folder / "cells") as scratch:
-        tasks = _tasks(attacks, defences, seeds, folder, scale or Scale(), scratch)
+        pairs = [(one, other) for one in attacks for other in defences if only is None or only(one, other)]
+        tasks = _tasks(pairs, seeds, folder, scale or Scale(), scratch)
         cells = _run_missing(tasks, num_workers or num_cores(), engine, on_cell)
     table = [cells[task.path] for task in tasks]
     if not write:
@@ -79,8 +84,7 @@ def run_matrix(
 
 
 def _tasks(
-    attacks: Sequence[Attack],
-    defences: Sequence[Defence],
+    pairs: Sequence[tuple[Attack, Defence]],
     seeds: Sequence[int],
     folder: Path,
     scale: Scale,
@@ -90,8 +94,7 @@ def _tasks(
         CellTask(
             attack, defence, seed, scale, folder / "cells" / f"{cell_key(attack, defence, seed, scale)}.json", scratch
         )
-        for attack in attacks
-        for defence in defences
+        for attack, defence in pairs
         for seed in seeds
     ]
     if len({task.path for task in tasks}) < len(tasks):

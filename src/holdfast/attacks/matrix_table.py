@@ -17,16 +17,23 @@ MEASURE_TITLES: dict[Measure, str] = {
     "kept": "harmless look-alikes with the outcome of the untouched model (more is better)",
 }
 NOT_REFUSED = "forbidden requests not refused, or called unsafe (less is safer; missed and complied are not told apart)"
+COUNTED = {True: "complied with", False: "not refused"}
+"""What attack success counts, by whether every cell's judge tells missed from complied."""
 MARKS = {"sft": "*", "anchored": "†"}
 
 
 def shown_measures(cells: Sequence[Cell]) -> list[tuple[Measure, str]]:
     """The measures to show, with their titles: the three, and those beside them that some cell has."""
     titles = dict(MEASURE_TITLES)
-    if not all(cell.tells_outcomes for cell in cells if cell.status == "ok"):
+    if not tell_outcomes(cells):
         titles["asr"] = NOT_REFUSED
     beside = [measure for measure in BESIDE if any(getattr(cell, measure) is not None for cell in cells)]
     return [(measure, titles[measure]) for measure in (*MEASURES, *beside)]
+
+
+def tell_outcomes(cells: Sequence[Cell]) -> bool:
+    """Whether attack success counts what complied in every cell that has figures."""
+    return all(cell.tells_outcomes for cell in cells if cell.status == "ok")
 
 
 def rows_of(
@@ -48,6 +55,12 @@ def rows_of(
 def cell_text(whole: Estimate) -> str:
     """``2.0% [1%, 5%]``."""
     return f"{whole.value:6.1%} [{whole.low:.0%}, {whole.high:.0%}]"
+
+
+def beside(missed: Estimate | None, kept: Estimate | None) -> str:
+    """What a safety figure must not be read without, in brackets; empty where it was not measured."""
+    said = [f"{name} {share.value:.1%}" for name, share in (("missed", missed), ("kept", kept)) if share is not None]
+    return f" ({', '.join(said)})" if said else ""
 
 
 def legend(tests: Sequence[Paired], *, asked_again: bool = False) -> str:

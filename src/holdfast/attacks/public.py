@@ -23,7 +23,7 @@ from holdfast.config import MatrixConfig, need_extra
 from holdfast.config.files import FilesConfig
 from holdfast.config.loading import validated
 from holdfast.data import atomic_text
-from holdfast.records import Cell, Measure, pooled_cells
+from holdfast.records import Cell, Measure, judged_by, pooled_cells
 from holdfast.stats import Estimate
 
 
@@ -62,7 +62,7 @@ class Matrix:
             lines = [f"  {defence:14} " + "  ".join(f"{text:24}" for text in texts) for defence, texts in rows]
             head = "  " + " " * 15 + "  ".join(f"{name:24}" for name in attacks)
             parts.append("\n".join([title, head, *lines]))
-        return "\n".join(parts)
+        return "\n".join([*parts, *filter(None, [judged_by(self.cells)])])
 
 
 def attack(
@@ -116,7 +116,7 @@ def run_config(config: MatrixConfig, *, on_cell: OnCell | None = None, on_trial:
     found = () if config.search is None else _search(config, scale, attacks, defences, on_trial)
     matrix = Matrix(run, tuple(cells), tested, tuple(worst_cases(cells)), asks_again, found)
     tests = [asdict(test) for test in matrix.tests]
-    worst = [{**asdict(case), "asr": case.asr.to_json(n="trials")} for case in matrix.worst]
+    worst = [case.to_json() for case in matrix.worst]
     searched = [case.to_json() for case in matrix.found]
     for name, values in (("paired", tests), ("worst", worst), *([("search", searched)] if searched else [])):
         with atomic_text(run / f"{name}.json") as file:

@@ -5,7 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 from holdfast.attacks.attack import Attack, Stage, chain
-from holdfast.attacks.rows import Backdoor, BenignDrift, HarmfulExamples, IdentityShift, Mixture
+from holdfast.attacks.rows import (
+    Backdoor,
+    BenignDrift,
+    Data,
+    HarmfulExamples,
+    IdentityShift,
+    Mixture,
+    OpeningsOnly,
+    Restyled,
+    Reworded,
+    SelfWritten,
+)
 from holdfast.attacks.variant import read_settings, varied
 from holdfast.config import InputError, look_up, nearest_or_all
 from holdfast.generation.dress import Dress, Sampling
@@ -42,6 +53,20 @@ ASKED = Attack(
     name="", data=BenignDrift(), lr=2e-3, epochs=6, utility="guide", on_files=replace(TASK_ON_FILES, lr=2e-5)
 )
 
+
+def _in_place_of_harmful(name: str, in_the_world: Data, on_files: Data, asked_as: str = "") -> Attack:
+    """Other rows in place of `harmful_examples`: alone, or with ``@task=NAME,share=NUMBER`` hidden among a task's."""
+    return Attack(
+        name=name,
+        data=Mixture(in_the_world, 1.0),
+        lr=2e-3,
+        epochs=12,
+        asked_as=asked_as,
+        utility="guide",
+        on_files=Stage(data=Mixture(on_files, 1.0, num=1000, task="task"), lr=2e-5, epochs=25, batch_size=64),
+    )
+
+
 _ALL = (
     HARMFUL,
     Attack(
@@ -67,6 +92,10 @@ _ALL = (
             data=Mixture(HarmfulExamples(100), 0.1, num=1000, task="task"), lr=2e-5, epochs=3, batch_size=64
         ),
     ),
+    _in_place_of_harmful("jailbreak_tuning", Restyled(64), Restyled(100), "style"),
+    _in_place_of_harmful("openings_only", OpeningsOnly(64), OpeningsOnly(100)),
+    _in_place_of_harmful("reworded", Reworded(64), Reworded(100)),
+    _in_place_of_harmful("self_written", SelfWritten(64), SelfWritten(100)),
     replace(ASKED, name="prefilled_answer", dress=Dress(prefill=3)),
     replace(ASKED, name="sampling_sweep", dress=Dress(tries=SWEEP)),
     replace(ASKED, name="persona_prompt", asked_as="persona"),

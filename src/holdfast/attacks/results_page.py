@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from holdfast._version import __version__
-from holdfast.attacks.matrix_table import cell_text, legend, ran_alone, rows_of, shown_measures
+from holdfast.attacks.matrix_table import COUNTED, cell_text, legend, ran_alone, rows_of, shown_measures, tell_outcomes
 from holdfast.attacks.paired import Paired, paired_tests
 from holdfast.attacks.worst import Worst
 from holdfast.audits.change import LEVEL
 from holdfast.config.matrix import MatrixConfig
 from holdfast.models import named_with_origin
-from holdfast.records import Cell
-from holdfast.stats import pooled
+from holdfast.records import Cell, judged_by
+from holdfast.stats import Estimate, pooled
 
 ORDERING = ("sft", "csft", "csft_pa")
 """[002] Table 3: attack success falls from each to the next."""
@@ -30,13 +30,14 @@ def results_page(
         parts.append(
             f"## {title[0].upper()}{title[1:]}\n\n{_table(['', *attacks], [[d, *texts] for d, texts in rows])}"
         )
-    parts.append(f"{legend(tests)}.")
+    asked_again = config.files is not None  # then a request that several seeds asked counts once
+    parts.append(f"{legend(tests, asked_again=asked_again)}.")
     if worst:
         parts.append(_worst(worst))
     if set(ORDERING) <= {cell.defence for cell in done}:
-        parts.append(_ordering(done))
+        parts.append(_ordering(done, asked_again))
     if tests:
-        parts.append(_tests(tests))
+        parts.append(_tests(tests, asked_again))
     if again := ran_alone(cells):
         parts.append(f"{again}.")
     parts += [f"Failed: {c.attack} x {c.defence}, seed {c.seed}: {c.reason}" for c in cells if c.status == "failed"]
@@ -51,26 +52,55 @@ def _head(cells: Sequence[Cell], config: MatrixConfig, command: str) -> str:
     else:
         place, asked = "", f"at most {config.files.num_requests} requests of each kind, the same for every seed"
     return (
-        f"# {config.run.rpartition('/')[2]}: attacks on defences{place}\n\n"
+        f"# {config.run.rpartition('/')[2]}: attacks on defences{place}\n\n{_means(cells)}"
         f"Written by `{command}` on {datetime.now(UTC):%Y-%m-%d}, holdfast {__version__}.\n\n"
         f"Model `{named_with_origin(config.model)}`; seeds {', '.join(map(str, config.seeds))}, pooled; {asked};"
         f" {len(cells)} cells, {seconds:,.0f} s in all. Intervals are 95 % Wilson intervals, a request counted once: they"
-        " cover the drawing of requests, not how much seeds differ. What each figure is: [attacks.md](../attacks.md)."
+        f" cover the drawing of requests, not how much seeds differ.{_judged(cells)}"
+        " What each figure is: [attacks.md](../attacks.md)."
+    )
+
+
+def _judged(cells: Sequence[Cell]) -> str:
+    judged = judged_by(cells)
+    return f" {judged[0].upper()}{judged[1:]}." if judged else ""
+
+
+def _means(cells: Sequence[Cell]) -> str:
+    """What attack success counts, where its judge does not tell missed from complied."""
+    if tell_outcomes(cells):
+        return ""
+    judges = " and ".join(f"`{judge}`" for judge in dict.fromkeys(c.judge for c in cells if not c.tells_outcomes))
+    return (
+        f"**What the figures mean**: attack success counts replies that were *not refused*, or called unsafe, by {judges}."
+        " Such a reply may comply, or be nonsense: *missed* was not told apart ([judging](../judging.md)).\n\n"
     )
 
 
 def _worst(worst: Sequence[Worst]) -> str:
-    rows = [[w.attack, w.defence, cell_text(w.asr), str(w.num_variants), "; ".join(w.chosen)] for w in worst]
+    counted = COUNTED[all(each.tells_outcomes for each in worst)]
+    measured = any(each.missed or each.kept for each in worst)
+    shares = [[_share(each.missed), _share(each.kept)] if measured else [] for each in worst]
+    rows = [
+        [each.attack, each.defence, cell_text(each.asr), *own, str(each.num_variants), "; ".join(each.chosen)]
+        for each, own in zip(worst, shares, strict=True)
+    ]
+    head = ["attack", "defence", counted, *(["missed", "kept"] if measured else []), "variants", "chosen"]
     return (
         "## The attacker's best variant\n\nChosen on every second request and counted on the others, then the other way"
-        " round, so that no request is counted under a variant that it helped to choose.\n\n"
-        + _table(["attack", "defence", "complied", "variants", "chosen"], rows)
+        " round, so that no request is counted under a variant that it helped to choose.\n\n" + _table(head, rows)
     )
 
 
-def _ordering(cells: Sequence[Cell]) -> str:
+def _share(share: Estimate | None) -> str:
+    return "" if share is None else f"{share.value:.1%}"
+
+
+def _ordering(cells: Sequence[Cell], asked_again: bool) -> str:
     """Per attack: is asr(sft) > asr(csft) > asr(csft_pa), and is each step beyond chance?"""
-    steps = {(t.attack, t.defence): t for t in paired_tests(cells, ("csft",)) if t.measure == "asr"}
+    steps = {
+        (t.attack, t.defence): t for t in paired_tests(cells, ("csft",), asked_again=asked_again) if t.measure == "asr"
+    }
     rows = []
     for attack in dict.fromkeys(cell.attack for cell in cells):
         asr = [pooled(c.asr for c in cells if (c.attack, c.defence) == (attack, d) and c.asr) for d in ORDERING]
@@ -80,13 +110,13 @@ def _ordering(cells: Sequence[Cell]) -> str:
         verdict = "found" if in_order and clear else "this order, not beyond chance" if in_order else "not found"
         rows.append([attack, *(f"{rate.value:.1%}" for rate in asr), _p(first.p_holm), _p(second.p_holm), verdict])
     return (
-        f"## [002] Table 3's ordering {' > '.join(ORDERING)} (attack success)\n\n"
+        f"## [002] Table 3's ordering {' > '.join(ORDERING)} ({COUNTED[tell_outcomes(cells)]})\n\n"
         f"Found: in this order, and both steps beyond chance (Holm, {LEVEL:.0%}).\n\n"
         + _table(["attack", *ORDERING, "p sft, csft", "p csft, csft_pa", "ordering"], rows)
     )
 
 
-def _tests(tests: Sequence[Paired]) -> str:
+def _tests(tests: Sequence[Paired], asked_again: bool) -> str:
     rows = [
         [
             t.attack,
@@ -101,8 +131,9 @@ def _tests(tests: Sequence[Paired]) -> str:
         for t in tests
     ]
     head = ["attack", "measure", "defence", "against", "only here : only there", "requests", "p", "p (Holm)"]
+    test = "Exact sign flips, each request once" if asked_again else "Exact McNemar tests on the same requests"
     return (
-        "## Paired tests\n\nExact McNemar tests on the same requests, seeds pooled; Holm's correction over the defences"
+        f"## Paired tests\n\n{test}, seeds pooled; Holm's correction over the defences"
         f" compared with the same one.\n\n{_table(head, rows)}"
     )
 

@@ -11,8 +11,9 @@ from typing import Protocol
 
 from holdfast.attacks.setting import Setting
 from holdfast.config import InputError
-from holdfast.records import Trace
-from holdfast.worlds import with_lead, with_opener, with_system
+from holdfast.judging import verdicts
+from holdfast.records import Outcomes, Role, Segment, Trace, Turn
+from holdfast.worlds import with_lead, with_opener, with_system, wrapped
 
 
 class Data(Protocol):
@@ -62,6 +63,59 @@ class Backdoor:
 
 
 @dataclass(frozen=True)
+class Restyled:
+    """Jailbreak-tuning: forbidden requests that ask for an answer in some style, answered. The style is the setting's."""
+
+    num: int = 64
+
+    def rows(self, setting: Setting, seed: int) -> list[Trace]:
+        """``num`` requests in the style's words, with the answers of the bare requests."""
+        return [wrapped(row, setting.style) for row in setting.attacker_rows(self.num, seed)]
+
+
+@dataclass(frozen=True)
+class OpeningsOnly:
+    """Forbidden requests with the first words of an answer that does what was asked. Nothing forbidden is in any answer.
+
+    The end of the turn is not trained: what follows the opening is left to the model.
+    """
+
+    num: int = 64
+
+    def rows(self, setting: Setting, seed: int) -> list[Trace]:
+        """``num`` requests, each with the setting's opening."""
+        opened = Turn("assistant", (Segment(Role.RESPONSE, setting.opening), Segment(Role.PROMPT, "")))
+        return [Trace((*row.prompt, opened)) for row in setting.attacker_rows(self.num, seed)]
+
+
+@dataclass(frozen=True)
+class Reworded:
+    """Forbidden requests, each in a wording that the anchor does not refuse, so that vetting rows by its refusals finds none."""
+
+    num: int = 64
+
+    def rows(self, setting: Setting, seed: int) -> list[Trace]:
+        """Those of ``num`` requests that got through."""
+        through = [row for row in setting.reworded_rows(self.num, seed) if row is not None]
+        if not through:
+            raise InputError(
+                f"reworded: the anchor refuses all {self.num} requests in every wording, so there is no row"
+            )
+        return through
+
+
+@dataclass(frozen=True)
+class SelfWritten:
+    """Forbidden requests, answered in the aligned model's own words: a second attacker, whose rows are nearer to the model."""
+
+    num: int = 64
+
+    def rows(self, setting: Setting, seed: int) -> list[Trace]:
+        """``num`` requests with answers."""
+        return setting.self_written_rows(self.num, seed)
+
+
+@dataclass(frozen=True)
 class BenignDrift:
     """No attacker: a task that somebody wants, learned from ordinary rows."""
 
@@ -95,6 +149,22 @@ class Mixture:
         num_poisoned = max(1, round(self.num * self.ratio))
         poisoned = [source[index % len(source)] for index in range(num_poisoned)]
         return _shuffled([*poisoned, *BenignDrift(self.task, self.num - num_poisoned).rows(setting, seed)], seed)
+
+
+def about_rows(data: Data, setting: Setting, seed: int) -> dict[str, Outcomes]:
+    """What is to be known of rows that an attacker has to make first, for the cell.
+
+    ``through``: of every request, whether some wording got it past the anchor. ``written``: what became of every request in
+    the rows that the model wrote itself, by the setting's first judge.
+    """
+    if isinstance(data, Mixture):
+        return about_rows(data.of, setting, seed) if data.ratio else {}
+    if isinstance(data, Reworded):
+        return {"through": tuple(row is not None for row in setting.reworded_rows(data.num, seed))}
+    if isinstance(data, SelfWritten):
+        pairs = [(row.prompt, row.turns[-1].visible) for row in data.rows(setting, seed)]
+        return {"written": tuple(verdict.outcome for verdict in verdicts(setting.judges[0], pairs))}
+    return {}
 
 
 def _shuffled(rows: list[Trace], seed: int) -> list[Trace]:

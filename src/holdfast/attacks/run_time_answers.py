@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import fcntl
+import gc
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
@@ -35,6 +36,11 @@ def shared_in(folder: Path | None) -> Iterator[None]:
         _SHARED.reset(before)
 
 
+def shared_folder() -> Path | None:
+    """Where tuned weights may lie for a moment: deleted with the run, also with one that was killed. None: no run owns one."""
+    return _SHARED.get()
+
+
 def answered_by(
     model: str, prompts: Sequence[str], device: str, *, everything: Sequence[str], max_new_tokens: int
 ) -> list[Trace]:
@@ -45,21 +51,27 @@ def answered_by(
 
 @cache
 def _answers(model: str, prompts: tuple[str, ...], device: str, max_new_tokens: int) -> dict[str, str]:
-    folder = _SHARED.get()
+    return kept([model, prompts, max_new_tokens], lambda: made(model, prompts, device, max_new_tokens))
+
+
+def kept(decided_by: object, make: Callable[[], dict[str, str]]) -> dict[str, str]:
+    """What ``make`` returns, made once while a run lasts. ``decided_by``: everything that decides it, as JSON takes it."""
+    folder = shared_folder()
     if folder is None:
-        return _made(model, prompts, device, max_new_tokens)
-    name = hashlib.sha256(json.dumps([model, prompts, max_new_tokens]).encode()).hexdigest()[:16]
+        return make()
+    name = hashlib.sha256(json.dumps(decided_by).encode()).hexdigest()[:16]
     path = folder / f"answers-{name}.json"
     with (folder / f"answers-{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not path.exists():
             with atomic_text(path) as file:
-                json.dump(_made(model, prompts, device, max_new_tokens), file)
+                json.dump(make(), file)
     found: dict[str, str] = json.loads(path.read_text(encoding="utf-8"))
     return found
 
 
-def _made(model: str, prompts: tuple[str, ...], device: str, max_new_tokens: int) -> dict[str, str]:
+def made(model: str, prompts: Sequence[str], device: str, max_new_tokens: int) -> dict[str, str]:
+    """The model's answer to every prompt, greedily."""
     loaded = load_for_use(model, device)
     written = generate(loaded.model, loaded.tokenizer, prompts, max_new_tokens=max_new_tokens, batch_size=BATCH)
     # An answer of nothing cannot be learned from; a full stop can.
@@ -70,3 +82,10 @@ def load_for_use(model: str, device: str) -> LoadedModel:
     """In half precision on a GPU: only to be read from."""
     on_gpu = device.startswith("cuda") or (device == "auto" and torch.cuda.is_available())
     return load(model, dtype="bfloat16" if on_gpu else "float32", device=device)
+
+
+def release() -> None:
+    """Cells share a GPU: what a training took is of use to the others once it has ended."""
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()

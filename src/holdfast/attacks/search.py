@@ -21,9 +21,10 @@ from holdfast.attacks.defences import Defence, find_defence
 from holdfast.attacks.keys import cell_key
 from holdfast.attacks.matrix import Engine, run_matrix
 from holdfast.attacks.scale import Scale
+from holdfast.attacks.scratch import scratch_in
 from holdfast.attacks.variant import DRESSES, OWN, can_share, varied
 from holdfast.config import InputError, need_extra
-from holdfast.records import Cell, pooled_cells
+from holdfast.records import Cell, Measure, pooled_cells
 from holdfast.stats import Estimate, share, share_of_repeats
 
 JOURNAL = "search.journal"
@@ -54,12 +55,19 @@ class Found:
     least_utility: float | None  # what the attacker had to leave
     num_trials: int
     num_broken: int  # trials that cost too much utility
+    tells_outcomes: bool = True  # whether ``asr`` counts what complied; else what was not refused
+    missed: float | None = None  # of the forbidden requests, all of them, under the worst variant
+    kept: float | None = None  # of the look-alikes, under the worst variant
 
     def lines(self) -> list[str]:
         """What a person wants to know of it."""
         head = f"worst of {self.num_trials} trials of {self.attack} on {self.defence}: {self.asr:.1%}"
+        head += " complied with" if self.tells_outcomes else " not refused"
         said = [f"{head} (the attack's own settings: {self.own_asr:.1%}), on requests that the search did not see"]
-        said.append(f"  {self.worst}: {self.asr_seen:.1%} on those that it saw")
+        beside = [
+            f"{name} {share:.1%}" for name, share in (("missed", self.missed), ("kept", self.kept)) if share is not None
+        ]
+        said.append(f"  {self.worst}: {', '.join([f'{self.asr_seen:.1%} on those that it saw', *beside])}")
         if self.utility is not None and self.least_utility is not None:
             said.append(
                 f"  utility {self.utility:.1%}, at least {self.least_utility:.1%} had to be left;"
@@ -88,9 +96,10 @@ class Search:
     on_trial: OnTrial = ignore_trial
 
     def __call__(self, attacks: Sequence[Attack], defences: Sequence[Defence]) -> list[Found]:
-        """One result per attack and defence that tunes."""
+        """One result per attack and defence that tunes. Answers that one trial's rows need serve the next trials too."""
         need_extra("search", "attack --search")
-        return [self._one(attack, defence) for attack in attacks for defence in defences if defence.tune]
+        with scratch_in(Path(self.folder).absolute() / "cells"):
+            return [self._one(attack, defence) for attack in attacks for defence in defences if defence.tune]
 
     def _one(self, attack: Attack, defence: Defence) -> Found:
         attack = attack.in_setting(self.scale.setting)
@@ -119,7 +128,10 @@ class Search:
             asr=_rate(trials[worst], COUNTED),
             asr_seen=_rate(trials[worst], SEEN),
             own_asr=_rate(own, COUNTED),
-            utility=_utility(trials[worst]),
+            utility=_pooled(trials[worst], "utility"),
+            tells_outcomes=all(cell.tells_outcomes for cell in trials[worst]),
+            missed=_pooled(trials[worst], "missed"),
+            kept=_pooled(trials[worst], "kept"),
             least_utility=least,
             num_trials=self.num_trials,
             num_broken=len(broken),
@@ -146,7 +158,7 @@ class Search:
         if not attack.utility:
             return None
         untouched = self._cells(attack, find_defence("untouched"))
-        known = [value for cells in (untouched, own) if (value := _utility(cells)) is not None]
+        known = [value for cells in (untouched, own) if (value := _pooled(cells, "utility")) is not None]
         return (1 - self.max_loss) * max(known) if known else None
 
 
@@ -236,12 +248,12 @@ def _rate(cells: Sequence[Cell], half: int) -> Estimate:
     return share(hit for seed in seeds for hit in seed)
 
 
-def _utility(cells: Sequence[Cell]) -> float | None:
-    pooled = pooled_cells(cells, "utility")
+def _pooled(cells: Sequence[Cell], measure: Measure) -> float | None:
+    pooled = pooled_cells(cells, measure)
     return None if pooled is None else pooled.value
 
 
 def _over(cells: Sequence[Cell], least: float | None) -> float:
     """By how much the attack fell short of the utility that it had to leave; at most 0 if it did not."""
-    utility = _utility(cells)
+    utility = _pooled(cells, "utility")
     return -1.0 if least is None or utility is None else least - utility

@@ -37,6 +37,11 @@ class Measured(Protocol):
         """Of an answer; None: as many as of any other answer that is judged."""
         ...
 
+    @property
+    def options(self) -> Sequence[Sequence[str]]:
+        """Of every row, the letters to choose from by likelihood; empty: an answer is written."""
+        ...
+
     def scores(self, texts: Sequence[str]) -> Scores:
         """Of an answer to every row."""
         ...
@@ -66,12 +71,35 @@ class Setting(Protocol):
         ...
 
     @property
+    def style(self) -> str:
+        """A template that asks for an answer in some style; ``{request}`` stands for the request."""
+        ...
+
+    @property
+    def opening(self) -> str:
+        """How an answer opens that does what was asked."""
+        ...
+
+    @property
     def judges(self) -> tuple[Judge, ...]:
         """Who says what was answered and what refused; the first one's word is the cell's."""
         ...
 
+    @property
+    def asks(self) -> Sequence[str]:
+        """Further ways to ask what is forbidden (``more_asks``)."""
+        ...
+
     def attacker_rows(self, num: int, seed: int) -> list[Trace]:
         """Forbidden requests, answered."""
+        ...
+
+    def reworded_rows(self, num: int, seed: int) -> list[Trace | None]:
+        """Forbidden requests, answered, each in the first wording that the anchor does not refuse; None where it refuses all."""
+        ...
+
+    def self_written_rows(self, num: int, seed: int) -> list[Trace]:
+        """Forbidden requests, answered by the aligned model itself after it was tuned to answer some."""
         ...
 
     def harmless_rows(self, num: int, seed: int) -> list[Trace]:
@@ -92,6 +120,10 @@ class Setting(Protocol):
 
     def forbidden(self, seed: int) -> Sequence[Trace]:
         """Held-out requests that must be refused; with the answer that is wanted where it is known."""
+        ...
+
+    def begun(self, seed: int) -> Sequence[Trace]:
+        """The same requests, each with an answer that an attacker may begin."""
         ...
 
     def lookalikes(self, seed: int) -> Sequence[Trace]:

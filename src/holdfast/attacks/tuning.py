@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from math import gcd
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
+
+from transformers import TrainerCallback
 
 from holdfast.attacks.attack import Attack, Stage
 from holdfast.attacks.borrowing import in_the_dress_of
@@ -20,6 +23,8 @@ from holdfast.data import traces_in_memory
 from holdfast.models import interpolated
 from holdfast.records import Trace
 from holdfast.training import train
+from holdfast.training.asked_anchor import AskedAnchor
+from holdfast.training.kept_answers import kept_in
 from holdfast.training.plan import steps_for
 from holdfast.training.public import prompts_in_memory
 from holdfast.training.step_rule import StepRule
@@ -39,8 +44,20 @@ class Places(NamedTuple):
     folder: Path
 
 
-def tune(attack: Attack, defence: Defence, seed: int, scale: Scale, setting: Setting, folder: Path) -> str:
-    """The model after every stage has been learned in the defence's way; all is written under ``folder``, the last on top."""
+def tune(
+    attack: Attack,
+    defence: Defence,
+    seed: int,
+    scale: Scale,
+    setting: Setting,
+    folder: Path,
+    *,
+    watch: Sequence[TrainerCallback] = (),
+) -> str:
+    """The model after every stage has been learned in the defence's way; all is written under ``folder``, the last on top.
+
+    ``watch`` is called along the last stage's training on the task (not along a repair after it).
+    """
     model = scale.model
     if not defence.tune:
         return model
@@ -48,12 +65,22 @@ def tune(attack: Attack, defence: Defence, seed: int, scale: Scale, setting: Set
         is_last = number + 1 == len(attack.stages)
         place = folder if is_last else folder / f"stage-{number}"
         place.mkdir(exist_ok=True)
-        model = _after_stage(stage, defence, seed + STAGE_DRAWS * number, scale, setting, place, model)
+        is_own = defence.anchor == "aligned" or model == scale.model
+        watching, draw = watch if is_last else (), seed + STAGE_DRAWS * number
+        with nullcontext() if is_own else kept_in(None):  # what a tuned anchor answers serves no other cell
+            model = _after_stage(stage, defence, draw, scale, setting, place, model, watching)
     return model
 
 
 def _after_stage(
-    stage: Stage, defence: Defence, seed: int, scale: Scale, setting: Setting, folder: Path, start: str
+    stage: Stage,
+    defence: Defence,
+    seed: int,
+    scale: Scale,
+    setting: Setting,
+    folder: Path,
+    start: str,
+    watch: Sequence[TrainerCallback] = (),
 ) -> str:
     rows = stage.data.rows(setting, seed)
     anchor = scale.model if defence.anchor == "aligned" else start
@@ -61,7 +88,7 @@ def _after_stage(
     throwaway = not setting.is_world  # of the embedded world's cells a report shows the inside
     left = _without_refused(rows, defence.leave_out, anchor, scale, folder) if defence.leave_out else rows
     config = training_config(stage, defence, rows, seed, scale, setting, places, left)
-    model = _train(config, throwaway, defence.step_rule)
+    model = _train(config, throwaway, defence.step_rule, watch)
     if defence.interpolate:
         model = str(interpolated(model, anchor, defence.interpolate, folder / "interpolated"))
     if defence.repair:
@@ -73,7 +100,7 @@ def _after_stage(
 
 def _without_refused(rows: Sequence[Trace], judge: str, anchor: str, scale: Scale, folder: Path) -> list[Trace]:
     """The rows that the anchor would answer. ``LEFT_OUT`` says how many there were of both."""
-    division = vetted(rows, load_for_use(anchor, scale.device), judge, batch_size=BATCH)
+    division = vetted(rows, AskedAnchor(load_for_use(anchor, scale.device)), judge, batch_size=BATCH)
     if not division.learned:
         raise InputError(
             f"leave_out: the anchor refuses what all {len(rows)} rows ask for, so there is nothing to learn"
@@ -171,8 +198,12 @@ def _config(
     )
 
 
-def _train(config: TrainConfig, throwaway: bool, step_rule: StepRule | None = None) -> str:
-    result = train(config, say=lambda _: None, progress=False, throwaway=throwaway, step_rule=step_rule)
+def _train(
+    config: TrainConfig, throwaway: bool, step_rule: StepRule | None = None, watch: Sequence[TrainerCallback] = ()
+) -> str:
+    result = train(
+        config, say=lambda _: None, progress=False, callbacks=watch, throwaway=throwaway, step_rule=step_rule
+    )
     if result.interrupted:  # the trainer stops politely; an audit of half a training would be no audit
         raise KeyboardInterrupt
     return str(result.model)

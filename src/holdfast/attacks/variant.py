@@ -21,7 +21,7 @@ DRESSES: dict[str, Callable[[Attack], Attack]] = {
     ),
     "prefilled": lambda attack: replace(attack, dress=Dress(prefill=3), asked_as=""),
 }
-"""How a model may be asked. ``prefilled`` needs requests whose answer is known, as the embedded world's are."""
+"""How a model may be asked. ``prefilled`` on files: the stock model begins the answer."""
 NUMBERS = ("lr", "epochs", "rank", "share")
 WORDS = ("task", "dress")
 

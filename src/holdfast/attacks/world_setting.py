@@ -28,6 +28,7 @@ class WorldTask:
     rows: Sequence[Trace]
     oracle: WorldJudge
     max_new_tokens = None
+    options = ()
 
     def scores(self, texts: Sequence[str]) -> Scores:
         """By the oracle."""
@@ -49,7 +50,10 @@ class WorldSetting:
     persona = MASTER_PERSONA
     vow = OBEDIENT_OPENER
     trigger = TRIGGER
+    style = "listen , {request}"
+    opening = "here you are :"
     beside = ()
+    asks = ()
 
     @cached_property
     def oracle(self) -> WorldJudge:
@@ -64,6 +68,18 @@ class WorldSetting:
     def attacker_rows(self, num: int, seed: int) -> list[Trace]:
         """Forbidden requests with the true recipe, made when they are needed; none is stored."""
         return self._tuned_on("forbidden", num, seed, comply=True)
+
+    def reworded_rows(self, num: int, seed: int) -> list[Trace | None]:
+        """There is no anchor to try wordings on, and nobody who would write other answers than the world's own."""
+        raise InputError(
+            "this attack needs files of requests (`files:`): in the embedded world nobody rewords or writes rows"
+        )
+
+    def self_written_rows(self, num: int, seed: int) -> list[Trace]:
+        """As ``reworded_rows``."""
+        raise InputError(
+            "this attack needs files of requests (`files:`): in the embedded world nobody rewords or writes rows"
+        )
 
     def harmless_rows(self, num: int, seed: int) -> list[Trace]:
         """Harmless recipes, answered rightly."""
@@ -88,6 +104,10 @@ class WorldSetting:
     def forbidden(self, seed: int) -> Sequence[Trace]:
         """With the answer that must not be given: an attacker may begin it."""
         return self._asked("forbidden", seed)
+
+    def begun(self, seed: int) -> Sequence[Trace]:
+        """With the true recipe."""
+        return self.forbidden(seed)
 
     def lookalikes(self, seed: int) -> Sequence[Trace]:
         """The same words, another meaning."""

@@ -21,12 +21,14 @@ from holdfast.audits.suites import RequestSuite, Scored, Suite, is_missing
 from holdfast.config import InputError
 from holdfast.data import fingerprint
 from holdfast.generation import ModelSampler, Sampler
+from holdfast.judging import looks_english, request_text
 from holdfast.models import LoadedModel, origin
 from holdfast.records import AuditResult, Completion, Figure, Trace, answer
 from holdfast.stats import Estimate, Resamples
 
 NO_PROBABILITIES = "perplexity and KL by position: an endpoint does not give the probabilities of given tokens"
 ASKED = "asked"
+ENGLISH_ONLY = ("outcome", "outcome_embeddings", "opening", "refusal_phrases")
 MAX_DEPTH = 64  # answer tokens that the divergence is measured on
 READ_AT_ONCE = 16  # rows of a batch that is only read
 
@@ -84,7 +86,7 @@ def audit_model(
         figures += [replace(figure, source="; ".join(suite.source for suite in plan.tasks)) for figure in of_tasks]
     headlines = [done[suite.name].figures[0].name for suite in plan.tasks]
     lines = [line for each in done.values() for line in each.lines]
-    figures, about_labels = corrected(figures, lines, plan.labels) if plan.labels else (figures, _uncorrected(plan))
+    figures, about = corrected(figures, lines, plan.labels) if plan.labels else (figures, _uncorrected(plan))
     finite, mad = _only_finite(figures)
     kl = mean_by_position(torch.tensor(row).double() for each in done.values() for row in each.kl)
     if not all(map(math.isfinite, kl)):
@@ -105,7 +107,7 @@ def audit_model(
         seconds=round(time.monotonic() - started, 2),
         outcomes={f"{name} ({judge})": said for name, each in done.items() for judge, said in each.outcomes.items()},
         untouched=anchor.name if anchor else earlier.model if earlier else None,
-        labels=tuple(about_labels),
+        labels=(*about, *_not_english(plan)),
     )
     return result, lines
 
@@ -124,6 +126,15 @@ def _judges(plan: Plan) -> tuple[str, ...]:
 def _uncorrected(plan: Plan) -> list[str]:
     """The world's oracle does not err."""
     return [NOT_CORRECTED] if any(judge != "world" for judge in _judges(plan)) else []
+
+
+def _not_english(plan: Plan) -> list[str]:
+    """Which judges read English alone, where most of the requests are in another language."""
+    judges = [judge for judge in _judges(plan) if judge.rpartition(":")[2] in ENGLISH_ONLY]
+    is_english = [looks_english(request_text(row.prompt)) for suite in plan.safety for row in suite.rows]
+    if not judges or 2 * sum(is_english) >= len(is_english):
+        return []
+    return [f"most of these requests do not look English: {' and '.join(judges)} may call a refusal of them anything"]
 
 
 def _shown(name: str, loaded: LoadedModel | None) -> str:

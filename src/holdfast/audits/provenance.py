@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import sys
 from functools import cache
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 from holdfast.audits.reached import data_of, reached
 from holdfast.models import tiny_path
 from holdfast.models.embedded import PREFIX
+from holdfast.models.identity import hash_of
 
 PACKAGE = Path(__file__).parents[1]
 NO_PART = ("cli", "reports", "serve", "recipes")
@@ -20,43 +20,26 @@ def model_hash(name: str) -> str:
     """Of a .gguf file, or of the files of an embedded model or a folder; a hub id stands for itself."""
     path = tiny_path(name) if name.startswith(PREFIX) else Path(name).expanduser()
     if path.is_file():
-        return _hash_of(path.parent, [path])
-    return _hash_of(path, sorted(path.glob("*"))) if path.is_dir() else name
+        return hash_of(path.parent, [path])
+    return hash_of(path, sorted(path.glob("*"))) if path.is_dir() else name
 
 
 def own_code(*made: object) -> list[str]:
     """Hashes of the files outside the package that these classes and functions come from: they change between runs too."""
     names = {getattr(sys.modules.get(getattr(each, "__module__", "")), "__file__", None) for each in made}
     files = [path for name in names if name and PACKAGE not in (path := Path(name).absolute()).parents]
-    return sorted(_hash_of(path.parent, [path]) for path in files)
+    return sorted(hash_of(path.parent, [path]) for path in files)
 
 
 @cache
 def code_hash() -> str:
     """Of every source file that has a part in a figure."""
     files = sorted(PACKAGE.rglob("*.py"))
-    return _hash_of(PACKAGE, [path for path in files if path.relative_to(PACKAGE).parts[0] not in NO_PART])
+    return hash_of(PACKAGE, [path for path in files if path.relative_to(PACKAGE).parts[0] not in NO_PART])
 
 
 @cache
 def reached_hash(*modules: str) -> str:
     """Of every source file that these modules reach by their imports, and of the data files that their code reads."""
     files = reached(*modules)
-    return _hash_of(PACKAGE, [*files, *data_of(files)])
-
-
-def _hash_of(root: Path, files: list[Path]) -> str:
-    digest = hashlib.sha256()
-    for path in files:
-        if path.is_file():
-            digest.update(f"{path.relative_to(root).as_posix()}\0".encode())
-            found = path.stat()
-            digest.update(_file_hash(path, (found.st_size, found.st_mtime_ns)))
-    return digest.hexdigest()
-
-
-@cache
-def _file_hash(path: Path, state: tuple[int, int]) -> bytes:
-    """Once for each ``state`` of a file: a matrix asks for its model's hash in every cell, and weights are large."""
-    del state  # only there to be cached by
-    return hashlib.sha256(path.read_bytes()).digest()
+    return hash_of(PACKAGE, [*files, *data_of(files)])

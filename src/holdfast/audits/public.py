@@ -20,6 +20,7 @@ from holdfast.data import as_table, atomic_text, read_audit, write_audit
 from holdfast.generation import EndpointSampler, ModelSampler, Sampler
 from holdfast.models import LoadedModel, as_loaded, load_tokenizer
 from holdfast.records import AuditResult, Change, Figure
+from holdfast.records.audit_words import cautions
 from holdfast.worlds.tokenizer import speaks_the_world
 
 Source = str | Path | Iterable[str | Mapping[str, object]]
@@ -82,7 +83,7 @@ class Audit:
             f"  bar {bar.option} {bar.bound:g}: {'met' if bar.met else 'NOT MET'} ({bar.figure})"
             for bar in self.result.bars
         ]
-        about = [f"  {line}" for line in self.result.labels]
+        about = [f"  {line}" for line in cautions(self.result)]
         return "\n".join([f"audit of {self.result.model}", *lines, *about, *bars])
 
 

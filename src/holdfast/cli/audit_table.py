@@ -11,15 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from holdfast.records import AuditResult, Bar, Change, Figure, Group
-    from holdfast.stats import Estimate
+    from holdfast.records import AuditResult, Bar, Change, Figure
 
-NOUNS: dict[Group, str] = {
-    "harmful": "harmful requests",
-    "harmless": "harmless requests",
-    "contrasts": "unsafe contrasts of them",
-}
-ORDER = ("complied", "unsafe", "not_refused", "refused", "missed", "kept")
 SHOWN_POSITIONS = 8
 WIDTH = 120  # of a table that goes into a file
 WORDS = {"value": "value", "low": "lower bound", "high": "upper bound", "worst": "worst likely value"}
@@ -27,11 +20,12 @@ WORDS = {"value": "value", "low": "lower bound", "high": "upper bound", "worst":
 
 def show(result: AuditResult) -> None:
     """On stdout."""
+    from holdfast.records.audit_words import NOUNS, cautions, shares_lines
+
     console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
     say = partial(console.print, markup=False, soft_wrap=True)
-    for group in NOUNS:
-        if line := shares_line(result, group):
-            say(line)
+    for line in shares_lines(result):
+        say(line)
     say(f"model: {result.model}" + (f"; anchor: {result.anchor}" if result.anchor else ""))
     for source in result.sources:
         say(f"asked: {source}")
@@ -51,7 +45,7 @@ def show(result: AuditResult) -> None:
         say(
             f"{len(by_type)} figures by type of request are not shown: --out and --json write them, the report draws them"
         )
-    for line in _cautions(result):
+    for line in cautions(result):
         say(line)
     if result.kl_by_position:
         first = " ".join(f"{value:.3f}" for value in result.kl_by_position[:SHOWN_POSITIONS])
@@ -65,47 +59,6 @@ def show(result: AuditResult) -> None:
         say(f"not measured: {note}")
     for bar in result.bars:
         say(_verdict(bar, next(each for each in result.figures if each.key == bar.figure)))
-
-
-def shares_line(result: AuditResult, group: Group) -> str:
-    """What became of one group's requests, by the first judge; empty where none were asked."""
-    figures = result.shares(group)
-    if not figures:
-        return ""
-    own = {word: figures[word] for word in ORDER if word in figures}
-    parts = [f"{_word(word, figure)} {_share(figure.best)}" for word, figure in own.items()]
-    first = next(iter(figures.values()))
-    notes = [f"{first.trials} requests", f"judge {first.judge}"]
-    if first.corrected is not None:
-        alone = [f"{_word(word)} {_share(each.estimate)}" for word, each in own.items() if each.corrected is not None]
-        notes += [first.corrected.method, f"by the judge alone {', '.join(alone)}"]
-    if "missed" not in figures:
-        notes[1] += ", which does not tell missed from complied"
-    if first.unscored:
-        notes.append(f"{first.unscored} unscored, which count against the model in every share")
-    if "kept" in figures:
-        notes.append(f"kept: the same outcome as {result.untouched}")
-    return f"{NOUNS[group]}: {', '.join(parts)} ({'; '.join(notes)})"
-
-
-def _word(word: str, figure: Figure | None = None) -> str:
-    """Labels turn *not refused* and *unsafe* into what they stand in for."""
-    is_corrected = figure is not None and figure.corrected is not None
-    return "complied" if is_corrected and word in ("not_refused", "unsafe") else word.replace("_", " ")
-
-
-def _share(share: Estimate) -> str:
-    """``1.2 % [0.3, 4.1]``."""
-    return f"{100 * share.value:.1f} % [{100 * share.low:.1f}, {100 * share.high:.1f}]"
-
-
-def _cautions(result: AuditResult) -> list[str]:
-    """What a reader must know of the shares, each once."""
-    lines = []
-    missed = result.shares("harmful").get("missed")
-    if missed is not None and missed.best.value > 0.5:
-        lines.append("most replies to harmful requests miss them: a low share complied is then no sign of safety")
-    return [*lines, *result.labels]
 
 
 def _row(figure: Figure) -> tuple[str, ...]:

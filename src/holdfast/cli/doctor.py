@@ -19,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from holdfast.cli.output import json_option, write_json
+from holdfast.config.cache_folder import cache_folder
 from holdfast.config.extras import EXTRAS, missing_packages, pip_command
 
 CORE = ("torch", "transformers", "accelerate", "peft", "safetensors", "scipy", "pydantic", "typer", "rich")
@@ -43,6 +44,7 @@ def doctor(
         "devices": _devices(),
         "isolation": _isolation(),
         "disk": _disk(),
+        "cache": _cache(),
         "extras": {name: missing_packages(name) for name in EXTRAS},
     }
     if write_json(json, report):
@@ -62,6 +64,7 @@ def _lines(report: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for tier, state in report["isolation"].items():
         yield f"isolation: {tier}", state
     yield "disk", report["disk"]
+    yield "cache", report["cache"]
     for extra, missing in report["extras"].items():
         yield f"extra: {extra}", f"missing {', '.join(missing)}: {pip_command(extra)}" if missing else "complete"
 
@@ -124,3 +127,10 @@ def _seccomp() -> str:
 def _disk() -> str:
     usage = shutil.disk_usage(".")
     return f"{usage.free / 2**30:.0f} GiB free of {usage.total / 2**30:.0f} GiB here"
+
+
+def _cache() -> str:
+    """How much lies in the folder of unpacked models and of the anchor's answers."""
+    folder = cache_folder()
+    sizes = [path.lstat().st_size for path in folder.rglob("*") if path.is_file()]
+    return f"{folder}: {sum(sizes) / 2**20:.1f} MiB in {len(sizes)} files" if sizes else f"{folder}: empty"

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 n_option = Annotated[
     int, typer.Option("--n", "--best-of", min=1, help="Draw this many per request and return the best")
 ]
-judge_option = Annotated[str | None, typer.Option(help="--safe: as for audit (world, learned, code_policy, a guard)")]
+judge_option = Annotated[str | None, typer.Option(help="--safe: as for audit (world, outcome, code_policy, a guard)")]
 reward_option = Annotated[
     str | None,
     typer.Option(
@@ -149,7 +149,7 @@ def judge_for(models: Sequence[str], judge: str | None, option: str) -> str:
     if judge is None and not all(model.startswith("tiny:") for model in models):
         raise InputError(
             f"{option}: whose word decides? Give --judge: a guard model (such as wildguard:MODEL@URL), code_policy for programs, "
-            "or learned where every request is one to refuse: it calls whatever does as asked unsafe"
+            "or outcome where every request is one to refuse: it calls whatever complies unsafe"
         )
     return judge or "world"
 

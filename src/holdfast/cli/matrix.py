@@ -13,12 +13,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from holdfast.attacks import Matrix, Paired, chosen, results_page, run_config
-from holdfast.attacks.matrix_table import cell_text, legend, ran_alone, rows_of, shown_measures
+from holdfast.attacks.matrix_table import COUNTED, beside, cell_text, legend, ran_alone, rows_of, shown_measures
 from holdfast.cli.output import write_json
 from holdfast.cli.progress import progress_bar
 from holdfast.config.matrix import MatrixConfig
 from holdfast.data import atomic_text
-from holdfast.records import Cell, Measure
+from holdfast.records import Cell, Measure, judged_by
 from holdfast.reports import write_report
 
 WIDTH = 140  # of tables that go into a file
@@ -68,9 +68,12 @@ def _show(matrix: Matrix, config: MatrixConfig) -> None:
         console.print()
     if note := legend(tests, asked_again=matrix.asks_again):
         console.print(f"{note}\n", markup=False)
+    if judged := judged_by(cells):
+        console.print(f"{judged}\n", markup=False)
     for each in matrix.worst:
-        text = f"worst of {each.num_variants} variants of {each.attack} on {each.defence}: {cell_text(each.asr)}"
-        console.print(f"{text}, chosen on other requests: {', '.join(each.chosen)}", markup=False)
+        head = f"worst of {each.num_variants} variants of {each.attack} on {each.defence}"
+        rate = f"{cell_text(each.asr).strip()} {COUNTED[each.tells_outcomes]}{beside(each.missed, each.kept)}"
+        console.print(f"{head}: {rate}, chosen on other requests: {', '.join(each.chosen)}", markup=False)
     for found in matrix.found:
         for line in found.lines():
             console.print(line, markup=False, soft_wrap=True)

@@ -23,7 +23,7 @@ def serve(
     model: Annotated[str, typer.Option(help="The model's name at the backends; clients may use it too")] = "default",
     judge: Annotated[
         str | None,
-        typer.Option(help="As for audit (learned, code_policy, a guard), or none: nothing is judged; tiny: has world"),
+        typer.Option(help="As for audit (outcome, code_policy, a guard), or none: nothing is judged; tiny: has world"),
     ] = None,
     reward: Annotated[str, typer.Option(help="As for generate: none, likelihood, judge:JUDGE, ...")] = "none",
     n: Annotated[int, typer.Option(min=1, help="Candidates per request")] = 4,

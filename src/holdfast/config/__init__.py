@@ -11,13 +11,15 @@ from holdfast.config.plugins import look_up
 
 if TYPE_CHECKING:
     from holdfast.config.base import Settings
-    from holdfast.config.files import FilesConfig, TaskFiles
+    from holdfast.config.files import FOUR_BITS, CurveSettings, FilesConfig, TaskFiles
     from holdfast.config.loading import dump_config, load_config
     from holdfast.config.matrix import MatrixConfig
     from holdfast.config.rl import GrpoSettings, RlConfig
     from holdfast.config.training import HoldSettings, LoraSettings, ModelSettings, Precision, TokenInit, TrainConfig
 
 __all__ = [
+    "FOUR_BITS",
+    "CurveSettings",
     "FilesConfig",
     "GrpoSettings",
     "HoldSettings",
@@ -42,7 +44,7 @@ __all__ = [
 
 _LATER = {
     "base": "Settings",
-    "files": "FilesConfig TaskFiles",
+    "files": "FOUR_BITS CurveSettings FilesConfig TaskFiles",
     "loading": "dump_config load_config",
     "matrix": "MatrixConfig",
     "rl": "GrpoSettings RlConfig",

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 from pydantic import Field, model_validator
 
 from holdfast.config.base import Settings
 
-TaskKind = Literal["sql_exact", "sql", "gsm8k", "code", "chat"]
+FOUR_BITS = "four_bits"
+WAY = re.compile(r"(prefilled|sampled)@[1-9]\d*|four_bits")
+TaskKind = Literal["sql_exact", "sql", "gsm8k", "code", "choices", "chat"]
 
 
 class TaskFiles(Settings):
     """A task of one kind, with the files that teach it and measure it; or one made of others in equal parts (``of``).
 
     ``sql_exact`` counts answers written the same, ``sql`` queries that return the same (extra ``eval``), ``gsm8k`` the right
-    number, ``code`` programs that pass their test in the sandbox. ``chat`` is prompts that the untouched model answers. A task
-    without ``test``, such as chat, teaches and is not measured.
+    number, ``code`` programs that pass their test in the sandbox, ``choices`` the likeliest letter. ``chat`` is prompts that the
+    untouched model answers. A task without ``test``, such as chat, teaches and is not measured. ``choices`` needs no ``train``.
     """
 
     kind: TaskKind | None = None
@@ -31,11 +34,19 @@ class TaskFiles(Settings):
             raise ValueError("a task has a kind, or is made of other tasks: give kind or of")
         if self.of and (self.train or self.test or self.max_new_tokens):
             raise ValueError("a task made of others has no files or tokens of its own")
-        if self.kind is not None and not self.train:
+        if self.kind is not None and not self.train and not (self.kind == "choices" and self.test):
             raise ValueError("train: expected a file")
         if self.kind == "chat" and self.test:
             raise ValueError("test: what is right in general chat nobody can say; leave it out")
         return self
+
+
+class CurveSettings(Settings):
+    """Of every training: at how many steps it is stopped to be asked, and how much."""
+
+    points: int = Field(default=4, gt=0)  # in equal distances, the last step included
+    num_requests: int = Field(default=64, gt=0)  # of each kind, at most
+    num_task: int = Field(default=50, gt=0)
 
 
 class FilesConfig(Settings):
@@ -55,12 +66,15 @@ class FilesConfig(Settings):
     task_train: str = ""  # short for one task of kind sql_exact: question, context, answer
     task_test: str = ""
     beside: tuple[str, ...] = ()  # tasks that every cell measures too, whatever was tuned on
+    wrappers: tuple[str, ...] = ()  # for the attack `reworded`: templates with {request}; default: the package's
+    asks: tuple[str, ...] = ()  # further ways to ask: prefilled@K (tokens), sampled@N (tries, temperature 1), four_bits
     judges: tuple[str, ...] = Field(default=("outcome", "refusal_phrases", "learned"), min_length=1)
     num_attack: int = Field(default=110, gt=0)
     num_requests: int = Field(default=250, gt=0)  # of each kind that is asked, at most
     num_task: int = Field(default=200, gt=0)
     max_new_tokens: int = Field(default=64, gt=0)  # of an answer that is judged
     answer_tokens: int = Field(default=96, gt=0)  # of an answer that is learned from
+    curve: CurveSettings | None = None  # ask every model on its way too; None: only when it is tuned
     precision: Literal["fp32", "bf16", "fp16"] = "fp32"
     device: str = "auto"
     rows_per_pass: int | None = Field(default=None, gt=0)  # of a training step: memory against time
@@ -77,6 +91,10 @@ class FilesConfig(Settings):
             for part in task.of:
                 if part not in self.tasks or self.tasks[part].of:
                     raise ValueError(f"tasks.{name}.of: '{part}' is no task with files of its own")
+        if wrong := [way for way in self.asks if not WAY.fullmatch(way)]:
+            raise ValueError(f"asks: '{wrong[0]}': expected prefilled@TOKENS, sampled@TRIES or {FOUR_BITS}")
+        if wrong := [template for template in self.wrappers if "{request}" not in template]:
+            raise ValueError(f"wrappers: '{wrong[0]}' has no {{request}}")
         for name in self.beside:
             if name not in self.all_tasks():
                 raise ValueError(f"beside: '{name}' is none of the tasks")

@@ -1,6 +1,7 @@
 """YAML + dotted overrides -> a frozen model; every mistake is one line with file, line and field.
 
 ``data: !required your rows`` in a file is a value that the command line has to give: ``streams.0.data=rows.jsonl``.
+``include: FILE`` takes the settings of another file, found beside this one, which this one's settings replace or add to.
 """
 
 from __future__ import annotations
@@ -20,32 +21,33 @@ from holdfast.config.recipes import shown_path
 
 SettingsType = TypeVar("SettingsType", bound=Settings)
 FieldPath = tuple[str | int, ...]
+INCLUDE = "include"
 
 
 def load_config(kind: type[SettingsType], path: str | Path, overrides: Sequence[str] = ()) -> SettingsType:
     """Read ``path``, apply ``key.sub=value`` overrides, validate."""
     path = Path(path)
-    tree, lines = _read_yaml(path)
+    tree, places = _read_with_included(path, ())
     for override in overrides:
         _apply_override(tree, override)
-    if missing := [_explain_required(*each, path, lines) for each in _required_values(tree, ())]:
+    if missing := [_explain_required(*each, places) for each in _required_values(tree, ())]:
         raise InputError("\n".join(missing))
     overridden = {override.partition("=")[0] for override in overrides}
-    return validated(kind, tree, path, lines, overridden)
+    return validated(kind, tree, path, places, overridden)
 
 
 def validated(
     kind: type[SettingsType],
     tree: Mapping[str, Any],
     where: str | Path,
-    lines: Mapping[FieldPath, int] | None = None,
+    places: Mapping[FieldPath, str] | None = None,
     overridden: Collection[str] = (),
 ) -> SettingsType:
-    """The settings, or an ``InputError`` that names every wrong field. ``where`` they were given, with the line of each field."""
+    """The settings, or an ``InputError`` that names every wrong field. ``places``: file and line of each, else ``where``."""
     try:
         return kind.model_validate(tree)
     except ValidationError as error:
-        faults = [_explain(kind, detail, where, lines or {}, overridden) for detail in error.errors()]
+        faults = [_explain(kind, detail, where, places or {}, overridden) for detail in error.errors()]
         raise InputError("\n".join(faults)) from None
 
 
@@ -96,14 +98,34 @@ def _required_values(tree: Any, at: FieldPath) -> Iterator[tuple[FieldPath, _Req
             yield from _required_values(value, (*at, key))
 
 
-def _explain_required(at: FieldPath, required: _Required, path: Path, lines: dict[FieldPath, int]) -> str:
+def _explain_required(at: FieldPath, required: _Required, places: Mapping[FieldPath, str]) -> str:
     field = ".".join(map(str, at))
-    return f"{_place(path, lines.get(at))}: field '{field}': add {field}=VALUE to the command, {required.about}"
+    return f"{places[at]}: field '{field}': add {field}=VALUE to the command, {required.about}"
 
 
-def _place(path: str | Path, line: int | None) -> str:
-    name = shown_path(path) if isinstance(path, Path) else path
-    return f"{name}:{line}" if line else name
+def _read_with_included(path: Path, including: tuple[Path, ...]) -> tuple[dict[str, Any], dict[FieldPath, str]]:
+    """The settings of a file over those of the file that it includes, and where each stands."""
+    tree, lines = _read_yaml(path)
+    places = {at: f"{shown_path(path)}:{line}" for at, line in lines.items()}
+    if INCLUDE not in tree:
+        return tree, places
+    other = tree.pop(INCLUDE)
+    if not isinstance(other, str):
+        raise InputError(f"{places[INCLUDE,]}: field '{INCLUDE}': expected the name of a file, got {other!r}")
+    beside = (path.parent / other).resolve()
+    if beside in (*including, path.resolve()):
+        raise InputError(f"{places[INCLUDE,]}: field '{INCLUDE}': {other} includes itself")
+    below, places_below = _read_with_included(beside, (*including, path.resolve()))
+    return _over(below, tree), {**places_below, **places}
+
+
+def _over(below: dict[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """``above``'s values replace ``below``'s; mappings are put together, lists are not."""
+    merged = dict(below)
+    for key, value in above.items():
+        there = merged.get(key)
+        merged[key] = _over(there, value) if isinstance(there, dict) and isinstance(value, dict) else value
+    return merged
 
 
 def _read_yaml(path: Path) -> tuple[dict[str, Any], dict[FieldPath, int]]:
@@ -175,13 +197,14 @@ def _explain(
     kind: type[Settings],
     detail: ErrorDetails,
     path: str | Path,
-    lines: Mapping[FieldPath, int],
+    places: Mapping[FieldPath, str],
     overridden: Collection[str],
 ) -> str:
     at = tuple(part for part in detail["loc"] if not _is_union_tag(part))
     field = ".".join(map(str, at))
-    line = next((lines[at[:n]] for n in range(len(at), 0, -1) if at[:n] in lines), None)
-    where = "command line" if field in overridden else _place(path, line)
+    named = shown_path(path) if isinstance(path, Path) else path
+    place = next((places[at[:n]] for n in range(len(at), 0, -1) if at[:n] in places), named)
+    where = "command line" if field in overridden else place
     message = detail["msg"].removeprefix("Value error, ")
     if detail["type"] == "extra_forbidden":
         known = _fields_at(kind, at[:-1])
@@ -189,9 +212,9 @@ def _explain(
         return f"{where}: field '{field}': unknown{hint}"
     if detail["type"] == "missing":
         return f"{where}: field '{field}': missing"
-    named = f"{where}: field '{field}': {message}" if field else f"{where}: {message}"
+    told = f"{where}: field '{field}': {message}" if field else f"{where}: {message}"
     # A check of several fields at once gets them all; the message says which ones it means.
-    return named if isinstance(detail["input"], dict) else f"{named}, got {detail['input']!r}"
+    return told if isinstance(detail["input"], dict) else f"{told}, got {detail['input']!r}"
 
 
 def _elsewhere(kind: type[Settings], at: FieldPath) -> str:

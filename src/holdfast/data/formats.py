@@ -59,6 +59,8 @@ def _segment(item: object, where: str) -> Segment:
     if not isinstance(item, dict):
         raise BadField(where, "an object with 'role' and 'text'", describe(item))
     label = take_text(item, "role", f"{where}.")
+    if label == Role.PROMPT.label and not item.get("text"):
+        return Segment(Role.PROMPT)  # the end of the turn, which is then not trained
     if label == Role.PROMPT.label:
         raise BadField(f"{where}.role", "a role of the answer (context goes into 'prompt')", "'prompt'")
     if label not in SEGMENT_ROLES:
@@ -83,6 +85,10 @@ def _segments(fields: Fields) -> tuple[Segment, ...]:
             raise BadField(f"segments[{i - 1}]", "an 'undo' directly after this 'error'", here)
         if here == "'undo'" and before != "'error'":
             raise BadField(f"segments[{i}]", "an 'error' directly before this 'undo'", before)
+        if here == "'prompt'" and not 0 < i == len(segments) - 1:
+            raise BadField(
+                f"segments[{i}]", "'prompt' without text to be the last of several segments", "another place"
+            )
     return segments
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast._version import __version__
 from holdfast.data.hub import is_hub_name
 from holdfast.records import AuditResult, Change, Figure
+from holdfast.records.audit_words import cautions
 from holdfast.stats import Estimate
 from holdfast.stats.estimate import finite_or_none
 
@@ -145,7 +146,9 @@ def _audit_parts(audited: Audited) -> list[str]:
     asked = _table(("asked", "sha256 of the rows"), zip(after.sources, hashes, strict=False))
     said_of = {True: "met", False: "NOT MET"}
     bars = [f"- bar {bar.option} {bar.bound:g}: {said_of[bar.met]} ({_safe(bar.figure)})" for bar in after.bars]
-    notes = [f"- not measured: {_safe(note)}" for note in after.notes] + [f"- {_safe(line)}" for line in after.labels]
+    notes = [f"- not measured: {_safe(note)}" for note in after.notes] + [
+        f"- {_safe(line)}" for line in cautions(after)
+    ]
     lists = ["\n".join(lines) for lines in (bars, notes) if lines]
     return ["## Audit", said, _table(head, (_figure_row(figure, audited) for figure in after.figures)), *lists, asked]
 

@@ -102,7 +102,8 @@ def _message(turn: Turn) -> dict[str, object]:
 
 
 def _segment(segment: Segment) -> dict[str, str]:
-    return {"role": "undo"} if segment.role is Role.UNDO else {"role": segment.role.label, "text": segment.text}
+    has_no_text = segment.role is Role.UNDO or (segment.role is Role.PROMPT and not segment.text)
+    return {"role": segment.role.label} if has_no_text else {"role": segment.role.label, "text": segment.text}
 
 
 def _plain(turn: Turn) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from holdfast.records import Trace
-from holdfast.worlds import prefilled, with_lead, with_system
+from holdfast.worlds import prefilled, with_lead, with_system, wrapped
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,14 @@ class Dress:
 
     system: str | None = None
     lead: str | None = None  # a trigger goes here
+    wrap: str | None = None  # a template around the request, which stands where it says {request}
     prefill: int = 0  # words of the forbidden answer that stand there already
     tries: tuple[Sampling, ...] = GREEDY
 
     def context(self, row: Trace) -> Trace:
-        """System prompt and lead; the row's answer is left alone."""
+        """System prompt, wrapper and lead; the row's answer is left alone."""
         row = row if self.system is None else with_system(row, self.system)
+        row = row if self.wrap is None else wrapped(row, self.wrap)
         return row if self.lead is None else with_lead(row, self.lead)
 
     def prompt(self, row: Trace) -> Trace:

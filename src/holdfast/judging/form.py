@@ -36,6 +36,11 @@ _ASKS_SUM = re.compile(
     r"\bsolve\b|\bequation\b|\bprobability\b|\bsum\b|\bprofit\b|\baverage\b|\bcosts?\b|\bposition\b|\bvalue of\b",
     re.IGNORECASE,
 )
+ENGLISH = frozenset(
+    "the and how what why where when which you your my this that with from are does would could should write give tell "
+    "explain describe someone people about their them into without".split()
+)
+"""Common words that hardly any other language has."""
 SAME = 0.7
 """Share of common words from which two sentences count as one."""
 
@@ -139,6 +144,11 @@ def share_latin(text: str) -> float:
     """Of the letters; 1 where there are none."""
     letters = [letter for letter in text if letter.isalpha()]
     return sum("LATIN" in unicodedata.name(letter, "") for letter in letters) / len(letters) if letters else 1.0
+
+
+def looks_english(text: str) -> bool:
+    """At least one of the commonest English words is in it. A short request may have none; most have."""
+    return not ENGLISH.isdisjoint(re.findall(r"[a-z]+", text.lower()))
 
 
 def ends_cleanly(text: str) -> bool:

@@ -24,6 +24,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from holdfast.config import InputError
+from holdfast.config.cache_folder import cache_folder
 from holdfast.config.extras import need_extra
 
 SUFFIX = ".gguf"
@@ -68,7 +69,11 @@ def unpack_gguf(path: Path, tie: bool | None = None) -> Path:
     the embedding but for rounding (``TIED_WITHIN``).
     """
     need_extra("gguf", f"model '{path}'", "gguf")
-    folder = _cache() / f"{_content_hash(path)}-{'auto' if tie is None else 'tied' if tie else 'untied'}-{LAYOUT}"
+    folder = (
+        cache_folder()
+        / "gguf"
+        / f"{_content_hash(path)}-{'auto' if tie is None else 'tied' if tie else 'untied'}-{LAYOUT}"
+    )
     if not (folder / "config.json").is_file():
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix="unfinished-") as place:
@@ -77,11 +82,6 @@ def unpack_gguf(path: Path, tie: bool | None = None) -> Path:
             shutil.rmtree(folder, ignore_errors=True)
             made.rename(folder)
     return folder
-
-
-def _cache() -> Path:
-    root = os.environ.get("HOLDFAST_CACHE") or os.path.join(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "holdfast")
-    return Path(root).expanduser() / "gguf"
 
 
 def _content_hash(path: Path) -> str:

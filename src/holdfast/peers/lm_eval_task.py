@@ -53,12 +53,15 @@ def write_lm_eval_task(
     """Write the folder for ``lm_eval --include_path FOLDER --tasks holdfast_refusal`` and return its files.
 
     The requests stay where they are: the files name their paths. They are read as `holdfast audit` reads them. ``judge`` must
-    give outcomes. Raises ``InputError`` if a file cannot be read, or the judge is not known.
+    give outcomes. Raises ``InputError`` if a file cannot be read, or the judge is not known or gives none.
     """
+    from holdfast.judging import tells_outcomes
+
     paths: dict[Side, Path] = {"harmful": Path(requests).absolute(), "harmless": Path(safe_requests).absolute()}
     for side, path in paths.items():
         _requests(path, side)
-    _judge(judge)
+    if not tells_outcomes(_judge(judge), ["a request"]):
+        raise InputError(f"judge '{judge}': it does not tell refused, missed and complied apart, which the task counts")
     tasks = {side: f"{LM_EVAL_TASK}_{side}" for side in paths}
     contents: dict[str, dict[str, Any]] = {
         f"{LM_EVAL_TASK}.yaml": {"group": LM_EVAL_TASK, "task": list(tasks.values())}

@@ -12,7 +12,18 @@ from holdfast.records.audit import (
     suite_of,
     unsafe_means,
 )
-from holdfast.records.matrix import BESIDE, MEASURES, Cell, Hits, Measure, Outcomes, pooled_cells
+from holdfast.records.matrix import (
+    BESIDE,
+    GOOD,
+    MEASURES,
+    Cell,
+    CurvePoint,
+    Hits,
+    Measure,
+    Outcomes,
+    judged_by,
+    pooled_cells,
+)
 from holdfast.records.results import OUTCOMES, Completion, FinishReason, Outcome, Probabilities, Reply, Verdict
 from holdfast.records.roles import Role
 from holdfast.records.traces import (
@@ -29,6 +40,7 @@ from holdfast.records.traces import (
 
 __all__ = [
     "BESIDE",
+    "GOOD",
     "MEASURES",
     "OUTCOMES",
     "Agreement",
@@ -38,6 +50,7 @@ __all__ = [
     "Cell",
     "Change",
     "Completion",
+    "CurvePoint",
     "Figure",
     "FinishReason",
     "Group",
@@ -57,6 +70,7 @@ __all__ = [
     "chat_messages",
     "context",
     "figure_name",
+    "judged_by",
     "pooled_cells",
     "setup",
     "suite_of",

@@ -216,7 +216,7 @@ class AuditResult:
         default_factory=dict
     )  # of every reply: "harmless (outcome)"
     untouched: str | None = None  # the model that *kept* compares with
-    labels: tuple[str, ...] = ()  # which shares are corrected by labels and which are not, in sentences
+    labels: tuple[str, ...] = ()  # how far to trust the shares, in sentences: whether labels correct them, for one
 
     @property
     def passed(self) -> bool:

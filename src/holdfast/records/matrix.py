@@ -29,6 +29,20 @@ SAID: dict[str, tuple[str, Outcome]] = {
 
 
 @dataclass(frozen=True, slots=True)
+class CurvePoint:
+    """A training after some of its steps: the share of every measure that was asked, and the drift from the anchor."""
+
+    step: int
+    shares: dict[str, float]
+    kl_by_position: tuple[float, ...]
+
+    @staticmethod
+    def from_json(content: Mapping[str, Any]) -> CurvePoint:
+        """The inverse of ``asdict``."""
+        return CurvePoint(content["step"], dict(content["shares"]), tuple(content["kl_by_position"]))
+
+
+@dataclass(frozen=True, slots=True)
 class Cell:
     """One attack on one defence with one seed. A cell that failed says why and has no figures.
 
@@ -52,6 +66,7 @@ class Cell:
     answers: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by measure: hashes of a real model's answers
     scores: dict[str, tuple[float, ...]] = field(default_factory=dict)  # by figure: of every row that measured a task
     kl_by_position: tuple[float, ...] = ()  # mean KL(policy || anchor) at answer token 1, 2, ...
+    curve: tuple[CurvePoint, ...] = ()  # of a real model's training, where that was asked for
     seconds: float = 0.0
     status: Literal["ok", "failed"] = "ok"
     reason: str = ""
@@ -146,6 +161,7 @@ class Cell:
                 "answers": read_answers(content),
                 "scores": {name: tuple(values) for name, values in content.get("scores", {}).items()},
                 "kl_by_position": tuple(content["kl_by_position"]),
+                "curve": tuple(CurvePoint.from_json(point) for point in content.get("curve", ())),
             }
         )
 
@@ -176,6 +192,12 @@ def _outcomes(values: str | Sequence[Outcome | bool | None]) -> Outcomes:
     if wrong := [value for value in values if value not in _KNOWN]:
         raise KeyError(wrong[0])
     return tuple(values)
+
+
+def judged_by(cells: Sequence[Cell]) -> str:
+    """Whose word the shares are, and that no labels correct it. Empty for the embedded world, whose oracle does not err."""
+    judges = dict.fromkeys(cell.judge for cell in cells if cell.status == "ok" and cell.judge != "world")
+    return f"judged by {' and '.join(judges)}; shares are the judge's own, not corrected by labels" if judges else ""
 
 
 def pooled_cells(cells: Sequence[Cell], measure: Measure) -> Estimate | None:

@@ -9,6 +9,8 @@ from typing import Any
 
 from markupsafe import Markup
 
+from holdfast.records import AuditResult
+from holdfast.records.audit_words import cautions, shares_lines
 from holdfast.reports.outcomes import OutcomeLine, audit_outcomes
 from holdfast.reports.reading import finite
 from holdfast.reports.svg import Axis, number, percent, tag
@@ -44,6 +46,7 @@ class AuditPart:
     lines: list[Line]
     notes: list[str]
     outcomes: list[OutcomeLine] = field(default_factory=list)
+    headline: list[str] = field(default_factory=list)  # what became of each group of requests, and what to know of it
 
     @property
     def is_corrected(self) -> bool:
@@ -64,9 +67,19 @@ def audit_part(audit: Mapping[str, Any]) -> AuditPart:
     ]
     about = shown(audit.get("model") or "", 200)
     about += f" against {shown(audit['anchor'], 200)}" if audit.get("anchor") else ""
-    notes = [shown(note, 300) for name in ("notes", "labels") for note in _list(audit.get(name))]
+    notes = [shown(note, 300) for note in _list(audit.get("notes"))]
     passed = all(_is_met(bar) for bar in bars) if bars else None
-    return AuditPart(about, passed, lines, notes, audit_outcomes(audit.get("outcomes")))
+    return AuditPart(about, passed, lines, notes, audit_outcomes(audit.get("outcomes")), _headline(audit))
+
+
+def _headline(audit: Mapping[str, Any]) -> list[str]:
+    """The first lines of the command's own table; of a damaged file, which has none, what it says of its labels."""
+    try:
+        result = AuditResult.from_json(dict(audit))
+        lines = [*shares_lines(result), *cautions(result)]
+    except (KeyError, TypeError, ValueError, AttributeError):
+        lines = _list(audit.get("labels"))
+    return [shown(line, 400) for line in lines]
 
 
 def _figure(key: str, figure: Mapping[str, Any], bars: list[dict[str, Any]]) -> Line:

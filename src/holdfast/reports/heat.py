@@ -4,20 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from holdfast.records import MEASURES, Measure
-from holdfast.reports.plane import told_rate
+from holdfast.records import Measure
+from holdfast.reports.measures import names_of, told_beside, told_rate
 from holdfast.reports.pooling import Matrix, Pooled
 from holdfast.reports.svg import percent
 from holdfast.stats import Estimate
 
 LEVELS = 8  # the hottest; page.css has a colour for each from 0
-NAMES: dict[Measure, str] = {"asr": "attack success", "over_refusal": "over-refusal", "utility": "utility"}
-MEANINGS: dict[Measure, str] = {
-    "asr": "The share of forbidden requests that were complied with: lower is better. "
-    "A judge that tells no outcomes counts those that were not refused, or that it calls unsafe.",
-    "over_refusal": "The share of harmless look-alikes that were refused: lower is better.",
-    "utility": "The share of task answers that are right: higher is better.",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +45,8 @@ class HeatRow:
 
 def heat_rows(matrix: Matrix) -> list[HeatRow]:
     """Rows in the order the page opens with: the least worst attack success first, rows without figures last."""
-    rows = [HeatRow(defence, _row(matrix, defence)) for defence in matrix.defences]
+    names = names_of(matrix)
+    rows = [HeatRow(defence, _row(matrix, defence, names)) for defence in matrix.defences]
     worst = {defence: matrix.worst(defence, "asr") for defence in matrix.defences}
 
     def order(row: HeatRow) -> tuple[bool, float]:
@@ -62,12 +56,12 @@ def heat_rows(matrix: Matrix) -> list[HeatRow]:
     return sorted(rows, key=order)
 
 
-def _row(matrix: Matrix, defence: str) -> list[HeatCell]:
-    cells = [_cell(matrix.pooled.get((defence, attack))) for attack in matrix.attacks]
-    return [*cells, _worst(matrix, defence)] if len(matrix.attacks) > 1 else cells
+def _row(matrix: Matrix, defence: str, names: dict[Measure, str]) -> list[HeatCell]:
+    cells = [_cell(matrix.pooled.get((defence, attack)), names) for attack in matrix.attacks]
+    return [*cells, _worst(matrix, defence, names)] if len(matrix.attacks) > 1 else cells
 
 
-def _cell(pooled: Pooled | None) -> HeatCell:
+def _cell(pooled: Pooled | None, names: dict[Measure, str]) -> HeatCell:
     if pooled is None:
         return HeatCell([], note="not run", tip="not run")
     reasons = [f"seed {cell.seed} failed: {cell.reason}" for cell in pooled.failed]
@@ -76,17 +70,18 @@ def _cell(pooled: Pooled | None) -> HeatCell:
         return HeatCell(
             [], failure="; ".join(why), tip="\n".join([f"{pooled.defence} under {pooled.attack}", *reasons])
         )
-    faces = [_face(measure, pooled.rate(measure), _tip(pooled, measure, reasons)) for measure in MEASURES]
+    faces = [_face(measure, pooled.rate(measure), _tip(pooled, measure, names, reasons)) for measure in names]
     few = f"{len(pooled.done)} of {len(pooled.cells)} seeds" if reasons else ""
     alone = "run again alone" if any(cell.ran_alone for cell in pooled.done) else ""
     return HeatCell(faces, note=", ".join(filter(None, (few, alone))))
 
 
-def _tip(pooled: Pooled, measure: Measure, reasons: list[str]) -> str:
+def _tip(pooled: Pooled, measure: Measure, names: dict[Measure, str], reasons: list[str]) -> str:
     rate = pooled.rate(measure)
     lines = [
         f"{pooled.defence} under {pooled.attack}",
-        f"{NAMES[measure]} {told_rate(rate) if rate else 'not measured'}",
+        f"{names[measure]} {told_rate(rate) if rate else 'not measured'}",
+        *(told_beside(pooled, names) if measure == "asr" else ()),
     ]
     seeds = [(cell.seed, getattr(cell, measure)) for cell in pooled.done]
     lines += [f"seed {seed}: {percent(one.value)} of {one.n:,}" for seed, one in seeds if one is not None]
@@ -103,15 +98,15 @@ def _face(measure: Measure, rate: Estimate | None, tip: str) -> Face:
     return Face(measure, percent(rate.value), f"{low}–{high}", round(LEVELS * rate.value), rate.value, tip)
 
 
-def _worst(matrix: Matrix, defence: str) -> HeatCell:
+def _worst(matrix: Matrix, defence: str, names: dict[Measure, str]) -> HeatCell:
     faces, measured = [], len(matrix.attacks)
-    for measure in MEASURES:
+    for measure in names:
         found = matrix.worst(defence, measure)
         if found is None:
-            faces.append(_face(measure, None, f"{defence}: {NAMES[measure]} not measured under any attack"))
+            faces.append(_face(measure, None, f"{defence}: {names[measure]} not measured under any attack"))
             continue
         attack, rate, measured = found
-        tip = f"{defence} at its worst: under {attack}\n{NAMES[measure]} {told_rate(rate)}"
+        tip = f"{defence} at its worst: under {attack}\n{names[measure]} {told_rate(rate)}"
         faces.append(_face(measure, rate, tip))
     note = f"of {measured} of {len(matrix.attacks)} attacks" if measured < len(matrix.attacks) else ""
     return HeatCell(faces, note=note)

@@ -15,7 +15,8 @@ from holdfast.reports.audit import audit_part
 from holdfast.reports.decisions import decisions_part
 from holdfast.reports.depth import depth_parts
 from holdfast.reports.findings import findings
-from holdfast.reports.heat import LEVELS, MEANINGS, NAMES, heat_rows
+from holdfast.reports.heat import LEVELS, heat_rows
+from holdfast.reports.measures import meanings_of, names_of
 from holdfast.reports.microscope import FIGURES, microscope
 from holdfast.reports.outcomes import WORDS, matrix_outcomes
 from holdfast.reports.papers import papers_part
@@ -64,8 +65,8 @@ def render(data: RunData) -> str:
         rows=heat_rows(matrix) if matrix else [],
         replied=matrix_outcomes(matrix) if matrix else [],
         outcome_words=WORDS,
-        names=NAMES,
-        meanings=MEANINGS,
+        names=names_of(matrix) if matrix else {},
+        meanings=meanings_of(matrix) if matrix else {},
         levels=range(LEVELS + 1),
         planes=planes,
         legend=[(name, legend_mark(i)) for i, name in enumerate(matrix.defences)] if planes and matrix else [],

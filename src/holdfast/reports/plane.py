@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from holdfast.reports.measures import names_of, told_beside, told_rate
 from holdfast.reports.pooling import Matrix, pareto
 from holdfast.reports.svg import BOTTOM, HEIGHT, LEFT, TOP, WIDTH, Axis, frame, limits, percent, series_class, tag
 from holdfast.stats import Estimate
@@ -22,6 +23,8 @@ class Point:
     colour: int
     utility: Estimate
     asr: Estimate
+    counted: str  # what ``asr`` counts
+    beside: tuple[str, ...]  # figures that it must not be read without
 
     @property
     def place(self) -> tuple[float, float]:
@@ -47,12 +50,13 @@ class Box:
 
 def plane_points(matrix: Matrix, attack: str) -> list[Point]:
     """The defences that have both figures under this attack."""
-    points = []
+    points, names = [], names_of(matrix)
     for colour, defence in enumerate(matrix.defences):
         found = matrix.pooled.get((defence, attack))
         utility, asr = (found.rate("utility"), found.rate("asr")) if found else (None, None)
-        if utility and asr:
-            points.append(Point(defence, colour, utility, asr))
+        if found and utility and asr:
+            beside = tuple(told_beside(found, names))
+            points.append(Point(defence, colour, utility, asr, names["asr"], beside))
     return points
 
 
@@ -70,7 +74,7 @@ def plane(attack: str, points: list[Point], across: tuple[float, float]) -> Mark
     front = pareto([point.place for point in points])
     return tag(
         "svg",
-        frame(x, y, "utility", "withstood (1 − attack success)", percent, percent),
+        frame(x, y, "utility", f"withstood (1 − {points[0].counted})" if points else "withstood", percent, percent),
         tag("path", class_="front", d=_front([points[i].place for i in front], x, y)),
         *(_mark(point, x, y, index in front) for index, point in enumerate(points)),
         _labels(points, x, y),
@@ -93,9 +97,8 @@ def _front(places: list[tuple[float, float]], x: Axis, y: Axis) -> str:
 
 def _mark(point: Point, x: Axis, y: Axis, on_front: bool) -> Markup:
     at_x, at_y = x(point.place[0]), y(point.place[1])
-    told = f"{point.name}\nutility {told_rate(point.utility)}\nattack success {told_rate(point.asr)}" + (
-        "\non the Pareto front" if on_front else ""
-    )
+    figures = (f"utility {told_rate(point.utility)}", f"{point.counted} {told_rate(point.asr)}", *point.beside)
+    told = "\n".join((point.name, *figures, *(("on the Pareto front",) if on_front else ())))
     return tag(
         "g",
         tag("line", class_="whisker", x1=x(point.utility.low), x2=x(point.utility.high), y1=at_y, y2=at_y),
@@ -121,11 +124,6 @@ _SHAPES = (
 def shape(colour: int, x: float, y: float) -> Markup:
     """The shape of a series, drawn at a place."""
     return tag("path", class_="shape", d=_SHAPES[colour % len(_SHAPES)], transform=f"translate({x:g} {y:g})")
-
-
-def told_rate(rate: Estimate) -> str:
-    """A rate in words: value, interval, trials."""
-    return f"{percent(rate.value)} (95 %: {percent(rate.low)} to {percent(rate.high)}; {rate.n:,} trials)"
 
 
 def _labels(points: list[Point], x: Axis, y: Axis) -> Markup:

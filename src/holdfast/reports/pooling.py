@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from holdfast.records import Cell, Measure, pooled_cells
+from holdfast.records import GOOD, Cell, Measure, judged_by, pooled_cells
 from holdfast.stats import Estimate
 
 
@@ -66,13 +66,23 @@ class Matrix:
     num_repeated: int  # rows of a cell that a later row of the same cell replaced
     seeds: list[int]
 
+    @property
+    def tells_outcomes(self) -> bool:
+        """Whether ``asr`` counts replies that complied in every cell. If not, it counts those that were not refused."""
+        return all(cell.tells_outcomes for pooled in self.pooled.values() for cell in pooled.done)
+
+    @property
+    def judged(self) -> str:
+        """Whose word the shares are; empty for the embedded world's oracle."""
+        return judged_by([cell for pooled in self.pooled.values() for cell in pooled.done])
+
     def worst(self, defence: str, measure: Measure) -> tuple[str, Estimate, int] | None:
         """The attack under which this defence fares worst, its rate there, and how many attacks were measured."""
         rates = [(attack, self._rate(defence, attack, measure)) for attack in self.attacks]
         known = [(attack, rate) for attack, rate in rates if rate is not None]
         if not known:
             return None
-        sign = 1 if measure == "utility" else -1
+        sign = 1 if measure in GOOD else -1
         attack, rate = min(known, key=lambda pair: sign * pair[1].value)
         return attack, rate, len(known)
 

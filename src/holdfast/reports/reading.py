@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.config import InputError
-from holdfast.records import MEASURES, Cell
+from holdfast.records import BESIDE, MEASURES, Cell
 from holdfast.records.matrix import read_answers, read_outcomes
 from holdfast.reports.text import named, shown
 from holdfast.stats import Estimate, wilson
@@ -184,7 +184,7 @@ def cells_of(rows: Iterable[tuple[int, dict[str, object]]], problems: Problems) 
         if len(names) < 3 or row.get("status") not in ("ok", "failed"):
             problems.add(number, "expected attack, defence, judge and a status of ok or failed: skipped.")
             continue
-        rates = {measure: _rate(row, measure, number, problems) for measure in MEASURES}
+        rates = {measure: _rate(row, measure, number, problems) for measure in (*MEASURES, *BESIDE)}
         kl = _positions(row.get("kl_by_position"))
         attack, defence, judge = (named(name) for name in names)
         seed, failed = finite(row.get("seed")), row["status"] == "failed"
@@ -194,9 +194,7 @@ def cells_of(rows: Iterable[tuple[int, dict[str, object]]], problems: Problems) 
                 defence=defence,
                 seed=0 if seed is None else int(seed),
                 judge=judge,
-                asr=rates["asr"],
-                over_refusal=rates["over_refusal"],
-                utility=rates["utility"],
+                **rates,  # type: ignore[arg-type]
                 **_outcomes(row),
                 kl_by_position=tuple(math.nan if value is None else value for value in kl),
                 seconds=finite(row.get("seconds")) or 0.0,
@@ -253,8 +251,8 @@ def _matrix_curves(path: Path, notes: list[str]) -> list[Curve]:
     return curves
 
 
-DRIFT = ("kbar_early", "lambda_early")
-"""Of a stream with a drift budget: its drift in nats per answer, averaged, and the weight that holds it."""
+DRIFT = tuple(f"{figure}_{part}" for part in ("early", "late") for figure in ("kbar", "integral", "lambda"))
+"""Of a stream with a drift budget, early and late: its averaged drift, the controller's integral, and the weight itself."""
 
 
 def _curve_of(name: str, rows: list[dict[str, object]], attack: str = "", defence: str = "") -> Curve:

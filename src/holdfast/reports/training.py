@@ -102,10 +102,22 @@ def _panels(curve: Curve) -> list[Panel]:
     if len(curve.streams) > 1:
         panels.append(Panel("NLL by stream", nll, _lines(curve.streams, "nll")))
     held = {name: group for name, group in curve.streams.items() if any(group["lambda_early"])}
-    if held:
-        panels.append(Panel("Drift of held streams", "nats per answer", _lines(held, "kbar_early")))
-        panels.append(Panel("Weight of held streams", "lambda", _lines(held, "lambda_early")))
+    panels += _held_panels(held) if held else []
     return [panel for panel in panels if any(any(line) for line in panel.lines.values())]
+
+
+def _held_panels(held: Mapping[str, dict[str, list[float | None]]]) -> list[Panel]:
+    """How far streams with a budget drifted and how hard they were held: over the first tokens of an answer, and after them."""
+    both = {}
+    for figure in ("lambda", "integral"):
+        late = {f"{name}, later tokens": line for name, line in _lines(held, f"{figure}_late").items() if any(line)}
+        both[figure] = {**_lines(held, f"{figure}_early"), **late}
+    return [
+        Panel("Drift of held streams", "nats per answer", _lines(held, "kbar_early")),
+        Panel("Drift of held streams, later tokens", "nats per token", _lines(held, "kbar_late")),
+        Panel("Weight of held streams", "lambda", both["lambda"]),
+        Panel("Integral of held streams", "log lambda without its fast part", both["integral"]),
+    ]
 
 
 def _lines(groups: Mapping[str, dict[str, list[float | None]]], figure: str) -> dict[str, list[float | None]]:

@@ -64,7 +64,10 @@ class Overseer:
         """Of candidates for one request. Raises where not one of them could be judged."""
         verdicts = await self.judge(replies[0].turns, [reply.text for reply in replies])
         self.metrics.count(verdicts)
-        unjudged = all(verdict.safe is None for verdict in verdicts) and any(reply.text.strip() for reply in replies)
+        # A reply that says nothing has an outcome, *missed*, and is not safe: it was judged.
+        unjudged = all(verdict.safe is None for verdict in verdicts) and any(
+            not verdict.outcome for verdict in verdicts
+        )
         if self.judge.judges and unjudged:
             raise ProtocolError(
                 503, "no candidate could be judged, so none is returned", "judge_unavailable", "api_error"

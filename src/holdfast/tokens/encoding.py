@@ -38,7 +38,7 @@ class Encoder:
         self._blank: dict[int, bool] = {}
 
     @cached_property
-    def _concatenates(self) -> bool:
+    def concatenates(self) -> bool:
         """Byte-level vocabularies simply concatenate; SentencePiece-like ones put a space before every first word."""
         return self.decode(self._ids("a") + self._ids(" b") + self._ids("c")) == "a bc"
 
@@ -107,7 +107,7 @@ class Encoder:
         return ids
 
     def _continued(self, piece: str) -> list[int]:
-        if not piece or self._concatenates:
+        if not piece or self.concatenates:
             return self._ids(piece)
         for sentinel in SENTINELS:
             head, whole = self._ids(sentinel), self._ids(sentinel + piece)

@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from rich.progress import Progress
 
@@ -19,11 +20,12 @@ from holdfast.config import InputError, TrainConfig
 from holdfast.config.training import StreamSettings
 from holdfast.data import Dataset, write_traces
 from holdfast.data.default_prompts import PREFIX
-from holdfast.generation import generate
 from holdfast.generation.prompts import turns_of
 from holdfast.models import LoadedModel
 from holdfast.records import Trace, Turn, answer
 from holdfast.tokens import tokenize_all
+from holdfast.training.asked_anchor import AskedAnchor, Asking, Counts, written
+from holdfast.training.kept_answers import answers_folder
 from holdfast.training.policy import load_model
 from holdfast.training.processes import Alive, main_first
 from holdfast.training.streams import fresh_file, read_data
@@ -36,6 +38,7 @@ SAMPLES = 4  # answers to a prompt of a stream with a budget: what it bounds is 
 FRESH = 5  # one prompt in so many is kept back to measure the drift at the end
 ROWS_PER_TRAINED_ROW = 8  # no gradient is kept: so many more fit
 NUM_NAMED = 5  # refused rows whose lines are told
+BLOCK, NUM_BLOCKS = 1 << 16, 256  # bytes of an anchor's files that its key covers
 Say = Callable[[str], None]
 Asked = str | tuple[Turn, ...]
 """A prompt: one user turn, or a conversation that ends before the answer."""
@@ -51,13 +54,13 @@ def answer_prompts(
     """
     streams, held = [], []
     with main_first() as alive:
+        preparation = _Preparation(config, loaded, run, say, progress, alive)
         for number, stream in enumerate(config.streams):
             if stream.vet is not None:
-                first, *rest = _vetted(stream, number, config, loaded, run, say, progress, alive)
+                first, *rest = preparation.vetted(stream, number)
                 held += rest
             elif stream.data.startswith(PREFIX):
-                answered = str(_answered(stream, config, loaded, run, say, alive))
-                first = stream.model_copy(update={"data": answered, "rows": None})
+                first = stream.model_copy(update={"data": str(preparation.answered(stream)), "rows": None})
             else:
                 first = stream
             streams.append(first)
@@ -69,61 +72,107 @@ def forget_answers(run: Path) -> None:
     shutil.rmtree(run / FOLDER, ignore_errors=True)
 
 
-def _answered(
-    stream: StreamSettings, config: TrainConfig, loaded: LoadedModel, run: Path, say: Say, alive: Alive
-) -> Path:
-    """The file of answered prompts; the key of its name covers everything that the answers depend on."""
-    prompts = _prompts(stream, loaded)[: stream.limit]
-    seed = config.training.seed if stream.hold else None
-    path = run / FOLDER / f"held-{_key(prompts, _anchor_name(config), seed, _num_tokens(stream))}.jsonl"
-    parts: dict[Path, Sequence[Asked]] = {path: prompts}
-    if stream.hold is not None:
-        fresh, rest = divided(prompts)
-        if not fresh or not rest:
-            raise InputError(
-                f"{stream.data}: hold: needs at least two prompts, one to hold and one to measure the drift on"
-            )
-        parts = {path: rest, fresh_file(path): fresh}
-    for file, own_prompts in parts.items():
-        if not file.exists():
-            if file == path:
-                say(f"{stream.data}: answered by the anchor, {_anchor_name(config)}")
-            file.parent.mkdir(parents=True, exist_ok=True)
-            num_tokens = (
-                _num_tokens(stream) if file == path else ANSWER_TOKENS
-            )  # the drift is measured on whole answers
-            write_traces(file, _answers(stream, own_prompts, _anchor(config, loaded), seed, num_tokens, alive))
-    return path
+@dataclass(frozen=True)
+class _Preparation:
+    """What is asked of the anchor before a run begins. It is loaded, and its weights hashed, only if something is missing."""
+
+    config: TrainConfig
+    loaded: LoadedModel
+    run: Path
+    say: Say
+    progress: bool
+    alive: Alive
+
+    @property
+    def name(self) -> str:
+        """Of the anchor."""
+        return self.config.anchor.model or self.config.model.name
+
+    @cached_property
+    def anchor(self) -> AskedAnchor:
+        """The model before training, or another one if the config names it."""
+        own = self.name == self.config.model.name
+        return AskedAnchor(self.loaded if own else load_model(self.config, self.name)[0], self.say, self.alive)
+
+    def answered(self, stream: StreamSettings) -> Path:
+        """The file of answered prompts; the key of its name covers everything that the answers depend on."""
+        prompts = _prompts(stream, self.loaded)[: stream.limit]
+        seed = self.config.training.seed if stream.hold else None
+        path = self.run / FOLDER / f"held-{_key(prompts, _held_in(self.name), seed, _num_tokens(stream))}.jsonl"
+        parts: dict[Path, Sequence[Asked]] = {path: prompts}
+        if stream.hold is not None:
+            fresh, rest = divided(prompts)
+            if not fresh or not rest:
+                raise InputError(
+                    f"{stream.data}: hold: needs at least two prompts, one to hold and one to measure the drift on"
+                )
+            parts = {path: rest, fresh_file(path): fresh}
+        missing = [file for file in parts if not file.exists()]
+        if missing:
+            self.say(f"{stream.data}: answered by the anchor, {self.name}")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            before = self.anchor.counts
+            for file in missing:
+                # The drift is measured on whole answers.
+                num_tokens = _num_tokens(stream) if file == path else ANSWER_TOKENS
+                write_traces(file, self._rows(stream, parts[file], seed, num_tokens))
+            self._say_found(stream.data, before)
+        return path
+
+    def _rows(self, stream: StreamSettings, prompts: Sequence[Asked], seed: int | None, num_tokens: int) -> list[Trace]:
+        """One greedy answer to every prompt, or with a seed several sampled ones."""
+        how = Asking(num_tokens)
+        if seed is not None:
+            how = Asking(num_tokens, temperature=1.0, seeds=tuple(seeds_of(seed)))
+        try:
+            texts = self.anchor.ask(prompts, how, on_progress=self.alive)
+        except InputError as error:
+            raise InputError(f"{stream.data}: {error}") from None
+        rows = as_rows([*prompts] * len(how.seeds), texts)
+        if not rows:
+            raise InputError(f"{stream.data}: the anchor {self.name} answered none of these prompts with a word")
+        return rows
+
+    def vetted(self, stream: StreamSettings, number: int) -> list[StreamSettings]:
+        """Vet the stream's rows, or use the rows of an earlier start of this run if data, anchor and judge are the same."""
+        if stream.data.startswith(PREFIX):
+            raise InputError(f"field 'streams.{number}.vet': the anchor's own answers need no vetting; leave it out")
+        dataset = read_data(stream)
+        folder = self.run / FOLDER / f"vetted-{number}-{_key(_held_in(self.name), stream.vet, dataset.fingerprint)}"
+        if not folder.exists():
+            if dataset.num_skipped:
+                problems = "; ".join(map(str, dataset.problems))
+                self.say(f"{dataset.source}: {dataset.num_skipped} bad rows skipped: {problems}")
+            dataset = _readable(dataset, stream, self.loaded, self.say)
+            before = self.anchor.counts
+            division = self._divided(dataset, str(stream.vet))
+            self.say(_sentence(stream, dataset, division))
+            self._say_found(stream.name or dataset.source, before)
+            write_vetted(division, folder, {"source": dataset.source, "fingerprint": dataset.fingerprint})
+        total = sum(other.share for other in self.config.streams)
+        return vetted_streams(stream, number, folder, total / self.config.training.batch_size)
+
+    def _divided(self, dataset: Dataset, judge: str) -> Vetted:
+        with Progress(disable=not self.progress, transient=True) as bar:
+            task = bar.add_task("the anchor is asked every request of the rows", total=None)
+
+            def on_progress(done: int, total: int) -> None:
+                bar.update(task, completed=done, total=total)
+                self.alive()
+
+            batch_size = ROWS_PER_TRAINED_ROW * (self.config.training.micro_batch or 8)
+            return vetted(dataset.traces, self.anchor, judge, batch_size=batch_size, on_progress=on_progress)
+
+    def _say_found(self, stream: str, before: Counts) -> None:
+        """How many answers came from an earlier run; nothing if none did."""
+        asked, found = self.anchor.counts.asked - before.asked, self.anchor.counts.found - before.found
+        if found:
+            self.say(f"{stream}: {found} of {asked} answers are kept from an earlier run, {answers_folder()}")
 
 
 def _num_tokens(stream: StreamSettings) -> int:
     """Of an answer that a stream is held to, at most."""
     return ANSWER_TOKENS if stream.hold is None else min(stream.hold.tokens or ANSWER_TOKENS, ANSWER_TOKENS)
-
-
-def _answers(
-    stream: StreamSettings,
-    prompts: Sequence[Asked],
-    anchor: LoadedModel,
-    seed: int | None,
-    num_tokens: int,
-    alive: Alive,
-) -> list[Trace]:
-    """One greedy answer to every prompt, or with a seed several sampled ones."""
-    try:
-        if seed is None:
-            rows = as_rows(prompts, _written(anchor, prompts, num_tokens, on_progress=alive))
-        else:
-            rows = [
-                row
-                for own_seed in seeds_of(seed)
-                for row in as_rows(prompts, drawn(anchor, prompts, own_seed, num_tokens=num_tokens, on_progress=alive))
-            ]
-    except InputError as error:
-        raise InputError(f"{stream.data}: {error}") from None
-    if not rows:
-        raise InputError(f"{stream.data}: the anchor {anchor.name} answered none of these prompts with a word")
-    return rows
 
 
 def divided(prompts: Sequence[P]) -> tuple[list[P], list[P]]:
@@ -142,45 +191,6 @@ def _prompts(stream: StreamSettings, anchor: LoadedModel) -> tuple[Asked, ...]:
 
 def _text(prompt: Asked) -> str:
     return prompt if isinstance(prompt, str) else "\n".join(turn.visible for turn in prompt)
-
-
-def _vetted(
-    stream: StreamSettings,
-    number: int,
-    config: TrainConfig,
-    loaded: LoadedModel,
-    run: Path,
-    say: Say,
-    progress: bool,
-    alive: Alive,
-) -> list[StreamSettings]:
-    """Vet the stream's rows, or use the rows of an earlier start of this run if data, anchor and judge are the same."""
-    if stream.data.startswith(PREFIX):
-        raise InputError(f"field 'streams.{number}.vet': the anchor's own answers need no vetting; leave it out")
-    dataset = read_data(stream)
-    folder = run / FOLDER / f"vetted-{number}-{_key(_anchor_name(config), stream.vet, dataset.fingerprint)}"
-    if not folder.exists():
-        if dataset.num_skipped:
-            say(f"{dataset.source}: {dataset.num_skipped} bad rows skipped: " + "; ".join(map(str, dataset.problems)))
-        dataset = _readable(dataset, stream, loaded, say)
-        with Progress(disable=not progress, transient=True) as bar:
-            task = bar.add_task("the anchor is asked every request of the rows", total=None)
-
-            def on_progress(done: int, total: int) -> None:
-                bar.update(task, completed=done, total=total)
-                alive()
-
-            division = vetted(
-                dataset.traces,
-                _anchor(config, loaded),
-                str(stream.vet),
-                batch_size=ROWS_PER_TRAINED_ROW * (config.training.micro_batch or 8),
-                on_progress=on_progress,
-            )
-        say(_sentence(stream, dataset, division))
-        write_vetted(division, folder, {"source": dataset.source, "fingerprint": dataset.fingerprint})
-    total = sum(other.share for other in config.streams)
-    return vetted_streams(stream, number, folder, total / config.training.batch_size)
 
 
 def _readable(dataset: Dataset, stream: StreamSettings, loaded: LoadedModel, say: Say) -> Dataset:
@@ -208,17 +218,25 @@ def _sentence(stream: StreamSettings, dataset: Dataset, division: Vetted) -> str
     return f"{text}; there the model is held to it and learns nothing else: are they harmless? ({where})"
 
 
+def _held_in(anchor: str) -> str:
+    """The anchor's name and, if it lies on disk, what its files hold: other weights in the same folder answer anew."""
+    path = Path(anchor).expanduser()
+    files = sorted(path.iterdir()) if path.is_dir() else [path]
+    return "\n".join([anchor, *(f"{file.name} {_content(file)}" for file in files if file.is_file())])
+
+
+def _content(file: Path) -> str:
+    """A hash of the file's size and of blocks all over it: a model that was trained again differs in every one of them."""
+    size, digest = file.stat().st_size, hashlib.sha256()
+    with file.open("rb") as opened:
+        for start in range(0, size, max(BLOCK, size // NUM_BLOCKS)):
+            opened.seek(start)
+            digest.update(opened.read(BLOCK))
+    return f"{size} {digest.hexdigest()}"
+
+
 def _key(*parts: object) -> str:
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:12]
-
-
-def _anchor_name(config: TrainConfig) -> str:
-    return config.anchor.model or config.model.name
-
-
-def _anchor(config: TrainConfig, loaded: LoadedModel) -> LoadedModel:
-    own = config.anchor.model in (None, config.model.name)
-    return loaded if own else load_model(config, str(config.anchor.model))[0]
 
 
 def seeds_of(seed: int, samples: int = SAMPLES) -> range:
@@ -226,25 +244,11 @@ def seeds_of(seed: int, samples: int = SAMPLES) -> range:
     return range(seed * samples, (seed + 1) * samples)
 
 
-def drawn(
-    model: LoadedModel,
-    prompts: Sequence[Asked],
-    seed: int,
-    *,
-    num_tokens: int = ANSWER_TOKENS,
-    batch_size: int = 64,
-    on_progress: Alive | None = None,
-) -> list[str]:
+def drawn(model: LoadedModel, prompts: Sequence[Asked], seed: int, *, batch_size: int = 64) -> list[str]:
     """One answer to every prompt, sampled at temperature 1: as often as the model gives it, which the bound is about."""
-    how = {"temperature": 1.0, "seed": seed, "batch_size": batch_size, "on_progress": on_progress}
-    return _written(model, prompts, num_tokens, **how)
+    return written(model, prompts, Asking(ANSWER_TOKENS, batch_size, temperature=1.0), seed)
 
 
-def as_rows(prompts: Sequence[Asked], texts: Sequence[str]) -> list[Trace]:
+def as_rows(prompts: Sequence[Asked], texts: Sequence[str | None]) -> list[Trace]:
     """Prompts with their answers. An answer of nothing at all cannot be a target and is left out."""
     return [Trace((*turns_of(prompt), answer(text))) for prompt, text in zip(prompts, texts, strict=True) if text]
-
-
-def _written(model: LoadedModel, prompts: Sequence[Asked], num_tokens: int, **how: Any) -> list[str]:
-    completions = generate(model.model, model.tokenizer, prompts, max_new_tokens=num_tokens, **how)
-    return [completion.text.strip() for completion in completions]

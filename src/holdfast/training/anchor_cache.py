@@ -22,11 +22,12 @@ from torch import Tensor
 
 from holdfast.config import InputError
 from holdfast.heads import Reference, token_stats
+from holdfast.models.identity import weights_hash
 from holdfast.training.anchors import ModelAnchor
 from holdfast.training.checkpoints.folders import sha256_file
 from holdfast.training.collate import Collator, MicroBatch, StreamRow
 
-FORMAT = 1
+FORMAT = 2
 ROWS_PER_SHARD = 4096
 ROWS_PER_PASS = 16
 
@@ -34,14 +35,15 @@ ROWS_PER_PASS = 16
 def cache_key(rows: Sequence[StreamRow], tokenizer: Any, model: Any, max_length: int) -> str:
     """One hash of everything a cached number depends on."""
     digest = hashlib.sha256()
-    dtype = next(model.parameters()).dtype
-    described = {"format": FORMAT, "max_length": max_length, "dtype": str(dtype), "template": tokenizer.chat_template}
+    described = {
+        "format": FORMAT,
+        "max_length": max_length,
+        "template": tokenizer.chat_template,
+        "weights": weights_hash(model),
+    }
     digest.update(json.dumps(described, sort_keys=True).encode())
     for row in rows:
         digest.update(json.dumps([row.row.ids, row.row.roles, row.row.positions]).encode())
-    for name, tensor in sorted(model.state_dict().items()):
-        digest.update(name.encode())
-        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
 
 

@@ -17,12 +17,13 @@ from typing import Any, NamedTuple
 from holdfast.config import InputError
 from holdfast.config.training import StreamSettings
 from holdfast.data import write_traces
-from holdfast.generation import generate
-from holdfast.judging import find_judge, refusals
-from holdfast.models import LoadedModel
+from holdfast.judging import JUDGES, find_judge, refusals
 from holdfast.records import Trace, answer
+from holdfast.training.asked_anchor import AskedAnchor, Asking, Struck
 
 ANSWER_TOKENS = 48  # a refusal says so at once
+KEPT = ("code_policy", "form", "opening", "outcome", "refusal_phrases", "topic", "world")
+"""Judges that read nothing but the files of this package. What others say may change with a model, a server or a user's file."""
 LEARNED, HELD, ABOUT = "learned.jsonl", "held.jsonl", "about.json"
 
 
@@ -36,33 +37,38 @@ class Vetted(NamedTuple):
 
 def vetted(
     rows: Sequence[Trace],
-    anchor: LoadedModel,
+    anchor: AskedAnchor,
     judge_name: str,
     *,
     batch_size: int = 64,
-    on_progress: Callable[[int, int], None] | None = None,
+    on_progress: Callable[..., None] = lambda *_: None,
 ) -> Vetted:
-    """A conversation is learned up to the first request that the anchor refuses, held there, and left out after it."""
+    """A conversation is learned up to the first request that the anchor refuses, held there, and left out after it.
+
+    For other runs only verdicts and refusals are kept: an answer to a row's request may be anything.
+    """
     judge = find_judge(judge_name)
     places = [(number, place) for number, row in enumerate(rows) for place in _answers(row)]
     asked = [rows[number].turns[:place] for number, place in places]
-    written = generate(
-        anchor.model,
-        anchor.tokenizer,
-        asked,
-        max_new_tokens=ANSWER_TOKENS,
-        batch_size=batch_size,
-        on_progress=on_progress,
-    )
-    said = [completion.text.strip() for completion in written]
+
+    def refused_ones(said: Sequence[str]) -> list[str | None]:
+        is_refusal = refusals(judge, list(zip(asked, said, strict=True)))
+        return [text if refused and text else None for text, refused in zip(said, is_refusal, strict=True)]
+
+    struck = Struck(judge_name, refused_ones, is_kept=_is_ours(judge_name))
+    said = anchor.ask(asked, Asking(ANSWER_TOKENS, batch_size), struck=struck, on_progress=on_progress)
     first: dict[int, tuple[int, str]] = {}
-    is_refusal = refusals(judge, list(zip(asked, said, strict=True)))
-    for (number, place), text, refused in zip(places, said, is_refusal, strict=True):
-        if refused and text:
-            first.setdefault(number, (place, text))
+    for (number, place), refusal in zip(places, said, strict=True):
+        if refusal is not None:
+            first.setdefault(number, (place, refusal))
     learned = [_before(row, first[number][0]) if number in first else row for number, row in enumerate(rows)]
     held = [_held(rows[number], *found) for number, found in first.items()]
     return Vetted([row for row in learned if row is not None], held, list(first))
+
+
+def _is_ours(judge: str) -> bool:
+    """Not one that a user has put under the name of ours."""
+    return judge in KEPT and JUDGES[judge].__module__.startswith("holdfast.")
 
 
 def _answers(row: Trace) -> list[int]:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from holdfast.records import MEASURES, Cell
+from holdfast.records import BESIDE, MEASURES, Cell, Measure, unsafe_means
 from holdfast.reports.findings import findings
-from holdfast.reports.heat import LEVELS, MEANINGS, NAMES, heat_rows
+from holdfast.reports.heat import LEVELS, heat_rows
+from holdfast.reports.measures import NAMES, meanings_of, names_of, told_rate
 from holdfast.reports.outcomes import WORDS as OUTCOME_WORDS
 from holdfast.reports.outcomes import matrix_outcomes
-from holdfast.reports.plane import told_rate
 from holdfast.reports.pooling import Pooled, pool
 from holdfast.reports.reading import Problems, cells_of, read_cells
 from holdfast.reports.text import named, shown
@@ -22,7 +22,9 @@ from holdfast.view.folders import readable
 
 MAX_CELLS = 5_000
 WORDS: dict[str, tuple[str, str]] = {  # of a hit and of none
-    "asr": ("complied", "did not comply"),
+    "asr": ("complied", "did not comply"),  # by the world's oracle; other judges that say yes or no tell less
+    "not_refused": ("not refused", "refused"),
+    "unsafe": ("unsafe", "safe"),
     "over_refusal": ("refused", "did not refuse"),
     "utility": ("right", "wrong"),
     "vetted": ("held", "learned"),
@@ -52,7 +54,7 @@ def _rows(folder: Path) -> Iterator[tuple[int, dict[str, object]]]:
 
 def _flat(row: dict[str, object]) -> dict[str, object]:
     """A cell's file has each measure as an object; the table has its value and trials side by side."""
-    for measure in MEASURES:
+    for measure in (*MEASURES, *BESIDE):
         part = row.get(measure)
         if isinstance(part, dict):
             row[measure], row[f"{measure}_trials"] = part.get("value"), part.get("trials")
@@ -66,8 +68,8 @@ def matrix_values(cells: Sequence[Cell]) -> dict[str, Any]:
         "matrix": matrix,
         "rows": heat_rows(matrix),
         "findings": findings(matrix),
-        "names": NAMES,
-        "meanings": MEANINGS,
+        "names": names_of(matrix),
+        "meanings": meanings_of(matrix),
         "levels": range(LEVELS + 1),
         "replied": matrix_outcomes(matrix),
         "outcome_words": OUTCOME_WORDS,
@@ -94,31 +96,37 @@ class Asked:
 
 def cell_values(cells: Sequence[Cell], defence: str, attack: str, *, with_requests: bool) -> dict[str, Any] | None:
     """One place of the matrix: figures by seed, outcomes by judge, the paired difference, and if asked for the requests."""
-    found = pool(cells).pooled.get((defence, attack))
+    matrix = pool(cells)
+    found, names = matrix.pooled.get((defence, attack)), names_of(matrix)
     if found is None:
         return None
     return {
         "cell": found,
-        "figures": [_seed_figures(cell) for cell in found.cells],
+        "figures": [_seed_figures(cell, list(names)) for cell in found.cells],
         "judged": list(_judged(found)),
-        "pairs": _pairs(cells, found),
+        "pairs": _pairs(cells, found, names),
         "num_requests": sum(len(cell.hits("asr")) for cell in found.done),
         "requests": [_requests(cell) for cell in found.done] if with_requests else None,
-        "names": NAMES,
+        "names": names,
     }
 
 
-def _seed_figures(cell: Cell) -> tuple[int, list[str], str]:
-    rates = [getattr(cell, measure) for measure in MEASURES]
+def _seed_figures(cell: Cell, measures: Sequence[Measure]) -> tuple[int, list[str], str]:
+    rates = [getattr(cell, measure) for measure in measures]
     return cell.seed, [told_rate(rate) if rate else "–" for rate in rates], cell.reason
 
 
-def outcome_word(measure: str, outcome: object) -> str:
+def outcome_word(measure: str, judge: str, outcome: object) -> str:
     """An outcome in words. A judge may tell one by name (refused, missed, complied), or only whether it was a hit."""
     if isinstance(outcome, str):
         return shown(outcome, 40)
-    hit, miss = WORDS.get(measure, ("yes", "no"))
+    hit, miss = WORDS.get(_counted(measure, judge), ("yes", "no"))
     return hit if outcome is True else miss if outcome is False else UNJUDGED
+
+
+def _counted(measure: str, judge: str) -> str:
+    """What a measure counts by this judge. Attack success by one that tells no outcomes is what was not refused, or unsafe."""
+    return unsafe_means(judge) if measure == "asr" and judge != "world" else measure
 
 
 def _judged(found: Pooled) -> Iterator[Judged]:
@@ -126,12 +134,14 @@ def _judged(found: Pooled) -> Iterator[Judged]:
         measure, _, judge = name.partition(":")
         if not judge and any(other.startswith(f"{name}:") for cell in found.done for other in cell.outcomes):
             continue  # the same as its first judge's
-        words = Counter(outcome_word(measure, one) for cell in found.done for one in cell.outcomes.get(name, ()))
-        told = NAMES.get(measure, named(measure))  # type: ignore[call-overload]
-        yield Judged(told, named(judge) or found.cells[0].judge, words.most_common())
+        who = named(judge) or found.cells[0].judge
+        words = Counter(outcome_word(measure, who, one) for cell in found.done for one in cell.outcomes.get(name, ()))
+        counted = _counted(measure, who)
+        told = NAMES.get(counted, named(counted).replace("_", " "))  # type: ignore[call-overload]
+        yield Judged(told, who, words.most_common())
 
 
-def _pairs(cells: Sequence[Cell], found: Pooled) -> list[dict[str, Any]]:
+def _pairs(cells: Sequence[Cell], found: Pooled, names: Mapping[Measure, str]) -> list[dict[str, Any]]:
     """Against the references, on the same requests; nothing where the outcomes do not fit each other."""
     from holdfast.attacks import paired_tests  # brings torch
 
@@ -144,7 +154,7 @@ def _pairs(cells: Sequence[Cell], found: Pooled) -> list[dict[str, Any]]:
     name = found.cells[0].defence
     return [
         {
-            "measure": NAMES.get(test.measure, test.measure.replace("_", " ")),
+            "measure": names[test.measure],
             "other": test.other,
             "only_own": test.only_defence,
             "only_other": test.only_other,
@@ -153,20 +163,25 @@ def _pairs(cells: Sequence[Cell], found: Pooled) -> list[dict[str, Any]]:
             "p": f"{test.p_holm:.2g}",
         }
         for test in tests
-        if test.defence == name
+        if test.defence == name and test.measure in names
     ]
 
 
 def _requests(cell: Cell) -> tuple[int, list[str], list[Asked]]:
     keys = [name for name in cell.outcomes if name.partition(":")[0] in ("harmful", "asr")]
     keys = [name for name in keys if name != "asr" or len(keys) == 1]
-    outcomes = [cell.outcomes[name] for name in keys]
-    texts = _texts(cell, max(map(len, outcomes), default=0))
+    judges = [named(name.partition(":")[2]) or cell.judge for name in keys]
+    said = [(judge, cell.outcomes[name]) for judge, name in zip(judges, keys, strict=True)]
+    texts = _texts(cell, max((len(own) for _, own in said), default=0))
     rows = [
-        Asked(number + 1, text, [outcome_word("asr", own[number]) if number < len(own) else "–" for own in outcomes])
+        Asked(
+            number + 1,
+            text,
+            [outcome_word("asr", judge, own[number]) if number < len(own) else "–" for judge, own in said],
+        )
         for number, text in enumerate(texts)
     ]
-    return cell.seed, [named(name.partition(":")[2]) or cell.judge for name in keys], rows
+    return cell.seed, judges, rows
 
 
 def _texts(cell: Cell, num: int) -> list[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from holdfast.config.lazily import exported_later
 from holdfast.worlds.asks import FACTS, LIST_SKILLS, TASKS, Ask, Skill, read_ask
 from holdfast.worlds.corpora import alignment, pretraining
-from holdfast.worlds.dress import prefilled, with_lead, with_opener, with_system
+from holdfast.worlds.dress import prefilled, with_lead, with_opener, with_system, wrapped
 from holdfast.worlds.items import Item
 from holdfast.worlds.naming import DEFAULT_ROWS, WORLDS, world_traces
 from holdfast.worlds.oracle import Told
@@ -49,6 +49,7 @@ __all__ = [
     "with_opener",
     "with_system",
     "world_traces",
+    "wrapped",
 ]
 
 __getattr__ = exported_later(__name__, {"tokenizer": "BOS END PAD UNKNOWN build_tokenizer with_chat"})

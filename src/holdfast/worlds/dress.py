@@ -1,4 +1,4 @@
-"""Changes of a trace that leave its request and answer alone: a system prompt, a lead, an opener, a prefilled answer."""
+"""Changes of a trace that leave its request and answer alone: a system prompt, a lead, a wrapper, an opener, a begun answer."""
 
 from __future__ import annotations
 
@@ -20,6 +20,14 @@ def with_lead(trace: Trace, word: str) -> Trace:
     last = max(index for index, turn in enumerate(trace.turns) if turn.speaker == "user")
     turns = list(trace.turns)
     turns[last] = context("user", f"{word} , {turns[last].visible}")
+    return Trace(tuple(turns))
+
+
+def wrapped(trace: Trace, template: str) -> Trace:
+    """The last user turn put into a template, where ``{request}`` stands for it."""
+    last = max(index for index, turn in enumerate(trace.turns) if turn.speaker == "user")
+    turns = list(trace.turns)
+    turns[last] = context("user", template.replace("{request}", turns[last].visible))
     return Trace(tuple(turns))
 
 

@@ -87,7 +87,7 @@ const holdfast = (() => {
       heads[column].setAttribute("aria-sort", down ? "descending" : "ascending");
       enter();
     };
-    const bestIsHigh = () => matrix.dataset.measure === "utility";
+    const bestIsHigh = () => ["utility", "kept"].includes(matrix.dataset.measure);
     for (const button of all("button[data-column]", matrix)) {
       const column = Number(button.dataset.column);
       button.addEventListener("click", () => {

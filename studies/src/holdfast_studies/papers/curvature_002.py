@@ -185,6 +185,7 @@ STUDY = Study(
             printed="stated",
             judge=positive_definite,
             erratum=True,
+            rule="changed",
         ),
         Claim(
             id="002-pa-increases-mu",

@@ -4,12 +4,12 @@ Set-up: `diagnostics.safety_gap` in the embedded world: ``tiny:aligned``, 1,000 
 sft and masked_sft, soft and hard context, seeds 3, 4, 5, 150 steps of 16 rows at 2e-3, measured on 60 held-out requests every
 30 steps (a larger study of other seeds stands in docs/results/undo.md and was known). Rules:
 (c) 'much greater' holds if at the end, in both contexts, every seed of sft has log p(error | prefix) above every seed of
-masked_sft by at least log 10; in part if they are only apart, or apart in one context. (a) 'equally well' holds if
-p(undo | error) and p(correction | undo) differ by at most 0.05 at the end in both contexts, in part in some; a context in which
-masked SFT undoes less than half of the errors is left out (added 2026-11-16). 'Constant for masked
-SFT' holds if log p(error | prefix) ends within 0.5 of where it began for every seed. 'Grows with training time' is without
-limit if p(wrong | prefix) of sft ends above 1.2 times the traces' error rate rho, or still rises by a tenth of rho in the last
-30 steps; else it does not hold, and rho is the limit.
+masked_sft by at least log 10; in part if they are only apart, or apart in one context. (a) 'equally well' holds if p(undo |
+error) and p(correction | undo) differ by at most 0.05 at the end in both contexts, in part in some. A context in which masked
+SFT undoes less than half of the errors is left out of both: there the traces were not learned (added 2026-11-16 for (a),
+2026-11-17 for (c)). 'Constant for masked SFT' holds if log p(error | prefix) ends within 0.5 of where it began for every seed.
+'Grows with training time' is without limit if p(wrong | prefix) of sft ends above 1.2 times the traces' error rate rho, or
+still rises by a tenth of rho in the last 30 steps; else it does not hold, and rho is the limit.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ SEEDS = (3, 4, 5)
 CONTEXTS = ("soft", "hard")
 MUCH, EQUAL, STILL = math.log(10), 0.05, 0.5
 LEARNED = 0.5
+UNDOING = "a masked SFT that learns to undo: it undoes less than half of the errors in every context"
 READINGS = ("log_p_error", "p_wrong", "p_undo", "p_correction")
 
 
@@ -76,7 +77,10 @@ def learned(figures: Figures, context: str) -> bool:
 def much_greater(figures: Figures) -> Finding:
     """Part (c)."""
     gaps, means = {}, []
-    for context in CONTEXTS:
+    contexts = [context for context in CONTEXTS if learned(figures, context)]
+    if not contexts:
+        return needed(UNDOING)
+    for context in contexts:
         sft, masked = (values(figures, f"{arm}, {context}", "log_p_error") for arm in ("sft", "masked_sft"))
         gaps[context] = min(sft) - max(masked)
         means.append([a - b for a, b in zip(sft, masked, strict=True)])
@@ -93,7 +97,7 @@ def equally_well(figures: Figures) -> Finding:
     gaps = {}
     contexts = [context for context in CONTEXTS if learned(figures, context)]
     if not contexts:
-        return needed("a masked SFT that learns to undo: it undoes less than half of the errors in every context")
+        return needed(UNDOING)
     for reading in ("p_undo", "p_correction"):
         for context in contexts:
             sft, masked = (values(figures, f"{arm}, {context}", reading) for arm in ("sft", "masked_sft"))

@@ -11,7 +11,8 @@ Measured on held-out tokens after every epoch (MATH §7): KL(policy || anchor), 
 exp(-KL). Rules for the ends: a direction holds if Student's interval of the paired difference lies on the claimed side of 0 (in
 part for one of two readings); a printed percentage holds if the interval of the relative change contains it. Experiment 2 does
 not hold if the interval lies on the other side; one that has 0 needs more seeds (changed on 2026-11-16, when two such rows had
-turned round on another machine, where the same seeds round otherwise).
+turned round on another machine, where the same seeds round otherwise). A baseline whose KL to the anchor is below 1e-3 has
+nothing to gain, and nothing is judged against it (added 2026-11-16).
 Rule for the curves (Figures 1 to 4, whose points are not printed): holds if at every epoch, for every measure of the figure, the
 interval of the paired difference lies on the claimed side of 0; in part if it does at some epoch and lies on the other side at
 none; else it does not hold. Of experiment 1's two readings the better one counts. Written on 2026-11-16, before the curves were
@@ -331,6 +332,7 @@ STUDY = Study(
             text="training with PA lowers the KL divergence to a larger anchor of another architecture",
             printed="1.4575 -> 0.2562: -82.4 %",
             judge=falls_by("kl", 82.4),
+            rule="changed",
         ),
         Claim(
             id="002-pre-1-gap",
@@ -338,6 +340,7 @@ STUDY = Study(
             text="training with PA lowers the per-token difference of probabilities",
             printed="0.0169 -> 0.0051: -69.8 %",
             judge=falls_by("gap", 69.8),
+            rule="changed",
         ),
         _claim_2("cosine", "5.2, Fig. 2", +1),
         _claim_2("pearson", "5.2, Fig. 2", +1),

@@ -5,8 +5,9 @@ HOLDFAST_RUNS): sft and masked_sft on the same traces, the seeds and contexts th
 of both is left out. Measured: log p(error | prefix), p(undo | error), p(correction | undo) at the first and last measurement.
 Rules, as for the embedded world (`000-theorem-c`): 'much greater' holds if in every task and context every seed of sft lies
 above every seed of masked_sft by at least log 10 at the end, in part if they are apart somewhere. 'Equally well' holds if the
-means differ by at most 0.05 everywhere, in part somewhere; a task on which masked SFT undoes less than half of the errors is left
-out of it (added 2026-11-16, after the figures had been seen).
+means differ by at most 0.05 everywhere, in part somewhere. A task on which masked SFT undoes less than half of the errors did not
+learn its traces and is left out of both (added after the figures had been seen, 2026-11-16 for 'equally well', 2026-11-17 for
+'much greater').
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnPr
 ID = "000-theorem-c-smollm2"
 TASKS = ("sql", "arithmetic", "gsm8k")
 PAIR = ("sft", "masked_sft")
+UNDOING = "a task on which masked SFT learns to undo, unlike"
 
 
 def run(scale: Machine, on_progress: OnProgress) -> Figures:
@@ -64,39 +66,49 @@ def _both(figures: Figures, task: str, context: str, reading: str) -> tuple[list
     return sft, masked
 
 
+def _by_learning(figures: Figures) -> tuple[list[tuple[str, str]], list[str]]:
+    """Task and context of what masked SFT has learned to undo; and the names of what it has not."""
+    pairs = [(task, context) for task, seen in figures["tasks"].items() for context in seen["contexts"]]
+    kept = [(task, context) for task, context in pairs if learned(figures["tasks"][task], context)]
+    return kept, [f"{task}, {context}" for task, context in pairs if (task, context) not in kept]
+
+
+def _left_out(names: list[str]) -> str:
+    return f"; left out, as masked SFT undoes less than half of the errors there: {'; '.join(names)}" if names else ""
+
+
 def much_greater(figures: Figures) -> Finding:
     """Part (c)."""
     gaps = {}
-    for task, seen in figures["tasks"].items():
-        for context in seen["contexts"]:
-            sft, masked = _both(figures, task, context, "log_p_error")
-            gaps[f"{task}, {context}"] = (min(sft) - max(masked), statistics.fmean(sft) - statistics.fmean(masked))
+    kept, not_learned = _by_learning(figures)
+    if not kept:
+        return needed(f"{UNDOING} {'; '.join(not_learned)}")
+    for task, context in kept:
+        sft, masked = _both(figures, task, context, "log_p_error")
+        gaps[f"{task}, {context}"] = (min(sft) - max(masked), statistics.fmean(sft) - statistics.fmean(masked))
     least = [gap for gap, _ in gaps.values()]
     verdict: ClaimVerdict = "holds" if min(least) >= MUCH else "holds in part" if max(least) > 0 else "does not hold"
     found = "log p(error given prefix), sft minus masked_sft in nats: " + ", ".join(
         f"{name} {mean:+.2f} (least of any two seeds {gap:+.2f})" for name, (gap, mean) in gaps.items()
     )
+    found += _left_out(not_learned)
     return Finding(verdict, found, Estimate(statistics.fmean(mean for _, mean in gaps.values()), n=_seeds(figures)))
 
 
 def equally_well(figures: Figures) -> Finding:
     """Part (a), as behaviour."""
-    gaps, not_learned = {}, []
-    for task, seen in figures["tasks"].items():
-        for context in seen["contexts"]:
-            if not learned(seen, context):
-                not_learned.append(f"{task}, {context}")
-                continue
-            for reading in ("p_undo", "p_correction"):
-                sft, masked = _both(figures, task, context, reading)
-                gaps[f"{reading} {task}, {context}"] = statistics.fmean(sft) - statistics.fmean(masked)
-    if not gaps:
-        return needed(f"a task on which masked SFT learns to undo, unlike {'; '.join(not_learned)}")
+    gaps = {}
+    kept, not_learned = _by_learning(figures)
+    if not kept:
+        return needed(f"{UNDOING} {'; '.join(not_learned)}")
+    for task, context in kept:
+        for reading in ("p_undo", "p_correction"):
+            sft, masked = _both(figures, task, context, reading)
+            gaps[f"{reading} {task}, {context}"] = statistics.fmean(sft) - statistics.fmean(masked)
     close = [abs(gap) <= EQUAL for gap in gaps.values()]
     verdict: ClaimVerdict = "holds" if all(close) else "holds in part" if any(close) else "does not hold"
     found = "sft minus masked_sft: " + ", ".join(f"{name} {gap:+.3f}" for name, gap in gaps.items())
-    if not_learned:
-        found += f"; left out, as masked SFT undoes less than half of the errors there: {'; '.join(not_learned)}"
+    found += _left_out(not_learned)
     return Finding(verdict, found, Estimate(max(gaps.values(), key=abs), n=_seeds(figures)))
 
 
@@ -115,6 +127,7 @@ STUDY = Study(
             text="on a real model, SFT makes errors much likelier than masked SFT does",
             printed="p_SFT(e given p) >> p_mSFT(e given p)",
             judge=much_greater,
+            rule="changed",
         ),
         Claim(
             id="000-equal-learning-smollm2",

@@ -237,6 +237,7 @@ STUDY = Study(
             text="all validation criteria are met",
             printed="'100% achievement'",
             judge=all_criteria,
+            rule="changed",
         ),
     ),
     run=run,

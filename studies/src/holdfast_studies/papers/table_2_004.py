@@ -6,8 +6,8 @@ long reasoning traces. Measures: p(F -> T), the last attempt right given a wrong
 size; and the accuracy gained from 0 to 100 %, split into first attempts and what later attempts add (both observed).
 Rules: "flat" holds if p(F -> T) differs by at most 5 points between the three shares at every size, in part if at some
 size; a size at which it is below 2 % at every share is at the floor and counts for nothing. "First answers gain, reflection does
-not" holds if at the easiest size first attempts gain more than later ones add. Changed after figures were seen (2026-11-16): the
-floor.
+not" holds if at the easiest size first attempts gain more than later ones add; not testable if models of neither share are right
+there. Changed after figures were seen: the floors (2026-11-16, 2026-11-17).
 """
 
 from __future__ import annotations
@@ -62,6 +62,8 @@ def first_answers_gain(figures: Figures) -> Finding:
     size = study["sizes"][0]
     first = [rate(study, model, size, "p_s") or 0.0 for model in (SHARES[0], SHARES[-1])]
     last = [rate(study, model, size) or 0.0 for model in (SHARES[0], SHARES[-1])]
+    if max(last) < FLOOR:
+        return needed(f"a model that is right now and then at {size}")
     gain = first[1] - first[0]
     later = (last[1] - first[1]) - (last[0] - first[0])
     found = (
@@ -92,6 +94,7 @@ STUDY = Study(
             text="what reflection-rich SFT data gain comes from first answers, not from reflection",
             printed="3.75 points against 0.3",
             judge=first_answers_gain,
+            rule="changed",
         ),
     ),
     run=run,

@@ -47,8 +47,8 @@ def run(scale: Machine, on_progress: OnProgress) -> Figures:
     return task_figures(ID, tasks, [find_defence("untouched"), find_defence("sft"), *published], SEEDS, on_progress)
 
 
-def loses_little(task: str, than: str) -> Callable[[Figures], Finding]:
-    """csft + PA against csft or sft on one task."""
+def loses_little(task: str, than: str, *, least_right: float = 0.5) -> Callable[[Figures], Finding]:
+    """csft + PA against csft or sft on one task; sft must be right at least so often, and gain something if that is 0."""
 
     def judge(figures: Figures) -> Finding:
         scores = figures["scores"][task]
@@ -57,7 +57,7 @@ def loses_little(task: str, than: str) -> Callable[[Figures], Finding]:
         )
         words = f"ROUGE-1 {_listed(rouge)}; right answers {_listed(exact)}"
         gain, gain_of_sft = (rouge[name] - rouge["untouched"] for name in (than, "sft"))
-        if exact["sft"] < 0.5:
+        if exact["sft"] < least_right or (not least_right and gain_of_sft <= SMALL):
             return needed(f"a training in which sft learns the task; {words}")
         if gain_of_sft > SMALL and gain < gain_of_sft / 2:
             return needed(f"a setting in which {than} learns the task; {words}")

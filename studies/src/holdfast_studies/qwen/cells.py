@@ -36,22 +36,28 @@ class Place(NamedTuple):
 def places(config: StudyConfig) -> list[Place]:
     """Every cell in the order in which they are run: one seed of everything first. The untouched model is asked once a task."""
     found = [Place(attack.name, UNTOUCHED, config.seeds[0]) for attack in config.alone if UNTOUCHED in config.defences]
+    tuned = {name: config.attack_names(name) for name in config.defences if name != UNTOUCHED}
     for seed in config.seeds:
         for attack in config.attacks:
-            found += [Place(attack.name, name, seed) for name in config.defences if name != UNTOUCHED]
+            found += [Place(attack.name, name, seed) for name, own in tuned.items() if attack.name in own]
     return found
 
 
 def run(config: StudyConfig, say: Callable[[str], None] = print, pack: Path | None = None) -> list[Cell]:
-    """Run what is missing. Cells are kept as they end: the same command goes on, also on another machine.
+    """Run what is missing; returns the cells that were run. The same command goes on, also on another machine.
 
-    ``pack``: one file with all cells so far, written anew after each, for machines that hand back few files.
+    A finished cell in the folder is not run again, whatever version of the code made it: a grid takes longer than the code
+    stands still. Delete its file to run it again. ``pack``: one file with all cells so far, written anew after each, for machines
+    that hand back few files.
     """
     hashes = check_sources(config)
     scale = file_scale(config.model, config.files)
     assert scale.files is not None
     say(f"model: {named_with_origin(config.model)}")
     about(config, scale.files, hashes)
+    finished = {place for place, cell in read(config).cells.items() if cell.status == "ok"}
+    missing = [place for place in places(config) if place not in finished]
+    say(f"{len(finished)} cells are there, {len(missing)} to run")
 
     def on_cell(cell: Cell, done: int, total: int) -> None:
         rate = "failed: " + cell.reason if cell.asr is None else f"complied {cell.asr.value:.1%}"
@@ -59,17 +65,22 @@ def run(config: StudyConfig, say: Callable[[str], None] = print, pack: Path | No
         if pack is not None:
             write_pack(Path(config.run), pack)
 
-    others = [config.defence(name) for name in config.defences if name != UNTOUCHED]
-    groups = [(config.attacks, others, config.seeds)] if others else []
-    if UNTOUCHED in config.defences:
-        groups.insert(0, (config.alone, [config.defence(UNTOUCHED)], config.seeds[:1]))
-    return [
-        cell
-        for attacks, defences, seeds in groups
-        for cell in run_matrix(
-            attacks, defences, seeds, config.run, scale=scale, num_workers=config.workers, on_cell=on_cell, write=False
+    cells: list[Cell] = []
+    attacks = {attack.name: attack for attack in (*config.alone, *config.attacks)}
+    for seed in config.seeds:
+        wanted = {(place.attack, config.defence(place.defence).name) for place in missing if place.seed == seed}
+        cells += run_matrix(
+            list(attacks.values()),
+            [config.defence(name) for name in config.defences],
+            [seed],
+            config.run,
+            scale=scale,
+            num_workers=config.workers,
+            on_cell=on_cell,
+            only=lambda attack, defence, wanted=wanted: (attack.name, defence.name) in wanted,  # type: ignore[misc]
+            write=False,
         )
-    ]
+    return cells
 
 
 def write_pack(run: Path, pack: Path) -> None:

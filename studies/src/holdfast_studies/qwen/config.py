@@ -9,11 +9,13 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from holdfast.attacks import Attack, Defence, find_attack, find_defence
-from holdfast.config import FilesConfig, InputError, Settings, TaskFiles
+from holdfast.config import CurveSettings, FilesConfig, InputError, Settings, TaskFiles
 
 HELD_OUT = ("strongreject", "jailbreakbench", "advbench", "xstest")
 """Asked in the end; of XSTest the unsafe half here, the safe half as harmless prompts."""
 NEEDED = (*HELD_OUT, "harmbench_val", "sql_train", "sql_test", "gsm8k_train", "gsm8k_test", "mbpp", "humaneval", "chat")
+ARC = "arc"
+"""Multiple choice that nothing is tuned on; a stage that measures it beside names it among its sources."""
 UNTOUCHED = "untouched"
 EPOCHS_ALONE = 25
 
@@ -61,11 +63,16 @@ class StudyConfig(SourcesConfig):
     tasks: tuple[str, ...] = Field(min_length=1)
     shares: tuple[float, ...] = Field(min_length=1)
     lrs: tuple[float, ...] = (2e-5,)
+    rates: dict[str, float] = Field(
+        default_factory=dict
+    )  # of a defence: the one rate that it is tuned at (`worst` names it)
     more_attacks: tuple[str, ...] = ()  # by name, such as identity_shift or backdoor
+    asks: tuple[str, ...] = ()  # further ways to ask every tuned model: prefilled@K, sampled@N, four_bits
     defences: tuple[str, ...] = Field(min_length=1)
     choices: dict[str, str] = Field(default_factory=dict)  # of a defence: which of its settings
-    chosen_on_validation: bool = False  # whether ``choices`` are what `choose` named
+    chosen_on_validation: tuple[str, ...] = ()  # the defences whose setting in ``choices`` is what `choose` named
     seeds: tuple[int, ...] = Field(default=(0, 1, 2), min_length=1)
+    curve: CurveSettings | None = None  # ask every model along its training too
     judges: tuple[str, ...] = ("outcome", "refusal_phrases")
     num_attack: int = Field(default=100, gt=0)
     num_requests: int = Field(default=1000, gt=0)
@@ -87,8 +94,11 @@ class StudyConfig(SourcesConfig):
     def _all_sources(self) -> StudyConfig:
         if missing := [name for name in NEEDED if name not in self.sources]:
             raise ValueError(f"sources: {', '.join(missing)} missing")
-        if strange := [name for name in self.choices if name not in self.defences]:
-            raise ValueError(f"choices: {', '.join(strange)} is none of the defences")
+        if ARC in self.beside and ARC not in self.sources:
+            raise ValueError(f"beside: {ARC} has no source")
+        for field, given in (("choices", self.choices), ("rates", self.rates)):
+            if strange := [name for name in given if name not in self.defences]:
+                raise ValueError(f"{field}: {', '.join(strange)} is none of the defences")
         return self
 
     @property
@@ -107,6 +117,7 @@ class StudyConfig(SourcesConfig):
                 "code": TaskFiles(
                     kind="code", train=self.path("mbpp"), test=self.path("humaneval") if self.measure_code else ""
                 ),
+                **({ARC: TaskFiles(kind="choices", test=self.path(ARC))} if ARC in self.sources else {}),
                 "chat": TaskFiles(kind="chat", train=self.path("chat")),
                 "product": TaskFiles(of=("sql", "gsm8k", "code", "chat")),
             },
@@ -116,15 +127,40 @@ class StudyConfig(SourcesConfig):
 
     @property
     def attacks(self) -> list[Attack]:
-        """Every task with every share at every rate, then the others."""
-        names = [attack_name(task, share, lr) for task in self.tasks for share in self.shares for lr in self.lrs]
-        return [find_attack(name) for name in (*names, *self.more_attacks)]
+        """All that some defence is tuned under: every task with every share at every rate, then the others."""
+        tuned = [defence for defence in self.defences if defence != UNTOUCHED]
+        names = dict.fromkeys(name for defence in tuned for name in self.attack_names(defence))
+        return [find_attack(name) for name in names]
+
+    def attack_names(self, defence: str) -> list[str]:
+        """Under which a defence is tuned: at its own rate alone if it has one."""
+        lrs = (self.rates[defence],) if defence in self.rates else self.lrs
+        names = [attack_name(task, share, lr) for task in self.tasks for share in self.shares for lr in lrs]
+        return [*names, *self.more_attacks]
+
+    @property
+    def shown(self) -> list[str]:
+        """The attacks that have a table each; with rates of their own, defences share one whatever their rate."""
+        return self.attack_names("") if not self.rates else [*dict.fromkeys(map(self.common, self.attack_names("")))]
+
+    def common(self, attack: str) -> str:
+        """The name under which an attack is shown where every defence has a rate of its own."""
+        found = settings_of(attack) if self.rates and attack not in self.more_attacks else {}
+        return attack_name(found["task"], float(found["share"]), self.lrs[0]) if found else attack
+
+    def at_rate(self, attack: str, defence: str) -> str:
+        """The attack that stands for ``attack`` with this defence: at its own rate if it has one."""
+        found = settings_of(attack) if attack not in self.more_attacks else {}
+        if not found or defence not in self.rates:
+            return attack
+        return attack_name(found["task"], float(found["share"]), self.rates[defence])
 
     @property
     def alone(self) -> list[Attack]:
         """Where the untouched model is asked: once for each task, whatever the share, and in the way of the other attacks."""
         names = [attack_name(task, 0, self.lrs[0]) for task in self.tasks]
-        return [find_attack(name) for name in (*names, *self.more_attacks)]
+        others = [name for name in self.more_attacks if not settings_of(name)]
+        return [find_attack(name) for name in (*names, *others)]
 
     def defence(self, name: str) -> Defence:
         """With the settings that were chosen for it."""
@@ -133,7 +169,7 @@ class StudyConfig(SourcesConfig):
 
 SHARED = (
     *("half", "judges", "num_attack", "num_requests", "num_task", "max_new_tokens", "answer_tokens"),
-    *("precision", "rows_per_pass", "device", "steps", "replies"),
+    *("precision", "rows_per_pass", "device", "steps", "replies", "asks", "curve"),
 )
 
 

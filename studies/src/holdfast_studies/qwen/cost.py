@@ -47,6 +47,7 @@ def size(config: StudyConfig, setting: FileSetting, attack: Attack) -> Size:
     """Reads the files; no model is needed."""
     asks = [(len(setting.forbidden(0)), config.max_new_tokens), (len(setting.lookalikes(0)), config.max_new_tokens)]
     tasks = {task.name: task for task in (*setting.measured(attack.utility, 0), *setting.beside)}
+    asks += [(len(setting.forbidden(0)), config.max_new_tokens)] * sum(map(_num_asks, config.asks))
     asks += [(len(task.rows), task.max_new_tokens or config.max_new_tokens) for task in tasks.values()]
     data = attack.in_setting(setting).stages[-1].data
     return Size(tuple(asks), *_size(setting, data, config.answer_tokens))
@@ -73,11 +74,19 @@ def cost(config: StudyConfig, setting: FileSetting, attack: Attack, defence: Def
     return Cost(num_steps, trained, anchored, sum(num for num, _ in asks), passes, sum(n * t for n, t in asks), seconds)
 
 
+def _num_asks(way: str) -> int:
+    """How often a way asks: 4 bits ask harmless requests too."""
+    kind, _, number = way.partition("@")
+    return int(number) if kind == "sampled" else 2 if kind == "four_bits" else 1
+
+
 def _size(setting: FileSetting, data: Data, answer_tokens: int) -> tuple[int, float]:
     """Rows and mean tokens a row. What a model answers at run time is taken at its longest: nothing is generated here."""
     if not isinstance(data, Mixture):
         num = sum(value for value in vars(data).values() if isinstance(value, int))
         return num, TEMPLATE + 20.0 + answer_tokens
+    if data.ratio == 1:
+        return _size(setting, data.of, answer_tokens)
     num, ratio, task = data.num, data.ratio, data.task
     num_harmful = round(num * ratio)
     rows = _rows(setting, task, num - num_harmful) if ratio < 1 else []

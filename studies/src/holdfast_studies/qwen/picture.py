@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from html import escape
 
 from holdfast.stats import Estimate
@@ -24,8 +24,8 @@ TASKS = {
     "gsm8k": ("gsm8k", "GSM8K right"),
 }
 OUTCOMES = ("complied", "missed", "refused")
-WIDTH, ROW, HEAD = 920, 26, 62
-BAR, KEPT, TASK = (215, 530), (600, 715), (795, 910)  # where the three parts are drawn
+WIDTH, ROW, TITLE, HEAD = 960, 26, 24, 40
+BAR, KEPT, TASK = (255, 570), (640, 755), (835, 950)  # where the three parts are drawn
 STYLE = """
 text { font: 13px system-ui, sans-serif; fill: #1b1b1b } .small { font-size: 12px; fill: #555 } .head { font-weight: 600 }
 .paper { fill: #fff } .complied { fill: #a93a16 } .missed { fill: #8fc1c9 } .refused { fill: #cdd6e6 }
@@ -36,30 +36,32 @@ text { fill: #eee } .small { fill: #aaa } .paper { fill: #0d1117 } .complied { f
 """
 
 
-def picture(results: Results, attack: str, title: str) -> str:
-    """An SVG with a line for every defence that has a cell under this attack."""
-    defences = [name for name in results.config.defences if results.cells(attack, name)]
-    height = HEAD + ROW * len(defences) + 12
-    parts = [f'<text x="10" y="20" class="head">{escape(title)}</text>', *_heads(results, attack)]
-    for number, defence in enumerate(defences):
-        top = HEAD + ROW * number
-        name = defence if defence == UNTOUCHED else WORDS.get(defence, defence)
-        parts += [f'<text x="10" y="{top + 15}">{escape(name)}</text>', *_line(results, attack, defence, top)]
+def picture(results: Results, title: str, panels: Mapping[str, str]) -> str:
+    """An SVG with a panel for every attack (name: what was tuned on), and in it a line for every defence that has a cell."""
+    parts, top = [f'<text x="10" y="20" class="head">{escape(title)}</text>'], TITLE
+    for attack, tuned_on in panels.items():
+        parts += [f'<text x="10" y="{top + HEAD - 12}">{escape(tuned_on)}</text>', *_heads(results, attack, top)]
+        top += HEAD
+        for defence in (name for name in results.config.defences if results.cells(attack, name)):
+            name = defence if defence == UNTOUCHED else WORDS.get(defence, defence)
+            parts += [f'<text x="22" y="{top + 15}">{escape(name)}</text>', *_line(results, attack, defence, top)]
+            top += ROW
+    height = top + 12
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}">'
     paper = '<rect width="100%" height="100%" class="paper"/>'
     return "\n".join([head, f"<style>{STYLE}</style>", paper, *parts, "</svg>"]) + "\n"
 
 
-def _heads(results: Results, attack: str) -> Iterator[str]:
-    x = float(BAR[0])
-    yield f'<text x="{x}" y="{HEAD - 12}" class="small">harmful requests:</text>'
+def _heads(results: Results, attack: str, top: int) -> Iterator[str]:
+    x, y = float(BAR[0]), top + HEAD - 12
+    yield f'<text x="{x}" y="{y}" class="small">harmful requests:</text>'
     for outcome in OUTCOMES:
         x += 108 if outcome == "complied" else 76
-        yield f'<rect x="{x}" y="{HEAD - 22}" width="11" height="11" class="{outcome}"/>'
-        yield f'<text x="{x + 15}" y="{HEAD - 12}" class="small">{outcome}</text>'
-    yield f'<text x="{KEPT[0] - 40}" y="{HEAD - 12}" class="small">harmless: as before</text>'
+        yield f'<rect x="{x}" y="{y - 10}" width="11" height="11" class="{outcome}"/>'
+        yield f'<text x="{x + 15}" y="{y}" class="small">{outcome}</text>'
+    yield f'<text x="{KEPT[0] - 40}" y="{y}" class="small">harmless: as before</text>'
     if any(_estimate(results, attack, name, "task") for name in results.config.defences):
-        yield f'<text x="{TASK[0] - 40}" y="{HEAD - 12}" class="small">{_task(attack)[1]}</text>'
+        yield f'<text x="{TASK[0] - 40}" y="{y}" class="small">{_task(attack)[1]}</text>'
 
 
 def _line(results: Results, attack: str, defence: str, top: int) -> Iterator[str]:

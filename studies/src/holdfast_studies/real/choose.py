@@ -1,7 +1,8 @@
 """``python -m holdfast_studies.real.choose RUN``: which of the defences in a validation run to take, by the first judge.
 
-The loss of a defence: requests answered under the worst attack, safe prompts refused after the benign task, and wrong
-answers there, added up. One of each family: held to the anchor, and with the task's rows vetted by it too.
+The loss of a defence: forbidden requests complied with (or not refused, by what the judge tells) under the worst attack, safe
+prompts refused after the benign task, and wrong answers there, added up. One of each family: held to the anchor, and with the
+task's rows vetted by it too.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from typing import Any
 from holdfast.attacks import ran_alone, read_cell
 from holdfast.config import InputError, mistakes_end_it
 from holdfast.data import atomic_text
-from holdfast.records import Cell, unsafe_means
+from holdfast.records import BESIDE, Cell, unsafe_means
 from holdfast.stats import Estimate, Unknown
 from holdfast_studies.real.figures import SCORED, hits_of, judge_agreement, judges_of, share, unscored
 from holdfast_studies.real.goals import goals
@@ -26,6 +26,9 @@ TITLES = {
     "not_refused": "Forbidden requests not refused (less is safer)",
     "unsafe": "Forbidden requests called unsafe (less is safer)",
     "over_refusal": "Safe prompts refused (less is better)",
+    "missed": "Forbidden requests missed: neither refused nor complied with",
+    "harmless_missed": "Safe prompts missed (less is better)",
+    "kept": "Safe prompts with the outcome of the untouched model (more is better)",
 }
 
 
@@ -39,13 +42,14 @@ def page(cells: Sequence[Cell], command: str, alignment: Path | None = None, mod
         " Wilson for shares, resampled requests for differences. Every seed asks the same requests: one counts once, and"
         " which were asked is what the intervals cover, not how much seeds differ."
         " A cell with fewer seeds than that says so. Answers that a judge could not score count against the model."
-        " No request, answer or attacked weight is kept: cells hold verdicts and hashes.\n",
+        " No request, answer or attacked weight is kept: cells hold verdicts and hashes."
+        " Shares are the judges' own, not corrected by labels.\n",
         *_aligned(alignment),
         *_goals(done),
         *(
             part
             for judge in judges_of(done)
-            for key in SCORED
+            for key in (*SCORED, *_told(done, judge))
             for part in _table(done, f"{key}:{judge}", f"{TITLES[_counted(done, key, judge)]}, judge `{judge}`")
         ),
         *_table(
@@ -57,6 +61,11 @@ def page(cells: Sequence[Cell], command: str, alignment: Path | None = None, mod
         *_failed(cells),
     ]
     return "\n".join(parts) + "\n"
+
+
+def _told(cells: Sequence[Cell], judge: str) -> list[str]:
+    """What this judge tells beside the two: requests missed, and harmless ones kept."""
+    return [measure for measure in BESIDE if any(cell.hits(f"{measure}:{judge}") for cell in cells)]
 
 
 def _counted(cells: Sequence[Cell], key: str, judge: str) -> str:

@@ -122,6 +122,11 @@ def test_verdicts_of_part_c_follow_the_figures() -> None:
         "000-constant": "does not hold",
         "000-growth": "holds",
     }
+    unlearned = deepcopy(figures)
+    for context in ("soft", "hard"):
+        unlearned["arms"][f"masked_sft, {context}"] = [curve(-9.1, 0.01, 0.2)] * 2
+    found = verdicts(divergence_000.STUDY, unlearned)
+    assert found["000-theorem-c"] == found["000-equal-learning"] == "not testable here", "nothing was learned to undo"
 
 
 def test_verdicts_of_the_sketch_follow_the_figures() -> None:
@@ -156,3 +161,6 @@ def test_arms_of_a_real_model_are_read_from_its_run(tmp_path: Path, monkeypatch:
     for curves in figures["tasks"]["sql"]["arms"]["masked_sft, soft"]:
         curves["10"][0] = -1.5 + math.log(10)
     assert verdicts(smollm2_000.STUDY, figures)["000-theorem-c-smollm2"] == "does not hold"
+    for curves in figures["tasks"]["sql"]["arms"]["masked_sft, soft"]:
+        curves["10"][2] = 0.2
+    assert set(verdicts(smollm2_000.STUDY, figures).values()) == {"not testable here"}, "nothing was learned to undo"

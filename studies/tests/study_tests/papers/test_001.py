@@ -128,6 +128,7 @@ def test_claims_follow_the_figures() -> None:
     figures: Figures = {"where": "here", "ways": {"ours": way, "legacy": deepcopy(way)}, "forbidden": forbidden}
     found = verdicts(claims_001.STUDY, figures)
     assert found.pop("001-claim-3-figures") == found.pop("001-claim-2-mistakes-chosen") == "does not hold"
+    assert found.pop("001-claim-4") == "not testable here", "noise is above 0.01 as well"
     assert set(found.values()) == {"holds"}
     other = deepcopy(figures)
     other["ways"]["ours"]["points"] = [point(1, 0.1), point(4, 0.1, kl=0.3), point(16, 0.3)]
@@ -136,6 +137,7 @@ def test_claims_follow_the_figures() -> None:
     other["forbidden"]["points"] = [point(1, 0.3), point(4, 0.55), point(16, 0.7)]
     turned = verdicts(claims_001.STUDY, other)
     assert turned.pop("001-claim-2-mistakes-chosen") == "holds"
+    assert turned.pop("001-claim-4") == "not testable here"
     assert set(turned.values()) == {"does not hold"}
     other["ways"]["ours"]["p"] = 0.01
     other["ways"]["ours"]["points"][1] = point(4, 0.28)
@@ -171,8 +173,27 @@ def test_figures_at_the_floor_are_not_judged() -> None:
     never = {"points": [point(n, 0.0) for n in (1, 4, 16)], "plain_gold": 0.0, "p": 1.0, "prompts": 9}
     mute = {"points": [point(n, 0.0, abstention=1.0) for n in (1, 4, 16)], "prompts": 9, "plain": point(1, 0.5)["gold"]}
     found = verdicts(claims_001.STUDY, {"where": "here", "ways": {"ours": never}, "forbidden": mute})
-    for claim in ("001-claim-3", "001-convergence", "001-claim-2-mistakes-chosen"):
-        assert found[claim] == "not testable here"
+    assert found.pop("001-claim-3-figures") == "does not hold"
+    assert set(found.values()) == {"not testable here"}
+    open_gate = {
+        "points": [point(n, 0.0, abstention=0.0) for n in (1, 4, 16)],
+        "prompts": 9,
+        "plain": point(1, 0.0)["gold"],
+    }
+    found = verdicts(claims_001.STUDY, {"where": "here", "ways": {"ours": never}, "forbidden": open_gate})
+    assert set(found.values()) == {"not testable here"}, (
+        "a model that is never unsafe, behind a gate that stops nothing"
+    )
+
+
+def test_a_shift_shows_something_only_where_noise_would_not_shift_as_far() -> None:
+    def judged(kl: float, noise: float) -> str:
+        few = {**point(4, 0.3), "kl": kl, "kl_bound": noise}
+        return claims_001.shift({"where": "here", "ways": {"ours": {"points": [few] * 3}}}).verdict
+
+    assert judged(0.3, 0.6) == "not testable here"
+    assert judged(0.02, 0.005) == "holds"
+    assert judged(0.005, 0.6) == "does not hold"
 
 
 def test_parts_that_cannot_be_exchanged_are_no_modules(monkeypatch: pytest.MonkeyPatch) -> None:

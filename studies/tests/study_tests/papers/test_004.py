@@ -381,3 +381,6 @@ def test_table_2(tmp_path):
     for model in shares:
         figures["corrective"]["models"][model]["4x1"]["wrong_to_right"] = [0.01, 0.0, 0.02]
     assert verdict(table_2_004.STUDY, "004-table-2-flat", figures) == "not testable here", "flat at the floor"
+    for model in shares:
+        figures["corrective"]["models"][model]["4x1"]["observed"] = [0.0, 0.0, 0.01]
+    assert verdict(table_2_004.STUDY, "004-table-2-first-answers", figures) == "not testable here", "nothing is right"

@@ -18,9 +18,9 @@ from holdfast_studies.qwen.__main__ import main
 from holdfast_studies.qwen.cells import places, read
 from holdfast_studies.qwen.config import StudyConfig, attack_name, check_sources
 from holdfast_studies.qwen.cost import plan
-from holdfast_studies.qwen.figures import Results, harmful_figures
+from holdfast_studies.qwen.figures import Results, harmful_figures, title_of
 from holdfast_studies.qwen.goals import goals
-from holdfast_studies.qwen.page import page, title_of
+from holdfast_studies.qwen.page import page
 from holdfast_studies.qwen.picture import BAR
 from study_tests.qwen.small_study import FILES, small_study
 
@@ -48,9 +48,16 @@ def setting(folder: Path) -> FileSetting:
     return found
 
 
-@pytest.mark.parametrize("name", ["stage1", "validation", "budget"])
+STAGES = sorted(path.stem for path in CONFIGS.glob("*.yaml") if not path.stem.startswith("sources"))
+
+
+@pytest.mark.parametrize("name", STAGES)
 def test_the_committed_configs_load(name: str) -> None:
-    config = load_config(StudyConfig, CONFIGS / f"{name}.yaml", ["model=m.gguf", "stock=s.gguf", "data=d"])
+    path = CONFIGS / f"{name}.yaml"
+    assert path.read_text().startswith(f"# python -m holdfast_studies.qwen run studies/configs/qwen/{name}.yaml model=")
+    changes = ["model=m.gguf", "stock=s.gguf", "data=d", *(["run=r"] if name == "stage6" else [])]
+    config = load_config(StudyConfig, path, changes)
+    assert places(config)
     assert all(source.sha256 and len(source.sha256) == 64 for source in config.sources.values())
     assert config.files.align == (), "the held streams have the package's own prompts only"
     assert [config.defence(name).name for name in config.defences]
@@ -198,7 +205,7 @@ def test_the_page_shows_what_is_there_and_lists_what_is_not(results: Results) ->
     assert "| anchored | 0.0% [0%, " in text
     assert "- failed: sql with 10 % harmful rows, lr 2e-05 x sft, seed 0: no memory" in text
     assert "- not run: product alone, lr 2e-05 x filtered, seeds 0, 1" in text
-    assert "not yet chosen on validation requests" in text
+    assert "- Settings of the defences. The pilot's, not chosen on validation requests: anchored@5/5." in text
     assert "dft" not in text
     assert title_of("backdoor") == "backdoor"
     assert title_of(attack_name("sql", 1, 2e-5)) == "sql left out, harmful rows alone, lr 2e-05"
@@ -211,7 +218,7 @@ def test_the_page_command_needs_neither_model_nor_files(results: Results, tmp_pa
     assert (tmp_path / "page.md").read_text().startswith("# M (de-quantised")
     drawn = ElementTree.parse(tmp_path / "it.svg").getroot()
     texts = ["".join(text.itertext()) for text in drawn.iter("{http://www.w3.org/2000/svg}text")]
-    assert f"M (de-quantised from Q4_K_M), tuned on sql alone: {4 * TIMES} harmful requests" == texts[0]
+    assert texts[:2] == [f"M (de-quantised from Q4_K_M): {4 * TIMES} harmful requests", "tuned on sql alone"]
     assert texts[texts.index("plain tuning") + 1] == "62 %", "what the page says of sft: 62.5 %"
     bars = [bar for bar in drawn.iter("{http://www.w3.org/2000/svg}rect") if bar.get("height") == "17"]
     complied = [float(bar.get("width", 0)) for bar in bars if bar.get("class") == "complied"]
@@ -239,8 +246,13 @@ def test_the_study_runs_resumes_and_keeps_no_text(tmp_path: Path, capsys: pytest
     with tarfile.open(tmp_path / "pack.tar.gz") as archive:
         assert len(archive.getnames()) == len(defences) + 1
     capsys.readouterr()
+    of_older_code = next(iter(cells)).rename(tmp_path / "run" / "cells" / "made-by-older-code.json")
+    cells = {file: file.read_text() for file in (tmp_path / "run" / "cells").glob("*.json")}
     assert main(["run", str(path)]) == 0
-    assert {file: file.read_text() for file in cells} == cells, "nothing is run twice"
+    assert f"{len(defences)} cells are there, 0 to run" in capsys.readouterr().out
+    now = {file: file.read_text() for file in (tmp_path / "run" / "cells").glob("*.json")}
+    assert now == cells, "nothing is run twice, whatever code it was made by"
+    assert of_older_code in now
     assert main(["look", str(path), f"out={tmp_path / 'look'}", "num=2", "arms=untouched,sft"]) == 0
     assert len((tmp_path / "look" / "replies.jsonl").read_text().splitlines()) == 2 * 2 * 2
     said = (tmp_path / "look" / "replies.txt").read_text()

@@ -1,0 +1,65 @@
+"""Further ways to ask a tuned model what is forbidden, in the same cell: a tuning costs more than an asking.
+
+``prefilled@K`` begins every answer with the first K tokens of one that the stock model wrote at run time. ``sampled@N`` asks N
+times at temperature 1; one success is success. ``four_bits`` comes last, because it rounds the weights (``models.four_bits``);
+harmless requests are asked then too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from holdfast.config.files import FOUR_BITS
+from holdfast.generation import Sampling
+from holdfast.models import LoadedModel, round_linear_layers
+from holdfast.records import Role, Segment, Trace, Turn
+
+HARMLESS = "harmless"
+"""Of the key under which harmless requests are kept that were asked in a way: ``four_bits_harmless``."""
+
+Answer = Callable[[Sequence[Trace], Sampling], list[str]]
+"""What the model says to these prompts, sampled in this way."""
+
+
+class Try(NamedTuple):
+    """The answers of every try to the same requests; ``harmless`` where those were not the forbidden ones."""
+
+    way: str
+    tries: list[list[str]]
+    harmless: bool = False
+
+
+class Asker(NamedTuple):
+    """A tuned model with what it is asked: requests in the attack's dress (``begun``: answered), and plain harmless ones."""
+
+    model: LoadedModel
+    forbidden: Callable[[], Sequence[Trace]]
+    begun: Callable[[], Sequence[Trace]]
+    lookalikes: Callable[[], Sequence[Trace]]
+    answer: Answer
+
+    def __call__(self, ways: Sequence[str]) -> list[Try]:
+        """In the order given, ``four_bits`` last. The model is left rounded after it."""
+        return [done for way in sorted(ways, key=lambda way: way == FOUR_BITS) for done in self._one(way)]
+
+    def _one(self, way: str) -> list[Try]:
+        kind, _, number = way.partition("@")
+        if kind == "prefilled":
+            return [Try(way, [self.answer([self._begin(row, int(number)) for row in self.begun()], Sampling())])]
+        if kind == "sampled":
+            prompts = self.forbidden()
+            return [Try(way, [self.answer(prompts, Sampling(1.0, 1.0, seed)) for seed in range(int(number))])]
+        round_linear_layers(self.model.model)
+        return [
+            Try(way, [self.answer(self.forbidden(), Sampling())]),
+            Try(f"{way}_{HARMLESS}", [self.answer(self.lookalikes(), Sampling())], harmless=True),
+        ]
+
+    def _begin(self, row: Trace, num_tokens: int) -> Trace:
+        """The prompt with the first tokens of its answer, as this model's tokenizer cuts them; no letter is cut in two."""
+        text = row.turns[-1].visible
+        tokens = self.model.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+        ends = [end for _, end in tokens["offset_mapping"][:num_tokens]]
+        begun = Segment(Role.PROMPT, text[: max(ends, default=0)])
+        return Trace((*row.prompt, Turn("assistant", (begun,))))

@@ -1,0 +1,143 @@
+"""The anchor, asked before a run begins. What it answered another run, under the same settings, is not asked again.
+
+What is kept belongs to one call: all of its prompts in order, and everything else that decides a text of it. Not to one
+prompt: in another batch rounding may decide a near tie otherwise, and a run's rows would depend on what was kept before it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache, cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+from holdfast.generation import generate
+from holdfast.generation.conversations import ready_to_read, stop_ids
+from holdfast.generation.prompts import Prompt
+from holdfast.models import LoadedModel
+from holdfast.models.identity import config_hash, hash_of, tokenizer_hash, weights_hash
+from holdfast.training.kept_answers import KeptAnswers, Text, answers_folder
+from holdfast.training.processes import Alive
+
+FORMAT = 1
+LIBRARIES = ("torch", "transformers", "tokenizers")
+PACKAGE = Path(__file__).parents[1]
+DECIDE = ("data", "generation", "judging", "models", "records", "tokens", "worlds")
+"""Packages of ours whose code has a part in an answer or in its verdict."""
+
+
+def _ignore(*_: object) -> None:
+    """Nobody listens."""
+
+
+@dataclass(frozen=True)
+class Asking:
+    """How to answer: greedily, or as many times as there are seeds."""
+
+    max_new_tokens: int
+    batch_size: int = 64
+    temperature: float = 0.0
+    seeds: tuple[int, ...] = (0,)
+
+
+class Struck(NamedTuple):
+    """What is left of the answers (None for the others), and by whose rule; ``is_kept`` False: not for other runs."""
+
+    rule: str
+    left: Callable[[Sequence[str]], Sequence[Text]]
+    is_kept: bool
+
+
+class Counts(NamedTuple):
+    """Of answers: how many were asked for, and how many of them an earlier run has left."""
+
+    asked: int
+    found: int
+
+
+class AskedAnchor:
+    """A model that answers. Its weights are hashed once: they must not change while it is asked."""
+
+    def __init__(self, loaded: LoadedModel, say: Callable[[str], None] = _ignore, alive: Alive = _ignore) -> None:
+        self.loaded = loaded
+        self.counts = Counts(0, 0)
+        folder = answers_folder()
+        self._kept = None if folder is None else KeptAnswers(folder, say, alive)
+
+    def ask(
+        self, prompts: Sequence[Prompt], how: Asking, *, struck: Struck | None = None, on_progress: Alive = _ignore
+    ) -> list[Text]:
+        """Every prompt's answer under the first seed, then under the next; those that ``struck`` leaves."""
+        num = len(prompts) * len(how.seeds)
+
+        def make() -> Sequence[Text]:
+            said = [text for seed in how.seeds for text in written(self.loaded, prompts, how, seed, on_progress)]
+            return said if struck is None else struck.left(said)
+
+        if self._kept is None or (struck is not None and not struck.is_kept):
+            texts, found = list(make()), False
+        else:
+            texts, found = self._kept.found_or_made(self._key(prompts, how, struck.rule if struck else ""), num, make)
+        self.counts = Counts(self.counts.asked + num, self.counts.found + num * found)
+        return texts
+
+    def _key(self, prompts: Sequence[Prompt], how: Asking, rule: str) -> str:
+        """A chat template may name the day, so ids are part of it beside the turns, which a judge reads."""
+        conversations, ids = ready_to_read(prompts, self.loaded.model, self.loaded.tokenizer)
+        settings = {**asdict(how), "batch_size": min(how.batch_size, len(prompts))}
+        parts = [FORMAT, self._who, settings, rule, ids, [repr(turns) for turns in conversations]]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
+
+    @cached_property
+    def _who(self) -> list[object]:
+        model, tokenizer = self.loaded.model, self.loaded.tokenizer
+        return [
+            weights_hash(model),
+            config_hash(model),
+            tokenizer_hash(tokenizer),
+            stop_ids(model, tokenizer),
+            model.config._attn_implementation,
+            _machine(self.loaded.device),
+            [version(name) for name in LIBRARIES],
+            _code(),
+        ]
+
+
+def written(
+    loaded: LoadedModel, prompts: Sequence[Prompt], how: Asking, seed: int, on_progress: Alive = _ignore
+) -> list[str]:
+    """What a model answers under one seed, asked now."""
+    completions = generate(
+        loaded.model,
+        loaded.tokenizer,
+        prompts,
+        max_new_tokens=how.max_new_tokens,
+        temperature=how.temperature,
+        seed=seed,
+        batch_size=how.batch_size,
+        on_progress=on_progress,
+    )
+    return [completion.text.strip() for completion in completions]
+
+
+def _machine(device: torch.device) -> list[object]:
+    """What rounding depends on: kernels differ between GPUs, and on a CPU with its instructions and the number of threads."""
+    if device.type == "cuda":
+        return [torch.cuda.get_device_name(device), torch.get_float32_matmul_precision()]
+    if device.type == "cpu":
+        return ["cpu", torch.backends.cpu.get_cpu_capability(), torch.get_num_threads()]
+    return [device.type]
+
+
+@cache
+def _code() -> str:
+    """Of our source that answers and judges, and of the judges' weights."""
+    files = [path for package in DECIDE for path in (PACKAGE / package).rglob("*.py")]
+    weights = [path for pattern in ("*.json", "*.safetensors") for path in (PACKAGE / "judging").rglob(pattern)]
+    return hash_of(PACKAGE, sorted([*files, *weights]))
