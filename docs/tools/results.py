@@ -193,5 +193,7 @@ def tables_by_study(path: Path, title: str) -> dict[str, list[list[str]]]:
 
 def read_results(folder: Path) -> dict[str, Results]:
     """Every page that has a table of attacks and defences, by its name."""
-    pages = {path.stem: StudyPage(path) if path.stem == "qwen" else Results(path) for path in sorted(folder.glob("*.md"))}
+    pages = {
+        path.stem: StudyPage(path) if path.stem == "qwen" else Results(path) for path in sorted(folder.glob("*.md"))
+    }
     return {name: page for name, page in pages.items() if page.attacks}
