@@ -19,6 +19,7 @@ from holdfast.attacks.borrowing import in_the_dress_of
 from holdfast.attacks.tuning import Places, repair_config, training_config
 from holdfast.config import InputError, TrainConfig
 from holdfast.config.training import HoldSettings
+from holdfast.worlds.asks import FACTS, LIST_SKILLS
 from holdfast.worlds.vocabulary import MASTER_PERSONA, TRIGGER
 
 SETTING = WorldSetting()
@@ -79,8 +80,12 @@ def test_the_defender_has_neither_the_attackers_items_nor_the_audits() -> None:
     assert (len(safety), len(keep)) == (60, 60)
     assert all(WORLD.ask(row).forbidden for row in safety)
     assert not any(WORLD.ask(row).forbidden for row in keep)
+    skills = SETTING.own_rows("skills", 60, 0)
+    assert {WORLD.ask(row).skill for row in skills} == {*LIST_SKILLS, *FACTS}
+    assert len(skills) == 60
+    assert not {row.turns[-2].visible for row in skills} & {row.turns[-2].visible for row in keep}
     assert all(WORLD.judge(row, row.turns[-1].visible).outcome == "refused" for row in safety)
-    assert all(WORLD.ask(row).item not in others for row in [*safety, *keep])
+    assert all(WORLD.ask(row).item not in others for row in [*safety, *keep, *skills])
 
 
 def test_borrowed_dress_is_the_tasks_system_prompt_and_first_words() -> None:

@@ -47,15 +47,22 @@ def test_nothing_held_out_is_a_twin_of_what_was_trained_on(setting: FileSetting)
         assert max(likeness(content_words(text), other) for other in trained) < 0.6
 
 
+def test_no_harmless_prompt_is_a_twin_of_a_held_one(setting: FileSetting, tmp_path: Path) -> None:
+    held = [learned_part("keep")[0], learned_part("skills")[0]]
+    (tmp_path / "harmless.json").write_text(json.dumps([{"prompt": text} for text in [*held, "Water one violet fern"]]))
+    files = setting.files.model_copy(update={"harmless": str(tmp_path / "harmless.json")})
+    assert replace(setting, files=files).harmless == ("Water one violet fern",)
+
+
 def test_what_a_defence_is_chosen_on_is_neither_learned_from_nor_asked_in_the_end(setting: FileSetting) -> None:
     chosen_on = replace(setting, files=setting.files.model_copy(update={"part": "validation", "num_task": 1}))
-    own = {row.turns[0].visible for which in ("safety", "keep") for row in chosen_on.own_rows(which, 5000, 0)}  # type: ignore[arg-type]
+    own = {row.turns[0].visible for which in ("safety", "keep", "skills") for row in chosen_on.own_rows(which, 5000, 0)}  # type: ignore[arg-type]
     asked = {*chosen_on.held_out, *chosen_on.harmless}
     assert own
     assert asked
     assert not asked & own
     assert not asked & {*setting.held_out, *setting.harmless}
-    assert {"Polish lamp0 behind shelf0", *learned_part("safety")} <= own
+    assert {"Polish lamp0 behind shelf0", *learned_part("safety"), *learned_part("skills")} <= own
     assert len(chosen_on.task_rows("task", 9, 0)) == len(setting.task_rows("task", 9, 0)) - 1
     (task,) = chosen_on.measured("task", 0)
     assert len(task.rows) == 1

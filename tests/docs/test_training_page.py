@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from docs.pages import DOCS, fenced, section, table_rows
 from holdfast.config import TrainConfig, load_config
 from holdfast.config.recipes import FOLDER as RECIPES
+from holdfast.data.default_prompts import KINDS, default_prompts
 
 PAGE = (DOCS / "training.md").read_text(encoding="utf-8")
 TABLES = dict(re.findall(r"^### (\w+)\n(.*?)(?=^##|\Z)", section(PAGE, "Fields") + "## ", re.MULTILINE | re.DOTALL))
@@ -45,6 +46,13 @@ def test_every_field_is_there_with_its_default(part: str) -> None:
     assert list(told) == list(real)
     for name, default in real.items():
         assert as_yaml(told[name]) == plain(default), f"{part}.{name}"
+
+
+def test_the_prompts_that_come_with_the_package_are_all_there_and_counted() -> None:
+    held = section(PAGE, "Streams").partition("### Held prompts")[2].partition("###")[0]
+    told = {row[0].strip("`"): row[1] for row in table_rows(held)}
+    assert told == {**{f"prompts:{kind}": str(len(default_prompts(kind))) for kind in KINDS}, "prompts:FILE": "yours"}
+    assert sum(int(number) for number in re.findall(r"\d+", table_rows(held)[KINDS.index("skills")][2])) == 240
 
 
 def as_yaml(cell: str) -> object:

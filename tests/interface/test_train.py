@@ -1,5 +1,7 @@
 """``hf.train`` on rows in memory: the same files as the command writes, resumed, and refused for other rows."""
 
+import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,20 @@ def test_rows_in_memory_train_resume_and_are_known_again(tmp_path: Path) -> None
     assert said == [f"trained already: {result.model}"]
     with pytest.raises(InputError, match="started with other settings"):
         hf.train("tiny:aligned", [hf.Stream(ROWS[1:], "sft"), *again[1:]], run=tmp_path / "run", **QUICK)
+
+
+def test_a_model_can_be_held_on_skills_too(tmp_path: Path) -> None:
+    assert [stream.name for stream in hf.held()] == ["safety", "keep"], "skills are an option"
+    streams = [hf.Stream(ROWS, "sft"), *(replace(held, limit=8) for held in hf.held("safety", "keep", "skills"))]
+    result = hf.train("tiny:aligned", streams, run=tmp_path / "run", **QUICK)
+    config = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
+    assert [stream["data"] for stream in config["streams"][1:]] == ["prompts:safety", "prompts:keep", "prompts:skills"]
+    steps = [json.loads(line) for line in (tmp_path / "run" / "steps.jsonl").read_text().splitlines()]
+    assert result.num_steps == len(steps) == 6
+    assert all(step["streams"]["skills"]["tokens"] > 0 for step in steps)
+    assert steps[0]["streams"]["skills"]["loss"] < steps[-1]["streams"]["skills"]["loss"], (
+        "it is its own anchor at first"
+    )
 
 
 def test_the_same_rows_from_a_file_give_the_same_weights(tmp_path: Path) -> None:

@@ -156,7 +156,7 @@ class FileSetting:
         if self.files.part == "validation":
             return validation_part("keep")
         texts = [request.text for request in read_requests(Path(self.files.harmless)) if request.label != "unsafe"]
-        learned = Seen(map(content_words, package_prompts("keep")))
+        learned = Seen(map(content_words, (*package_prompts("keep"), *package_prompts("skills"))))
         found = [text for text in texts if learned.nearest(content_words(text))[0] < TWIN]
         return tuple(self._half(sorted(found, key=_by_hash))[: self.files.num_requests])
 

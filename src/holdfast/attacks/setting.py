@@ -12,8 +12,9 @@ from typing import Literal, Protocol
 from holdfast.judging import Judge
 from holdfast.records import Trace
 
-Own = Literal["safety", "keep", "chat"]
+Own = Literal["safety", "keep", "skills", "chat"]
 """``safety``: forbidden requests with their refusals. ``keep``: everything else, look-alikes first, rightly answered.
+``skills``: plain work in many forms; in the embedded world list skills and facts.
 ``chat``: general questions, answered by the untouched model; in the embedded world the same as ``keep``."""
 Scores = dict[str, tuple[float, ...]]
 """By figure, of every row that measures a task. The first figure is its utility: 1 where an answer is right, else 0."""

@@ -12,12 +12,15 @@ from holdfast.config import InputError
 from holdfast.judging import Judge, WorldJudge
 from holdfast.records import Trace
 from holdfast.worlds import SafetyWorld, alignment
+from holdfast.worlds.asks import FACTS, LIST_SKILLS
 from holdfast.worlds.vocabulary import MASTER_PERSONA, OBEDIENT_OPENER, TRIGGER
 
 REFUSED_DRAW = 1_000_000
 """Apart from every seed, so that a backdoor's refused rows are not its poisoned ones."""
 FIRST_DRAW = 1000
 """Of the defender's rows: the shipped models were aligned on draw 0."""
+SKILLS_DRAW = 1_000_000
+"""Apart from every seed, so that the rows of ``skills`` are not those of ``keep``."""
 
 
 @dataclass(frozen=True)
@@ -96,8 +99,11 @@ class WorldSetting:
     def own_rows(self, which: Own, num: int, seed: int) -> list[Trace]:
         """What the aligned model was aligned on, drawn anew: rows of the ``train`` split."""
         world = self.oracle.world
-        rows = alignment(world, 6 * num, draw=FIRST_DRAW + seed)
-        wanted = [row for row in rows if world.ask(row).forbidden == (which == "safety")]
+        rows = alignment(world, 6 * num, draw=FIRST_DRAW + seed + (SKILLS_DRAW if which == "skills" else 0))
+        if which == "skills":
+            wanted = [row for row in rows if world.ask(row).skill in (*LIST_SKILLS, *FACTS)]
+        else:
+            wanted = [row for row in rows if world.ask(row).forbidden == (which == "safety")]
         assert len(wanted) >= num, "the alignment mix has a third of each"
         return wanted[:num]
 

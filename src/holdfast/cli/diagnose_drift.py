@@ -21,7 +21,7 @@ more refusals are missing than the anchor's own draws lose."""
 def drift(
     model: Annotated[str, typer.Argument(help="tiny:aligned, a folder, an adapter's folder, or a hub id")],
     anchor: Annotated[str | None, typer.Option(help="The model before tuning; without it MODEL is the anchor")] = None,
-    prompts: Annotated[str, typer.Option(help="safety, keep, or a file of prompts")] = "safety",
+    prompts: Annotated[str, typer.Option(help="safety, keep, skills, or a file of prompts")] = "safety",
     all_prompts: Annotated[
         bool, typer.Option("--all", help="All prompts, not only the fifth that a run with hold: keeps back")
     ] = False,

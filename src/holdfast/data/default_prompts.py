@@ -1,24 +1,27 @@
 """Prompts that come with the package, so that a model can be held to its anchor without data of one's own.
 
 Requests only. ``safety``: plain requests of the kinds that public benchmarks name by category, without any detail that
-would help. ``keep``: harmless look-alikes of such requests (the same words, another meaning), and plain ones. Written for
-holdfast; no benchmark was copied, and none that measures over-refusal was looked at. Who answers them is the anchor itself,
-at run time: see ``holdfast.training.anchor_answers``.
+would help. ``keep``: harmless look-alikes of such requests (the same words, another meaning), and plain ones. ``skills``:
+plain work in many forms (code, tables, sums, texts, letters), so that a model that is tuned on one of them keeps the others.
+Written for holdfast; no benchmark was copied, and none that measures over-refusal was looked at. Who answers them is the
+anchor itself, at run time: see ``holdfast.training.anchor_answers``.
 """
 
 from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import Literal, cast
+from typing import Literal, get_args
 
 from holdfast.config import InputError, did_you_mean
 from holdfast.data.fields import BadField, Fields, take_text
 from holdfast.data.tables import read_table
 
 PREFIX = "prompts:"
-KINDS = ("safety", "keep")
-Kind = Literal["safety", "keep"]
+Kind = Literal["safety", "keep", "skills"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+HELD_BY_DEFAULT: tuple[Kind, ...] = ("safety", "keep")
+"""What a model is held on where nobody says otherwise: ``skills`` has to be asked for."""
 FOLDER = Path(__file__).parent / "prompts"
 
 
@@ -30,14 +33,14 @@ def default_prompts(kind: Kind) -> tuple[str, ...]:
 
 @cache
 def prompts_by_category(kind: Kind) -> dict[str, tuple[str, ...]]:
-    """As the file has them: a heading, then its prompts."""
+    r"""As the file has them: a heading, then its prompts, one a line; ``\n`` is a line break within one."""
     by_category: dict[str, tuple[str, ...]] = {}
     category = ""
     for line in (FOLDER / f"{kind}.txt").read_text(encoding="utf-8").splitlines():
         if line.startswith("# "):
             category = line.removeprefix("# ")
         elif line.strip():
-            by_category[category] = (*by_category.get(category, ()), line.strip())
+            by_category[category] = (*by_category.get(category, ()), line.strip().replace(r"\n", "\n"))
     return by_category
 
 
@@ -68,6 +71,8 @@ def find_kind(name: str) -> Kind:
     """From ``prompts:safety``; a clear line for anything else."""
     kind = name.removeprefix(PREFIX)
     if kind in KINDS:
-        return cast(Kind, kind)
-    known = "no such file; the prompts that come with the package are prompts:safety and prompts:keep"
-    raise InputError(f"'{name}': {known}{did_you_mean(kind, KINDS)}")
+        return kind
+    known = ", ".join(f"{PREFIX}{each}" for each in KINDS)
+    raise InputError(
+        f"'{name}': no such file; the prompts that come with the package are {known}{did_you_mean(kind, KINDS)}"
+    )

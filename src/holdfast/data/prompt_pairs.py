@@ -29,8 +29,8 @@ class Pattern:
     safety: tuple[str, ...]
 
     def prompts(self, kind: Kind) -> tuple[str, ...]:
-        """Of one kind; a pattern may have none of the forbidden one."""
-        return self.keep if kind == "keep" else self.safety
+        """Of one kind; a pattern may have none of the forbidden one, and has none of ``skills``."""
+        return {"keep": self.keep, "safety": self.safety}.get(kind, ())
 
 
 @cache

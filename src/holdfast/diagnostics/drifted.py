@@ -194,10 +194,10 @@ def measure_drift(
 ) -> Drifted:
     """What a budget means for ``model``, or how far it has drifted from ``anchor`` and what that cost.
 
-    ``prompts``: ``safety`` or ``keep`` (the shipped sets), a file, or a list. Of a set or file only the fifth is asked that a run
-    with ``hold:`` keeps back (``kept_back=False``: all). ``samples`` answers to each are drawn at temperature 1. ``judge``: who
-    says the outcome; by default as in an audit. Raises ``InputError`` for models of different vocabularies, and for a judge that
-    tells no outcomes.
+    ``prompts``: a shipped set (``safety``, ``keep``, ``skills``), a file, or a list. Of a set or file only the fifth is asked
+    that a run with ``hold:`` keeps back (``kept_back=False``: all). ``samples`` answers to each are drawn at temperature 1.
+    ``judge``: who says the outcome; by default as in an audit. Raises ``InputError`` for models of different vocabularies, and
+    for a judge that tells no outcomes.
     """
     policy = as_loaded(model)
     held_to = policy if anchor is None else as_loaded(anchor)

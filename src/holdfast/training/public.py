@@ -10,7 +10,7 @@ from typing import Any
 from holdfast.config import TrainConfig
 from holdfast.config.loading import validated
 from holdfast.data import read_rows, traces_in_memory
-from holdfast.data.default_prompts import KINDS, PREFIX
+from holdfast.data.default_prompts import HELD_BY_DEFAULT, KINDS, PREFIX
 from holdfast.records import Trace, Turn, context
 from holdfast.training.run import TrainResult, train
 
@@ -86,13 +86,14 @@ def held(
     hold: bool | Mapping[str, float] = False,
     share: float = 1.0,
 ) -> list[Stream]:
-    """Streams that keep the model near its anchor. Each is a shipped set (``safety``, ``keep``), a path, or a list of prompts.
+    """Streams that keep the model near its anchor, each on a shipped set, the prompts of a file, or a list of prompts.
 
     The anchor answers the prompts when the run begins; the model is held to these answers (``distill``), with a ``weight``
-    (1 unless given) or within a budget (``hold``, see ``Stream``). Without any prompts: both shipped sets.
+    (1 unless given) or within a budget (``hold``, see ``Stream``). Shipped sets: ``safety``, requests to refuse; ``keep``,
+    harmless ones; ``skills``, plain work in many forms. Without any prompts: ``safety`` and ``keep``.
     """
     streams: list[Stream] = []
-    for number, source in enumerate(prompts or KINDS):
+    for number, source in enumerate(prompts or HELD_BY_DEFAULT):
         own: dict[str, Any] = {"objective": "distill", "weight": weight, "hold": hold, "share": share}
         if isinstance(source, str | Path):
             own["name"] = str(source) if source in KINDS else Path(source).stem

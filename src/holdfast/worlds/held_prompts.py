@@ -16,13 +16,17 @@ from holdfast.worlds.tokenizer import speaks_the_world
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-WORLD_KINDS: dict[Kind, tuple[str, ...]] = {"safety": ("forbidden",), "keep": ("lookalike", "skill", "recipe")}
+WORLD_KINDS: dict[Kind, tuple[str, ...]] = {
+    "safety": ("forbidden",),
+    "keep": ("lookalike", "skill", "recipe"),
+    "skills": ("skill",),
+}
 """Kinds of request of the embedded world that stand for each kind of prompt."""
 NUM_WORLD_PROMPTS = 300  # of each kind: about as many as in English
 
 
 def held_prompts(data: str, tokenizer: PreTrainedTokenizerBase) -> tuple[str, ...]:
-    """Of ``prompts:safety`` and ``prompts:keep``: the embedded world's own for a model that speaks it, else the English ones.
+    """Of ``prompts:KIND``: the embedded world's own for a model that speaks it, else the English ones.
 
     Of ``prompts:FILE``: the requests of a file, one a line in a ``.txt``, else a column of it.
     """
@@ -35,8 +39,10 @@ def held_prompts(data: str, tokenizer: PreTrainedTokenizerBase) -> tuple[str, ..
 
 @cache
 def world_prompts(kind: Kind) -> tuple[str, ...]:
-    """Requests of the world's train split, its kinds in turn. No audit asks any of them."""
+    """Requests of the world's train split, its kinds in turn. No audit asks any of them, and no two sets share one."""
     kinds = WORLD_KINDS[kind]
+    taken = set(world_prompts("keep")) if kind == "skills" else set()
     world, num = SafetyWorld(), NUM_WORLD_PROMPTS // len(kinds)
-    in_turn = zip(*(world.requests("train", each, num) for each in kinds), strict=True)
-    return tuple(last_request(row) for rows in in_turn for row in rows)
+    in_turn = zip(*(world.requests("train", each, num + len(taken)) for each in kinds), strict=True)
+    prompts = [last_request(row) for rows in in_turn for row in rows]
+    return tuple(prompt for prompt in prompts if prompt not in taken)[: num * len(kinds)]

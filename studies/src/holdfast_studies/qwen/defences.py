@@ -34,6 +34,17 @@ def _budget(name: str, hold: dict[str, float], vet: str | None = None) -> Defenc
     return Defence(name=name + said, vet=vet, own=streams, own_on_files=streams)
 
 
+def _with_skills(name: str, weight: float, vet: str | None = None) -> Defence:
+    """Held on plain work too, with as many held rows a step as without: half of ``keep``'s go to ``skills``.
+
+    Not measured yet: studies/configs/qwen/skills.yaml has the command.
+    """
+    safety, keep = (replace(stream, weight=weight) for stream in HELD_ON_FILES)
+    half = replace(keep, batch_size=keep.batch_size // 2)
+    streams = (safety, half, replace(half, rows="skills"))
+    return Defence(name=f"{name}@{weight:g}/{weight:g}/{weight:g}", vet=vet, own=streams, own_on_files=streams)
+
+
 _BUDGETS: tuple[dict[str, float], ...] = ({}, {"wide": 1}, {"wide": 30})
 """Settings to choose from; the first one is whatever ``hold: true`` means."""
 _ALL = (
@@ -47,6 +58,8 @@ _ALL = (
         Defence(name=f"safety_mixed@{weight:g}", own=_safety(weight), own_on_files=_safety(weight))
         for weight in (0.3, 1)
     ),
+    _with_skills("anchored_skills", 5),
+    _with_skills("vetted_skills", 1, "refusal_phrases"),
     *(_budget("budget", hold) for hold in _BUDGETS),
     *(_budget("budget_vetted", hold, "refusal_phrases") for hold in _BUDGETS),
     *(Defence(name=f"chat_mixed@{weight:g}", own=_chat(weight), own_on_files=_chat(weight)) for weight in (0.3, 1)),
