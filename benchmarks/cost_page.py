@@ -67,6 +67,8 @@ def _defended_rows(found: Found | None) -> list[tuple[str, str, str]]:
             again = [each[dtype].get("again s") for dtype in ("bfloat16", "float32")]
             if None not in again:  # results of before answers were kept have none
                 cost += f"; {again[0]:.1f} s and {again[1]:.1f} s in the next run"
+            else:
+                cost += ", with answers of 64 tokens (the trainer asks for 128)"
             rows.append(
                 (f"preparation of 1.5B: {each['prompts']} prompts answered, {each['rows']} rows vetted", cost, source)
             )

@@ -13,10 +13,14 @@ example of each.
 
 from __future__ import annotations
 
+import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from holdfast._version import __version__
+
+# Where bitsandbytes is installed, every import of peft would print a line about CPU kernels that nothing here uses.
+logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
 
 if TYPE_CHECKING:
     from holdfast.attacks import Matrix, attack  # type: ignore[no-redef]
