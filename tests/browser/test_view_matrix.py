@@ -150,7 +150,7 @@ def test_outcomes_of_several_judges_by_their_names(live, tmp_path):
     page.locator(".matrix .face:visible").click()
     page.locator("#cell h3").wait_for(timeout=PATIENCE * 1000)
     text = page.locator("#cell").inner_text()
-    assert "1 complied, 1 did not comply, 1 could not be judged" in text
+    assert "1 unsafe, 1 safe, 1 could not be judged" in text, "yes or no is less than an outcome"
     assert "<b>phrases" in text
     assert "2 did not refuse, 1 refused" in text
     page.get_by_role("button", name="Show the requests").click()
@@ -158,5 +158,5 @@ def test_outcomes_of_several_judges_by_their_names(live, tmp_path):
     assert "not kept in a run" in page.locator("#cell").inner_text()
     assert page.locator("#cell .requests tbody tr").nth(2).inner_text().split("\t")[2:] == [
         "could not be judged",
-        "complied",
+        "unsafe",
     ]

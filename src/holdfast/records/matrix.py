@@ -139,6 +139,7 @@ class Cell:
             "answers": {name: list(hashes) for name, hashes in self.answers.items()},
             "scores": {name: list(values) for name, values in self.scores.items()},
             "kl_by_position": list(self.kl_by_position),
+            "curve": [{**asdict(point), "kl_by_position": list(point.kl_by_position)} for point in self.curve],
         }
 
     def _shares(self) -> list[tuple[Measure, Estimate | None]]:
