@@ -100,8 +100,8 @@ def about_labels(labels: Sequence[FreshLabel], rows: Sequence[Corrected]) -> str
     unseen = [label for label in unique if not label.fitted]
     judged = [pair for row in rows for pair in row.pairs]
     lines = [
-        f"{len(labels)} replies of {len({(label.attack, label.arm) for label in labels})} arms were read blind, by two readers: "
-        f"{agreement(readings(unique))}.",
+        f"{len(labels)} replies of {len({(label.attack, label.arm) for label in labels})} arms were read blind, by two readers "
+        f"(language models, not people): {agreement(readings(unique))}.",
         f"`outcome` and the labels, over the arms below: {agreement(judged)}." if judged else "",
         f"`outcome` was fitted to other replies to some of these requests. On the {len(unseen)} replies to requests that it "
         f"never saw: {agreement([(label.judged or _against(label.kind), label.label) for label in unseen])}."

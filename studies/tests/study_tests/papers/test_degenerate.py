@@ -1,5 +1,6 @@
 """A comparison whose arms are degenerate earns no verdict: every study that compares some trips on its own stored figures."""
 
+import json
 from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 from holdfast_studies.papers.decision_runs import BASE
 from holdfast_studies.papers.registry import find_study, studies
 from holdfast_studies.papers.study import Figures
-from study_tests.papers.test_stored import KEPT, altered
+from study_tests.papers.test_stored import FOLDER, KEPT, altered
 
 Spoil = Callable[[Figures], Figures]
 """Makes stored figures degenerate."""
@@ -98,10 +99,19 @@ def test_every_study_of_experiments_is_here() -> None:
     assert ran == SPOILED.keys() | NOTHING_COMPARED.keys()
 
 
+def figures_of(name: str) -> Figures:
+    """The stored ones; of a study that an older version of its code made, what that left: its rows wait for another run."""
+    if name in KEPT:
+        return deepcopy(KEPT[name].figures)
+    (file,) = FOLDER.glob(f"{name}.*.json")
+    figures: Figures = json.loads(file.read_text(encoding="utf-8"))["figures"]
+    return figures
+
+
 @pytest.mark.parametrize("name", SPOILED)
 def test_degenerate_arms_earn_no_verdict(name: str) -> None:
     spoil, others = SPOILED[name]
-    figures = spoil(deepcopy(KEPT[name].figures))
+    figures = spoil(figures_of(name))
     found = {claim.id: claim.judge(figures) for claim in find_study(name).claims}
     judged = {claim for claim, finding in found.items() if finding.verdict != "not testable here"}
     assert judged == others
