@@ -1,6 +1,7 @@
-"""Worker processes: all of them start at once, whatever the size of their tasks."""
+"""Worker processes: all of them start at once, whatever the size of their tasks, and Ctrl-C ends the work."""
 
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,3 +40,27 @@ def test_no_worker_waits_until_another_has_read_its_task(tmp_path: Path, monkeyp
     assert all(each.error is None for each in done)
     assert sorted(mark.name for mark in tmp_path.iterdir()) == ["a", "b", "c"]
     assert events[:4] == ["start", "start", "start", "give"]
+
+
+class PressesCtrlC:
+    """Python drops what a destructor raises, KeyboardInterrupt too."""
+
+    def __del__(self) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+
+def press_ctrl_c_after_every_task(done: Iterator[workers.Done[Task]], names: list[str]) -> None:
+    for task, _ in done:
+        names.append(task.name)
+        PressesCtrlC()  # nobody holds it: its destructor runs here
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_ctrl_c_in_a_destructor_still_ends_the_work(tmp_path: Path) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    done = workers.work_through([Task(name, tmp_path) for name in "abcd"], leave_a_mark, 1)
+    names: list[str] = []
+    with pytest.raises(KeyboardInterrupt):
+        press_ctrl_c_after_every_task(done, names)
+    assert names == ["a"]
+    assert signal.getsignal(signal.SIGINT) == before

@@ -14,10 +14,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from types import FrameType
 from typing import Any, Generic, NamedTuple, TypeVar
 
 Task = TypeVar("Task")
 SECONDS_TO_END = 60.0  # of a worker that has nothing more to do; then it is killed
+SECONDS_BETWEEN_LOOKS = 1.0  # for a Ctrl-C that went nowhere
 
 
 class Done(NamedTuple, Generic[Task]):
@@ -38,35 +40,48 @@ def work_through(tasks: Sequence[Task], function: Callable[[Task], None], num_wo
     The function catches what may go wrong inside a task. When this process ends, however it ends, the workers end too;
     after the last task they have ended, and what they held of a GPU is free. Ctrl-C reaches this process only.
     """
-    waiting = list(reversed(tasks))
-    busy: dict[_Worker, Task] = {}
     workers: list[_Worker] = []
     try:
-        # All are started before the first is given anything: a task larger than a pipe waits until its worker reads.
-        for _ in range(min(num_workers, len(tasks))):
-            workers.append(_started(function))
-        for worker in list(workers):
-            _give(worker, waiting, busy)
-        while busy:
-            ready = wait([worker.pipe for worker in busy])
-            for worker in [worker for worker in busy if worker.pipe in ready]:
-                task, error = busy.pop(worker), None
-                try:
-                    worker.pipe.recv()
-                except (EOFError, OSError):  # a killed peer ends the pipe, or resets it
-                    worker.process.join()
-                    error = f"its process died ({_exit(worker.process.exitcode)})"
-                    if waiting:
-                        worker = _started(function)
-                        workers.append(worker)
-                yield Done(task, error)
-                _give(worker, waiting, busy)
+        with _no_ctrl_c_is_lost() as raise_if_pressed:
+            yield from _finished_tasks(tasks, function, num_workers, workers, raise_if_pressed)
         for worker in workers:
             worker.process.join(SECONDS_TO_END)
     finally:
         for worker in workers:
             worker.process.kill()
             worker.process.join()
+
+
+def _finished_tasks(
+    tasks: Sequence[Task],
+    function: Callable[[Task], None],
+    num_workers: int,
+    workers: list[_Worker],
+    raise_if_pressed: Callable[[], None],
+) -> Iterator[Done[Task]]:
+    """Start workers, which are appended to ``workers``, and hand out the tasks until all are finished."""
+    waiting = list(reversed(tasks))
+    busy: dict[_Worker, Task] = {}
+    # All are started before the first is given anything: a task larger than a pipe waits until its worker reads.
+    for _ in range(min(num_workers, len(tasks))):
+        workers.append(_started(function))
+    for worker in list(workers):
+        _give(worker, waiting, busy)
+    while busy:
+        raise_if_pressed()
+        ready = wait([worker.pipe for worker in busy], timeout=SECONDS_BETWEEN_LOOKS)
+        for worker in [worker for worker in busy if worker.pipe in ready]:
+            task, error = busy.pop(worker), None
+            try:
+                worker.pipe.recv()
+            except (EOFError, OSError):  # a killed peer ends the pipe, or resets it
+                worker.process.join()
+                error = f"its process died ({_exit(worker.process.exitcode)})"
+                if waiting:
+                    worker = _started(function)
+                    workers.append(worker)
+            yield Done(task, error)
+            _give(worker, waiting, busy)
 
 
 def _give(worker: _Worker, waiting: list[Any], busy: dict[_Worker, Any]) -> None:
@@ -118,6 +133,34 @@ def _deaf_to_ctrl_c() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextlib.contextmanager
+def _no_ctrl_c_is_lost() -> Iterator[Callable[[], None]]:
+    """Gives a function that raises KeyboardInterrupt if Ctrl-C was pressed in here and nobody has heard of it.
+
+    Python raises KeyboardInterrupt wherever the main thread happens to be. In a destructor, or below somebody's bare
+    ``except``, it goes nowhere, and the work would go on to its end.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield lambda: None  # only the main thread may set handlers; and somebody may have chosen to ignore Ctrl-C
+        return
+    pressed = threading.Event()
+
+    def remember(number: int, frame: FrameType | None) -> None:
+        pressed.set()
+        before(number, frame)
+
+    def raise_if_pressed() -> None:
+        if pressed.is_set():
+            raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, remember)
+    try:
+        yield raise_if_pressed
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _serve(pipe: Connection, function: Callable[[Any], None], environment: Mapping[str, str]) -> None:
