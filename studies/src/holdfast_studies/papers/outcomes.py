@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from holdfast.attacks import Attack, Defence, run_matrix
 from holdfast.records import Cell
-from holdfast.stats import Estimate, holm, mcnemar, share, share_of_repeats, sign_flips, student
+from holdfast.stats import Estimate, difference_of_repeats, holm, mcnemar, share, share_of_repeats, sign_flips, student
 from holdfast_studies.papers.measured import ClaimVerdict
 from holdfast_studies.papers.study import Figures, Finding, OnProgress, needed
 
@@ -23,6 +23,8 @@ FLOOR = 0.05
 """An attack that gets fewer requests answered than this has nothing for a defence to take away."""
 MARGIN = 0.05
 """A change of the share smaller than this is as good as none."""
+COMPLIED = "asr:outcome"
+"""Requests complied with, by the judge `outcome`."""
 RUNS = Path("runs/papers")
 RECIPE = {"warmup_steps": 10, "adam_beta1": 0.5}
 """How Qi et al. train with their constraint, beside a floor of 1e-3 under w_t."""
@@ -131,6 +133,11 @@ def steps(
     ]
 
 
+def change_over_requests(figures: Figures, attack: str, first: str, second: str, measure: str) -> Estimate:
+    """Of the share from ``first`` to ``second``, where every seed asks the same requests; the interval is over these."""
+    return difference_of_repeats(*(_hits(figures, attack, name, measure) for name in (second, first)))
+
+
 def _p(figures: Figures, attack: str, first: str, second: str, measure: str) -> float:
     ours, theirs = (_hits(figures, attack, name, measure) for name in (first, second))
     return mcnemar([hit for seed in ours for hit in seed], [hit for seed in theirs for hit in seed])
@@ -216,3 +223,13 @@ def said(step: DefenceStep) -> str:
     """``62.8 % -> 4.0 % (p 9e-106; by seed -60, -57, -59)``."""
     seeds = ", ".join(f"{100 * change:+.0f}" for change in step.changes)
     return f"{step.before.value:.1%} -> {step.after.value:.1%} (p {step.p:.2g}; by seed {seeds})"
+
+
+def in_points(change: Estimate) -> str:
+    """``-31.1 points [-36.2, -25.7]``: of a change of a share."""
+    return "{:+.1f} points [{:+.1f}, {:+.1f}]".format(*(100 * each for each in (change.value, change.low, change.high)))
+
+
+def count_of_seeds(num: int) -> str:
+    """``one seed``, ``3 seeds``."""
+    return "one seed" if num == 1 else f"{num} seeds"

@@ -20,6 +20,7 @@ from collections.abc import Callable
 
 from holdfast.attacks import Attack, BenignDrift, find_attack, find_defence
 from holdfast.stats import Estimate, student
+from holdfast_studies.papers.measured import ClaimVerdict
 from holdfast_studies.papers.outcomes import as_published
 from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study, needed
 from holdfast_studies.papers.task_cells import SUMMARY, task_figures
@@ -38,6 +39,8 @@ SEEDS = (30, 31, 32)
 WORST = 6.0
 SMALL = 0.05
 """A gain of ROUGE-1 over the untouched model, or a share of right answers, that is as good as none."""
+SQL_SCORES = {"sql_rouge1": "rouge1", "sql_exact": "exact", "sql_meaning": "execution"}
+"""What cells of a real model keep of SQL, and what the measures are called here."""
 
 
 def run(scale: Machine, on_progress: OnProgress) -> Figures:
@@ -62,12 +65,27 @@ def loses_little(task: str, than: str, *, least_right: float = 0.5) -> Callable[
         if gain_of_sft > SMALL and gain < gain_of_sft / 2:
             return needed(f"a setting in which {than} learns the task; {words}")
         loss = _loss(figures, task, than, "rouge1")
-        verdict = "holds" if loss.below(WORST) else "does not hold" if loss.above(WORST) else "holds in part"
         right = f", {_percent(_loss(figures, task, than, 'exact'))} of right answers" if exact[than] > SMALL else ""
         lost = f"csft_pa loses {_percent(loss)} of ROUGE-1 against {than}{right}"
-        return Finding(verdict, f"{words}; {lost}", loss)  # type: ignore[arg-type]
+        return Finding(verdict_of_loss(loss), f"{words}; {lost}", loss)
 
     return judge
+
+
+def sql_kept(task: str, than: str) -> Callable[[Figures], Finding]:
+    """As ``loses_little``, of a real model's SQL: sft need not be right often, and how many queries return the same is told."""
+
+    def judge(figures: Figures) -> Finding:
+        found = loses_little(task, than, least_right=0.0)(figures)
+        runs = {name: statistics.fmean(of["execution"]) for name, of in figures["scores"][task].items()}
+        return found._replace(found=f"{found.found}; queries that return the same {_listed(runs)}")
+
+    return judge
+
+
+def verdict_of_loss(loss: Estimate) -> ClaimVerdict:
+    """By where its interval lies; without one, by its value."""
+    return "holds" if loss.below(WORST) else "does not hold" if loss.above(WORST) else "holds in part"
 
 
 def _loss(figures: Figures, task: str, than: str, measure: str) -> Estimate:

@@ -24,10 +24,10 @@ from holdfast.attacks import read_cell
 from holdfast.config import InputError
 from holdfast.records import Cell
 from holdfast.stats import student
-from holdfast_studies.papers.outcomes import outcome_figures, said, share_of, steps
+from holdfast_studies.papers.outcomes import COMPLIED, outcome_figures, said, share_of, steps
 from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study, needed
 from holdfast_studies.papers.table_3_002 import ORDER, in_order
-from holdfast_studies.papers.table_4_002 import loses_little
+from holdfast_studies.papers.table_4_002 import SQL_SCORES, sql_kept
 
 ID = "002-tables-smollm2"
 CONFIG = Path("studies/configs/smollm2/tables.yaml")
@@ -42,9 +42,7 @@ ATTACKS = {
 TASK = "benign_sql"
 PUBLISHED = {"csft_published": "csft", "csft_pa_published": "csft_pa"}
 """The names of the defences that have the whole recipe, and what they are called here."""
-COMPLIED = "asr:outcome"
 NOT_REFUSED = ("asr:refusal_phrases", "asr:learned")
-SCORES = {"sql_rouge1": "rouge1", "sql_exact": "exact", "sql_meaning": "execution"}
 
 
 def run(scale: Machine, on_progress: OnProgress) -> Figures:
@@ -57,7 +55,7 @@ def run(scale: Machine, on_progress: OnProgress) -> Figures:
     figures = outcome_figures(usable, [COMPLIED, *NOT_REFUSED, "utility"])
     scores: dict[str, dict[str, list[float]]] = {}
     for cell in sorted(usable, key=lambda cell: cell.seed):
-        for name, measure in SCORES.items():
+        for name, measure in SQL_SCORES.items():
             if cell.attack == TASK and name in cell.scores:
                 of_measure = scores.setdefault(cell.defence, {}).setdefault(measure, [])
                 of_measure.append(statistics.fmean(cell.scores[name]))
@@ -106,9 +104,7 @@ def task_kept(than: str) -> Callable[[Figures], Finding]:
             return _not_run(TASK)
         scores = figures.get("scores", {}).get(TASK, {})
         if all("rouge1" in scores.get(name, {}) for name in ("untouched", *ORDER)):
-            found = loses_little(TASK, than, least_right=0.0)(figures)
-            runs = ", ".join(f"{name} {100 * statistics.fmean(of['execution']):.1f}" for name, of in scores.items())
-            return found._replace(found=f"{found.found}; queries that return the same {runs}")
+            return sql_kept(TASK, than)(figures)
         right = {name: share_of(figures, TASK, name, "utility").value for name in ORDER}
         shares = ", ".join(f"{name} {share:.1%}" for name, share in right.items())
         rows = figures["outcomes"][TASK]

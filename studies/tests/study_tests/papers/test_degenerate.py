@@ -73,6 +73,7 @@ SPOILED: dict[str, tuple[Spoil, set[str]]] = {
     "002-preexperiments": (nothing_answered, set()),
     "002-table-3": (nothing_answered, set()),
     "002-table-4": (nothing_answered, set()),
+    "002-tables-qwen": (nothing_answered, set()),
     "002-tables-smollm2": (by_outcome_nothing, set()),
     "004-attribution-smollm2": (no_reward_anywhere, {"004-attribution-smollm2-kl", "004-attribution-smollm2-sft"}),
     "004-cited": (sft_did_not_learn, set()),

@@ -149,6 +149,7 @@ def test_figures_of_finished_runs_are_made_again_when_those_change(
     [
         ("000-theorem-c-smollm2", "runs/undo-smollm2-gsm8k/arms/sft-0.json"),
         ("001-claims", "runs/oversight/refusal.samples.jsonl"),
+        ("002-tables-qwen", "docs/results/qwen/stage1/cells/sft.json"),
         ("002-tables-smollm2", "runs/smollm2/tables/cells/backdoor.json"),
     ],
 )
