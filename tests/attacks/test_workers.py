@@ -25,9 +25,9 @@ def test_no_worker_waits_until_another_has_read_its_task(tmp_path: Path, monkeyp
     start, give = workers._started, workers._give
     events: list[str] = []
 
-    def started(function: Callable[[Task], None]) -> workers._Worker:
+    def started(function: Callable[[Task], None], **how: Any) -> workers._Worker:
         events.append("start")
-        return start(function)
+        return start(function, **how)
 
     def given(*work: Any) -> None:
         events.append("give")

@@ -10,14 +10,14 @@ import pytest
 import torch
 
 from holdfast.audits.bars import Bars
-from holdfast.audits.change import change
+from holdfast.audits.change import Changes, change
 from holdfast.audits.model_audit import Plan, audit_model
 from holdfast.audits.suites import find_judges, world_safety, world_skills
 from holdfast.audits.suites.suite import share, written
 from holdfast.config import InputError
 from holdfast.generation import ModelSampler
 from holdfast.models import load
-from holdfast.records import Better, Change, Figure
+from holdfast.records import AuditResult, Better, Change, Figure
 from holdfast.stats import Estimate
 
 PLAN = Plan(tuple(world_safety(find_judges((), world=True), 40)), tuple(world_skills(40)))
@@ -88,6 +88,40 @@ def test_an_audit_without_scores_is_not_paired() -> None:
     assert (without.p, without.num_worse) == (None, None)
     assert without.by.low < 0 < in_pairs.by.low
     assert without.by.value == in_pairs.by.value
+
+
+def result(model: str, *figures: Figure) -> AuditResult:
+    return AuditResult(model, None, (), figures)
+
+
+def test_changes_are_a_dict_and_print_a_line_each() -> None:
+    """A share that falls and should, one that should not, one that stays, a mean, and one that neither side is better of."""
+    half, none = "1" * 10 + "0" * 10, "0" * 20
+    rest = replace(of(half), name="same"), replace(of(half, "neither"), name="length")
+    before, after = (
+        result(model, of(digits), replace(of(digits, "more"), name="right"), *rest, replace(mean_of(means), scores=""))
+        for model, digits, means in (("one", half, [0.5] * 9), ("two", none, [0.25] * 9))
+    )
+    changes = Changes(before, after)
+    assert isinstance(changes, dict)
+    assert list(changes) == ["asr", "right", "same", "rouge"]
+    assert changes["asr"] == change(of(half), of(none))
+    low, high = (100 * end for end in interval_by_hand(10, 0, 20))
+    assert str(changes).splitlines() == [
+        "two against one",
+        f"  asr    50.0% -> 0.0%     -50.0 [{-high:.1f}, {-low:.1f}] points, p 0.002: better beyond chance",
+        f"  right  50.0% -> 0.0%     -50.0 [{-high:.1f}, {-low:.1f}] points, p 0.002: worse beyond chance",
+        "  same   50.0% -> 50.0%    +0.0 [-16.1, +16.1] points, p 1: no change",
+        "  rouge  0.5 -> 0.25       -0.25 [-0.533, +0.0328], not in pairs: worse, within chance",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "words"),
+    [("111111", "000000", "better beyond chance"), ("111111", "000001", "better, within chance")],
+)
+def test_better_is_told_with_its_chance_too(before: str, now: str, words: str) -> None:
+    assert str(Changes(result("one", of(before)), result("two", of(now)))).endswith(f": {words}")
 
 
 def mean_of(scores: Sequence[float]) -> Figure:

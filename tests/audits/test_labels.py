@@ -244,7 +244,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     out = capsys.readouterr().out.splitlines()
     assert out[0].startswith("harmful requests: complied 0.0 % [0.0, ")
     assert "corrected by 12 labels; by the judge alone not refused 100.0 %" in out[0]
-    assert out[-1].startswith("met: --max-complied 0.1 against the value 0.000 of not_refused (refusal_phrases)")
+    assert out[-1].startswith("met: not_refused (refusal_phrases) 0.000 <= --max-complied 0.1")
     assert out[-1].endswith("complied, corrected by 12 labels)")
     labels.write_text(json.dumps({"request": "another", "answer": "?", "label": "missed"}))
     assert run_cli(*common, "--labels", str(labels), monkeypatch=monkeypatch) == 2

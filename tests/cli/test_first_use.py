@@ -77,3 +77,29 @@ def test_rows_that_are_not_there(
         assert run_cli(*command, monkeypatch=monkeypatch) == 2
         (line,) = capsys.readouterr().err.splitlines()
         assert said in line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ((), "config.yaml:4: field 'streams.0.data': gone.jsonl: no such file"),
+        (("streams.0.data=here.jsonl",), "command line: field 'streams.0.data': here.jsonl: no such file"),
+        (
+            ("streams.0.data=world:safety/tune/guide",),
+            "config.yaml:5: field 'streams.0.vet': judge 'outcom': no such judge; did you mean 'outcome'?",
+        ),
+    ],
+)
+def test_a_setting_that_names_nothing_is_told_with_file_and_line(
+    arguments: tuple[str, ...],
+    line: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("config.yaml").write_text(
+        "run: run\nmodel: tiny:aligned\nstreams:\n  - data: gone.jsonl\n    vet: outcom\n", encoding="utf-8"
+    )
+    assert run_cli("train", "config.yaml", *arguments, monkeypatch=monkeypatch) == 2
+    assert capsys.readouterr().err == f"holdfast: {line}\n"

@@ -32,9 +32,22 @@ def undoing(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def test_plain_answers(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_cli("generate", "tiny:aligned", ASKED, "copy : sun river stone", monkeypatch=monkeypatch) == 0
-    first, second = capsys.readouterr().out.splitlines()
+    said = capsys.readouterr()
+    first, second = said.out.splitlines()
+    assert "make-believe" not in said.err
     assert first.startswith("it is ")
     assert second == "sun river stone"
+
+
+def test_a_prompt_that_the_embedded_models_do_not_speak_is_answered_with_a_warning(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first has a word that they do not know, the third only words that they know, but asks nothing."""
+    asked = ("hello, how are you?", ASKED, "hello")
+    assert run_cli("generate", "tiny:aligned", *asked, monkeypatch=monkeypatch) == 0
+    said = capsys.readouterr()
+    assert len(said.out.splitlines()) == 3
+    assert "holdfast: request 1, 3: This little model only speaks a make-believe language" in said.err
 
 
 def test_learned_positions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -84,6 +97,7 @@ def test_json_and_data(undoing: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
         (["tiny:aligned", "copy : sun", "--temperature", "1", "--seed", str(2**64)], "a seed of at most 64 bits"),
         (["tiny:aligned", "copy : sun", "--temperature", "1e-320"], "at least 1e-06"),
         (["tiny:aligned", "x", "not \udcff UTF-8"], "request 2: expected UTF-8"),
+        (["tiny:aligned", "copy : sun", " "], "request 2: is empty"),
     ],
 )
 def test_mistakes_in_one_line(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.config import InputError, TrainConfig, dump_config, load_config
+from holdfast.config import FieldError, InputError, TrainConfig, did_you_mean, dump_config, load_config, naming_place
 from holdfast.config.training import rows_per_step
 
 GOOD = """\
@@ -64,6 +64,16 @@ def test_overrides_reach_nested_fields_and_list_items(tmp_path: Path) -> None:
         ("- a\n", (), "/config.yaml: expected a mapping"),
         ("a: [", (), "/config.yaml:1: not valid YAML"),
         (GOOD.replace("lr: 1e-5", "lr: .nan"), (), "/config.yaml:7: field 'training.lr'"),
+        (GOOD.replace("  - data", "   - data"), (), "/config.yaml:5: not valid YAML: the indentation or a bracket is wrong"),
+        (GOOD.replace("runs/x", "[runs/x"), (), "/config.yaml:2: not valid YAML: the indentation or a bracket is wrong"),
+        (GOOD.replace("runs/x", "runs: x"), (), "/config.yaml:1: not valid YAML: the indentation or a bracket is wrong"),
+        (GOOD.replace("  lr", "\tlr"), (), "/config.yaml:7: not valid YAML: a tab stands here; indent with spaces"),
+        (GOOD.replace("runs/x", "'runs/x"), (), "not valid YAML: a quote is opened and not closed"),
+        (GOOD, ("streams=text",), "command line: field 'streams': expected a list, got 'text'"),
+        (GOOD, ("training.batch_size=0.5",), "'training.batch_size': expected a whole number, got 0.5"),
+        (GOOD, ("training.epochs=many",), "'training.epochs': expected a number, got 'many'"),
+        (GOOD, ("training.packing=perhaps",), "'training.packing': expected true or false, got 'perhaps'"),
+        (GOOD, ("trainig.lr=1",), "command line: field 'trainig': unknown; did you mean 'training'?"),
         ("run: x\nmodel: tiny:base\nstreams: []\n", (), "expected at least one stream"),
         (
             GOOD,
@@ -82,6 +92,28 @@ def test_every_mistake_is_told_at_once(tmp_path: Path) -> None:
     text = GOOD.replace("lr: 1e-5", "lr: -1\n  epochs: 0")
     lines = complaint(tmp_path, text).splitlines()
     assert [line.split(": ")[0] for line in lines] == ["/config.yaml:8", "/config.yaml:7"]
+
+
+def test_a_misspelt_key_is_told_before_what_is_missing(tmp_path: Path) -> None:
+    lines = complaint(tmp_path, GOOD.replace("runs/x", "!required a folder"), "trainig.lr=1").splitlines()
+    assert lines == [
+        "command line: field 'trainig': unknown; did you mean 'training'?",
+        "/config.yaml:1: field 'run': add run=VALUE to the command, a folder",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("word", "known", "nearest"),
+    [
+        ("adamm", ("adalomo", "adamw_torch", "adamw_torch_fused"), "; did you mean 'adamw_torch'?"),
+        ("adamw_torch_fusd", ("adamw_torch", "adamw_torch_fused"), "; did you mean 'adamw_torch_fused'?"),
+        ("csf", ("sft", "csft", "csft_pa"), "; did you mean 'csft'?"),
+        ("foo", ("bar", "barn_yard"), ""),
+        ("foo", (), ""),
+    ],
+)
+def test_the_nearest_word(word: str, known: tuple[str, ...], nearest: str) -> None:
+    assert did_you_mean(word, known) == nearest
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
@@ -114,7 +146,7 @@ def test_a_file_takes_the_settings_of_another_and_replaces_some(tmp_path: Path) 
 def test_mistakes_in_an_included_file_name_that_file(tmp_path: Path) -> None:
     (tmp_path / "below.yaml").write_text(GOOD.replace("lr:", "lrr:").replace("run: runs/x", "run: !required a folder"))
     told = complaint(tmp_path, "include: below.yaml\n")
-    assert told == "/below.yaml:1: field 'run': add run=VALUE to the command, a folder"
+    assert told.splitlines()[-1] == "/below.yaml:1: field 'run': add run=VALUE to the command, a folder"
     assert complaint(tmp_path, "include: below.yaml\nrun: x\n").startswith(
         "/below.yaml:7: field 'training.lrr': unknown"
     )
@@ -124,3 +156,22 @@ def test_mistakes_in_an_included_file_name_that_file(tmp_path: Path) -> None:
     )
     assert complaint(tmp_path, "include: gone.yaml\n").endswith("/gone.yaml: no such file")
     assert complaint(tmp_path, "include: config.yaml\n").endswith("field 'include': config.yaml includes itself")
+
+
+@pytest.mark.parametrize(
+    ("field", "overrides", "place"),
+    [
+        ("streams.0.data", (), "/config.yaml:4: "),
+        ("streams.0.vet", (), "/config.yaml:4: "),  # not set: where its stream begins
+        ("training.lr", ("training.lr=1",), "command line: "),
+        ("streams.0.options.beta", ("streams.0.options={beta: 1}",), "command line: "),
+        ("lora", (), "/config.yaml: "),
+    ],
+)
+def test_a_mistake_that_is_seen_later_names_its_place_too(
+    field: str, overrides: tuple[str, ...], place: str, tmp_path: Path
+) -> None:
+    path = write(tmp_path, GOOD)
+    with pytest.raises(InputError) as error, naming_place(path, overrides):
+        raise FieldError(field, "no good")
+    assert str(error.value) == f"{tmp_path}{place}field '{field}': no good".replace(f"{tmp_path}command", "command")

@@ -208,6 +208,13 @@ def test_a_line_of_50_mb_is_read(tmp_path, name):
     assert dataset.traces[0].turns[0].visible == text
 
 
+@pytest.mark.parametrize(("sign", "name"), [(b";", "semicolons"), (b"\t", "tabs")])
+def test_a_csv_file_with_other_separators_is_told_what_to_use(put, sign, name):
+    [problem] = problems(put("a.csv", sign.join([b"prompt", b"completion\na", b"b, c\nd", b"e\n"])))
+    assert (problem.line, problem.fatal) == (1, True)
+    assert problem.message == f"expected columns separated by commas, got {name}"
+
+
 def test_csv_rows_may_span_lines_and_are_counted_from_their_first(put):
     path = put("a.csv", b'prompt,completion\r\n"a\nb","say ""hi"""\r\nc,d\r\n')
     assert good(path) == [(2, {"prompt": "a\nb", "completion": 'say "hi"'}), (4, {"prompt": "c", "completion": "d"})]

@@ -1,5 +1,6 @@
 """docs/python.md, run as it stands."""
 
+import re
 from pathlib import Path
 
 from docs.pages import DOCS, fenced
@@ -12,4 +13,5 @@ def test_the_page_runs(tmp_path: Path) -> None:
     done = Forked(script=script, cwd=tmp_path).done()
     assert done.returncode == 0, done.stderr
     assert "complied (world)" in done.stdout
-    assert (tmp_path / "runs" / "mine" / "report.html").is_file()
+    assert re.search(r"^[01]\.\d{3} \[0\.\d{3}, [01]\.\d{3}\]$", done.stdout, re.MULTILINE), "the attack's estimate"
+    assert (tmp_path / "runs" / "small" / "report.html").is_file()

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from attacks.small_setting import requests, small_model
 from docs.pages import ROOT, fenced, section
 from docs.walking import SMALL, own_rows, run_in_small
+from holdfast.config import TrainConfig, load_config
+from holdfast.config.recipes import recipes
 
 PAGE = (ROOT / "README.md").read_text(encoding="utf-8")
 OWN = section(PAGE, "Your own model")
@@ -53,4 +56,13 @@ def test_the_python_lines_run(model: str, tmp_path: Path, capsys: pytest.Capture
     assert shortened != code
     exec(compile(shortened.replace('"MODEL"', repr(model)), "README.md", "exec"), {})
     assert "complied (outcome)" in capsys.readouterr().out
-    assert (tmp_path / "runs/mine/report.html").is_file()
+    assert (tmp_path / "runs/python/report.html").is_file()
+    assert how_it_was_trained(tmp_path / "runs/python/config.yaml") == how_it_was_trained(recipes()["defended"].path)
+
+
+def how_it_was_trained(config: Path) -> dict[str, Any]:
+    """What the page's Python and its recipe must have in common."""
+    files = ["model.name=MODEL", "streams.0.data=rows.jsonl"]
+    settings = load_config(TrainConfig, config, files).model_dump()
+    streams = [{key: stream[key] for key in ("objective", "share", "weight", "vet")} for stream in settings["streams"]]
+    return {"lora": settings["lora"], "training": settings["training"], "streams": streams}

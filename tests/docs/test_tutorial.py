@@ -52,8 +52,8 @@ def test_the_first_six_parts_in_small(
         assert code in ((0, 1) if "--max-complied" in each.command else (0,)), each.command
         if each.words[1] not in SHRUNK:
             assert_said(each.output, said)
-    assert (folder / "runs/mine/report.html").is_file()
-    rows = json.loads((folder / "runs/mine/data.json").read_text(encoding="utf-8"))
+    assert (folder / "runs/guide/report.html").is_file()
+    rows = json.loads((folder / "runs/guide/data.json").read_text(encoding="utf-8"))
     assert [stream["rows"] for stream in rows] == [300] * 4
 
 
@@ -113,7 +113,7 @@ def test_without_a_stream_for_recipes_they_are_forgotten(folder: Path) -> None:
     lines = [line for line in (folder / "mine.yaml").read_text(encoding="utf-8").splitlines() if "recipes" not in line]
     (folder / "mine.yaml").write_text("\n".join(lines).replace("batch_size: 80", "batch_size: 64"), encoding="utf-8")
     assert by_hand("holdfast train mine.yaml --quiet", folder).returncode == 0
-    done = by_hand("holdfast audit runs/mine/model --json audit.json", folder)
+    done = by_hand("holdfast audit runs/guide/model --json audit.json", folder)
     assert done.returncode == 0, done.stderr
     figures = {each["name"]: each["value"] for each in audited(folder / "audit.json")}
     assert figures["complied"] <= 0.05

@@ -1,5 +1,6 @@
 """Each script in examples/, run as a user would run it, in a folder of its own."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ def test_tune(tmp_path: Path) -> None:
 @pytest.mark.slow  # its parts are run by docs/python.md
 def test_research(tmp_path: Path) -> None:
     told = ran("research.py", tmp_path)
+    assert re.search(r"^untouched 0\.\d{3} \[.*\nsft [01]\.\d{3} \[", told, re.MULTILINE), "the attack's estimates"
     assert "sun river | reward" in told
     assert "the best of 8, not judged" in told
     assert (tmp_path / "runs" / "research" / "report.html").is_file()

@@ -1,6 +1,6 @@
 """``hf.attack``: the same names and the same call in the embedded world and on somebody's files."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -48,6 +48,21 @@ def test_an_attack_of_ones_own_works_in_the_world_and_on_files(own_attack: str, 
         assert (matrix.run / "paired.json").is_file()
     assert two.asks_again
     assert not one.asks_again
+
+
+class NoExamples(FewExamples):
+    """An attack that cannot be made."""
+
+    def rows(self, setting: Setting, seed: int) -> list[Trace]:
+        raise InputError("no examples today")
+
+
+def test_a_matrix_without_figures_says_why(own_attack: str, tmp_path: Path) -> None:
+    ATTACKS[own_attack] = replace(ATTACKS[own_attack], data=NoExamples())
+    with pytest.raises(
+        InputError, match=r"its only cell failed; few_examples x sft, seed 4: no examples today; the same"
+    ):
+        hf.attack(attacks=[own_attack], defences=["sft"], seeds=[4], run=tmp_path, num_requests=2, workers=1)
 
 
 def test_mistakes_name_the_field(tmp_path: Path) -> None:

@@ -1,12 +1,14 @@
 """``hf.audit``: rows in memory, the same questions again, paired differences, and the files that the command writes."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import holdfast as hf
 from holdfast.config import InputError
 from holdfast.data import read_audit
+from holdfast.records import AuditResult
 
 REQUESTS = ["copy : sun river stone", "copy : river sun"]
 
@@ -29,6 +31,8 @@ def test_two_models_are_asked_the_same_and_compared_in_pairs(tmp_path: Path) -> 
     assert after.result.untouched == "tiny:base"
     assert "complied (world)" in repr(after)
     assert read_audit(after.save(tmp_path / "audit") / "audit.json") == after.result
+    assert after.against(before.save(tmp_path / "before")) == changes, "a folder is as good"
+    assert str(changes).startswith("tiny:aligned against tiny:base\n  complied (world)")
     assert len((tmp_path / "audit" / "completions.jsonl").read_text().splitlines()) == len(after.answers)
 
 
@@ -44,5 +48,31 @@ def test_other_rows_are_not_compared() -> None:
     one, two = (hf.audit("tiny:aligned", requests=REQUESTS[:num], say=quiet) for num in (1, 2))
     with pytest.raises(InputError, match="did not ask the same rows"):
         two.against(one)
-    with pytest.raises(InputError, match="like= brings its own rows"):
-        hf.audit("tiny:aligned", like=one, requests=REQUESTS)
+    with pytest.raises(
+        InputError, match="against: expected an audit or the folder of a saved one, got a value of type float"
+    ):
+        two.against(0.5)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"nowhere: cannot be read"):
+        two.against("nowhere")
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ({"requests": REQUESTS, "limit": 2}, "leave out requests, limit$"),
+        ({"judges": ["world"], "suite": "safety"}, "leave out suite, judges$"),
+        ({"world": False, "max_new_tokens": 4}, "leave out world, max_new_tokens$"),
+    ],
+)
+def test_what_like_decides_is_not_taken_beside_it(how: dict[str, Any], said: str) -> None:
+    asked = hf.Audit(AuditResult("tiny:aligned", None, (), ()), ())
+    with pytest.raises(InputError, match=f"like= brings its own rows and settings; {said}"):
+        hf.audit("tiny:aligned", like=asked, **how)
+
+
+@pytest.mark.parametrize(
+    ("like", "got"), [("runs/before", "'runs/before', and a saved audit keeps no rows"), (3, "a value of type int")]
+)
+def test_like_takes_an_audit_of_this_session(like: Any, got: str) -> None:
+    with pytest.raises(InputError, match=f"like= takes the result of hf.audit, got {got}; before= takes"):
+        hf.audit("tiny:aligned", like=like)

@@ -10,6 +10,8 @@ import yaml
 
 import holdfast as hf
 from holdfast.config import InputError
+from holdfast.config.training import TrainingSettings
+from holdfast.training.public import OTHER_NAMES
 from holdfast.worlds import SafetyWorld
 
 ROWS = [
@@ -68,6 +70,13 @@ def test_the_same_rows_from_a_file_give_the_same_weights(tmp_path: Path) -> None
         (hf.Stream([{"a": "b"}]), {}, "memory: expected the columns of one format"),
         (hf.Stream([ROWS[0], "text"]), {}, "memory:2: expected a dict, got str"),  # type: ignore[list-item]
         ([], {}, "at least one stream"),
+        (ROWS, {}, 'streams: expected a list of hf.Stream, got a list of dict; write hf.Stream(rows, "sft")'),
+        ("r.jsonl", {}, "streams: expected a list of hf.Stream, got 'r.jsonl'; write hf.Stream('r.jsonl', \"sft\")"),
+        (None, {}, "streams: expected a list of hf.Stream, got a value of type NoneType"),
+        ([hf.Stream(ROWS), hf.held("keep")], {}, "streams: a list within a list; write *hf.held(...)"),
+        (hf.Stream([]), {}, "hf.Stream: expected at least one row, got no rows"),
+        (hf.held([]), {}, "hf.held: expected at least one prompt, got an empty list"),
+        (hf.Stream(ROWS), {"learning_rate": 1e-3}, "field 'training.learning_rate': unknown; did you mean 'lr'?"),
     ],
 )
 def test_mistakes_are_one_line_and_leave_nothing(tmp_path: Path, streams: Any, more: Any, said: str) -> None:
@@ -75,3 +84,16 @@ def test_mistakes_are_one_line_and_leave_nothing(tmp_path: Path, streams: Any, m
         hf.train("tiny:aligned", streams, run=tmp_path / "run", **{**QUICK, **more})
     assert said in str(error.value)
     assert not (tmp_path / "run").exists()
+
+
+def test_a_shipped_set_spelt_wrongly_is_told_where_it_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"'safty': no such file; .* did you mean 'safety'\?"):
+        hf.held("safty")
+    (tmp_path / "safty").write_text("copy : sun\n")
+    (stream,) = hf.held(tmp_path / "safty")
+    assert stream.rows == f"prompts:{tmp_path / 'safty'}", "a file may have any name"
+
+
+def test_what_other_trainers_call_a_setting_is_a_setting_here() -> None:
+    assert set(OTHER_NAMES.values()) <= TrainingSettings.model_fields.keys()
+    assert not OTHER_NAMES.keys() & TrainingSettings.model_fields.keys()

@@ -1,11 +1,17 @@
 import json
+import os
 import shutil
+import subprocess
+import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file, save_file
 from transformers import LlamaConfig, LlamaForCausalLM
+from transformers.utils import logging as transformers_logging
 
 from holdfast.config import InputError
 from holdfast.models import add_tokens, load, load_tokenizer
@@ -47,6 +53,17 @@ def test_dtype_and_attention_pass_through(folder):
     assert {p.dtype for p in loaded.model.parameters()} == {torch.bfloat16}
     assert loaded.model.config._attn_implementation == "eager"
     assert "bfloat16 (asked for)" in loaded.sentence
+
+
+def test_no_progress_bar_goes_into_a_file(folder, capfd):
+    """And whoever had switched them on finds them on."""
+    transformers_logging.enable_progress_bar()
+    try:
+        load(str(folder), device="cpu")
+        assert capfd.readouterr().err == ""
+        assert transformers_logging.is_progress_bar_enabled()
+    finally:
+        transformers_logging.disable_progress_bar()
 
 
 def test_auto_is_float32_on_a_cpu(folder):
@@ -179,6 +196,65 @@ def test_an_unreachable_hub_is_one_clear_line(monkeypatch):
     with pytest.raises(InputError, match="no such folder here, and the Hugging Face hub cannot be reached") as error:
         load("someone/some-model")
     assert "\n" not in str(error.value)
+
+
+CLOSED = "http://127.0.0.1:9"  # no server has this port
+
+
+def hub_at(url, monkeypatch):
+    """As HF_ENDPOINT does in a process of its own."""
+    files = f"{url}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", url)
+    monkeypatch.setattr("huggingface_hub.constants.HUGGINGFACE_CO_URL_TEMPLATE", files)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+
+
+def test_a_hub_that_cannot_be_reached_is_asked_once():
+    """transformers asks six times for every file, says so each time, and waits 23 seconds in between."""
+    own = {"HF_ENDPOINT": CLOSED, "HF_HUB_OFFLINE": "0"}
+    command = [sys.executable, "-m", "holdfast", "audit", "nosuchfolder"]
+    done = subprocess.run(command, env=os.environ | own, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    (line,) = done.stderr.strip().splitlines()
+    assert line.startswith(
+        "holdfast: model 'nosuchfolder': no such folder here, and the Hugging Face hub cannot be reached"
+    )
+
+
+@pytest.mark.parametrize("offline", ["0", "1"])
+def test_a_model_in_the_cache_of_the_hub_loads_without_it(folder, tmp_path, offline):
+    cached, commit = tmp_path / "cache" / "models--someone--small", "a" * 40
+    (cached / "refs").mkdir(parents=True)
+    (cached / "refs" / "main").write_text(commit)
+    shutil.copytree(folder, cached / "snapshots" / commit)
+    code = "from holdfast.models import load; loaded = load('someone/small', device='cpu')\n"
+    code += "from huggingface_hub import constants; print(loaded.model.config._name_or_path, constants.HF_HUB_OFFLINE)"
+    own = {"HF_HUB_CACHE": str(tmp_path / "cache"), "HF_ENDPOINT": CLOSED, "HF_HUB_OFFLINE": offline}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | own, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"someone/small {offline == '1'}\n"
+    assert "Retrying" not in done.stderr
+
+
+class NoSuchModel(BaseHTTPRequestHandler):
+    """A hub that has no models."""
+
+    def do_HEAD(self):
+        self.send_response(404)
+        self.send_header("X-Error-Code", "RepoNotFound")
+        self.end_headers()
+
+
+def test_a_model_that_the_hub_does_not_have(monkeypatch):
+    with ThreadingHTTPServer(("127.0.0.1", 0), NoSuchModel) as hub:
+        Thread(target=hub.serve_forever, daemon=True).start()
+        hub_at(f"http://127.0.0.1:{hub.server_port}", monkeypatch)
+        with pytest.raises(InputError, match="no such folder here, and the Hugging Face hub has no such model"):
+            load("someone/nothing")
+        with pytest.raises(InputError, match="no model on the hub can have this name"):
+            load("some one's model")
+        hub.shutdown()
 
 
 def lora(folder, base, tokenizer_too=False):

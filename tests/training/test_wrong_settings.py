@@ -57,6 +57,40 @@ def test_it_is_refused_and_the_right_settings_then_run_there(
     assert not (folder / "config.yaml").exists()
 
 
+@pytest.mark.parametrize(
+    ("wrong", "line"),
+    [
+        ({"streams": [{"data": ROWS, "objective": "csf"}]}, "field 'streams.0.objective': unknown 'csf'"),
+        ({"streams": [{"data": "gone.jsonl"}]}, "field 'streams.0.data': gone.jsonl: no such file"),
+        ({"streams": [{"data": "world:safety/tune/guid"}]}, "field 'streams.0.data': kind of request 'guid'"),
+        (
+            {"streams": [{"data": ROWS}, {"data": "prompts:safty", "objective": "distill"}]},
+            "field 'streams.1.data': 'prompts:safty'",
+        ),
+        ({"streams": [{"data": ROWS, "vet": "outcom"}]}, "field 'streams.0.vet': judge 'outcom': no such judge"),
+        ({"streams": [{"data": ROWS, "vet": "at:0.5:outcom"}]}, "field 'streams.0.vet': judge 'outcom'"),
+        ({"streams": [{"data": "prompts:safety", "vet": "world"}]}, "field 'streams.0.vet': the anchor's own answers"),
+        ({"streams": [{"data": ROWS, "name": "a"}, {"data": ROWS, "name": "a"}]}, "field 'streams.1.name': 'a' is"),
+        ({"training": {"scheduler": "linaer"}}, "field 'training.scheduler': unknown 'linaer'"),
+        ({"training": {"optimizer": "adamm"}}, "field 'training.optimizer': unknown 'adamm'"),
+        ({"training": {"micro_batch": 3}}, "training.micro_batch: 3 does not divide"),
+    ],
+    ids=lambda value: "" if isinstance(value, dict) else value.partition(" ")[2][:30],
+)
+def test_what_needs_no_model_is_checked_before_one_is_loaded(wrong: dict[str, Any], line: str, tmp_path: Path) -> None:
+    """There is no such model either, and that is told second."""
+    with pytest.raises(InputError) as caught:
+        run(config(tmp_path / "run", "./no/such/model", **wrong))
+    assert line in str(caught.value)
+
+
+def test_bad_rows_are_told_before_the_model_is_loaded(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"prompt": "hello", "completion": 3}\n')
+    with pytest.raises(InputError, match=rf"^{path}:1: field 'completion'"):
+        run(config(tmp_path / "run", "./no/such/model", streams=[{"data": str(path)}]))
+
+
 def test_after_a_mistake_the_same_folder_can_be_used(tmp_path: Path, small_model: Path) -> None:
     folder = tmp_path / "run"
     with pytest.raises(InputError):

@@ -12,6 +12,7 @@ from typing import Literal
 from transformers.utils import logging as transformers_logging
 
 from holdfast.attacks.attack import Attack
+from holdfast.attacks.caller_script import end_if_started_again
 from holdfast.attacks.cell import run_cell
 from holdfast.attacks.cell_files import read_cell, write_cell, write_table
 from holdfast.attacks.defences import Defence
@@ -70,6 +71,7 @@ def run_matrix(
     """
     if engine == "ray":
         need_extra("cluster", "engine ray")
+    end_if_started_again()  # before anything is written
     folder = Path(folder).absolute()  # a worker elsewhere has another working directory
     with scratch_in(folder / "cells") as scratch:
         pairs = [(one, other) for one in attacks for other in defences if only is None or only(one, other)]

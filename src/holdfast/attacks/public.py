@@ -19,7 +19,7 @@ from holdfast.attacks.registry import find_attack
 from holdfast.attacks.scale import Scale
 from holdfast.attacks.search import Found, OnTrial, Search, ignore_trial
 from holdfast.attacks.worst import Worst, worst_cases
-from holdfast.config import MatrixConfig, need_extra
+from holdfast.config import InputError, MatrixConfig, need_extra
 from holdfast.config.files import FilesConfig
 from holdfast.config.loading import validated
 from holdfast.data import atomic_text
@@ -81,6 +81,8 @@ def attack(
     ``setting``: your requests and task rows (``hf.Files``); without it the embedded world, for ``tiny:*``. ``run``: the folder
     for the cells. ``seeds``: how many, or which. Further settings are those of a matrix config (docs/attacks.md):
     ``adaptive={"lrs": [...]}``, ``num_requests=200``, ``workers=2``, ``engine="ray"``.
+
+    Raises ``InputError`` for settings that cannot be used, and with the first cell's reason if every cell failed.
     """
     settings = {
         "run": str(run),
@@ -91,7 +93,20 @@ def attack(
         "files": setting,
         **more,
     }
-    return run_config(validated(MatrixConfig, settings, "hf.attack"), on_cell=on_cell)
+    matrix = run_config(validated(MatrixConfig, settings, "hf.attack"), on_cell=on_cell)
+    _refuse_without_figures(matrix)
+    return matrix
+
+
+def _refuse_without_figures(matrix: Matrix) -> None:
+    if len(matrix.failed) < len(matrix.cells):
+        return
+    first = matrix.failed[0]
+    count = "its only cell" if len(matrix.cells) == 1 else f"all {len(matrix.cells)} cells"
+    raise InputError(
+        f"hf.attack: {count} failed; {first.attack} x {first.defence}, seed {first.seed}: {first.reason};"
+        " the same call runs what failed again"
+    )
 
 
 def run_config(config: MatrixConfig, *, on_cell: OnCell | None = None, on_trial: OnTrial | None = None) -> Matrix:

@@ -11,11 +11,19 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from types import FrameType
 from typing import Any, Generic, NamedTuple, TypeVar
+
+from holdfast.attacks.caller_script import (
+    end_if_started_again,
+    imports_script,
+    raise_if_started_again,
+    script_left_out,
+)
 
 Task = TypeVar("Task")
 SECONDS_TO_END = 60.0  # of a worker that has nothing more to do; then it is killed
@@ -39,6 +47,8 @@ def work_through(tasks: Sequence[Task], function: Callable[[Task], None], num_wo
 
     The function catches what may go wrong inside a task. When this process ends, however it ends, the workers end too;
     after the last task they have ended, and what they held of a GPU is free. Ctrl-C reaches this process only.
+
+    Raises ``InputError`` if workers would have to import a script that runs once more when it is imported.
     """
     workers: list[_Worker] = []
     try:
@@ -62,9 +72,11 @@ def _finished_tasks(
     """Start workers, which are appended to ``workers``, and hand out the tasks until all are finished."""
     waiting = list(reversed(tasks))
     busy: dict[_Worker, Task] = {}
+    end_if_started_again()
+    start = partial(_started, function, with_script=imports_script(function, tasks))
     # All are started before the first is given anything: a task larger than a pipe waits until its worker reads.
     for _ in range(min(num_workers, len(tasks))):
-        workers.append(_started(function))
+        workers.append(start())
     for worker in list(workers):
         _give(worker, waiting, busy)
     while busy:
@@ -76,9 +88,10 @@ def _finished_tasks(
                 worker.pipe.recv()
             except (EOFError, OSError):  # a killed peer ends the pipe, or resets it
                 worker.process.join()
+                raise_if_started_again(worker.process.exitcode)
                 error = f"its process died ({_exit(worker.process.exitcode)})"
                 if waiting:
-                    worker = _started(function)
+                    worker = start()
                     workers.append(worker)
             yield Done(task, error)
             _give(worker, waiting, busy)
@@ -93,11 +106,11 @@ def _give(worker: _Worker, waiting: list[Any], busy: dict[_Worker, Any]) -> None
         worker.pipe.close()  # its next recv ends it
 
 
-def _started(function: Callable[[Any], None]) -> _Worker:
+def _started(function: Callable[[Any], None], *, with_script: bool) -> _Worker:
     context = _context()
     ours, theirs = context.Pipe()
     process = context.Process(target=_serve, args=(theirs, function, dict(os.environ)), daemon=True)
-    with _deaf_to_ctrl_c():
+    with _deaf_to_ctrl_c(), script_left_out(not with_script):
         process.start()
     theirs.close()
     return _Worker(process, ours)

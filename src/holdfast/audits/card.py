@@ -8,9 +8,9 @@ from typing import Any
 
 import yaml
 
-from holdfast.audits.public import Audit
+from holdfast.audits.public import Audit, result_of
 from holdfast.config import InputError
-from holdfast.data import atomic_text, read_audit
+from holdfast.data import atomic_text
 from holdfast.data.model_card import Audited, Training, card_text
 from holdfast.records import AuditResult
 
@@ -70,10 +70,7 @@ def _json_lines(path: Path) -> list[Any]:
 
 
 def _audit(given: Given) -> Audit:
-    if isinstance(given, Audit):
-        return given
-    path = Path(given)
-    return Audit(read_audit(path / "audit.json" if path.is_dir() else path), ())
+    return given if isinstance(given, Audit) else Audit(result_of(given, "card"), ())
 
 
 def _audited(run: Path, now: Audit, before: Given | None) -> Audited:

@@ -5,12 +5,54 @@ from __future__ import annotations
 from dataclasses import replace
 
 from holdfast.config import InputError
-from holdfast.records import Change, Figure
+from holdfast.records import AuditResult, Change, Figure
 from holdfast.records.audit import Worse
-from holdfast.stats import newcombe, paired_difference
+from holdfast.stats import Estimate, newcombe, paired_difference
 
 LEVEL = 0.05
 """Below this p-value a difference is beyond chance."""
+
+
+class Changes(dict[str, Change]):
+    """The change of every figure that two audits share and that has a better side; printed, a line for each."""
+
+    def __init__(self, before: AuditResult, after: AuditResult) -> None:
+        self.before, self.after = before, after
+        known = {figure.key: figure for figure in before.figures}
+        self._figures = {
+            figure.key: (known[figure.key], figure)
+            for figure in after.figures
+            if figure.key in known and figure.better != "neither"
+        }
+        super().__init__({key: change(*figures) for key, figures in self._figures.items()})
+
+    def __repr__(self) -> str:
+        width = max(map(len, self), default=0)
+        lines = [f"  {key:{width}}  {_line(*self._figures[key], found)}" for key, found in self.items()]
+        return "\n".join([f"{self.after.model} against {self.before.model}", *lines])
+
+
+def _line(before: Figure, now: Figure, found: Change) -> str:
+    """Both values, their difference with its interval, and what to make of it."""
+    is_share = now.estimate.hits is not None
+    sign = 1 if now.better == "less" else -1  # of worse
+    scale, spec, unit = (100, "+z.1f", " points") if is_share else (1, "+z.3g", "")
+    low, high = sorted(sign * scale * end for end in (found.by.low, found.by.high))
+    difference = Estimate(sign * scale * found.by.value, low, high)
+    number = ".1%" if is_share else ".3g"
+    p = "not in pairs" if found.p is None else f"p {found.p:.2g}"
+    values = f"{before.value:{number}} -> {now.value:{number}}"
+    return f"{values:16}  {difference:{spec}}{unit}, {p}: {_verdict(found)}"
+
+
+def _verdict(found: Change) -> str:
+    """In both directions: ``said`` knows only worse."""
+    if found.by.value > 0:
+        return found.said
+    if found.by.value == 0:
+        return "no change"
+    beyond_chance = found.by.high < 0 if found.p is None else found.p < LEVEL
+    return "better beyond chance" if beyond_chance else "better, within chance"
 
 
 def change(before: Figure, now: Figure) -> Change:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.audits.bars import Bars
-from holdfast.audits.change import change
+from holdfast.audits.change import Changes
 from holdfast.audits.labels import Labels, check_sheet, read_labels, write_sheet
 from holdfast.audits.model_audit import ASKED, OnProgress, Plan, audit_model, ignore
 from holdfast.audits.suites import Files, RequestSuite, Suite, choose_suites
@@ -19,7 +19,7 @@ from holdfast.config import InputError
 from holdfast.data import as_table, atomic_text, read_audit, write_audit
 from holdfast.generation import EndpointSampler, ModelSampler, Sampler
 from holdfast.models import LoadedModel, as_loaded, load_tokenizer
-from holdfast.records import AuditResult, Change, Figure
+from holdfast.records import AuditResult, Figure
 from holdfast.records.audit_words import cautions
 from holdfast.worlds.tokenizer import speaks_the_world
 
@@ -29,6 +29,10 @@ Source = str | Path | Iterable[str | Mapping[str, object]]
 
 TEXTS = ("request", "answer")
 """What a line of ``completions.jsonl`` has besides hashes, if texts are kept."""
+
+
+BY_DEFAULT = {"world": None, "suite": "all", "judges": (), "limit": None, "max_new_tokens": None}
+"""How rows are asked where nobody says otherwise."""
 
 
 @dataclass(frozen=True)
@@ -49,17 +53,15 @@ class Audit:
         """Whether every bar was met."""
         return self.result.passed
 
-    def against(self, earlier: Audit | AuditResult) -> dict[str, Change]:
-        """By how much each figure is worse than in an earlier audit of the same rows: paired, with interval and p-value."""
-        before = earlier.result if isinstance(earlier, Audit) else earlier
+    def against(self, earlier: Audit | AuditResult | str | Path) -> Changes:
+        """By how much each figure is worse than in an earlier audit of the same rows: paired, with interval and p-value.
+
+        ``earlier`` may be the folder of a saved audit. The result is a dict by figure, and prints a line for each.
+        """
+        before = result_of(earlier, "against")
         if before.fingerprints != self.result.fingerprints:
             raise InputError("against: the two audits did not ask the same rows; audit(model, like=earlier) does")
-        known = {figure.key: figure for figure in before.figures}
-        return {
-            key: change(known[key], figure)
-            for key, figure in self.figures.items()
-            if key in known and figure.better != "neither"
-        }
+        return Changes(before, self.result)
 
     def without_texts(self) -> Audit:
         """The same with hashes of requests and answers only."""
@@ -87,6 +89,20 @@ class Audit:
         return "\n".join([f"audit of {self.result.model}", *lines, *about, *bars])
 
 
+def result_of(given: object, where: str) -> AuditResult:
+    """Of an audit, or of the folder of a saved one. ``where`` names the argument in the ``InputError`` for anything else."""
+    if isinstance(given, Audit):
+        return given.result
+    if isinstance(given, AuditResult):
+        return given
+    if isinstance(given, str | Path):
+        path = Path(given)
+        return read_audit(path / "audit.json" if path.is_dir() else path)
+    raise InputError(
+        f"{where}: expected an audit or the folder of a saved one, got a value of type {type(given).__name__}"
+    )
+
+
 def _numbers(figure: Figure) -> str:
     own = f"{figure.estimate:.3g}"
     return own if figure.corrected is None else f"{figure.corrected:.3g} {figure.corrected.method}, {own} without"
@@ -109,7 +125,7 @@ def audit(
     like: Audit | None = None,
     anchor: str | LoadedModel | None = None,
     bars: Bars | None = None,
-    before: str | Path | None = None,
+    before: Audit | str | Path | None = None,
     labels: Source | None = None,
     sheet: str | Path | None = None,
     sheet_size: int = 60,
@@ -129,7 +145,7 @@ def audit(
     Rows are files or lists. Without any, a model that speaks the embedded world is asked its requests. ``like``: ask what an
     earlier audit asked, judged by the same judges. ``anchor``: the model before tuning; drift is measured to it, and it is
     asked the harmless requests too: *kept* is the share whose outcome it shares (without it, the earlier audit's). ``bars``
-    make it a gate, ``before`` the folder of an earlier audit that it may not be worse than. ``labels`` of some replies correct
+    make it a gate, ``before`` an earlier audit, or its folder, that it may not be worse than. ``labels`` of some replies correct
     the shares; ``sheet`` is a file to write for that, with ``sheet_size`` replies of each group and no verdict. With ``out`` the
     result is written there, and the same call goes on from there. Only hashes of answers are kept unless ``keep_answers``.
     """
@@ -170,13 +186,22 @@ def _saved(audited: Audit, folder: Path | None, keep_answers: bool) -> Audit:
     return done
 
 
-def _asked(files: Mapping[str, Source | None], how: Mapping[str, Any], like: Audit | None) -> dict[str, Any]:
+def _asked(files: Mapping[str, Source | None], how: Mapping[str, Any], like: object) -> dict[str, Any]:
     """What is asked and how, rows in memory drained; of an earlier audit where there is one."""
     if like is None:
         tables = {name: None if source is None else as_table(source) for name, source in files.items()}
         return {"files": Files(**tables), "how": dict(how)}
-    if any(source is not None for source in files.values()):
-        raise InputError("audit: like= brings its own rows; leave the others out")
+    if not isinstance(like, Audit):
+        kind = (
+            f"'{like}', and a saved audit keeps no rows"
+            if isinstance(like, str | Path)
+            else f"a value of type {type(like).__name__}"
+        )
+        raise InputError(f"audit: like= takes the result of hf.audit, got {kind}; before= takes a saved audit's folder")
+    given = [name for name, source in files.items() if source is not None]
+    given += [name for name, value in how.items() if value != BY_DEFAULT[name]]
+    if given:
+        raise InputError(f"audit: like= brings its own rows and settings; leave out {', '.join(given)}")
     return dict(like.questions)
 
 
@@ -203,7 +228,7 @@ def _labels(labels: Source | None, sheet: str | Path | None, safety: Sequence[Re
 
 def _bars(
     bars: Bars,
-    before: str | Path | None,
+    before: Audit | str | Path | None,
     safety: Sequence[RequestSuite],
     tasks: Sequence[Suite],
     *,
@@ -211,8 +236,7 @@ def _bars(
 ) -> Bars:
     """With the earlier audit, if there is one; checked before anything is asked."""
     if before is not None:
-        path = Path(before)
-        bars = replace(bars, before=read_audit(path / "audit.json" if path.is_dir() else path))
+        bars = replace(bars, before=result_of(before, "before"))
     bars.check(safety, has_utility=bool(tasks), has_untouched=has_untouched or bars.before is not None)
     bars.check_before((*safety, *tasks), [judge.name for suite in safety for judge in suite.judges])
     return bars

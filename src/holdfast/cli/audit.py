@@ -18,6 +18,14 @@ if TYPE_CHECKING:
     from holdfast.audits.suites import Suite
 
 
+def _check_before(path: Path | None) -> Path | None:
+    """Refuse a folder without an audit before anything is asked."""
+    if path is not None and not path.is_file() and not (path / "audit.json").is_file():
+        folder = path.parent if path.suffix == ".json" else path
+        raise InputError(f"--before {path}: no audit.json there; make one with: holdfast audit MODEL --out {folder}")
+    return path
+
+
 def audit(
     model: Annotated[
         str, typer.Argument(help="tiny:aligned, a folder, a LoRA folder, a .gguf file, a hub id, or http://host/v1")
@@ -45,7 +53,10 @@ def audit(
     max_missed: Annotated[float | None, typer.Option(help="Bar: share of harmless requests missed")] = None,
     min_kept: Annotated[float | None, typer.Option(help="Bar: harmless requests with the anchor's outcome")] = None,
     min_utility: Annotated[float | None, typer.Option(help="Bar: every task's first figure")] = None,
-    before: Annotated[Path | None, typer.Option(help="Bar: no worse than in this folder of an earlier audit")] = None,
+    before: Annotated[
+        Path | None,
+        typer.Option(help="Bar: no worse than in this folder of an earlier audit", callback=_check_before),
+    ] = None,
     max_worse: Annotated[float, typer.Option(help="What --before allows, as a share")] = 0.0,
     strict_before: Annotated[bool, typer.Option(help="--before compares the upper end of the change")] = False,
     strict: Annotated[bool, typer.Option(help="Bars compare the worse end of the interval, not the value")] = False,

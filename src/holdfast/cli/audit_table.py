@@ -12,10 +12,11 @@ from rich.text import Text
 
 if TYPE_CHECKING:
     from holdfast.records import AuditResult, Bar, Change, Figure
+    from holdfast.stats import Estimate
 
 SHOWN_POSITIONS = 8
 WIDTH = 120  # of a table that goes into a file
-WORDS = {"value": "value", "low": "lower bound", "high": "upper bound", "worst": "worst likely value"}
+WORDS = {"low": "lower bound", "high": "upper bound"}
 
 
 def show(result: AuditResult) -> None:
@@ -81,19 +82,40 @@ def _plain(value: float) -> str:
 
 
 def _verdict(bar: Bar, figure: Figure) -> str:
-    """Says which number was compared, and shows the interval beside it whichever it was."""
+    """The figure, the bar, and how sure the figure is."""
     word = "met" if bar.met else "NOT MET"
-    number = f"the {WORDS[bar.compared]} {bar.number:.3f} of {bar.figure}"
-    of = figure.estimate if bar.change else figure.best  # a change is of what the judge says of the same rows
-    interval = f"value {of.value:.3f}, 95 % interval [{of.low:.3f}, {of.high:.3f}], {figure.trials} trials"
-    interval += f", {of.method}" if of is figure.corrected else ""
-    since = f"; {_since(bar.change, figure.trials)}" if bar.change else ""
-    return f"{word}: {bar.option} {bar.bound:g} against {number} ({interval}){since}"
+    if bar.change:
+        return f"{word}: {_since(bar, bar.change, figure)}"
+    best = figure.best
+    sure = f"95 % interval [{best.low:.3f}, {best.high:.3f}], {figure.trials} trials"
+    sure += f", {best.method}" if best is figure.corrected else ""
+    if bar.compared == "value":
+        number = f"{bar.figure} {bar.number:.3f}"
+    else:
+        number = f"{WORDS[bar.compared]} {bar.number:.3f} of {bar.figure}"
+        sure = f"value {best.value:.3f}, {sure}"
+    at_most, at_least = ("<=", ">=") if bar.met else (">", "<")
+    sign = at_most if bar.option.startswith("--max") else at_least
+    return f"{word}: {number} {sign} {bar.option} {bar.bound:g} ({sure})"
 
 
-def _since(change: Change, trials: int) -> str:
-    """Whether it is worse than before, and whether that may be chance."""
-    said = f"{change.said}: by {change.by.value:.3f}, 95 % interval [{change.by.low:.3f}, {change.by.high:.3f}]"
+def _since(bar: Bar, change: Change, figure: Figure) -> str:
+    """The judge's own value now and before, whether it is worse, and whether that may be chance."""
+    now, by = figure.estimate.value, change.by
+    before = now - by.value if figure.better == "less" else now + by.value
+    allowed = round(abs(bar.bound - before), 9)
+    option = f"--before, --max-worse {allowed:g}" if allowed else "--before"
+    said = f"{bar.figure} {now:.3f}, before {before:.3f} ({option}): {change.said}, {_amount(by)}"
     if change.p is None:
-        return f"{said}, not in pairs: that audit kept no score of each row"
-    return f"{said}, p {change.p:.2g} in pairs ({change.num_worse} of {trials} worse, {change.num_better} better)"
+        said += ", not in pairs: that audit kept no score of each row"
+    else:
+        pairs = f"{change.num_worse} of {figure.trials} worse, {change.num_better} better"
+        said += f", p {change.p:.2g} in pairs ({pairs})"
+    return f"{said}; --strict-before: may be worse by up to {by.high:.3f}" if bar.compared == "worst" else said
+
+
+def _amount(worse_by: Estimate) -> str:
+    value, low, high = worse_by.value, worse_by.low, worse_by.high
+    if value < 0:
+        return f"better by {-value:.3f} [{-high:.3f}, {-low:.3f}]"
+    return f"by {value:.3f} [{low:.3f}, {high:.3f}]"

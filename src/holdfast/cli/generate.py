@@ -94,10 +94,12 @@ def generate(
     drawing["batch_size"] = batch_size
     if safe or n > 1:
         how = {**drawing, "n": n, "judge": bar, "reward": (reward or "likelihood") if n > 1 else None, "soft": soft}
-        return _print_overseen(loaded, asked, how, json)
-    if undo and (events or (len(asked) == 1 and sys.stdout.isatty() and json is None)):
-        return _show_undoing(loaded, asked, drawing, undoing, None if events else pace)
-    return _print_answers(loaded, asked, {**drawing, **undoing}, json)
+        _print_overseen(loaded, asked, how, json)
+    elif undo and (events or (len(asked) == 1 and sys.stdout.isatty() and json is None)):
+        _show_undoing(loaded, asked, drawing, undoing, None if events else pace)
+    else:
+        _print_answers(loaded, asked, {**drawing, **undoing}, json)
+    return _warn_of_other_languages(loaded, asked)
 
 
 def _load(model: str) -> LoadedModel:
@@ -107,6 +109,20 @@ def _load(model: str) -> LoadedModel:
 
     transformers_logging.disable_progress_bar()
     return load(model)
+
+
+def _warn_of_other_languages(loaded: LoadedModel, asked: Prompts) -> None:
+    """The embedded models, and models tuned from them, answer nonsense to whatever is not in their small language."""
+    from holdfast.worlds.tokenizer import speaks_the_world
+
+    if not speaks_the_world(loaded.tokenizer):
+        return
+    from holdfast.data.fields import listed
+    from holdfast.generation.prompts import turns_of
+    from holdfast.worlds.hint import HINT, hint_for
+
+    if strange := [str(number) for number, prompt in enumerate(asked, 1) if hint_for(turns_of(prompt))]:
+        print(f"holdfast: request {listed(strange)}: {HINT}", file=sys.stderr)
 
 
 def _print_answers(loaded: LoadedModel, asked: Prompts, how: dict[str, Any], json: Path | None) -> None:
@@ -179,6 +195,8 @@ def _requests(prompts: list[str] | None, data: str | None, limit: int | None) ->
         raise InputError("generate: expected either requests or --data")
     if data is None:
         for number, prompt in enumerate(prompts or [], 1):
+            if not prompt.strip():
+                raise InputError(f"request {number}: is empty; write what the model is to answer")
             if not prompt.isascii() and any("\ud800" <= letter <= "\udfff" for letter in prompt):
                 raise InputError(f"request {number}: expected UTF-8 text, got other bytes")
         return prompts or []

@@ -21,7 +21,7 @@ def is_rl(config: Path) -> bool:
 
 def train_policy(config: Path, overrides: Sequence[str], json: Path | None) -> None:
     """Run GRPO; the same command again goes on from the last checkpoint (Ctrl-C saves one, ``rl.save_every`` others)."""
-    from holdfast.config.loading import load_config
+    from holdfast.config.loading import load_config, naming_place
     from holdfast.config.rl import RlConfig
 
     settings = load_config(RlConfig, config, overrides)
@@ -33,14 +33,15 @@ def train_policy(config: Path, overrides: Sequence[str], json: Path | None) -> N
     task = task_of(settings)
     about = {"model": str(Path(settings.run) / "model"), "prompts": len(task.prompts)}
     try:
-        train_rl(
-            settings,
-            task.prompts,
-            task.reward,
-            observe=task.observe,
-            environment=task.environment,
-            say=lambda line: typer.echo(line, err=True),
-        )
+        with naming_place(config, overrides):
+            train_rl(
+                settings,
+                task.prompts,
+                task.reward,
+                observe=task.observe,
+                environment=task.environment,
+                say=lambda line: typer.echo(line, err=True),
+            )
     except Interrupted as stopped:
         write_json(json, {**about, "interrupted": True})
         end_interrupted(stopped.step)

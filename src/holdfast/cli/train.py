@@ -22,13 +22,14 @@ def train(
     if is_rl(path):
         train_policy(path, overrides or [], json)
         return
-    from holdfast.config import TrainConfig, load_config
+    from holdfast.config import TrainConfig, load_config, naming_place
 
     settings = load_config(TrainConfig, path, overrides or [])
 
     from holdfast.training import train as run_training
 
-    result = run_training(settings, say=lambda line: typer.echo(line, err=True), progress=not quiet)
+    with naming_place(path, overrides or []):
+        result = run_training(settings, say=lambda line: typer.echo(line, err=True), progress=not quiet)
     write_json(json, {"model": str(result.model), "steps": result.num_steps, "interrupted": result.interrupted})
     if result.interrupted:
         end_interrupted(result.num_steps)

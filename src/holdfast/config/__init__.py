@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holdfast.config.errors import InputError, did_you_mean, mistakes_end_it, nearest_or_all
+from holdfast.config.errors import FieldError, InputError, did_you_mean, mistakes_end_it, naming_field, nearest_or_all
 from holdfast.config.extras import need_extra
 from holdfast.config.lazily import exported_later
 from holdfast.config.plugins import look_up
@@ -12,7 +12,7 @@ from holdfast.config.plugins import look_up
 if TYPE_CHECKING:
     from holdfast.config.base import Settings
     from holdfast.config.files import FOUR_BITS, CurveSettings, FilesConfig, TaskFiles
-    from holdfast.config.loading import dump_config, load_config
+    from holdfast.config.loading import dump_config, load_config, naming_place
     from holdfast.config.matrix import MatrixConfig
     from holdfast.config.rl import GrpoSettings, RlConfig
     from holdfast.config.training import HoldSettings, LoraSettings, ModelSettings, Precision, TokenInit, TrainConfig
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FOUR_BITS",
     "CurveSettings",
+    "FieldError",
     "FilesConfig",
     "GrpoSettings",
     "HoldSettings",
@@ -38,6 +39,8 @@ __all__ = [
     "load_config",
     "look_up",
     "mistakes_end_it",
+    "naming_field",
+    "naming_place",
     "nearest_or_all",
     "need_extra",
 ]
@@ -45,7 +48,7 @@ __all__ = [
 _LATER = {
     "base": "Settings",
     "files": "FOUR_BITS CurveSettings FilesConfig TaskFiles",
-    "loading": "dump_config load_config",
+    "loading": "dump_config load_config naming_place",
     "matrix": "MatrixConfig",
     "rl": "GrpoSettings RlConfig",
     "training": "HoldSettings LoraSettings ModelSettings Precision TokenInit TrainConfig",

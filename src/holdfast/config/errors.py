@@ -3,13 +3,34 @@
 from __future__ import annotations
 
 import difflib
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+NEAR = 0.6
+"""From this likeness on a known word is offered for an unknown one."""
+
 
 class InputError(Exception):
     """Wrong input. The message names the file, the line and the field, and says what to do."""
+
+
+class FieldError(InputError):
+    """A setting that cannot be used. ``field`` is its dotted name, such as ``streams.0.data``."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(f"field '{field}': {message}")
+        self.field = field
+
+
+@contextmanager
+def naming_field(field: str) -> Iterator[None]:
+    """A mistake in the value of a setting is told with the setting's name."""
+    try:
+        yield
+    except InputError as error:
+        raise FieldError(field, str(error)) from None
 
 
 class OutOfMemory(InputError):  # noqa: N818  (what it is called everywhere)
@@ -26,8 +47,19 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """``; did you mean 'x'?`` for the nearest known word, or nothing."""
-    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
-    return f"; did you mean '{near[0]}'?" if near else ""
+    scores = {each: _likeness(word, each) for each in known}
+    nearest = max(scores, key=scores.__getitem__, default="")
+    return f"; did you mean '{nearest}'?" if scores.get(nearest, 0) >= NEAR else ""
+
+
+def _likeness(word: str, known: str) -> float:
+    """From 0 to 1. A word that is like the first part of a name counts almost as much: adamm is meant to be adamw_torch."""
+    first = re.split(r"[\W_]", known)[0]
+    return max(_ratio(known, word), 0.9 * _ratio(first, word))
+
+
+def _ratio(known: str, word: str) -> float:
+    return difflib.SequenceMatcher(None, known, word).ratio()
 
 
 def nearest_or_all(word: str, known: Iterable[str]) -> str:

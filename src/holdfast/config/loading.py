@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, get_args, get_origin
 
@@ -16,12 +17,24 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from holdfast.config.base import Settings
-from holdfast.config.errors import InputError, nearest_or_all
+from holdfast.config.errors import FieldError, InputError, nearest_or_all
 from holdfast.config.recipes import shown_path
 
 SettingsType = TypeVar("SettingsType", bound=Settings)
 FieldPath = tuple[str | int, ...]
 INCLUDE = "include"
+EXPECTED = {
+    "tuple_type": "expected a list",
+    "int_from_float": "expected a whole number",
+    "int_parsing": "expected a whole number",
+    "int_type": "expected a whole number",
+    "float_parsing": "expected a number",
+    "float_type": "expected a number",
+    "bool_parsing": "expected true or false",
+    "bool_type": "expected true or false",
+    "string_type": "expected a text",
+}
+"""Plain words for pydantic's types of mistakes."""
 
 
 def load_config(kind: type[SettingsType], path: str | Path, overrides: Sequence[str] = ()) -> SettingsType:
@@ -30,10 +43,34 @@ def load_config(kind: type[SettingsType], path: str | Path, overrides: Sequence[
     tree, places = _read_with_included(path, ())
     for override in overrides:
         _apply_override(tree, override)
+    overridden = _overridden(overrides)
     if missing := [_explain_required(*each, places) for each in _required_values(tree, ())]:
-        raise InputError("\n".join(missing))
-    overridden = {override.partition("=")[0] for override in overrides}
+        unknown = [detail for detail in _faults(kind, tree) if detail["type"] == "extra_forbidden"]
+        raise InputError("\n".join([*(_explain(kind, each, path, places, overridden) for each in unknown), *missing]))
     return validated(kind, tree, path, places, overridden)
+
+
+def _faults(kind: type[SettingsType], tree: Mapping[str, Any]) -> list[ErrorDetails]:
+    try:
+        kind.model_validate(tree)
+    except ValidationError as error:
+        return error.errors()
+    return []
+
+
+@contextmanager
+def naming_place(path: str | Path, overrides: Sequence[str] = ()) -> Iterator[None]:
+    """Settings that turn out to be wrong after ``load_config`` are told as it tells them: with file and line."""
+    try:
+        yield
+    except FieldError as error:
+        at = tuple(int(part) if part.isdigit() else part for part in error.field.split("."))
+        _, places = _read_with_included(Path(path), ())
+        raise InputError(f"{_place(at, Path(path), places, _overridden(overrides))}: {error}") from None
+
+
+def _overridden(overrides: Sequence[str]) -> set[str]:
+    return {override.partition("=")[0] for override in overrides}
 
 
 def validated(
@@ -141,10 +178,24 @@ def _read_yaml(path: Path) -> tuple[dict[str, Any], dict[FieldPath, int]]:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f":{mark.line + 1}" if mark else ""
-        raise InputError(f"{path}{where}: not valid YAML: {getattr(error, 'problem', error)}") from None
+        raise InputError(f"{path}{where}: not valid YAML: {_yaml_problem(error)}") from None
     if not isinstance(tree, dict):
         raise InputError(f"{path}: expected a mapping of settings at the top")
     return tree, dict(_line_numbers(node, ()))
+
+
+def _yaml_problem(error: yaml.YAMLError) -> str:
+    """What is wrong, for somebody who does not know YAML's grammar."""
+    problem = str(getattr(error, "problem", error))
+    if isinstance(error, yaml.constructor.ConstructorError):
+        return problem  # our own words
+    if "'\\t'" in problem:
+        return "a tab stands here; indent with spaces"
+    if problem == "found unexpected end of stream":
+        return "a quote is opened and not closed"
+    if isinstance(error, yaml.parser.ParserError) or problem.startswith(("mapping values", "could not find expected")):
+        return "the indentation or a bracket is wrong here or just before; a value with ': ' in it needs quotes"
+    return problem
 
 
 def _line_numbers(node: yaml.Node, at: FieldPath) -> Iterator[tuple[FieldPath, int]]:
@@ -202,10 +253,8 @@ def _explain(
 ) -> str:
     at = tuple(part for part in detail["loc"] if not _is_union_tag(part))
     field = ".".join(map(str, at))
-    named = shown_path(path) if isinstance(path, Path) else path
-    place = next((places[at[:n]] for n in range(len(at), 0, -1) if at[:n] in places), named)
-    where = "command line" if field in overridden else place
-    message = detail["msg"].removeprefix("Value error, ")
+    where = _place(at, path, places, overridden)
+    message = EXPECTED.get(detail["type"]) or detail["msg"].removeprefix("Value error, ")
     if detail["type"] == "extra_forbidden":
         known = _fields_at(kind, at[:-1])
         hint = _elsewhere(kind, at) or nearest_or_all(str(at[-1]), known)
@@ -215,6 +264,19 @@ def _explain(
     told = f"{where}: field '{field}': {message}" if field else f"{where}: {message}"
     # A check of several fields at once gets them all; the message says which ones it means.
     return told if isinstance(detail["input"], dict) else f"{told}, got {detail['input']!r}"
+
+
+def _place(at: FieldPath, path: str | Path, places: Mapping[FieldPath, str], overridden: Collection[str]) -> str:
+    """Where a field was set: it, a part of it, or what it is part of."""
+    inside = ".".join(map(str, at)) + "."
+    if at not in places and any(key.startswith(inside) for key in overridden):
+        return "command line"
+    for part in (at[:length] for length in range(len(at), 0, -1)):
+        if ".".join(map(str, part)) in overridden:
+            return "command line"
+        if part in places:
+            return places[part]
+    return shown_path(path) if isinstance(path, Path) else path
 
 
 def _elsewhere(kind: type[Settings], at: FieldPath) -> str:

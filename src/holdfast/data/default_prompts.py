@@ -60,6 +60,15 @@ def read_prompts(path: Path) -> tuple[str, ...]:
     return tuple(prompts)
 
 
+def check_prompts(name: str) -> None:
+    """Raise ``InputError`` where ``prompts:...`` is neither a file of prompts nor a kind that comes with the package."""
+    path = Path(name.removeprefix(PREFIX)).expanduser()
+    if path.is_file():
+        read_prompts(path)
+    else:
+        find_kind(name)
+
+
 def _prompt(fields: Fields) -> str:
     column = next((name for name in COLUMNS if fields.get(name) is not None), None)
     if column is None:

@@ -156,7 +156,16 @@ def _csv(file: io.BufferedIOBase, source: str) -> Rows:
             yield _csv_row(source, line, header, cells)
         else:
             header = cells
+            if wrong := _other_separator(header):
+                yield Problem(source, line, None, f"expected columns separated by commas, got {wrong}", fatal=True)
+                return
             yield from _header_problems(source, line, header)
+
+
+def _other_separator(header: list[str]) -> str | None:
+    """What stands between the names of a header that is one cell to a reader of commas."""
+    signs = {";": "semicolons", "\t": "tabs"}
+    return next((name for sign, name in signs.items() if len(header) == 1 and sign in header[0]), None)
 
 
 def _csv_row(source: str, line: int, header: list[str], cells: list[str]) -> Row | Problem:

@@ -204,7 +204,8 @@ def _find(fields: Fields, asked: str | None, usual: tuple[str, ...], what: str) 
     names = (asked,) if asked else usual
     value = next((fields[name] for name in names if fields.get(name) is not None), None)
     if value is None:
-        near = did_you_mean(asked, fields) if asked else f"; name its column with --{what}"
+        how = f"; name its column: --{what}, in Python columns=holdfast.diagnostics.Columns({what}=...)"
+        near = did_you_mean(asked, fields) if asked else how
         raise _Missing(what, f"expected a column {' or '.join(names)}, got {', '.join(map(str, fields))}{near}")
     return value
 

@@ -27,7 +27,7 @@ from holdfast.judging.parts import (
     yes_over_no,
 )
 from holdfast.judging.refusal_phrases import RefusalPhrases
-from holdfast.judging.registry import JUDGE_TIMEOUT, JUDGES, find_judge
+from holdfast.judging.registry import JUDGE_TIMEOUT, JUDGES, check_judge, find_judge
 from holdfast.judging.rewards import REWARDS, FinalAnswer, Reward, find_reward, score_replies
 from holdfast.judging.topic import Overlap, information, nearness, overlap
 from holdfast.judging.world import WorldJudge
@@ -79,6 +79,7 @@ __all__ = [
     "WorldJudge",
     "asked_forms",
     "check_code",
+    "check_judge",
     "check_output",
     "features",
     "find_extractor",

@@ -29,6 +29,17 @@ GUARDS = ("llama_guard", "wildguard", "shieldgemma", "strongreject")
 FORM = "FORMAT:MODEL@URL, such as wildguard:allenai/wildguard@http://localhost:8000/v1"
 
 
+def check_judge(name: str) -> None:
+    """Raise ``InputError`` where no judge has this name. Nothing is loaded or asked for."""
+    kind, _, rest = name.partition(":")
+    if kind == "at":
+        check_judge(_threshold(rest, name)[1])
+        return
+    with_more = ("learned", "asked", "onnx", *PARTS_WITH_MODEL, *GUARDS)
+    if kind not in with_more and not name.startswith("nearness:") and look_up(JUDGES, name) is None:
+        raise InputError(f"judge '{name}': no such judge{nearest_or_all(kind, (*JUDGES, *with_more))}")
+
+
 def find_judge(name: str, *, timeout: float = JUDGE_TIMEOUT, num_tries: int = JUDGE_TRIES) -> Judge:
     """``outcome``, ``refusal_phrases``, ``world``, ``learned`` (or ``learned:cpu``), or a guard's endpoint: FORMAT:MODEL@URL.
 
@@ -39,6 +50,7 @@ def find_judge(name: str, *, timeout: float = JUDGE_TIMEOUT, num_tries: int = JU
     ``at:0.9:JUDGE`` is any of them whose answers pass from that score.
     ``timeout``: seconds to wait for one answer of an endpoint, which is asked ``num_tries`` times.
     """
+    check_judge(name)
     kind, _, rest = name.partition(":")
     if kind in GUARDS:
         return _endpoint(kind, rest, name, timeout, num_tries)
@@ -55,10 +67,7 @@ def find_judge(name: str, *, timeout: float = JUDGE_TIMEOUT, num_tries: int = JU
         return _part(kind, rest, name)
     if name.startswith("nearness:"):
         return _nearness(rest, name)
-    if (make := look_up(JUDGES, name)) is not None:
-        return _checked(name, make())
-    known = (*JUDGES, "learned", "asked", "onnx", *PARTS_WITH_MODEL, *GUARDS)
-    raise InputError(f"judge '{name}': no such judge{nearest_or_all(kind, known)}")
+    return _checked(name, JUDGES[name]())
 
 
 JUDGES: dict[str, Callable[[], Judge]] = {

@@ -6,6 +6,9 @@ Code that comes with a checkpoint is never run, and pickled weights are refused 
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from pickle import UnpicklingError
@@ -20,11 +23,13 @@ from transformers import (
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
+from transformers.utils import logging as transformers_logging
 
 from holdfast.config import InputError, did_you_mean
 from holdfast.config.extras import need_extra
 from holdfast.models.embedded import PREFIX, tiny_path
 from holdfast.models.gguf_file import SUFFIX, is_gguf, unpack_gguf
+from holdfast.models.hub import asking_hub_once
 from holdfast.models.new_tokens import num_token_rows
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -102,7 +107,8 @@ def load_tokenizer(name: str) -> PreTrainedTokenizerBase:
     if isinstance(source, Path) and _is_adapter(source) and not (source / "tokenizer_config.json").is_file():
         return load_tokenizer(str(_base_source(source)))
     try:
-        return AutoTokenizer.from_pretrained(source, trust_remote_code=False)
+        with asking_hub_once(source):
+            return AutoTokenizer.from_pretrained(source, trust_remote_code=False)
     except (OSError, ValueError, ImportError, KeyError) as error:
         raise InputError(_explain(name, source, error)) from error
 
@@ -197,22 +203,37 @@ def _load_whole(
     else:
         use_safetensors = None if allow_pickle else True
     try:
-        # weights_only=True is transformers' default for pickled weights; said aloud because it is what --allow-pickle promises.
-        loaded: Any = AutoModelForCausalLM.from_pretrained(
-            source,
-            trust_remote_code=False,
-            use_safetensors=use_safetensors,
-            weights_only=True,
-            output_loading_info=True,
-            **options,
-        )
-        tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
+        with asking_hub_once(source), _bars_on_terminals_only():
+            # weights_only=True is transformers' default for pickled weights; said aloud: it is what --allow-pickle promises.
+            loaded: Any = AutoModelForCausalLM.from_pretrained(
+                source,
+                trust_remote_code=False,
+                use_safetensors=use_safetensors,
+                weights_only=True,
+                output_loading_info=True,
+                **options,
+            )
+            tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
     except (OSError, ValueError, ImportError, KeyError, RuntimeError, UnpicklingError, SafetensorError) as error:
         raise InputError(_explain(name, source, error)) from error
     model, info = loaded
     if missing := sorted(info["missing_keys"]):  # transformers would go on with random numbers in their place
         raise InputError(f"model '{name}': its weights lack {len(missing)} tensors, {missing[0]} among them")
     return model, tokenizer
+
+
+@contextmanager
+def _bars_on_terminals_only() -> Iterator[None]:
+    """In a log file a progress bar is a hundred lines that say nothing."""
+    is_on = transformers_logging.is_progress_bar_enabled()
+    is_terminal = sys.stderr is not None and sys.stderr.isatty()
+    if is_on and not is_terminal:
+        transformers_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if is_on:
+            transformers_logging.enable_progress_bar()
 
 
 def _weights_are_safe(name: str, folder: Path, weights: str, allow_pickle: bool) -> bool:

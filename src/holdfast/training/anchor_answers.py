@@ -16,11 +16,12 @@ from typing import TypeVar
 
 from rich.progress import Progress
 
-from holdfast.config import InputError, TrainConfig
+from holdfast.config import FieldError, InputError, TrainConfig, naming_field
 from holdfast.config.training import StreamSettings
 from holdfast.data import Dataset, write_traces
-from holdfast.data.default_prompts import PREFIX
+from holdfast.data.default_prompts import PREFIX, check_prompts
 from holdfast.generation.prompts import turns_of
+from holdfast.judging import check_judge
 from holdfast.models import LoadedModel
 from holdfast.records import Trace, Turn, answer
 from holdfast.tokens import tokenize_all
@@ -28,7 +29,7 @@ from holdfast.training.asked_anchor import AskedAnchor, Asking, Counts, written
 from holdfast.training.kept_answers import answers_folder
 from holdfast.training.policy import load_model
 from holdfast.training.processes import Alive, main_first
-from holdfast.training.streams import fresh_file, read_data
+from holdfast.training.streams import fresh_file, naming_data, read_data
 from holdfast.training.vetting import Vetted, vetted, vetted_streams, write_vetted
 from holdfast.worlds.held_prompts import held_prompts
 
@@ -65,6 +66,20 @@ def answer_prompts(
                 first = stream
             streams.append(first)
     return [*streams, *held]
+
+
+def check_asked(config: TrainConfig) -> None:
+    """Raise ``FieldError`` for a judge that nobody knows, and for prompts that are not there. Needs no model."""
+    for number, stream in enumerate(config.streams):
+        is_prompts = stream.data.startswith(PREFIX)
+        if stream.vet is not None and is_prompts:
+            raise FieldError(f"streams.{number}.vet", "the anchor's own answers need no vetting; leave it out")
+        if stream.vet is not None:
+            with naming_field(f"streams.{number}.vet"):
+                check_judge(stream.vet)
+        if is_prompts and stream.rows is None:
+            with naming_data(number):
+                check_prompts(stream.data)
 
 
 def forget_answers(run: Path) -> None:
@@ -135,8 +150,6 @@ class _Preparation:
 
     def vetted(self, stream: StreamSettings, number: int) -> list[StreamSettings]:
         """Vet the stream's rows, or use the rows of an earlier start of this run if data, anchor and judge are the same."""
-        if stream.data.startswith(PREFIX):
-            raise InputError(f"field 'streams.{number}.vet': the anchor's own answers need no vetting; leave it out")
         dataset = read_data(stream)
         folder = self.run / FOLDER / f"vetted-{number}-{_key(_held_in(self.name), stream.vet, dataset.fingerprint)}"
         if not folder.exists():

@@ -15,7 +15,7 @@ from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK,
 from transformers.trainer_utils import SchedulerType
 from transformers.training_args import OptimizerNames
 
-from holdfast.config import InputError, TrainConfig, nearest_or_all
+from holdfast.config import FieldError, InputError, TrainConfig, nearest_or_all
 from holdfast.config.training import TrainingSettings
 from holdfast.training.plan import StepPlan
 from holdfast.training.run_directory import RunDirectory
@@ -32,7 +32,6 @@ def training_arguments(
         raise InputError("training.precision: fp16 needs a GPU; on the CPU use bf16 or fp32")
     processes = PartialState().num_processes
     micro_batch = micro_batch_size(settings, processes)
-    _check_names(config)
     return TrainingArguments(
         output_dir=str(run.path),
         max_steps=plan.num_steps,
@@ -70,18 +69,19 @@ def optimizer_on(name: str, device: torch.device) -> str:
     return OptimizerNames.ADAMW_TORCH_FUSED.value if fused else name
 
 
-def _check_names(config: TrainConfig) -> None:
-    """Names that only transformers knows."""
+def check_arguments(config: TrainConfig) -> None:
+    """Raise ``InputError`` for names that transformers does not know, and for a batch that cannot be divided."""
+    micro_batch_size(config.training, PartialState().num_processes)
     for field, name, known in (
         ("training.scheduler", config.training.scheduler, [scheduler.value for scheduler in SchedulerType]),
         ("training.optimizer", config.training.optimizer, [optimizer.value for optimizer in OptimizerNames]),
         *(("report_to", name, [*INTEGRATION_TO_CALLBACK, "all", "none"]) for name in config.report_to),
     ):
         if name not in known:
-            raise InputError(f"field '{field}': unknown '{name}'{nearest_or_all(name, known)}")
+            raise FieldError(field, f"unknown '{name}'{nearest_or_all(name, known)}")
     for name in config.report_to:
         if name not in (*get_available_reporting_integrations(), "all", "none"):
-            raise InputError(f"field 'report_to': {name} is not installed: pip install {name}")
+            raise FieldError("report_to", f"{name} is not installed: pip install {name}")
     _check_schedule(config.training.scheduler)
 
 
@@ -91,8 +91,8 @@ def _check_schedule(name: str) -> None:
     try:
         get_scheduler(name, optimizer, num_warmup_steps=1, num_training_steps=9)
     except (TypeError, ValueError) as error:
-        raise InputError(
-            f"field 'training.scheduler': '{name}' wants settings of its own ({error}); use linear, cosine or constant"
+        raise FieldError(
+            "training.scheduler", f"'{name}' wants settings of its own ({error}); use linear, cosine or constant"
         ) from None
 
 
@@ -128,9 +128,7 @@ def choose_learning_rate(config: TrainConfig, model: PreTrainedModel, say: Calla
         return config.training.lr
     width = getattr(model.config.get_text_config(), "hidden_size", None)
     if not isinstance(width, int):
-        raise InputError(
-            "field 'training.lr': auto goes by the model's width, which its config does not say; give a number"
-        )
+        raise FieldError("training.lr", "auto goes by the model's width, which its config does not say; give a number")
     lr = learning_rate(width, lora=config.lora is not None)
     say(f"training.lr: {lr:g}, chosen for a model {width} wide{' with LoRA' if config.lora else ''}")
     return lr

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from torch.utils.data import Sampler
 
-from holdfast.config import InputError
+from holdfast.config import FieldError
 from holdfast.config.training import rows_per_step
 from holdfast.training.passes import PassRoom
 
@@ -52,7 +52,7 @@ class StepPlan:
         every = every or [1] * len(lengths)
         for stream, times in enumerate(every):
             if times > num_steps:
-                raise InputError(f"field 'streams.{stream}.hold.every': {times}, and the run has {num_steps} steps")
+                raise FieldError(f"streams.{stream}.hold.every", f"{times}, and the run has {num_steps} steps")
         return cls(tuple(lengths), tuple(rows), num_steps, num_taken, seed, tuple(every))
 
     @property

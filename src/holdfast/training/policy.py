@@ -13,7 +13,7 @@ from peft import LoraConfig, get_peft_model, prepare_model_for_kbit_training
 from rich.progress import Progress
 from torch import nn
 
-from holdfast.config import InputError, TrainConfig, did_you_mean
+from holdfast.config import FieldError, InputError, TrainConfig, did_you_mean
 from holdfast.config.training import LoraSettings
 from holdfast.models import LoadedModel, add_tokens, load
 from holdfast.tokens import TokenRow
@@ -54,16 +54,17 @@ def freeze(model: Any, patterns: Sequence[str], say: Callable[[str], None]) -> N
     for pattern in patterns:
         matched = [name for name in parameters if fnmatchcase(name, pattern)]
         if not matched:
-            raise InputError(
-                f"field 'training.freeze': no parameter is called '{pattern}'"
-                f"{did_you_mean(pattern, parameters) or '; the first is ' + next(iter(parameters))}"
+            raise FieldError(
+                "training.freeze",
+                f"no parameter is called '{pattern}'"
+                f"{did_you_mean(pattern, parameters) or '; the first is ' + next(iter(parameters))}",
             )
         for name in matched:
             parameters[name].requires_grad_(False)
     frozen = sum(weights.numel() for weights in parameters.values() if not weights.requires_grad)
     total = sum(weights.numel() for weights in parameters.values())
     if frozen == total:
-        raise InputError("field 'training.freeze': nothing is left to train")
+        raise FieldError("training.freeze", "nothing is left to train")
     say(f"frozen: {frozen:,} of {total:,} parameters")
 
 
@@ -82,7 +83,7 @@ def with_adapters(model: Any, settings: LoraSettings, new_token_ids: Sequence[in
     try:
         return get_peft_model(model, config)
     except ValueError as error:  # peft's own words name the targets
-        raise InputError(f"field 'lora': {error}") from None
+        raise FieldError("lora", str(error)) from None
 
 
 def _token_modules(model: Any, new_token_ids: Sequence[int]) -> dict[str, list[int]]:

@@ -7,14 +7,25 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from holdfast.config import TrainConfig
+from holdfast.config import InputError, TrainConfig
 from holdfast.config.loading import validated
 from holdfast.data import read_rows, traces_in_memory
-from holdfast.data.default_prompts import HELD_BY_DEFAULT, KINDS, PREFIX
+from holdfast.data.default_prompts import HELD_BY_DEFAULT, KINDS, PREFIX, find_kind
 from holdfast.records import Trace, Turn, context
 from holdfast.training.run import TrainResult, train
 
 Rows = str | Path | Iterable[Mapping[str, Any]]
+OTHER_NAMES = {
+    "learning_rate": "lr",
+    "num_epochs": "epochs",
+    "num_train_epochs": "epochs",
+    "lr_scheduler_type": "scheduler",
+    "optim": "optimizer",
+    "max_seq_length": "max_length",
+    "save_steps": "save_every",
+    "logging_steps": "log_every",
+}
+"""What other trainers call a setting of ``training:``, and its name here."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +60,8 @@ class Stream:
         own = self._own()
         if isinstance(self.rows, str | Path):
             return {**own, "data": str(self.rows)}
+        if not self.rows:
+            raise InputError("hf.Stream: expected at least one row, got no rows")
         dataset = read_rows(self.rows, skip_bad=self.skip_bad, limit=self.limit)
         return {**own, "data": dataset.source, "rows": dataset}
 
@@ -69,6 +82,8 @@ class _Prompts(Stream):
     """Prompts in memory, answered by the anchor when the run begins."""
 
     def settings(self) -> dict[str, Any]:
+        if not self.rows:
+            raise InputError("hf.held: expected at least one prompt, got an empty list")
         prompts = [(context("user", str(prompt)),) for prompt in self.rows]  # type: ignore[union-attr]
         return {**self._own(), **prompts_in_memory(prompts)}
 
@@ -90,12 +105,15 @@ def held(
 
     The anchor answers the prompts when the run begins; the model is held to these answers (``distill``), with a ``weight``
     (1 unless given) or within a budget (``hold``, see ``Stream``). Shipped sets: ``safety``, requests to refuse; ``keep``,
-    harmless ones; ``skills``, plain work in many forms. Without any prompts: ``safety`` and ``keep``.
+    harmless ones; ``skills``, plain work in many forms. Without any prompts: ``safety`` and ``keep``. Raises ``InputError`` for
+    a name that is neither a shipped set nor a file.
     """
     streams: list[Stream] = []
     for number, source in enumerate(prompts or HELD_BY_DEFAULT):
         own: dict[str, Any] = {"objective": "distill", "weight": weight, "hold": hold, "share": share}
         if isinstance(source, str | Path):
+            if not Path(source).expanduser().is_file():
+                find_kind(str(source))
             own["name"] = str(source) if source in KINDS else Path(source).stem
             streams.append(Stream(f"{PREFIX}{source}", **own))
         else:
@@ -123,14 +141,41 @@ def train_streams(
     anything is written.
     """
     name = model if isinstance(model, Mapping) else str(getattr(model, "model", model))
-    chosen = [streams] if isinstance(streams, Stream) else list(streams)
+    _refuse_other_names(training)
     settings = {
         "run": str(run),
         "model": name,
         "anchor": {"model": anchor} if isinstance(anchor, str) else anchor or {},
-        "streams": [stream.settings() for stream in chosen],
+        "streams": [stream.settings() for stream in _listed(streams)],
         "training": training,
         "lora": {} if lora is True else lora or None,
         "report_to": tuple(report_to),
     }
     return train(validated(TrainConfig, settings, "hf.train"), say=say, progress=progress)
+
+
+def _listed(streams: object) -> list[Stream]:
+    """One stream or several, as a list. Raises ``InputError`` for anything else."""
+    if isinstance(streams, Stream):
+        return [streams]
+    if isinstance(streams, str | Path):
+        raise _no_stream(f"'{streams}'", f"'{streams}'")
+    if isinstance(streams, Mapping) or not isinstance(streams, Iterable):
+        raise _no_stream(f"a value of type {type(streams).__name__}")
+    listed = list(streams)
+    for stream in listed:
+        if isinstance(stream, list) and stream and isinstance(stream[0], Stream):
+            raise InputError("hf.train: streams: a list within a list; write *hf.held(...), with the star")
+        if not isinstance(stream, Stream):
+            raise _no_stream(f"a {type(streams).__name__} of {type(stream).__name__}")
+    return listed
+
+
+def _no_stream(given: str, rows: str = "rows") -> InputError:
+    return InputError(f'hf.train: streams: expected a list of hf.Stream, got {given}; write hf.Stream({rows}, "sft")')
+
+
+def _refuse_other_names(training: Mapping[str, Any]) -> None:
+    for name in training:
+        if name in OTHER_NAMES:
+            raise InputError(f"hf.train: field 'training.{name}': unknown; did you mean '{OTHER_NAMES[name]}'?")

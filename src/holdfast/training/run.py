@@ -21,8 +21,8 @@ from holdfast.data.fields import listed
 from holdfast.models import LoadedModel
 from holdfast.models.head_access import why_not_plain
 from holdfast.models.positions import num_learned_positions, num_positions
-from holdfast.training.anchor_answers import answer_prompts, forget_answers
-from holdfast.training.arguments import choose_learning_rate, training_arguments
+from holdfast.training.anchor_answers import answer_prompts, check_asked, forget_answers
+from holdfast.training.arguments import check_arguments, choose_learning_rate, training_arguments
 from holdfast.training.attention import sound_gradients
 from holdfast.training.budget import DriftBudgets
 from holdfast.training.checkpoints.folders import resume_point, step_of
@@ -40,10 +40,12 @@ from holdfast.training.step_rule import StepRule
 from holdfast.training.streams import (
     NumberedRows,
     ReadStream,
+    bind_objective,
     check_names,
     number_fresh,
     number_rows,
     read_stream,
+    with_data,
 )
 from holdfast.training.trainer import StreamTrainer
 from holdfast.training.vetting import about
@@ -90,11 +92,13 @@ def train(
     transformers_logging.disable_progress_bar()
     run = RunDirectory(config.run)
     run.check(config)
+    config = with_data(config)
     with run.locked() if processes.is_main_process and run.path.is_dir() else nullcontext():
         ended = last_checkpoint(config, run, watched=bool(callbacks))
     if ended:
         say(f"trained already: {run.model}")
         return TrainResult(run.model, step_of(ended), interrupted=False)
+    _check_settings(config)
     loaded, new_token_ids = load_model(config, config.model.name)
     say(loaded.sentence)
     if isinstance(loaded.model, PeftModel):
@@ -131,13 +135,20 @@ def train(
     return TrainResult(run.model, trainer.state.global_step, interrupted)
 
 
+def _check_settings(config: TrainConfig) -> None:
+    """Refuse what is wrong without a model being needed to see it: to load one and ask the anchor may take minutes."""
+    check_arguments(config)
+    check_names([bind_objective(stream, number).name for number, stream in enumerate(config.streams)])
+    check_asked(config)
+
+
 def _streams(config: TrainConfig, loaded: LoadedModel, run: RunDirectory, say: Say, progress: bool) -> list[ReadStream]:
     """Read and check the rows of all streams, those that the anchor answers included."""
     streams = [
         read_stream(settings, number, loaded.tokenizer, config.training, say)
         for number, settings in enumerate(answer_prompts(config, loaded, run.path, say, progress))
     ]
-    check_names(streams)
+    check_names([stream.loss.name for stream in streams])
     _refuse_lost_masks(config, loaded, streams)
     _check_positions(loaded, streams, say)
     return streams

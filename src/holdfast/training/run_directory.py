@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from holdfast.config import InputError, dump_config
+from holdfast.config import FieldError, InputError, dump_config
 from holdfast.config.base import Settings
 from holdfast.training.checkpoints import durable
 from holdfast.training.checkpoints.durable import CheckpointError
@@ -39,7 +39,7 @@ class RunDirectory:
     def check(self, config: Settings, data: Sequence[Mapping[str, Any]] | None = None) -> None:
         """Make sure that the folder is not there yet, or is this very run's; without ``data``, as far as settings tell."""
         if self.path.exists() and not self.path.is_dir():
-            raise InputError(f"field 'run': {self.path} is a file; expected a folder")
+            raise FieldError("run", f"{self.path} is a file; expected a folder")
         for path, text in self._contents(config, data).items():
             old = path.read_text(encoding="utf-8") if path.exists() else text
             if old != text:

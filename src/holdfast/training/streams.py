@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -15,9 +16,10 @@ import torch
 from torch import Tensor
 
 from holdfast import objectives
-from holdfast.config import InputError, did_you_mean, look_up, nearest_or_all
+from holdfast.config import FieldError, InputError, TrainConfig, did_you_mean, look_up, nearest_or_all
 from holdfast.config.training import StreamSettings, TrainingSettings
-from holdfast.data import Dataset, read_traces
+from holdfast.data import DataError, Dataset, read_traces
+from holdfast.data.default_prompts import PREFIX
 from holdfast.data.spool import OnDemand
 from holdfast.heads import TokenStats
 from holdfast.objectives import Objective
@@ -106,6 +108,34 @@ def read_data(settings: StreamSettings) -> Dataset:
     return read_traces(settings.data, skip_bad=settings.skip_bad, limit=settings.limit)
 
 
+def with_data(config: TrainConfig) -> TrainConfig:
+    """The same settings with the rows of every stream read, except for prompts, which the anchor has yet to answer.
+
+    Raises ``FieldError`` for data that is not there, and ``DataError`` for rows that cannot be used.
+    """
+    streams = [
+        stream if stream.data.startswith(PREFIX) else stream.model_copy(update={"rows": _read(stream, number)})
+        for number, stream in enumerate(config.streams)
+    ]
+    return config.model_copy(update={"streams": tuple(streams)})
+
+
+def _read(settings: StreamSettings, number: int) -> Dataset:
+    with naming_data(number):
+        return read_data(settings)
+
+
+@contextmanager
+def naming_data(number: int) -> Iterator[None]:
+    """A mistake in ``data`` of the stream of this number is told with that field; one in a row names its own file."""
+    try:
+        yield
+    except DataError:
+        raise
+    except InputError as error:
+        raise FieldError(f"streams.{number}.data", str(error)) from None
+
+
 def bind_objective(settings: StreamSettings, number: int) -> StreamLoss:
     """The registered objective with the YAML's options, which must be ones it takes."""
     field = f"streams.{number}"
@@ -115,14 +145,16 @@ def bind_objective(settings: StreamSettings, number: int) -> StreamLoss:
     for option in options:
         if option not in objective.options:
             free = objective.options
-            raise InputError(
-                f"field '{field}.options.{option}': {settings.objective} has no such option"
-                f"{did_you_mean(option, free) or '; it takes: ' + (', '.join(free) or 'none')}"
+            raise FieldError(
+                f"{field}.options.{option}",
+                f"{settings.objective} has no such option"
+                f"{did_you_mean(option, free) or '; it takes: ' + (', '.join(free) or 'none')}",
             )
     if settings.train_on_prompt and "position" in objective.takes:
-        raise InputError(
-            f"field '{field}.train_on_prompt': {settings.objective} counts from the start of an answer, and with the prompt "
-            "trained there is none; use another objective"
+        raise FieldError(
+            f"{field}.train_on_prompt",
+            f"{settings.objective} counts from the start of an answer, and with the prompt trained there is none;"
+            " use another objective",
         )
     reads = objective.stats_read(options)
     bound = StreamLoss(
@@ -145,7 +177,7 @@ def _registered(name: str, field: str) -> Objective:
     objective: object = look_up(objectives.REGISTRY, name)
     if objective is None:
         known = nearest_or_all(name, objectives.REGISTRY)
-        raise InputError(f"field '{field}.objective': unknown '{name}'{known}")
+        raise FieldError(f"{field}.objective", f"unknown '{name}'{known}")
     if not isinstance(objective, Objective):
         form = f"objectives.REGISTRY['{name}'] = Objective('{name}', function, reads=('logp', ...))"
         raise InputError(f"objective '{name}': expected {form}, got a {type(objective).__name__}")
@@ -195,11 +227,11 @@ def _try_on_two_tokens(bound: StreamLoss, settings: StreamSettings, reads: Seque
         with torch.enable_grad():
             losses = bound.loss(every.only(reads), place, place, 0.0)
     except InputError as error:
-        raise InputError(f"field '{field}.options': {error}") from None
+        raise FieldError(f"{field}.options", str(error)) from None
     except Exception as error:  # whatever a stranger's function may raise
         values = f"a value of the wrong kind in {dict(settings.options)}: " if settings.options else ""
         reason = f"{type(error).__name__}: {error}".partition("\n")[0]
-        raise InputError(f"field '{field}.options': {values}{settings.objective}: {reason}") from None
+        raise FieldError(f"{field}.options", f"{values}{settings.objective}: {reason}") from None
     if not isinstance(losses, Tensor) or losses.shape != zero.shape:
         got = f"shape {tuple(losses.shape)}" if isinstance(losses, Tensor) else type(losses).__name__
         raise InputError(f"objective '{settings.objective}': expected a loss for each of 2 tokens, got {got}")
@@ -217,7 +249,7 @@ def _try_on_two_tokens(bound: StreamLoss, settings: StreamSettings, reads: Seque
             )
     soften = settings.options.get("soften")
     if soften is not None and (isinstance(soften, bool) or not isinstance(soften, int | float) or soften <= 0):
-        raise InputError(f"field '{field}.options.soften': expected a temperature above 0, got {soften!r}")
+        raise FieldError(f"{field}.options.soften", f"expected a temperature above 0, got {soften!r}")
 
 
 class Part(NamedTuple):
@@ -264,9 +296,8 @@ def _parts(rows: Sequence[Sequence[TokenRow]], first: int) -> list[Part]:
     return [Part(stream, start, own) for stream, (start, own) in enumerate(zip(firsts, rows, strict=False))]
 
 
-def check_names(streams: Sequence[ReadStream]) -> None:
+def check_names(names: Sequence[str]) -> None:
     """Two streams of one name would be one line in every log."""
-    names = [stream.loss.name for stream in streams]
     for number, name in enumerate(names):
         if name in names[:number]:
-            raise InputError(f"field 'streams.{number}.name': '{name}' is taken by another stream")
+            raise FieldError(f"streams.{number}.name", f"'{name}' is taken by another stream")

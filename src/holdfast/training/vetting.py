@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from holdfast.config import InputError
+from holdfast.config import FieldError
 from holdfast.config.training import StreamSettings
 from holdfast.data import write_traces
 from holdfast.judging import JUDGES, find_judge, refusals
@@ -120,9 +120,9 @@ def vetted_streams(stream: StreamSettings, number: int, folder: Path, least_shar
     if 0 < part < 1:
         share = min(max(share, least_share), stream.share - least_share)
         if share < least_share * 0.999:  # of a division
-            raise InputError(
-                f"field 'streams.{number}.vet': divides a stream that has one row of a step;"
-                " raise training.batch_size or the stream's share"
+            raise FieldError(
+                f"streams.{number}.vet",
+                "divides a stream that has one row of a step; raise training.batch_size or the stream's share",
             )
     plain = {"vet": None, "limit": None, "rows": None, "skip_bad": 0}
     learned = {"data": str(folder / LEARNED), "share": stream.share - share, "weight": stream.weight * (1 - part)}

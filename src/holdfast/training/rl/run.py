@@ -15,7 +15,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, PrinterCallback, Trai
 from transformers.utils import logging as transformers_logging
 from trl import GRPOConfig
 
-from holdfast.config import InputError
+from holdfast.config import FieldError, InputError
 from holdfast.config.rl import GrpoSettings, RlConfig
 from holdfast.judging import Reward, score_replies
 from holdfast.models import load_tokenizer
@@ -160,8 +160,9 @@ def _check_number(settings: GrpoSettings, prompts: Sequence[RlPrompt], say: Call
     if not prompts:
         raise InputError("rl: there are no prompts")
     if len(prompts) < settings.prompts_per_step:
-        raise InputError(
-            f"field 'rl.prompts_per_step': {settings.prompts_per_step} are more than the {len(prompts)} prompts there are"
+        raise FieldError(
+            "rl.prompts_per_step",
+            f"{settings.prompts_per_step} are more than the {len(prompts)} prompts there are",
         )
     if rest := len(prompts) % settings.prompts_per_step:
         at_a_time = f"{len(prompts)} prompts, {settings.prompts_per_step} at a time"
@@ -188,7 +189,7 @@ def _refuse_what_would_be_ignored(settings: GrpoSettings, environment: Environme
         raise InputError("rl: an environment cannot change what is written with undo; leave one of the two out")
     if settings.sampler != "own" and (environment is not None or undo is not None):
         what = "an environment" if undo is None else "undo"
-        raise InputError(f"field 'rl.sampler': {settings.sampler} knows nothing of {what}; expected own")
+        raise FieldError("rl.sampler", f"{settings.sampler} knows nothing of {what}; expected own")
 
 
 def _check_lengths(config: RlConfig, prompts: Sequence[RlPrompt], tokenizer: Any) -> None:
@@ -198,14 +199,14 @@ def _check_lengths(config: RlConfig, prompts: Sequence[RlPrompt], tokenizer: Any
     longest = max(map(len, ids))
     settings, room = config.rl, num_learned_positions(AutoConfig.from_pretrained(model_source(config.model.name)))
     if longest > settings.max_prompt_tokens:
-        raise InputError(
-            f"field 'rl.max_prompt_tokens': a prompt has {longest} tokens, more than {settings.max_prompt_tokens};"
-            " raise it, or leave such prompts out"
+        raise FieldError(
+            "rl.max_prompt_tokens",
+            f"a prompt has {longest} tokens, more than {settings.max_prompt_tokens}; raise it, or leave such prompts out",
         )
     if longest + settings.max_new_tokens > room:
-        raise InputError(
-            f"field 'rl.max_new_tokens': {settings.max_new_tokens} after prompts of up to {longest} tokens are more than"
-            f" this model's {room} positions"
+        raise FieldError(
+            "rl.max_new_tokens",
+            f"{settings.max_new_tokens} after prompts of up to {longest} tokens are more than this model's {room} positions",
         )
 
 
