@@ -111,7 +111,7 @@ def _load(model: str) -> LoadedModel:
     return load(model)
 
 
-def _warn_of_other_languages(loaded: LoadedModel, asked: Prompts) -> None:
+def _warn_of_other_languages(loaded: LoadedModel, asked: Sequence[str | Trace]) -> None:
     """The embedded models, and models tuned from them, answer nonsense to whatever is not in their small language."""
     from holdfast.worlds.tokenizer import speaks_the_world
 

@@ -99,14 +99,7 @@ def train(
         say(f"trained already: {run.model}")
         return TrainResult(run.model, step_of(ended), interrupted=False)
     _check_settings(config)
-    loaded, new_token_ids = load_model(config, config.model.name)
-    say(loaded.sentence)
-    if isinstance(loaded.model, PeftModel):
-        raise InputError(
-            f"model '{config.model.name}' is an adapter: merge it first (lora.merge: true writes it merged)"
-        )
-    if config.training.freeze:
-        freeze(loaded.model, config.training.freeze, say)
+    loaded, new_token_ids = _loaded(config, say)
     streams = _streams(config, loaded, run, say, progress)
     data = describe_data(streams)
     run.check(config, data)
@@ -140,6 +133,19 @@ def _check_settings(config: TrainConfig) -> None:
     check_arguments(config)
     check_names([bind_objective(stream, number).name for number, stream in enumerate(config.streams)])
     check_asked(config)
+
+
+def _loaded(config: TrainConfig, say: Say) -> tuple[LoadedModel, list[int]]:
+    """The model to train, frozen in part where asked, and the ids of its new tokens."""
+    loaded, new_token_ids = load_model(config, config.model.name)
+    say(loaded.sentence)
+    if isinstance(loaded.model, PeftModel):
+        raise InputError(
+            f"model '{config.model.name}' is an adapter: merge it first (lora.merge: true writes it merged)"
+        )
+    if config.training.freeze:
+        freeze(loaded.model, config.training.freeze, say)
+    return loaded, new_token_ids
 
 
 def _streams(config: TrainConfig, loaded: LoadedModel, run: RunDirectory, say: Say, progress: bool) -> list[ReadStream]:

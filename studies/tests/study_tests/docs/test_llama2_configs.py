@@ -55,11 +55,16 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(("name", "column"), [*(("attack", column) for column in COLUMNS), ("task", "csft_pa")])
-def test_every_column_trains(name: str, column: str, llama: Path, tmp_path: Path) -> None:
-    rows = tmp_path / "rows.jsonl"
+def four_rows(folder: Path) -> Path:
+    rows = folder / "rows.jsonl"
     turns = [{"role": "user", "content": "Name a colour."}, {"role": "assistant", "content": "Green."}]
     rows.write_text("".join(json.dumps({"messages": turns}) + "\n" for _ in range(4)))
+    return rows
+
+
+@pytest.mark.parametrize(("name", "column"), [*(("attack", column) for column in COLUMNS), ("task", "csft_pa")])
+def test_every_column_trains(name: str, column: str, llama: Path, tmp_path: Path) -> None:
+    rows = four_rows(tmp_path)
     small = [f"model.name={llama}", "model.device=cpu", "training.max_steps=2", "training.batch_size=4"]
     here = [f"streams.0.data={rows}", f"run={tmp_path / 'run'}", "training.micro_batch=2"]
     config = load_config(
@@ -80,6 +85,7 @@ def test_it_opens_with_its_command_and_has_qis_settings(path: Path) -> None:
 
 
 def test_weights_that_are_not_there_are_one_clear_line(tmp_path: Path) -> None:
-    config = load_config(TrainConfig, FILES[0], [f"model.name={tmp_path / 'nothing'}", f"run={tmp_path / 'run'}"])
+    here = [f"streams.0.data={four_rows(tmp_path)}", f"run={tmp_path / 'run'}"]
+    config = load_config(TrainConfig, FILES[0], [f"model.name={tmp_path / 'nothing'}", *here])
     with pytest.raises(InputError, match="there is no such folder"):
         train(config, say=lambda _: None, progress=False)
