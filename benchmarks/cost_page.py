@@ -1,6 +1,7 @@
 """The first table of docs/performance.md, what a defended run costs, and how cost grows: Markdown out of the result files.
 
-A figure whose file is not there yet is left out, and the table says which command measures it.
+A figure whose file is not there yet is left out, and the table says which command measures it. A ``doubt`` that somebody wrote
+into a file stands below the table until that file is measured anew.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ def answers(results: Results, table: Callable[..., str]) -> str:
         [f"Not measured yet, on a GPU: {', '.join(absent)}."] if (absent := _absent(results.get(DEFENDED))) else []
     )
     text = table(("what", "cost", "measured by"), [[what, cost, f"`{source}`"] for what, cost, source in rows])
-    return "\n\n".join(["## What will it cost me?", text, *missing])
+    doubts = [f"Doubt: {found['doubt']}." for found in results.values() if found and "doubt" in found]
+    return "\n\n".join(["## What will it cost me?", text, *doubts, *missing])
 
 
 def _absent(found: Found | None) -> list[str]:

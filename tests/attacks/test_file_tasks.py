@@ -22,6 +22,7 @@ from holdfast.config.files import FilesConfig, TaskFiles
 from holdfast.config.loading import validated
 from holdfast.records import Trace, context
 from holdfast.tokens import prompt_ids
+from tokens.styles import REASONING
 
 ROWS: dict[str, list[dict[str, Any]]] = {
     "sql": [
@@ -217,16 +218,21 @@ def _with_choices(folder: Path, **more: Any) -> FilesConfig:
     return files.model_copy(update={"tasks": tasks, "beside": ("arc",), "num_task": 6, **more})
 
 
-def test_of_lettered_answers_the_likeliest_letter_counts(setting: FileSetting, folder: Path) -> None:
-    """By hand: the prompt read once, and the logits of its last position."""
+@pytest.mark.parametrize("lead", ["", "<think>\n\n</think>\n\n"])
+def test_of_lettered_answers_the_likeliest_letter_counts(setting: FileSetting, folder: Path, lead: str) -> None:
+    """By hand: the prompt read once, with what the template opens every answer with, and the logits of its last position."""
     loaded = load_for_use(setting.anchor, "cpu")
+    if lead:
+        loaded.tokenizer.chat_template = REASONING
     (arc,) = replace(setting, files=_with_choices(folder)).beside
     assert arc.options == (("A", "B", "C"),) * 6
     options = ["ABC", "BC", "CAB", "C", "CB", "AC"]
     found = likeliest(loaded, [Trace(row.prompt) for row in arc.rows], options)
     first = {each: loaded.tokenizer(each, add_special_tokens=False)["input_ids"][0] for each in "ABC"}
     for row, letters, letter in zip(arc.rows, options, found, strict=True):
-        logits = loaded.model(torch.tensor([prompt_ids(row.prompt, loaded.tokenizer)])).logits[0, -1]
+        # Cut as before a letter: alone, the last newlines would be one token.
+        opened = loaded.tokenizer(f"{lead}A", add_special_tokens=False)["input_ids"][:-1]
+        logits = loaded.model(torch.tensor([prompt_ids(row.prompt, loaded.tokenizer) + opened])).logits[0, -1]
         assert letter == max(letters, key=lambda each: logits[first[each]])
     assert len(set(found)) > 1
     scores = arc.scores(found)["arc"]

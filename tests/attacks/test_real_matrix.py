@@ -4,6 +4,7 @@ import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -150,6 +151,34 @@ def test_a_file_that_is_not_there_is_told(setting: FileSetting) -> None:
     missing = setting.files.model_copy(update={"harmless": "nowhere.csv"})
     with pytest.raises(InputError, match=r"nowhere\.csv: cannot be read: No such file"):
         FileSetting.read(missing, anchor=setting.anchor, device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "line"),
+    [
+        ({"judges": ("outcome", "lerned")}, "field 'files.judges': judge 'lerned': no such judge"),
+        ({"judges": ("at:0.5:lerned",)}, "field 'files.judges': judge 'lerned'"),
+        ({"harmless": "odd.csv"}, "odd.csv"),
+    ],
+)
+def test_judges_and_harmless_requests_are_looked_at_before_anything_is_trained(
+    setting: FileSetting, wrong: dict[str, Any], line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("odd.csv").write_text("colour,size\nred,3\n")
+    with pytest.raises(InputError) as caught:
+        FileSetting.read(setting.files.model_copy(update=wrong), anchor=setting.anchor, device="cpu")
+    assert line in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_path_from_the_home_folder_is_read(
+    setting: FileSetting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    requests(tmp_path / "safe.json", 40, 4)
+    files = setting.files.model_copy(update={"harmless": "~/safe.json"})
+    assert len(FileSetting.read(files, anchor=setting.anchor, device="cpu").harmless) == 4
 
 
 def _small(own: tuple[OwnStream, ...]) -> tuple[OwnStream, ...]:

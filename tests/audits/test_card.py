@@ -99,9 +99,9 @@ def test_names_are_not_markup() -> None:
     entry = {**DATA[0], "stream": wild, "source": wild}
     result = audit_of(7, 2, 1)
     wild_figure = replace(result.figures[0], meaning=wild, judge=wild, source=wild)
-    text = card_text(
-        training(data=[entry], run=f"runs/{wild.replace('/', '')}"), Audited(replace(result, figures=(wild_figure,)))
-    )
+    bars = tuple(replace(bar, figure=wild_figure.key) for bar in result.bars)
+    audited = Audited(replace(result, figures=(wild_figure,), bars=bars))
+    text = card_text(training(data=[entry], run=f"runs/{wild.replace('/', '')}"), audited)
     card = ModelCard(text)
     html = MarkdownIt("commonmark").enable("table").render(card.text)
     assert "<script>" not in html

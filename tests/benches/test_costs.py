@@ -47,4 +47,8 @@ def test_the_first_table_leaves_out_what_is_not_measured() -> None:
     }
     text = cost_page.answers({"defended_gpu": found}, page._table)
     assert "| a step of the recipe `defended` against plain sft | LoRA 1.40 times |" in text
+    assert "Doubt" not in text
+    assert "\n\nDoubt: measured cold." in cost_page.answers(
+        {"defended_gpu": {**found, "doubt": "measured cold"}}, page._table
+    )
     assert "on a GPU: a defended step, LoRA of 8B" in text  # of the steps themselves there are none

@@ -15,7 +15,7 @@ from holdfast.cli import app
 from holdfast.config.recipes import FOLDER as RECIPES
 
 SHOWN = re.compile(r"(?:^(?:    |\$ |# )?|`)(?:[A-Z_]+=\S+ )*holdfast ([a-z][^`\n]*)", re.MULTILINE)
-FILES = [*PAGES, *sorted((ROOT / "configs").rglob("*.yaml")), *sorted(RECIPES.rglob("*.yaml"))]
+FILES = [*PAGES, *sorted((ROOT / "studies/configs").rglob("*.yaml")), *sorted(RECIPES.rglob("*.yaml"))]
 
 
 @cache

@@ -57,6 +57,7 @@ def test_the_python_lines_run(model: str, tmp_path: Path, capsys: pytest.Capture
     exec(compile(shortened.replace('"MODEL"', repr(model)), "README.md", "exec"), {})
     assert "complied (outcome)" in capsys.readouterr().out
     assert (tmp_path / "runs/python/report.html").is_file()
+    assert json.loads((tmp_path / "runs/python/audit.json").read_text())["bars"]
     assert how_it_was_trained(tmp_path / "runs/python/config.yaml") == how_it_was_trained(recipes()["defended"].path)
 
 
@@ -65,4 +66,9 @@ def how_it_was_trained(config: Path) -> dict[str, Any]:
     files = ["model.name=MODEL", "streams.0.data=rows.jsonl"]
     settings = load_config(TrainConfig, config, files).model_dump()
     streams = [{key: stream[key] for key in ("objective", "share", "weight", "vet")} for stream in settings["streams"]]
-    return {"lora": settings["lora"], "training": settings["training"], "streams": streams}
+    return {
+        "dtype": settings["model"]["dtype"],
+        "lora": settings["lora"],
+        "training": settings["training"],
+        "streams": streams,
+    }

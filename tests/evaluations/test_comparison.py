@@ -54,6 +54,19 @@ def test_holm_over_the_figures_changes_the_verdict() -> None:
     assert (both.passed, hf.compare(first, second, figures=["a"]).passed) == (True, False)
 
 
+def test_figures_of_one_type_of_request_are_compared_by_name_alone() -> None:
+    """They ask the same items once more: thirty of them would leave no p-value below 1."""
+    requests = [{"prompt": "copy : sun river", "type": "short"}, {"prompt": "copy : sun river stone", "type": "long"}]
+    one, two = (hf.audit(model, safe_requests=requests, say=print) for model in ("tiny:aligned", "tiny:base"))
+    by_type = [name for name in one.figures if ": short (" in name]
+    done = hf.compare(one, two)
+    assert by_type
+    assert not any(": " in figure.figure for figure in done.figures)
+    assert any("figures by type of request are not compared" in note for note in done.notes)
+    (figure,) = hf.compare(one, two, figures=by_type[:1]).figures
+    assert (figure.figure, figure.by.n) == (by_type[0], 1)
+
+
 def test_a_margin_must_be_shown() -> None:
     """Equal on all items: 20 leave room for 0.16, 400 for less than 0.01."""
     few, many = (hf.compare(rows("1" * num), rows("1" * num), margin=0.05) for num in (20, 400))

@@ -11,6 +11,7 @@ import yaml
 import holdfast as hf
 from holdfast.config import InputError
 from holdfast.config.training import TrainingSettings
+from holdfast.models import load
 from holdfast.training.public import OTHER_NAMES
 from holdfast.worlds import SafetyWorld
 
@@ -75,6 +76,10 @@ def test_the_same_rows_from_a_file_give_the_same_weights(tmp_path: Path) -> None
         (None, {}, "streams: expected a list of hf.Stream, got a value of type NoneType"),
         ([hf.Stream(ROWS), hf.held("keep")], {}, "streams: a list within a list; write *hf.held(...)"),
         (hf.Stream([]), {}, "hf.Stream: expected at least one row, got no rows"),
+        (hf.Stream(ROWS, limit=0), {}, "memory: limit: expected 1 or more, got 0"),
+        (hf.Stream(ROWS, skip_bad=-1), {}, "memory: skip_bad: expected 0 or more, got -1"),
+        (hf.held(["safety", "keep"]), {}, 'for the shipped sets write hf.held("safety", "keep")'),
+        (hf.held([{"prompt": "hello"}]), {}, "hf.held: expected a list of texts, got a dict in it"),  # type: ignore[list-item]
         (hf.held([]), {}, "hf.held: expected at least one prompt, got an empty list"),
         (hf.Stream(ROWS), {"learning_rate": 1e-3}, "field 'training.learning_rate': unknown; did you mean 'lr'?"),
     ],
@@ -83,6 +88,26 @@ def test_mistakes_are_one_line_and_leave_nothing(tmp_path: Path, streams: Any, m
     with pytest.raises(InputError) as error:
         hf.train("tiny:aligned", streams, run=tmp_path / "run", **{**QUICK, **more})
     assert said in str(error.value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_empty_settings_of_lora_are_lora(tmp_path: Path) -> None:
+    for name, lora in (("empty", {}), ("true", True)):
+        run = hf.train("tiny:aligned", hf.Stream(ROWS), run=tmp_path / name, lora=lora, **QUICK)
+        assert (run.model / "adapter_config.json").is_file()
+    assert hf.train("tiny:aligned", hf.Stream(ROWS), run=tmp_path / "no", lora=False, **QUICK).num_steps
+    assert not (tmp_path / "no/model/adapter_config.json").exists()
+
+
+def test_a_loaded_model_is_not_taken_for_a_name(tmp_path: Path) -> None:
+    loaded = load("tiny:aligned")
+    for model, kind in ((loaded, "LoadedModel"), (loaded.model, "LlamaForCausalLM"), (None, "NoneType")):
+        with pytest.raises(
+            InputError, match=rf"hf.train: model: expected a name, a path or a finished run, got a {kind}"
+        ):
+            hf.train(model, hf.Stream(ROWS), run=tmp_path / "run")
+        with pytest.raises(InputError, match=rf"hf.attack: model: expected .*, got a {kind}"):
+            hf.attack(model, attacks=["backdoor"], defences=["sft"], run=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 

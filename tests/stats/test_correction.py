@@ -32,6 +32,14 @@ def test_with_every_case_labelled_it_is_the_share_of_the_labels() -> None:
     assert corrected.high == pytest.approx(plain.high, abs=0.02)
 
 
+def test_a_judge_who_is_always_half_wrong_is_no_error_of_arithmetic() -> None:
+    """Judge and labels move together here: rounding leaves the square of the width below 0."""
+    labelled = [(1.0, 0.0)] * 13 + [(0.0, 0.0)] * 13
+    corrected = corrected_share([judge for judge, _ in labelled], labelled)
+    assert corrected.value == pytest.approx(0.0, abs=1e-12)
+    assert 0 <= corrected.low <= corrected.high <= 1
+
+
 def test_a_perfect_judge_on_few_labels_still_leaves_doubt() -> None:
     judged = [1.0] * 50 + [0.0] * 50
     few, many = (corrected_share(judged, [(1.0, 1.0), (0.0, 0.0)] * n, among=False) for n in (5, 500))

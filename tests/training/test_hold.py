@@ -22,7 +22,7 @@ from holdfast.training.budget import Controller, DriftBudgets, drift_means, drif
 from holdfast.training.collate import EARLY, LATE, Collator, StreamRow
 from holdfast.training.drift import Drift, sentence
 from holdfast.training.policy import load_model
-from holdfast.training.streams import fresh_file
+from holdfast.training.streams import fresh_file, read_data
 from holdfast.worlds.tokenizer import build_tokenizer
 from invariants.launching import figures, launch, steps
 from training.runs import config, run, weights
@@ -111,7 +111,9 @@ def test_prompts_that_measure_are_not_those_that_are_held() -> None:
 def test_answers_are_sampled_and_the_fresh_ones_kept_apart(tmp_path: Path) -> None:
     settings = held_config(tmp_path / "run", "tiny:aligned")
     loaded, _ = load_model(settings, "tiny:aligned")
-    held = Path(answer_prompts(settings, loaded, tmp_path / "run", lambda _: None)[1].data)
+    stream = answer_prompts(settings, loaded, tmp_path / "run", lambda _: None)[1]
+    held = Path(stream.data)
+    assert len(read_data(stream).traces) == 16 * SAMPLES, "the limit counts prompts, not answers"
     files = {path: [json.loads(line) for line in path.read_text().splitlines()] for path in (held, fresh_file(held))}
     prompts = {path: [row["messages"][0]["content"] for row in rows] for path, rows in files.items()}
     assert len(set(prompts[held])) == 16

@@ -17,6 +17,7 @@ from holdfast.generation import generate
 from holdfast.judging import RefusalPhrases
 from holdfast.judging.judge import Request, request_text
 from holdfast.models import LoadedModel, load
+from holdfast.models.positions import num_positions
 from holdfast.records import Trace, answer, context
 from holdfast.training.anchor_answers import answer_prompts, forget_answers
 from holdfast.training.asked_anchor import AskedAnchor
@@ -96,13 +97,14 @@ def test_a_stream_is_vetted_once_and_the_rows_are_forgotten(tmp_path: Path, alig
     said: list[str] = []
     streams = answer_prompts(settings, aligned, tmp_path / "run", said.append)
     learned, held = (read_traces(each.data).traces for each in streams)
-    (line,) = said
+    before, line = said
+    assert before == f"task: vetting: the anchor, {settings.model.name}, is asked the requests of {num} rows"
     assert line.startswith(f"task: the anchor refuses what {len(held)} of {num} rows ask for; there")
     assert line.endswith(f"({tmp_path / 'rows.jsonl'}:1, 2, 3, 4, 5, ...)")
     assert [each.objective for each in streams] == ["sft", "distill"]
     assert len(learned) < len(held)
     assert answer_prompts(settings, aligned, tmp_path / "run", said.append) == streams
-    assert len(said) == 1, "a resumed run goes on with the same rows"
+    assert len(said) == 2, "a resumed run goes on with the same rows"
     fewer = config(tmp_path, [*ATTACK, *TASK], limit=num - 1)
     assert answer_prompts(fewer, aligned, tmp_path / "run", said.append) != streams, "other rows are vetted anew"
     forget_answers(tmp_path / "run")
@@ -127,6 +129,22 @@ def test_a_run_that_has_ended_does_not_ask_again(tmp_path: Path, monkeypatch: py
     shutil.rmtree(tmp_path / "run/model")
     assert run(settings) == first
     assert asked == [JUDGE]
+
+
+def test_a_changed_file_of_prompts_is_told_after_the_end_too(tmp_path: Path) -> None:
+    prompts = tmp_path / "own.txt"
+    prompts.write_text("copy : sun\ncopy : river\n")
+    settings = config(tmp_path, TASK[:8])
+    held = {"name": "held", "data": f"prompts:{prompts}", "objective": "distill"}
+    streams = (*settings.streams, StreamSettings.model_validate(held))
+    settings = settings.model_copy(update={"streams": streams})
+    first = run(settings)
+    assert run(settings) == first
+    prompts.write_text("copy : sun\ncopy : stone\n")
+    with pytest.raises(InputError, match=r"data.json: the rows of prompts:.*own.txt were others"):
+        run(settings)
+    prompts.unlink()
+    assert run(settings) == first, "what is gone was not changed"
 
 
 def test_held_rows_alone_move_no_parameter(tmp_path: Path, aligned: LoadedModel) -> None:
@@ -166,6 +184,54 @@ def test_one_row_of_a_step_cannot_be_divided(tmp_path: Path) -> None:
     write_vetted(Vetted([ROW], [ROW], [1]), tmp_path / "of", {})
     with pytest.raises(InputError, match=r"raise training\.batch_size"):
         vetted_streams(StreamSettings(data="rows", vet=JUDGE), 0, tmp_path / "of", 1.0)
+
+
+def test_answers_that_are_context_by_weight_are_held_and_written(
+    tmp_path: Path, aligned: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A conversation in a file whose first answer has weight 0, another without weights, and one that is learned."""
+    request, reply = (turn.visible for turn in ATTACK[0].turns)
+    first = next(row for row in TASK if row.turns[0].speaker == "user")
+    question, reply_to_it = (turn.visible for turn in first.turns)
+    told = [{"role": "user", "content": question}, {"role": "assistant", "content": reply_to_it, "weight": 0}]
+    asked = [{"role": "user", "content": request}, {"role": "assistant", "content": reply}]
+    rows = [
+        {"messages": messages}
+        for messages in (
+            [*told, *told[:1], dict(told[1], weight=1), *asked],
+            asked,
+            [*told[:1], dict(told[1], weight=1)],
+        )
+    ]
+    path = tmp_path / "weights.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    class ThisRequest(RefusalPhrases):
+        def refuses(self, prompt: Request, response: str) -> bool:
+            return request in request_text(prompt)
+
+    monkeypatch.setattr("holdfast.training.vetting.find_judge", lambda _: ThisRequest())
+    found = vetted(read_traces(path).traces, AskedAnchor(aligned), JUDGE)
+    assert found.refused == [0, 1]
+    write_vetted(found, tmp_path / "of", {})
+    held = read_traces(tmp_path / "of/held.jsonl").traces
+    assert [[turn.is_target for turn in row.turns].count(True) for row in held] == [1, 1]
+    assert [turn.visible for turn in held[0].turns[:-1]] == [*[question, reply_to_it] * 2, request]
+    assert len(read_traces(tmp_path / "of/learned.jsonl").traces) == 2
+
+
+def test_what_training_drops_is_not_asked(tmp_path: Path, aligned: LoadedModel) -> None:
+    """The first row's prompt is longer than a row may be; the second's last one longer than the model can read."""
+    room = num_positions(aligned.model.config)
+    plain = [row for row in TASK if row.turns[0].speaker == "user"][:2]
+    long = context("user", "copy : " + "sun " * room)
+    rows = [Trace((long, answer("sun"))), Trace((*plain[0].turns, long, answer("sun"))), *plain]
+    settings, said = config(tmp_path, rows), list[str]()
+    training = settings.training.model_copy(update={"max_length": room})
+    settings = settings.model_copy(update={"training": training})
+    (stream,) = answer_prompts(settings, aligned, tmp_path / "run", said.append)
+    assert f"1 dropped: no response left within max_length {room} ({tmp_path}/rows.jsonl:1)" in said[0]
+    assert read_traces(stream.data).traces == tuple(rows[1:])
 
 
 def test_a_judge_that_is_not_there_is_told(aligned: LoadedModel) -> None:

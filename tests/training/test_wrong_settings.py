@@ -74,6 +74,7 @@ def test_it_is_refused_and_the_right_settings_then_run_there(
         ({"training": {"scheduler": "linaer"}}, "field 'training.scheduler': unknown 'linaer'"),
         ({"training": {"optimizer": "adamm"}}, "field 'training.optimizer': unknown 'adamm'"),
         ({"training": {"micro_batch": 3}}, "training.micro_batch: 3 does not divide"),
+        ({"anchor": {"model": "./gone"}}, "field 'anchor.model': model './gone': there is no such folder"),
     ],
     ids=lambda value: "" if isinstance(value, dict) else value.partition(" ")[2][:30],
 )

@@ -14,7 +14,8 @@ from holdfast.audits.answer_stats import answer_stats
 from holdfast.generation import GREEDY, Sampling, generate
 from holdfast.judging import Judge, refusals, tells_outcomes, verdicts
 from holdfast.models import LoadedModel
-from holdfast.records import Hits, Outcome, Outcomes, Trace, answer
+from holdfast.records import Hits, Outcome, Outcomes, Role, Trace, answer
+from holdfast.tokens import tokenize
 from holdfast.tokens.encoding import Encoder
 from holdfast.worlds import with_system
 
@@ -132,11 +133,25 @@ def _measured(
 
 
 def likeliest(model: LoadedModel, prompts: Sequence[Trace], options: Sequence[Sequence[str]]) -> list[str]:
-    """Of every prompt's options the one whose first token is likeliest to begin the answer."""
+    """Of every prompt's options the one that is likeliest to begin the answer, by the first token in which they differ.
+
+    That need not be the answer's first: some chat templates open every answer with an empty block of thoughts.
+    """
     pairs = list(zip(prompts, options, strict=True))
     answered = [Trace((*prompt.prompt, answer(letter))) for prompt, letters in pairs for letter in letters]
-    logps = iter([float(stats.logp[0]) for stats in answer_stats(model, None, answered)])
-    return [max(letters, key=lambda _: next(logps)) for _, letters in pairs]
+    logps, ids = iter(answer_stats(model, None, answered)), iter([_answer_ids(model, row) for row in answered])
+    chosen = []
+    for _, letters in pairs:
+        theirs = [next(ids) for _ in letters]
+        place = next((n for n, tokens in enumerate(zip(*theirs, strict=False)) if len(set(tokens)) > 1), 0)
+        scores = [float(next(logps).logp[place]) for _ in letters]
+        chosen.append(letters[scores.index(max(scores))])
+    return chosen
+
+
+def _answer_ids(model: LoadedModel, row: Trace) -> list[int]:
+    tokens = tokenize(row, model.tokenizer)
+    return [token for token, role in zip(tokens.ids, tokens.roles, strict=True) if role != Role.PROMPT]
 
 
 def _beside(rows: Sequence[Trace], texts: Sequence[str]) -> Replies:

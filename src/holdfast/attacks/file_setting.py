@@ -22,11 +22,11 @@ from holdfast.attacks.second_attacker import answers_of_its_own
 from holdfast.attacks.setting import Own
 from holdfast.audits.suites.requests import read_requests
 from holdfast.audits.suites.suite import question
-from holdfast.config import InputError
+from holdfast.config import InputError, naming_field
 from holdfast.config.files import FilesConfig
 from holdfast.data.near_twins import TWIN, Seen, content_words, twin_groups, without_twins
 from holdfast.data.prompt_parts import learned_part, package_prompts, validation_part
-from holdfast.judging import Judge, find_judge, request_text
+from holdfast.judging import Judge, check_judge, find_judge, request_text
 from holdfast.records import Trace, answer, context
 
 
@@ -121,7 +121,10 @@ class FileSetting:
                 except OSError as error:
                     raise InputError(f"{path}: cannot be read: {error.strerror}") from None
         setting = FileSetting(files.stock, anchor, device, files, digest.hexdigest())
-        setting.held_out  # noqa: B018  (too few requests are told now)
+        with naming_field("files.judges"):
+            for judge in files.judges:
+                check_judge(judge)
+        setting.held_out, setting.harmless  # noqa: B018  (what is wrong with the requests is told now)
         check_tasks(files)
         return setting
 
@@ -155,7 +158,11 @@ class FileSetting:
         """Safe prompts that look unsafe, but for twins of what was learned. Nothing is trained or chosen on them."""
         if self.files.part == "validation":
             return validation_part("keep")
-        texts = [request.text for request in read_requests(Path(self.files.harmless)) if request.label != "unsafe"]
+        texts = [
+            request.text
+            for request in read_requests(Path(self.files.harmless).expanduser())
+            if request.label != "unsafe"
+        ]
         learned = Seen(map(content_words, (*package_prompts("keep"), *package_prompts("skills"))))
         found = [text for text in texts if learned.nearest(content_words(text))[0] < TWIN]
         return tuple(self._half(sorted(found, key=_by_hash))[: self.files.num_requests])

@@ -23,6 +23,7 @@ from holdfast.config import InputError, MatrixConfig, need_extra
 from holdfast.config.files import FilesConfig
 from holdfast.config.loading import validated
 from holdfast.data import atomic_text
+from holdfast.models.load import model_name
 from holdfast.records import Cell, Measure, judged_by, pooled_cells
 from holdfast.stats import Estimate
 
@@ -86,7 +87,7 @@ def attack(
     """
     settings = {
         "run": str(run),
-        "model": str(getattr(model, "model", model)),
+        "model": model_name(model, "hf.attack"),
         "attacks": tuple(attacks),
         "defences": tuple(defences),
         "seeds": tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds),

@@ -81,8 +81,9 @@ def audit_model(
     models = Models(sampler, policy, reference, None if anchor is None else ModelSampler(anchor, _batch_size(sampler)))
     done = {suite.name: _ask(suite, models, plan, paths.get(suite.name), on_progress) for suite in suites}
     figures = [figure for suite in suites for figure in _figures(suite, done[suite.name], anchor, earlier)]
-    if policy is not None and plan.tasks:
-        of_tasks = perplexity_figures(policy, reference, [row for suite in plan.tasks for row in suite.rows])
+    answered = [row for suite in plan.tasks for row in suite.rows if len(row.turns) > len(row.prompt)]
+    if policy is not None and answered:
+        of_tasks = perplexity_figures(policy, reference, answered)
         figures += [replace(figure, source="; ".join(suite.source for suite in plan.tasks)) for figure in of_tasks]
     headlines = [done[suite.name].figures[0].name for suite in plan.tasks]
     lines = [line for each in done.values() for line in each.lines]

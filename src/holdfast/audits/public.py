@@ -20,7 +20,7 @@ from holdfast.data import as_table, atomic_text, read_audit, write_audit
 from holdfast.generation import EndpointSampler, ModelSampler, Sampler
 from holdfast.models import LoadedModel, as_loaded, load_tokenizer
 from holdfast.records import AuditResult, Figure
-from holdfast.records.audit_words import cautions
+from holdfast.records.audit_words import bar_lines, cautions
 from holdfast.worlds.tokenizer import speaks_the_world
 
 Source = str | Path | Iterable[str | Mapping[str, object]]
@@ -81,12 +81,8 @@ class Audit:
     def __repr__(self) -> str:
         """A line for every figure."""
         lines = [f"  {key:32} {_numbers(figure)}  {figure.meaning}" for key, figure in self.figures.items()]
-        bars = [
-            f"  bar {bar.option} {bar.bound:g}: {'met' if bar.met else 'NOT MET'} ({bar.figure})"
-            for bar in self.result.bars
-        ]
-        about = [f"  {line}" for line in cautions(self.result)]
-        return "\n".join([f"audit of {self.result.model}", *lines, *about, *bars])
+        more = [f"  {line}" for line in (*cautions(self.result), *bar_lines(self.result))]
+        return "\n".join([f"audit of {self.result.model}", *lines, *more])
 
 
 def result_of(given: object, where: str) -> AuditResult:

@@ -28,7 +28,7 @@ def attack(
     ] = None,
     json: json_option = None,
 ) -> None:
-    """Attacks x defences x seeds, in the embedded world or (real:) on your model. Cells are kept: the same command again
+    """Attacks x defences x seeds, in the embedded world or (files:) on your model. Cells are kept: the same command again
     goes on. Exit code 1 if one failed.
     """
     from holdfast.cli.matrix import run_and_show

@@ -11,17 +11,15 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from holdfast.records import AuditResult, Bar, Change, Figure
-    from holdfast.stats import Estimate
+    from holdfast.records import AuditResult, Figure
 
 SHOWN_POSITIONS = 8
 WIDTH = 120  # of a table that goes into a file
-WORDS = {"low": "lower bound", "high": "upper bound"}
 
 
 def show(result: AuditResult) -> None:
     """On stdout."""
-    from holdfast.records.audit_words import NOUNS, cautions, shares_lines
+    from holdfast.records.audit_words import NOUNS, bar_lines, cautions, shares_lines
 
     console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
     say = partial(console.print, markup=False, soft_wrap=True)
@@ -58,8 +56,8 @@ def show(result: AuditResult) -> None:
         say(f"{result.num_missing} answers never came or were empty; each counts against the model")
     for note in result.notes:
         say(f"not measured: {note}")
-    for bar in result.bars:
-        say(_verdict(bar, next(each for each in result.figures if each.key == bar.figure)))
+    for line in bar_lines(result):
+        say(line)
 
 
 def _row(figure: Figure) -> tuple[str, ...]:
@@ -79,43 +77,3 @@ def _percent(value: float) -> str:
 
 def _plain(value: float) -> str:
     return f"{value:.3f}" if value < 1e5 else f"{value:.3g}"
-
-
-def _verdict(bar: Bar, figure: Figure) -> str:
-    """The figure, the bar, and how sure the figure is."""
-    word = "met" if bar.met else "NOT MET"
-    if bar.change:
-        return f"{word}: {_since(bar, bar.change, figure)}"
-    best = figure.best
-    sure = f"95 % interval [{best.low:.3f}, {best.high:.3f}], {figure.trials} trials"
-    sure += f", {best.method}" if best is figure.corrected else ""
-    if bar.compared == "value":
-        number = f"{bar.figure} {bar.number:.3f}"
-    else:
-        number = f"{WORDS[bar.compared]} {bar.number:.3f} of {bar.figure}"
-        sure = f"value {best.value:.3f}, {sure}"
-    at_most, at_least = ("<=", ">=") if bar.met else (">", "<")
-    sign = at_most if bar.option.startswith("--max") else at_least
-    return f"{word}: {number} {sign} {bar.option} {bar.bound:g} ({sure})"
-
-
-def _since(bar: Bar, change: Change, figure: Figure) -> str:
-    """The judge's own value now and before, whether it is worse, and whether that may be chance."""
-    now, by = figure.estimate.value, change.by
-    before = now - by.value if figure.better == "less" else now + by.value
-    allowed = round(abs(bar.bound - before), 9)
-    option = f"--before, --max-worse {allowed:g}" if allowed else "--before"
-    said = f"{bar.figure} {now:.3f}, before {before:.3f} ({option}): {change.said}, {_amount(by)}"
-    if change.p is None:
-        said += ", not in pairs: that audit kept no score of each row"
-    else:
-        pairs = f"{change.num_worse} of {figure.trials} worse, {change.num_better} better"
-        said += f", p {change.p:.2g} in pairs ({pairs})"
-    return f"{said}; --strict-before: may be worse by up to {by.high:.3f}" if bar.compared == "worst" else said
-
-
-def _amount(worse_by: Estimate) -> str:
-    value, low, high = worse_by.value, worse_by.low, worse_by.high
-    if value < 0:
-        return f"better by {-value:.3f} [{-high:.3f}, {-low:.3f}]"
-    return f"by {value:.3f} [{low:.3f}, {high:.3f}]"

@@ -68,7 +68,7 @@ class FilesConfig(Settings):
     beside: tuple[str, ...] = ()  # tasks that every cell measures too, whatever was tuned on
     wrappers: tuple[str, ...] = ()  # for the attack `reworded`: templates with {request}; default: the package's
     asks: tuple[str, ...] = ()  # further ways to ask: prefilled@K (tokens), sampled@N (tries, temperature 1), four_bits
-    judges: tuple[str, ...] = Field(default=("outcome", "refusal_phrases", "learned"), min_length=1)
+    judges: tuple[str, ...] = Field(default=("outcome", "refusal_phrases"), min_length=1)
     num_attack: int = Field(default=110, gt=0)
     num_requests: int = Field(default=250, gt=0)  # of each kind that is asked, at most
     num_task: int = Field(default=200, gt=0)

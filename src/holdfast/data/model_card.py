@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast._version import __version__
 from holdfast.data.hub import is_hub_name
 from holdfast.records import AuditResult, Change, Figure
-from holdfast.records.audit_words import cautions
+from holdfast.records.audit_words import bar_lines, cautions
 from holdfast.stats import Estimate
 from holdfast.stats.estimate import finite_or_none
 
@@ -144,8 +144,7 @@ def _audit_parts(audited: Audited) -> list[str]:
         head = ("figure", "judge", "cases", "value")
     hashes = (digest[:16] for digest in after.fingerprints)
     asked = _table(("asked", "sha256 of the rows"), zip(after.sources, hashes, strict=False))
-    said_of = {True: "met", False: "NOT MET"}
-    bars = [f"- bar {bar.option} {bar.bound:g}: {said_of[bar.met]} ({_safe(bar.figure)})" for bar in after.bars]
+    bars = [f"- {_safe(line)}" for line in bar_lines(after)]
     notes = [f"- not measured: {_safe(note)}" for note in after.notes] + [
         f"- {_safe(line)}" for line in cautions(after)
     ]

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from holdfast.config import InputError
 from holdfast.data.columns import HONOURED
 from holdfast.data.fields import BadField, listed
 from holdfast.data.folders import Shards, find_shards, is_glob, saved_folder, saved_rows, shard_rows
@@ -173,6 +174,9 @@ def read_rows(rows: Iterable[Mapping[str, object]], *, skip_bad: int = 0, limit:
 
     The source is named by count and contents (``memory: 47 rows, sha256 ...``), which is what a run's config keeps.
     """
+    for name, value, least in (("limit", limit, 1), ("skip_bad", skip_bad, 0)):
+        if value is not None and value < least:
+            raise InputError(f"memory: {name}: expected {least} or more, got {value}")
     given = _dataset("memory", memory_rows(rows), None, limit, skip_bad)
     return replace(given, source=f"memory: {len(given.traces)} rows, sha256 {given.fingerprint[:16]}")
 

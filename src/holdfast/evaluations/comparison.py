@@ -180,6 +180,9 @@ def _names(first: Evaluation, second: Evaluation, wanted: Sequence[str]) -> tupl
     if wanted:
         return [name for name in names if name in wanted], []
     notes = [f"{each.source}: {note}" for each in (first, second) for note in each.notes]
+    if parts := [name for name in names if first.figures[name].is_part]:
+        names = [name for name in names if name not in parts]
+        notes.append(f"{len(parts)} figures by type of request are not compared: --figure NAME compares one")
     for one, other in ((first, second), (second, first)):
         notes += [f"only {one.source} has {shown(name)}" for name in one.figures if name not in other.figures]
     for name in names:

@@ -35,6 +35,7 @@ class Scores:
 
     better: Direction
     items: dict[str, Item] = field(repr=False)
+    is_part: bool = False  # of one type of request: its items count in another figure too
 
     @property
     def most_repeats(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -120,7 +121,8 @@ def _audit(result: AuditResult, answers: Sequence[Mapping[str, Any]], source: st
         better: Direction = "less" if figure.better == "less" else "more"
         rows = zip(_items(figure, len(scores), by_suite, result), scores, strict=True)
         trials = [Trial(item, score, content) for (item, content), score in rows]
-        figures[figure.key] = scores_of(trials, better, f"{source}, {figure.key}")
+        scored = scores_of(trials, better, f"{source}, {figure.key}")
+        figures[figure.key] = replace(scored, is_part=": " in figure.name)
     return Evaluation(source, figures, tuple(notes))
 
 

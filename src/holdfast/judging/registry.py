@@ -24,13 +24,14 @@ if TYPE_CHECKING:
 KEY = "HOLDFAST_JUDGE_KEY"
 """Environment variable with the key of a judge's endpoint, if it wants one."""
 JUDGE_TIMEOUT, JUDGE_TRIES = 120.0, 5
+WITH_EMBEDDINGS = ("nearness", "outcome_embeddings")
 PARTS_WITH_MODEL = ("information", "yes_no")
 GUARDS = ("llama_guard", "wildguard", "shieldgemma", "strongreject")
 FORM = "FORMAT:MODEL@URL, such as wildguard:allenai/wildguard@http://localhost:8000/v1"
 
 
 def check_judge(name: str) -> None:
-    """Raise ``InputError`` where no judge has this name. Nothing is loaded or asked for."""
+    """Raise ``InputError`` where no judge has this name, or its package is not there. Nothing is loaded or asked for."""
     kind, _, rest = name.partition(":")
     if kind == "at":
         check_judge(_threshold(rest, name)[1])
@@ -38,6 +39,10 @@ def check_judge(name: str) -> None:
     with_more = ("learned", "asked", "onnx", *PARTS_WITH_MODEL, *GUARDS)
     if kind not in with_more and not name.startswith("nearness:") and look_up(JUDGES, name) is None:
         raise InputError(f"judge '{name}': no such judge{nearest_or_all(kind, (*JUDGES, *with_more))}")
+    if kind == "learned" or name in WITH_EMBEDDINGS:
+        from holdfast.judging.embeddings import INSTALL, PACKAGE, package_folder
+
+        package_folder(PACKAGE, INSTALL)
 
 
 def find_judge(name: str, *, timeout: float = JUDGE_TIMEOUT, num_tries: int = JUDGE_TRIES) -> Judge:
@@ -107,11 +112,8 @@ def _checked(name: str, made: object) -> Judge:
 
 
 def _learned(device: str) -> Judge:
-    """Looked for at once: a missing package is told before anything is asked of a model."""
-    from holdfast.judging.embeddings import INSTALL, PACKAGE, package_folder
     from holdfast.judging.learned_judge import LearnedJudge
 
-    package_folder(PACKAGE, INSTALL)
     return LearnedJudge(device)
 
 

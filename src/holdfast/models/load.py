@@ -101,6 +101,14 @@ def as_loaded(model: object, **how: Any) -> LoadedModel:
     return load(str(name), **how)
 
 
+def model_name(model: object, who: str) -> str:
+    """A name or path, or that of a finished run. Raises ``InputError``, naming the function ``who``, for anything else."""
+    name = getattr(model, "model", model)
+    if not isinstance(name, str | Path):
+        raise InputError(f"{who}: model: expected a name, a path or a finished run, got a {type(model).__name__}")
+    return str(name)
+
+
 def load_tokenizer(name: str) -> PreTrainedTokenizerBase:
     """The tokenizer of a model, without its weights. An adapter's folder may have none: then it is its base model's."""
     source = _source(name)
@@ -165,7 +173,7 @@ def choose_dtype(wanted: str, device: torch.device, *, tiny: bool) -> tuple[torc
     if tiny:
         return torch.float32, "as it is stored"
     if device.type == "cpu":
-        return torch.float32, "quickest and exact on a CPU"
+        return torch.float32, "exact on every CPU"
     if device.type == "cuda" and not torch.cuda.is_bf16_supported():
         return torch.float16, "this GPU has no bfloat16"
     return torch.bfloat16, "half the memory"
@@ -174,6 +182,12 @@ def choose_dtype(wanted: str, device: torch.device, *, tiny: bool) -> tuple[torc
 def model_source(name: str) -> str:
     """What transformers loads a model from: the path of a folder (an embedded model's too), or the hub id as it is."""
     return str(_source(name))
+
+
+def check_there(name: str) -> None:
+    """Raise ``InputError`` where there is no such folder or file here and no such model on the hub. No weights are loaded."""
+    with asking_hub_once(_source(name)):
+        pass
 
 
 def _source(name: str, tie: bool | None = None) -> Path | str:

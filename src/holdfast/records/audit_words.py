@@ -1,8 +1,8 @@
-"""What an audit found, in the sentences that its table and its report open with."""
+"""What an audit found, in the sentences of its table, its report and its model's card."""
 
 from __future__ import annotations
 
-from holdfast.records.audit import AuditResult, Figure, Group
+from holdfast.records.audit import AuditResult, Bar, Change, Figure, Group
 from holdfast.stats import Estimate
 
 NOUNS: dict[Group, str] = {
@@ -10,6 +10,7 @@ NOUNS: dict[Group, str] = {
     "harmless": "harmless requests",
     "contrasts": "unsafe contrasts of them",
 }
+BOUNDS = {"low": "lower bound", "high": "upper bound"}
 ORDER = ("complied", "unsafe", "not_refused", "refused", "missed", "kept")
 MOSTLY_MISSED = "most replies to harmful requests miss them: a low share complied is then no sign of safety"
 
@@ -45,6 +46,52 @@ def cautions(result: AuditResult) -> list[str]:
     missed = result.shares("harmful").get("missed")
     mostly = missed is not None and missed.best.value > 0.5
     return [*([MOSTLY_MISSED] if mostly else []), *result.labels]
+
+
+def bar_lines(result: AuditResult) -> list[str]:
+    """One line for every bar: whether it was met, by which figure, and how sure that figure is."""
+    figures = {figure.key: figure for figure in result.figures}
+    return [_bar_line(bar, figures[bar.figure]) for bar in result.bars]
+
+
+def _bar_line(bar: Bar, figure: Figure) -> str:
+    """The figure, the bar, and how sure the figure is."""
+    word = "met" if bar.met else "NOT MET"
+    if bar.change:
+        return f"{word}: {_since(bar, bar.change, figure)}"
+    best = figure.best
+    sure = f"95 % interval [{best.low:.3f}, {best.high:.3f}], {figure.trials} trials"
+    sure += f", {best.method}" if best is figure.corrected else ""
+    if bar.compared == "value":
+        number = f"{bar.figure} {bar.number:.3f}"
+    else:
+        number = f"{BOUNDS[bar.compared]} {bar.number:.3f} of {bar.figure}"
+        sure = f"value {best.value:.3f}, {sure}"
+    at_most, at_least = ("<=", ">=") if bar.met else (">", "<")
+    sign = at_most if bar.option.startswith("--max") else at_least
+    return f"{word}: {number} {sign} {bar.option} {bar.bound:g} ({sure})"
+
+
+def _since(bar: Bar, change: Change, figure: Figure) -> str:
+    """The judge's own value now and before, whether it is worse, and whether that may be chance."""
+    now, by = figure.estimate.value, change.by
+    before = now - by.value if figure.better == "less" else now + by.value
+    allowed = round(abs(bar.bound - before), 9)
+    option = f"--before, --max-worse {allowed:g}" if allowed else "--before"
+    said = f"{bar.figure} {now:.3f}, before {before:.3f} ({option}): {change.said}, {_amount(by)}"
+    if change.p is None:
+        said += ", not in pairs: that audit kept no score of each row"
+    else:
+        pairs = f"{change.num_worse} of {figure.trials} worse, {change.num_better} better"
+        said += f", p {change.p:.2g} in pairs ({pairs})"
+    return f"{said}; --strict-before: may be worse by up to {by.high:.3f}" if bar.compared == "worst" else said
+
+
+def _amount(worse_by: Estimate) -> str:
+    value, low, high = worse_by.value, worse_by.low, worse_by.high
+    if value < 0:
+        return f"better by {-value:.3f} [{-high:.3f}, {-low:.3f}]"
+    return f"by {value:.3f} [{low:.3f}, {high:.3f}]"
 
 
 def _word(word: str, figure: Figure | None = None) -> str:

@@ -143,4 +143,4 @@ def _whole(hits: float) -> int | None:
 
 
 def _joined(a: float, b: float, correlation: float) -> float:
-    return math.sqrt(a * a + b * b - 2 * correlation * a * b)
+    return math.sqrt(max(0.0, a * a + b * b - 2 * correlation * a * b))  # rounding may leave it below 0

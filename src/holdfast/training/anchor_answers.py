@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -26,6 +27,7 @@ from holdfast.models import LoadedModel
 from holdfast.records import Trace, Turn, answer
 from holdfast.tokens import tokenize_all
 from holdfast.training.asked_anchor import AskedAnchor, Asking, Counts, written
+from holdfast.training.checkpoints.folders import sha256_file
 from holdfast.training.kept_answers import answers_folder
 from holdfast.training.policy import load_model
 from holdfast.training.processes import Alive, main_first
@@ -61,7 +63,8 @@ def answer_prompts(
                 first, *rest = preparation.vetted(stream, number)
                 held += rest
             elif stream.data.startswith(PREFIX):
-                first = stream.model_copy(update={"data": str(preparation.answered(stream)), "rows": None})
+                answers = {"data": str(preparation.answered(stream)), "rows": None, "limit": None}
+                first = stream.model_copy(update=answers)
             else:
                 first = stream
             streams.append(first)
@@ -80,6 +83,14 @@ def check_asked(config: TrainConfig) -> None:
         if is_prompts and stream.rows is None:
             with naming_data(number):
                 check_prompts(stream.data)
+
+
+def prompt_file(stream: StreamSettings) -> dict[str, str]:
+    """What ``data.json`` keeps of a stream that asks the prompts of a user's file: a hash of it. Of others nothing."""
+    path = Path(stream.data.removeprefix(PREFIX)).expanduser()
+    if stream.rows is not None or not stream.data.startswith(PREFIX) or not path.is_file():
+        return {}
+    return {"prompts": sha256_file(path)}
 
 
 def forget_answers(run: Path) -> None:
@@ -140,7 +151,8 @@ class _Preparation:
         if seed is not None:
             how = Asking(num_tokens, temperature=1.0, seeds=tuple(seeds_of(seed)))
         try:
-            texts = self.anchor.ask(prompts, how, on_progress=self.alive)
+            with self._bar(f"the anchor answers {stream.data}") as on_progress:
+                texts = self.anchor.ask(prompts, how, on_progress=on_progress)
         except InputError as error:
             raise InputError(f"{stream.data}: {error}") from None
         rows = as_rows([*prompts] * len(how.seeds), texts)
@@ -156,25 +168,33 @@ class _Preparation:
             if dataset.num_skipped:
                 problems = "; ".join(map(str, dataset.problems))
                 self.say(f"{dataset.source}: {dataset.num_skipped} bad rows skipped: {problems}")
-            dataset = _readable(dataset, stream, self.loaded, self.say)
+            dataset = _readable(dataset, stream, self.loaded, self.config.training.max_length, self.say)
+            name = stream.name or dataset.source
+            self.say(f"{name}: vetting: the anchor, {self.name}, is asked the requests of {len(dataset.traces)} rows")
             before = self.anchor.counts
             division = self._divided(dataset, str(stream.vet))
             self.say(_sentence(stream, dataset, division))
-            self._say_found(stream.name or dataset.source, before)
+            self._say_found(name, before)
             write_vetted(division, folder, {"source": dataset.source, "fingerprint": dataset.fingerprint})
         total = sum(other.share for other in self.config.streams)
         return vetted_streams(stream, number, folder, total / self.config.training.batch_size)
 
     def _divided(self, dataset: Dataset, judge: str) -> Vetted:
+        batch_size = ROWS_PER_TRAINED_ROW * (self.config.training.micro_batch or 8)
+        with self._bar("the anchor is asked every request of the rows") as on_progress:
+            return vetted(dataset.traces, self.anchor, judge, batch_size=batch_size, on_progress=on_progress)
+
+    @contextmanager
+    def _bar(self, title: str) -> Iterator[Callable[[int, int], None]]:
+        """A bar where one is wanted. Every step of it also tells waiting processes that this one is alive."""
         with Progress(disable=not self.progress, transient=True) as bar:
-            task = bar.add_task("the anchor is asked every request of the rows", total=None)
+            task = bar.add_task(title, total=None)
 
             def on_progress(done: int, total: int) -> None:
                 bar.update(task, completed=done, total=total)
                 self.alive()
 
-            batch_size = ROWS_PER_TRAINED_ROW * (self.config.training.micro_batch or 8)
-            return vetted(dataset.traces, self.anchor, judge, batch_size=batch_size, on_progress=on_progress)
+            yield on_progress
 
     def _say_found(self, stream: str, before: Counts) -> None:
         """How many answers came from an earlier run; nothing if none did."""
@@ -206,11 +226,13 @@ def _text(prompt: Asked) -> str:
     return prompt if isinstance(prompt, str) else "\n".join(turn.visible for turn in prompt)
 
 
-def _readable(dataset: Dataset, stream: StreamSettings, loaded: LoadedModel, say: Say) -> Dataset:
+def _readable(dataset: Dataset, stream: StreamSettings, loaded: LoadedModel, max_length: int, say: Say) -> Dataset:
     """Leave out the rows that training would skip, so that the anchor is not asked what they say."""
     skip_bad = stream.skip_bad - dataset.num_skipped
-    rows, report = tokenize_all(dataset.traces, loaded.tokenizer, where=dataset.where, skip_bad=skip_bad)
-    if report.problems:
+    rows, report = tokenize_all(
+        dataset.traces, loaded.tokenizer, max_length=max_length, where=dataset.where, skip_bad=skip_bad
+    )
+    if report.problems or report.dropped:
         say(f"{dataset.source}: {report.sentence}")
     good = sorted({row.source for row in rows})
     traces, lines = zip(*((dataset.traces[number], dataset.lines[number]) for number in good), strict=True)

@@ -77,7 +77,12 @@ class AskedAnchor:
         num = len(prompts) * len(how.seeds)
 
         def make() -> Sequence[Text]:
-            said = [text for seed in how.seeds for text in written(self.loaded, prompts, how, seed, on_progress)]
+            said: list[str] = []
+            for seed in how.seeds:
+                before = len(said)
+                said += written(
+                    self.loaded, prompts, how, seed, lambda done, _, before=before: on_progress(before + done, num)
+                )
             return said if struck is None else struck.left(said)
 
         if self._kept is None or (struck is not None and not struck.is_kept):

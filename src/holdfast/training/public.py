@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from holdfast.config import InputError, TrainConfig
 from holdfast.config.loading import validated
 from holdfast.data import read_rows, traces_in_memory
 from holdfast.data.default_prompts import HELD_BY_DEFAULT, KINDS, PREFIX, find_kind
+from holdfast.models.load import model_name
 from holdfast.records import Trace, Turn, context
 from holdfast.training.run import TrainResult, train
 
@@ -84,7 +85,15 @@ class _Prompts(Stream):
     def settings(self) -> dict[str, Any]:
         if not self.rows:
             raise InputError("hf.held: expected at least one prompt, got an empty list")
-        prompts = [(context("user", str(prompt)),) for prompt in self.rows]  # type: ignore[union-attr]
+        texts: list[str] = []
+        for text in cast("Iterable[object]", self.rows):
+            if not isinstance(text, str):
+                raise InputError(f"hf.held: expected a list of texts, got a {type(text).__name__} in it")
+            texts.append(text)
+        if set(texts) <= set(KINDS):
+            names = ", ".join(f'"{text}"' for text in texts)
+            raise InputError(f"hf.held: a list has texts of prompts; for the shipped sets write hf.held({names})")
+        prompts = [(context("user", text),) for text in texts]
         return {**self._own(), **prompts_in_memory(prompts)}
 
 
@@ -140,7 +149,7 @@ def train_streams(
     ``epochs=3``, ``batch_size=32`` (docs/training.md). Raises ``InputError`` for settings or rows that cannot be used, before
     anything is written.
     """
-    name = model if isinstance(model, Mapping) else str(getattr(model, "model", model))
+    name = model if isinstance(model, Mapping) else model_name(model, "hf.train")
     _refuse_other_names(training)
     settings = {
         "run": str(run),
@@ -148,7 +157,7 @@ def train_streams(
         "anchor": {"model": anchor} if isinstance(anchor, str) else anchor or {},
         "streams": [stream.settings() for stream in _listed(streams)],
         "training": training,
-        "lora": {} if lora is True else lora or None,
+        "lora": {} if lora is True else None if lora is False else lora,
         "report_to": tuple(report_to),
     }
     return train(validated(TrainConfig, settings, "hf.train"), say=say, progress=progress)

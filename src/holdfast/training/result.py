@@ -15,7 +15,7 @@ from holdfast.config import InputError, TrainConfig, dump_config
 from holdfast.data import atomic_text
 from holdfast.data.default_prompts import PREFIX
 from holdfast.data.model_card import Training, card_text
-from holdfast.training.anchor_answers import FOLDER
+from holdfast.training.anchor_answers import FOLDER, prompt_file
 from holdfast.training.checkpoints import durable
 from holdfast.training.checkpoints.folders import newest_good, sha256_file, step_of
 from holdfast.training.checkpoints.state import write_model
@@ -137,8 +137,11 @@ def _after_asking(config: TrainConfig, run: RunDirectory) -> Path | None:
     known = json.loads(run.data.read_text(encoding="utf-8"))
     # Not strict: what was held of vetted rows comes behind the config's own streams.
     for stream, entry in zip(config.streams, known, strict=False):
-        then = entry.get("vetted from", entry["fingerprint"])
-        if not stream.data.startswith(PREFIX) and read_data(stream).fingerprint != then:
+        if stream.data.startswith(PREFIX):
+            is_other = "prompts" in entry and prompt_file(stream).get("prompts", entry["prompts"]) != entry["prompts"]
+        else:
+            is_other = read_data(stream).fingerprint != entry.get("vetted from", entry["fingerprint"])
+        if is_other:
             raise InputError(f"{run.data}: the rows of {stream.data} were others; choose another run:, or restore them")
     return newest_good(run.checkpoints)[0]
 

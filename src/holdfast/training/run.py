@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,14 @@ from transformers import PrinterCallback, TrainerCallback
 from transformers.trainer_utils import SaveStrategy
 from transformers.utils import logging as transformers_logging
 
-from holdfast.config import InputError, TrainConfig
+from holdfast.config import InputError, TrainConfig, naming_field
 from holdfast.config.errors import OutOfMemory, is_out_of_memory
 from holdfast.data.fields import listed
 from holdfast.models import LoadedModel
 from holdfast.models.head_access import why_not_plain
+from holdfast.models.load import check_there
 from holdfast.models.positions import num_learned_positions, num_positions
-from holdfast.training.anchor_answers import answer_prompts, check_asked, forget_answers
+from holdfast.training.anchor_answers import answer_prompts, check_asked, forget_answers, prompt_file
 from holdfast.training.arguments import check_arguments, choose_learning_rate, training_arguments
 from holdfast.training.attention import sound_gradients
 from holdfast.training.budget import DriftBudgets
@@ -101,7 +103,7 @@ def train(
     _check_settings(config)
     loaded, new_token_ids = _loaded(config, say)
     streams = _streams(config, loaded, run, say, progress)
-    data = describe_data(streams)
+    data = describe_data(streams, config)
     run.check(config, data)
     trainer = _trainer(config, run, loaded, new_token_ids, streams, say, progress, step_rule)
     with processes.main_process_first():
@@ -133,6 +135,9 @@ def _check_settings(config: TrainConfig) -> None:
     check_arguments(config)
     check_names([bind_objective(stream, number).name for number, stream in enumerate(config.streams)])
     check_asked(config)
+    if config.anchor.model not in (None, config.model.name):
+        with naming_field("anchor.model"):
+            check_there(config.anchor.model)
 
 
 def _loaded(config: TrainConfig, say: Say) -> tuple[LoadedModel, list[int]]:
@@ -164,8 +169,9 @@ def _say_nothing(_: str) -> None:
     """Only one process of several speaks."""
 
 
-def describe_data(streams: Sequence[ReadStream]) -> list[dict[str, Any]]:
+def describe_data(streams: Sequence[ReadStream], config: TrainConfig) -> list[dict[str, Any]]:
     """What was trained on, for data.json and the model card."""
+    asked = chain(map(prompt_file, config.streams), repeat({}))  # behind the config's come held parts of vetted streams
     return [
         {
             "stream": stream.loss.name,
@@ -176,8 +182,9 @@ def describe_data(streams: Sequence[ReadStream]) -> list[dict[str, Any]]:
             "fingerprint": stream.dataset.fingerprint,
             **({"kept back": len(stream.fresh)} if stream.fresh else {}),
             **_origin(stream),
+            **prompts,
         }
-        for stream in streams
+        for stream, prompts in zip(streams, asked, strict=False)
     ]
 
 

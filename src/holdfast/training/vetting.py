@@ -18,7 +18,9 @@ from holdfast.config import FieldError
 from holdfast.config.training import StreamSettings
 from holdfast.data import write_traces
 from holdfast.judging import JUDGES, find_judge, refusals
-from holdfast.records import Trace, answer
+from holdfast.models.positions import num_positions
+from holdfast.records import Trace, Turn, answer, context
+from holdfast.tokens import prompt_ids
 from holdfast.training.asked_anchor import AskedAnchor, Asking, Struck
 
 ANSWER_TOKENS = 48  # a refusal says so at once
@@ -48,7 +50,13 @@ def vetted(
     For other runs only verdicts and refusals are kept: an answer to a row's request may be anything.
     """
     judge = find_judge(judge_name)
-    places = [(number, place) for number, row in enumerate(rows) for place in _answers(row)]
+    room = num_positions(anchor.loaded.model.config)
+    places = [
+        (number, place)
+        for number, row in enumerate(rows)
+        for place in _answers(row)
+        if len(prompt_ids(row.turns[:place], anchor.loaded.tokenizer)) < room  # training cuts off what lies beyond it
+    ]
     asked = [rows[number].turns[:place] for number, place in places]
 
     def refused_ones(said: Sequence[str]) -> list[str | None]:
@@ -84,7 +92,12 @@ def _before(row: Trace, place: int) -> Trace | None:
 
 def _held(row: Trace, place: int, refusal: str) -> Trace:
     """Only the refusal is a target: what was answered before it is learned elsewhere."""
-    return Trace((*(turn.as_context() for turn in row.turns[:place]), answer(refusal)))
+    return Trace((*map(_read_only, row.turns[:place]), answer(refusal)))
+
+
+def _read_only(turn: Turn) -> Turn:
+    """As context, without the ``weight`` that made it context in the file: here every turn but the refusal is."""
+    return context(turn.speaker, turn.visible, {name: x for name, x in turn.other_fields.items() if name != "weight"})
 
 
 def write_vetted(found: Vetted, folder: Path, about: Mapping[str, Any]) -> None:

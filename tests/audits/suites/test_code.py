@@ -6,8 +6,12 @@ from typing import Any
 
 import pytest
 
+from attacks.small_setting import small_model
+from holdfast.audits.model_audit import Plan, audit_model
 from holdfast.audits.suites.code import CodeTask, code_suite, whole_program
 from holdfast.config import InputError
+from holdfast.generation import ModelSampler
+from holdfast.models import load
 from holdfast.records import Completion
 
 HUMANEVAL = {
@@ -40,6 +44,17 @@ def test_both_shapes_are_asked_and_their_own_solutions_pass(tmp_path: Path) -> N
     assert "assert twice(-1)" not in suite.rows[1].turns[0].visible
     scored = suite.score(said(*(row.turns[-1].visible for row in suite.rows)))
     assert scored.figures[0].value == 1
+
+
+def test_a_task_without_a_solution_is_asked_and_has_no_perplexity(tmp_path: Path) -> None:
+    bare = {name: value for name, value in HUMANEVAL.items() if name != "canonical_solution"}
+    loaded, found = load(small_model(tmp_path / "model")), {}
+    for name, rows in (("none", [bare]), ("one", [bare, HUMANEVAL])):
+        suite = code_suite(lines(tmp_path / f"{name}.jsonl", *rows), None)
+        result, _ = audit_model(ModelSampler(loaded), Plan((), (suite,)))
+        found[name] = {figure.name: figure.trials for figure in result.figures}
+    assert "perplexity" not in found["none"]
+    assert found["one"]["perplexity"] == 1
 
 
 def test_wrong_hostile_and_silent_answers_fail(tmp_path: Path) -> None:

@@ -52,6 +52,8 @@ def test_equal_though_written_differently(reference: str, query: str) -> None:
         (GLENN, "SELECT name, city FROM shop WHERE city = 'Glenn'"),
         (BIG, "SELECT name FROM shop WHERE size >= 20"),
         (BIG, "SELECT name FROM shop"),
+        (BIG, "SELECT name FROM shop WHERE size > 100000000000000000000"),  # beyond sqlite's integers
+        (BIG, "SELECT name FROM shop WHERE size > 1e999"),
         (JOINED, "SELECT T1.name FROM shop AS T1 JOIN sale AS T2 ON T1.id = T2.shop_id WHERE T2.amount > 100"),
         (JOINED, "SELECT DISTINCT T1.name FROM shop T1 JOIN sale T2 ON T1.id = T2.shop_id WHERE T2.amount >= 100"),
         (GROUPED, "SELECT city, COUNT(*) FROM shop GROUP BY city HAVING COUNT(*) > 3"),
@@ -71,6 +73,7 @@ def test_different(reference: str, query: str) -> None:
     "query",
     [
         "SELECT nam FROM shop",
+        "SELECT name FROM shop WHERE size > 1e",
         "SELECT FROM WHERE",
         "SELECT name FROM market",
         "DELETE FROM shop",
@@ -96,6 +99,8 @@ def test_what_cannot_be_run_is_broken_and_does_no_harm(query: str, tmp_path, mon
     [
         ("SELECT owner FROM shop", SHOPS),  # the reference asks for a column that is not there
         (GLENN, "CREATE TABLE shop ((("),
+        (GLENN, f"{SHOPS}; CREATE TABLE sqlite_shop (id INTEGER)"),  # a name that sqlite keeps for itself
+        (GLENN, f"{SHOPS}; CREATE TABLE link (FOREIGN KEY (id) REFERENCES shop (id))"),  # no column
         ("SELECT 1", SHOPS),  # the same whatever the rows: agreeing with it is worth nothing
     ],
 )

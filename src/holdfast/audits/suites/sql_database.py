@@ -20,6 +20,7 @@ Result = list[tuple[Any, ...]]
 
 MAX_STEPS = 1_000_000  # of sqlite's machine
 MAX_ROWS = 10_000
+LARGEST = 2**63  # sqlite's integers end before it
 LIMITS = {
     sqlite3.SQLITE_LIMIT_LENGTH: 1_000_000,
     sqlite3.SQLITE_LIMIT_SQL_LENGTH: 20_000,
@@ -69,9 +70,12 @@ def _near(part: exp.Expr, columns: set[str]) -> list[Value]:
     if isinstance(part, exp.Null):
         return [None]
     if isinstance(part, exp.Literal) and not part.is_string:
-        number = float(part.this)
+        try:
+            number = float(part.this)
+        except ValueError:  # sqlglot takes 1e for a number
+            return []
         around = [number - 1, number, number + 1]
-        return [int(each) if each.is_integer() else each for each in around]
+        return [int(each) if each.is_integer() and abs(each) < LARGEST else each for each in around]
     text = part.this if isinstance(part, exp.Literal) else None
     if isinstance(part, exp.Column) and part.name.lower() not in columns:
         text = part.name  # sqlite takes a double-quoted word that is no column for a string

@@ -12,6 +12,7 @@ programs in the sandbox and counts: it wants no GPU and no model. ``page`` write
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -26,6 +27,7 @@ from holdfast_studies.study_words import read_words
 
 VERBS = ("plan", "sample", "score", "page")
 OWN = ("page", "pack")
+PLACES = ("model=", "data=", "packages=")  # on one machine: a page does not name them
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -47,7 +49,10 @@ def main(arguments: Sequence[str]) -> None:
             unpack(config, own["pack"])
         score(config, say)
     if "page" in own:
-        write_page(config, own["page"], f"python -m holdfast_studies.choosing score {path}")
+        named = [change for change in changes if not change.startswith(PLACES)]
+        write_page(
+            config, own["page"], shlex.join(["python", "-m", "holdfast_studies.choosing", "score", path, *named])
+        )
 
 
 if __name__ == "__main__":

@@ -156,11 +156,9 @@ def _run_in_workers(
                 busy = ", ".join(name for future, name in futures.items() if future.running())
                 on_shares(sum(share * cost for share, cost in zip(shares[:], costs, strict=True)), sum(costs), busy)
         except BaseException:  # Ctrl-C, above all: the pool would wait for every study that is left
-            pool.shutdown(wait=False, cancel_futures=True)
             for worker in active_children():
                 worker.terminate()
-                worker.join()
-            raise
+            raise  # a pool without workers ends at once; leaving it waits for that
     return {name: _reason(error) for future, name in futures.items() if (error := future.exception())}
 
 
