@@ -165,8 +165,8 @@ def test_no_worse_than_before(asr: float, skill: float, held: list[bool]) -> Non
 def test_only_the_same_questions_can_be_compared() -> None:
     """The same rows, not the same name of a file."""
     suite = PLAN.safety[0]
-    before = AuditResult("m", None, ("world",), (), sources=(suite.source,), fingerprints=(fingerprint(suite.rows),))
-    bars = Bars(before=before)
+    asked = {"sources": (suite.source,), "fingerprints": (fingerprint(suite.rows),)}
+    bars = Bars(before=AuditResult("m", None, ("world",), _figures(0.1, 0.9), **asked))
     bars.check_before([suite], ["world"])
     with pytest.raises(
         InputError, match=r"--before: that audit did not ask these rows of 'world:safety/test/forbidden"
@@ -174,6 +174,8 @@ def test_only_the_same_questions_can_be_compared() -> None:
         bars.check_before([replace(suite, rows=suite.rows[1:])], ["world"])
     with pytest.raises(InputError, match="that audit has no judge 'learned', but: world"):
         bars.check_before([suite], ["learned"])
+    with pytest.raises(InputError, match=r"these rows of 'world:safety/test/forbidden.*, but not as harmless"):
+        bars.check_before([replace(suite, name="harmless")], ["world"])
     with pytest.raises(InputError, match="worse than what"):
         Bars(max_worse=0.1).check_before([suite], [])
 

@@ -150,14 +150,13 @@ def audit(
     how = {"world": world, "suite": suite, "judges": tuple(judges), "limit": limit, "max_new_tokens": max_new_tokens}
     asked = _asked(files, how, like)
     safety, tasks = _suites(model, asked, timeout)
-    asked_bars = _bars(bars or Bars(), before, safety, tasks, has_untouched=anchor is not None or like is not None)
+    asked_bars, earlier = _bars(bars or Bars(), before, like, safety, tasks, has_anchor=anchor is not None)
     known = _labels(labels, sheet, safety)
     watch((*safety, *tasks))
     sampler = _sampler(model, batch_size, loading or {}, endpoint, timeout, say, has_anchor=anchor is not None)
     reference = None if anchor is None else _told(as_loaded(anchor, **(loading or {})), anchor, say)
     folder = _folder(out)
     plan = Plan(safety, tasks, asked["how"]["max_new_tokens"], keep_answers or sheet is not None, known)
-    earlier = asked_bars.before or (None if like is None else like.result)
     result, lines = audit_model(
         sampler, plan, anchor=reference, bars=asked_bars, earlier=earlier, out=folder, on_progress=on_progress
     )
@@ -225,17 +224,19 @@ def _labels(labels: Source | None, sheet: str | Path | None, safety: Sequence[Re
 def _bars(
     bars: Bars,
     before: Audit | str | Path | None,
+    like: Audit | None,
     safety: Sequence[RequestSuite],
     tasks: Sequence[Suite],
     *,
-    has_untouched: bool,
-) -> Bars:
-    """With the earlier audit, if there is one; checked before anything is asked."""
+    has_anchor: bool,
+) -> tuple[Bars, AuditResult | None]:
+    """The bars, checked before anything is asked, and the earlier audit that *kept* compares with, if there is one."""
     if before is not None:
         bars = replace(bars, before=result_of(before, "before"))
-    bars.check(safety, has_utility=bool(tasks), has_untouched=has_untouched or bars.before is not None)
+    earlier = bars.before or (None if like is None else like.result)
     bars.check_before((*safety, *tasks), [judge.name for suite in safety for judge in suite.judges])
-    return bars
+    bars.check(safety, has_utility=bool(tasks), has_anchor=has_anchor, earlier=earlier)
+    return bars, earlier
 
 
 def is_address(model: object) -> bool:
