@@ -133,6 +133,15 @@ def test_all_or_none_still_has_an_interval():
     assert normal_interval(found.p_s) == (1.0, 1.0)
 
 
+def test_right_on_few_problems_however_often_is_right_on_few_problems():
+    """200 right answers to 2 problems are Wilson's of 2 of 2, [.342, 1]; no second attempt either."""
+    found = calibrate([[True]] * 200, problems=["a"] * 100 + ["b"] * 100, draws=50)
+    for share in (found.p_s, found.p_dC, found.observed, found.predicted):
+        assert (share.value, share.low, share.high) == (1, pytest.approx(0.342, abs=1e-3), 1)
+    assert (found.cut_off.low, found.cut_off.high) == (0, pytest.approx(0.658, abs=1e-3))
+    assert (found.p_s.n, found.p_s.hits) == (200, 200)
+
+
 def test_normal_approximation_leaves_the_unit_interval():
     found = calibrate([[True]] + [[False]] * 99)
     assert normal_interval(found.observed)[0] < 0 < found.observed.low + 1e-9
