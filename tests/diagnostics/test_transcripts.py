@@ -111,6 +111,14 @@ def test_every_bad_row_is_named(tmp_path):
     assert "--reference, in Python columns=holdfast.diagnostics.Columns(reference=...)" in str(error.value)
 
 
+def test_a_row_without_an_answer_to_compare_with_is_named(tmp_path):
+    """An empty cell of a CSV file. An attempt that came to nothing would have been right."""
+    path = tmp_path / "a.csv"
+    path.write_text("prompt,response,answer\nx,It is 1,1\ny,It is 2,\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"a.csv:3: field 'reference': expected a reference answer, got nothing"):
+        read_transcripts(path)
+
+
 def test_wrong_column_has_a_hint(tmp_path):
     path = lines(tmp_path / "a.jsonl", [{"prompt": "x", "response": "1", "expected": "1"}])
     with pytest.raises(InputError, match="did you mean 'expected'"):

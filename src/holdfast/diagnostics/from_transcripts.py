@@ -47,6 +47,7 @@ def calibrate_transcripts(
     transcripts: Source,
     *,
     extract: str = "number",
+    base: int = 5,
     markers: Path | None = None,
     resample: str | None = None,
     stop: str | None = None,
@@ -61,7 +62,7 @@ def calibrate_transcripts(
     answer. ``extract`` names what an answer is (number, boxed, choice, code); attempts end at phrases (``markers``: a file of
     your own), or exactly at the token ``resample``.
     """
-    split, extractor = how_to_split(extract, markers=markers, resample=resample, stop=stop)
+    split, extractor = how_to_split(extract, base=base, markers=markers, resample=resample, stop=stop)
     read = read_transcripts(transcripts, columns)
     return judge(read.transcripts, split, extractor).calibrate(max_attempts=max_attempts, draws=draws, seed=seed)
 

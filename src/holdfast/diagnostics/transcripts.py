@@ -75,6 +75,8 @@ def read_transcripts(source: Source, columns: Columns | None = None) -> Transcri
             if not isinstance(fields, dict):
                 raise _Missing("samples", f"expected an object, got {type(fields).__name__}")
             one = convert(fields, columns)
+            if not one.reference.strip():
+                raise _Missing("reference", "expected a reference answer, got nothing")
             transcripts.append(one if one.problem else replace(one, problem=f"row {number}"))  # unnamed: each by itself
         except _Missing as missing:
             problems.append(Problem(path, number, missing.field, missing.message))
