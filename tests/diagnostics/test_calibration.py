@@ -187,6 +187,15 @@ def test_decomposition_draws_responses_to_one_problem_together():
     assert apart.high - apart.low < 0.6 * (once.high - once.low)
 
 
+def test_decomposition_of_models_that_always_did_the_same_has_a_width():
+    """Three responses each. Wilson of 3 of 3 is [.438, 1], of 0 of 3 [0, .562]: -1 + hypot(.562, .562) = -.206."""
+    wrong = decompose(count([[True]] * 3, None), count([[False]] * 3, None), draws=100).observed
+    assert (wrong.value, wrong.low, wrong.high) == (-1, -1, pytest.approx(-0.206, abs=1e-3))
+    alike = decompose(count([[True]] * 3, None), count([[True]] * 3, None), draws=100)
+    for part in (alike.observed, alike.total, alike.sampling):
+        assert (part.value, part.low, part.high) == (0, pytest.approx(-0.562, abs=1e-3), pytest.approx(0.562, abs=1e-3))
+
+
 def test_decomposition_of_a_model_that_never_erred_says_why():
     parts = decompose(count([[True]] * 5, None), count([[False], [True]], None), draws=100)
     assert "never had to decide" in parts.sampling_first.why  # B's wrong attempts under A's decisions, which has none
