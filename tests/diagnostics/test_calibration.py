@@ -119,6 +119,8 @@ def test_unidentified_is_said():
     assert "never stops" in calibrate([[False, False], [False, False]], [False, False]).predicted.why
     assert "no response has an attempt" in calibrate([[]]).p_s.why
     assert calibrate([[True], [True]]).reflection_pays is None
+    assert "no wrong attempt" in calibrate([[True], [True]]).gain.why
+    assert "no right attempt" in calibrate([[False], [False]]).gain.why
 
 
 def test_echo_needs_answers():

@@ -163,14 +163,13 @@ def _predicted(predict: Callable[[Floats], Floats], bootstrap: Resamples) -> Est
 
 
 def _gain(p_dc: Estimate | Unknown, p_dw: Estimate | Unknown, bootstrap: Resamples) -> Estimate | Unknown:
-    """p_dC + p_dW - 1. Where no draw differs, both are 0 or 1, and their own intervals make its."""
-    figure = _figure(lambda sums: sum(decision_rates(sums)) - 1, bootstrap)
-    if (
-        isinstance(figure, Unknown)
-        or isinstance(p_dc, Unknown)
-        or isinstance(p_dw, Unknown)
-        or figure.low < figure.high
-    ):
+    """p_dC + p_dW - 1; unknown where one of them is. Where no draw differs, both are 0 or 1, and their own intervals make its."""
+    if isinstance(p_dc, Unknown):
+        return Unknown(p_dc.why)
+    if isinstance(p_dw, Unknown):
+        return Unknown(p_dw.why)
+    figure = bootstrap.estimate(lambda sums: sum(decision_rates(sums)) - 1)
+    if figure.low < figure.high:
         return figure
     stops_wrong = replace(p_dw, value=1 - p_dw.value, low=1 - p_dw.high, high=1 - p_dw.low)
     return newcombe(p_dc, stops_wrong)
