@@ -1,6 +1,7 @@
 """`holdfast diagnose attribution` on a small model, as a user runs it."""
 
 import json
+import shlex
 
 from typer.testing import CliRunner
 
@@ -37,11 +38,11 @@ def test_table_and_json(small_model, tmp_path):
 
 
 def test_the_page_names_the_command_that_wrote_it(small_model, tmp_path):
-    file, written = tmp_path / "rows.jsonl", tmp_path / "page.md"
+    file, written = tmp_path / "my rows.jsonl", tmp_path / "page.md"
     row = {"prompt": "count : red", "response": "it is 1 . wait , it is 2 .", "answer": "2"}
     file.write_text(json.dumps(row) + "\n", encoding="utf-8")
     given = ["diagnose", "attribution", str(file), "--model", str(small_model), "--objective", "sft"]
     given += ["--objective", "reward", "--limit", "3", "--no-growth"]
     result = CliRunner().invoke(app, [*given, "--results", str(written), "--json", str(tmp_path / "out.json")])
     assert result.exit_code == 0, result.output
-    assert f"`{' '.join(['holdfast', *given])}`" in written.read_text(encoding="utf-8")
+    assert f"`{shlex.join(['holdfast', *given])}`" in written.read_text(encoding="utf-8")
