@@ -62,7 +62,9 @@ def vetted(
 
     def refused_ones(said: Sequence[str]) -> list[str | None]:
         is_refusal = refusals(judge, list(zip(asked, said, strict=True)))
-        num_unknown = sum(refused is None and bool(text.strip()) for text, refused in zip(said, is_refusal, strict=True))
+        num_unknown = sum(
+            refused is None and bool(text.strip()) for text, refused in zip(said, is_refusal, strict=True)
+        )
         if num_unknown:
             raise InputError(
                 f"vet: judge '{judge_name}' could not say of {num_unknown} of the anchor's {len(said)} answers whether they "
