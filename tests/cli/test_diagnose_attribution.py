@@ -3,9 +3,13 @@
 import json
 import shlex
 
+import pytest
 from typer.testing import CliRunner
 
+import holdfast as hf
+from attacks.small_setting import small_model as other_model
 from holdfast.cli import app
+from holdfast.config import InputError
 from holdfast.reports.svg import percent
 
 
@@ -46,3 +50,10 @@ def test_the_page_names_the_command_that_wrote_it(small_model, tmp_path):
     result = CliRunner().invoke(app, [*given, "--results", str(written), "--json", str(tmp_path / "out.json")])
     assert result.exit_code == 0, result.output
     assert f"`{shlex.join(['holdfast', *given])}`" in written.read_text(encoding="utf-8")
+
+
+def test_a_model_of_another_vocabulary_is_told(tmp_path):
+    row = {"prompt": "count : red", "response": "it is 1 .", "answer": "1"}
+    for asked in ({"anchor": other_model(tmp_path / "other")}, {"old": other_model(tmp_path / "other")}):
+        with pytest.raises(InputError, match="has another vocabulary"):
+            hf.attribute("tiny:aligned", [row], objectives=["sft"], growth=False, **asked)
