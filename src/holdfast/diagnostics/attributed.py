@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from holdfast.config import InputError
+from holdfast.config import InputError, need_at_least_one
 from holdfast.diagnostics.attribution import Attribution, attribute
 from holdfast.diagnostics.attribution_rows import attribution_rows
 from holdfast.diagnostics.growth import Growth, by_length, fit_growth
@@ -75,6 +75,7 @@ def attribute_transcripts(
     ``transcripts`` as for ``calibrate``. ``anchor`` is the reference model of KL, csft and csft_pa; ``old`` wrote the
     responses (for ratio and clipping). ``limit`` responses are used. Raises ``InputError`` for models of different vocabularies.
     """
+    need_at_least_one("attribution", limit=limit, max_length=max_length, batch_size=batch_size, sketch=sketch)
     chosen = find_objectives(objectives, has_anchor=anchor is not None)
     split, extractor = how_to_split(extract, base=base, markers=markers, resample=resample, stop=stop)
     read = read_transcripts(transcripts)

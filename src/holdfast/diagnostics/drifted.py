@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.audits.suites import find_judges
-from holdfast.config import InputError
+from holdfast.config import InputError, need_at_least_one
 from holdfast.config.training import HoldSettings
 from holdfast.data.default_prompts import PREFIX
 from holdfast.generation import Progress
@@ -205,6 +205,7 @@ def measure_drift(
     ``judge``: who says the outcome; by default as in an audit. Raises ``InputError`` for models of different vocabularies, and
     for a judge that tells no outcomes.
     """
+    need_at_least_one("drift", limit=limit, samples=samples, batch_size=batch_size)
     policy = as_loaded(model)
     held_to = policy if anchor is None else as_loaded(anchor)
     name, asked = _asked(prompts, held_to, kept_back)

@@ -121,6 +121,7 @@ def compare(
     """
     if margin is not None and not (math.isfinite(margin) and margin > 0):
         raise InputError(f"--margin {margin:g}: expected a number above 0, in the unit of the scores")
+    figures, less = ((given,) if isinstance(given, str) else given for given in (figures, less))
     first, second = read_evaluation(a), read_evaluation(b)
     names, notes = _names(first, second, figures)
     for name in less:
