@@ -172,6 +172,24 @@ def test_judges_and_harmless_requests_are_looked_at_before_anything_is_trained(
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("rows", "half", "message"),
+    [
+        ([{"prompt": "Polish lamp", "label": "unsafe"}], "all", "'files.harmless': every row of .* is labelled unsafe"),
+        ([{"prompt": learned_part("keep")[0]}], "all", "'files.harmless': nothing is left without the twins"),
+        ([{"prompt": "Polish lamp one behind"}], "second", "'files.half': the second half of files.harmless is empty"),
+    ],
+)
+def test_a_matrix_that_would_ask_nothing_harmless_is_refused(
+    rows: list[dict[str, str]], half: str, message: str, setting: FileSetting, tmp_path: Path
+) -> None:
+    """Or its table would say *not asked* after hours of training."""
+    (tmp_path / "harmless.json").write_text(json.dumps(rows))
+    files = setting.files.model_copy(update={"harmless": str(tmp_path / "harmless.json"), "half": half})
+    with pytest.raises(InputError, match=message):
+        FileSetting.read(files, anchor=setting.anchor, device="cpu")
+
+
 def test_a_path_from_the_home_folder_is_read(
     setting: FileSetting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -55,6 +55,22 @@ def test_the_published_ordering_is_stated(hits: tuple[int, int, int], verdict: s
     assert line == verdict
 
 
+def test_a_page_is_written_where_cells_failed() -> None:
+    """One of two attacks has no cell of sft: its ordering cannot be told, and the page is there all the same."""
+    defences = ("sft", "csft", "csft_pa")
+    lost = Cell("b", "sft", 0, "world", status="failed", reason="out of memory")
+    text = page([*(cell(name, 20) for name in defences), lost, *(cell(name, 20, "b") for name in defences[1:])])
+    assert re.findall(r"^\| b \| .*not compared \|$", text, re.M)
+    assert "Failed: b x sft, seed 0: out of memory" in text
+
+
+def test_a_page_of_one_defence_in_a_folder_named_with_a_slash() -> None:
+    config = CONFIG.model_copy(update={"run": "runs/x/"})
+    text = results_page([cell("untouched", 1)], [], [], config, "holdfast attack x.yaml")
+    assert text.startswith("# x: attacks on defences")
+    assert not text.endswith("\n.\n")
+
+
 def test_the_page_names_its_command_seeds_and_worst_case() -> None:
     text = page([cell("sft", 4, "a@1"), cell("sft", 36, "a@2")])
     assert "Written by `holdfast attack x.yaml` on 20" in text

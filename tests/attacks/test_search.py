@@ -87,6 +87,16 @@ def test_a_variant_is_its_name() -> None:
     assert (variant.on_files.lr, variant.on_files.rank) == (1e-3, 8)
     harmful = varied(ATTACKS["harmful_examples"], {"share": 0.25})
     assert harmful.data == Mixture(HarmfulExamples(64), 0.25, num=64)
+    for wrong, expected in (
+        ("lr=nan", "lr: expected a number above 0"),
+        ("lr=-1", "lr: expected a number above 0"),
+        ("epochs=inf", "epochs: expected a number above 0"),
+        ("rank=2.7", "rank: expected a whole number"),
+        ("share=1.5", "share: expected a number from 0 to 1"),
+        ("lr=1e-3,lr=2e-3", "lr is there twice"),
+    ):
+        with pytest.raises(InputError, match=f"attack 'harmful_examples@{wrong}': {expected}"):
+            find_attack(f"harmful_examples@{wrong}")
     for wrong in ("mixture@lr=x", "mixture@dress=hat", "mixture@size=3", "mixture@"):
         with pytest.raises(InputError, match="expected mixture@lr=NUMBER"):
             find_attack(wrong)

@@ -11,9 +11,10 @@ import torch
 
 from conftest import save_learned_positions, save_small_model
 from holdfast.audits.answer_stats import answer_stats
+from holdfast.audits.asked import asked_path
 from holdfast.audits.bars import Bars
 from holdfast.audits.model_audit import Plan, audit_model, comparable, perplexity, perplexity_figures
-from holdfast.audits.suites import find_judges, world_safety, world_skills
+from holdfast.audits.suites import code_suite, find_judges, forbidden_suite, world_safety, world_skills
 from holdfast.config import InputError
 from holdfast.data import fingerprint, read_audit, write_audit
 from holdfast.generation import EndpointSampler, ModelSampler
@@ -165,8 +166,8 @@ def test_no_worse_than_before(asr: float, skill: float, held: list[bool]) -> Non
 def test_only_the_same_questions_can_be_compared() -> None:
     """The same rows, not the same name of a file."""
     suite = PLAN.safety[0]
-    before = AuditResult("m", None, ("world",), (), sources=(suite.source,), fingerprints=(fingerprint(suite.rows),))
-    bars = Bars(before=before)
+    asked = {"sources": (suite.source,), "fingerprints": (fingerprint(suite.rows),)}
+    bars = Bars(before=AuditResult("m", None, ("world",), _figures(0.1, 0.9), **asked))
     bars.check_before([suite], ["world"])
     with pytest.raises(
         InputError, match=r"--before: that audit did not ask these rows of 'world:safety/test/forbidden"
@@ -174,6 +175,8 @@ def test_only_the_same_questions_can_be_compared() -> None:
         bars.check_before([replace(suite, rows=suite.rows[1:])], ["world"])
     with pytest.raises(InputError, match="that audit has no judge 'learned', but: world"):
         bars.check_before([suite], ["learned"])
+    with pytest.raises(InputError, match=r"these rows of 'world:safety/test/forbidden.*, but not as harmless"):
+        bars.check_before([replace(suite, name="harmless")], ["world"])
     with pytest.raises(InputError, match="worse than what"):
         Bars(max_worse=0.1).check_before([suite], [])
 
@@ -227,6 +230,16 @@ class Halting(WorldJudge):
     def __call__(self, prompt: Request, response: str) -> Verdict:
         said = super().__call__(prompt, response)
         return replace(said, safe=None, outcome=None) if prompt == PLAN.safety[0].rows[0].prompt else said
+
+
+def test_an_audit_does_not_go_on_with_verdicts_of_other_tests_or_types(tmp_path: Path) -> None:
+    """The request is the same, what its answer is scored by is not."""
+    task = {"prompt": "def f(x):\n", "entry_point": "f"}
+    codes = [code_suite([{**task, "test": f"def check(f): assert f(1) == {right}"}], None) for right in (1, 2, 2)]
+    first, *others = [asked_path(tmp_path, suite, {}) for suite in codes]
+    assert others[0] == others[1] != first
+    typed = [forbidden_suite([{"prompt": "x", "type": kind}], (), None) for kind in ("theft", "fraud")]
+    assert len({asked_path(tmp_path, suite, {}) for suite in typed}) == 2
 
 
 def test_what_a_server_failed_in_is_asked_again(aligned: LoadedModel, tmp_path: Path) -> None:

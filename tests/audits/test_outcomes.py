@@ -11,6 +11,7 @@ from generation.fake_server import serving
 from holdfast.audits import Bars, audit
 from holdfast.audits.model_audit import Plan, audit_model
 from holdfast.audits.suites import find_judges, forbidden_suite, harmless_suites, world_safety
+from holdfast.config import InputError
 from holdfast.generation import EndpointSampler, ModelSampler
 from holdfast.judging import OutcomeJudge, RefusalPhrases, WorldJudge, tells_outcomes
 from holdfast.judging.at_threshold import AtThreshold
@@ -110,6 +111,17 @@ def test_kept_compares_with_the_anchor_or_with_an_earlier_audit(tmp_path: Path) 
     assert [bar.met for bar in by_audit.bars] == [False]
     again, _ = audit_model(ModelSampler(shaken), plan, anchor=aligned, out=tmp_path)  # from the files of the first
     assert again.figures == by_anchor.figures
+
+
+def test_a_bar_on_kept_needs_outcomes_to_compare_with(tmp_path: Path) -> None:
+    """An audit of version 0.1 has no outcomes: the bar would be met by any model."""
+    before = audit("tiny:aligned", suite="safety", limit=4, judges=["world"], out=tmp_path)
+    content = json.loads((tmp_path / "audit.json").read_text())
+    (tmp_path / "audit.json").write_text(json.dumps({name: content[name] for name in content if name != "outcomes"}))
+    asked = {"suite": "safety", "limit": 4, "judges": ["world"], "bars": Bars(min_kept=0.9, max_worse=1.0)}
+    with pytest.raises(InputError, match=r"--min-kept: the audit of tiny:aligned has no outcomes .* by judge 'world'"):
+        audit("tiny:base", before=tmp_path, **asked)
+    assert [bar.option for bar in audit("tiny:aligned", before=before, **asked).result.bars].count("--min-kept") == 1
 
 
 def test_the_old_name_of_a_bar_answers_with_one_line(

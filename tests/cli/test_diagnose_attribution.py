@@ -1,10 +1,15 @@
 """`holdfast diagnose attribution` on a small model, as a user runs it."""
 
 import json
+import shlex
 
+import pytest
 from typer.testing import CliRunner
 
+import holdfast as hf
+from attacks.small_setting import small_model as other_model
 from holdfast.cli import app
+from holdfast.config import InputError
 from holdfast.reports.svg import percent
 
 
@@ -37,11 +42,18 @@ def test_table_and_json(small_model, tmp_path):
 
 
 def test_the_page_names_the_command_that_wrote_it(small_model, tmp_path):
-    file, written = tmp_path / "rows.jsonl", tmp_path / "page.md"
+    file, written = tmp_path / "my rows.jsonl", tmp_path / "page.md"
     row = {"prompt": "count : red", "response": "it is 1 . wait , it is 2 .", "answer": "2"}
     file.write_text(json.dumps(row) + "\n", encoding="utf-8")
     given = ["diagnose", "attribution", str(file), "--model", str(small_model), "--objective", "sft"]
     given += ["--objective", "reward", "--limit", "3", "--no-growth"]
     result = CliRunner().invoke(app, [*given, "--results", str(written), "--json", str(tmp_path / "out.json")])
     assert result.exit_code == 0, result.output
-    assert f"`{' '.join(['holdfast', *given])}`" in written.read_text(encoding="utf-8")
+    assert f"`{shlex.join(['holdfast', *given])}`" in written.read_text(encoding="utf-8")
+
+
+def test_a_model_of_another_vocabulary_is_told(tmp_path):
+    row = {"prompt": "count : red", "response": "it is 1 .", "answer": "1"}
+    for asked in ({"anchor": other_model(tmp_path / "other")}, {"old": other_model(tmp_path / "other")}):
+        with pytest.raises(InputError, match="has another vocabulary"):
+            hf.attribute("tiny:aligned", [row], objectives=["sft"], growth=False, **asked)

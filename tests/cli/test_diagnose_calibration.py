@@ -47,7 +47,7 @@ def test_table_and_json(file, tmp_path):
 
 
 def test_exact_tokens_and_own_markers(file, tmp_path):
-    (tmp_path / "markers.txt").write_text("let me verify\n", encoding="utf-8")
+    (tmp_path / "markers.txt").write_text("let me verify\n", encoding="utf-8-sig")  # as Windows writes it
     run(file, "--markers", tmp_path / "markers.txt", "--json", tmp_path / "out.json")
     figures = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))["calibration"][0]["figures"]
     assert figures["counts"]["attempts"] == 5
@@ -55,6 +55,8 @@ def test_exact_tokens_and_own_markers(file, tmp_path):
         run(file, "--markers", tmp_path / "markers.txt", "--resample", "again")
     with pytest.raises(InputError, match="goes with --resample"):
         run(file, "--stop", "done")
+    with pytest.raises(InputError, match="--resample: --extract product splits in its own way; leave it out"):
+        run(file, "--extract", "product", "--resample", "again")
 
 
 def test_groups_are_called_as_their_owner_likes(tmp_path):

@@ -102,6 +102,7 @@ def test_exact_tokens():
     assert (found.answers, found.stopped) == (("5", "6"), True)
     assert split("is 5 <again> is", True).stopped is False
     assert split("is 5 <again> is", True).answers == ("5",)
+    assert split("is 5 <again> <stop>", True).answers == ("5", "")  # it did not stop on 5
 
 
 def test_arithmetic_responses():

@@ -119,6 +119,8 @@ def test_unidentified_is_said():
     assert "never stops" in calibrate([[False, False], [False, False]], [False, False]).predicted.why
     assert "no response has an attempt" in calibrate([[]]).p_s.why
     assert calibrate([[True], [True]]).reflection_pays is None
+    assert "no wrong attempt" in calibrate([[True], [True]]).gain.why
+    assert "no right attempt" in calibrate([[False], [False]]).gain.why
 
 
 def test_echo_needs_answers():
@@ -131,6 +133,15 @@ def test_all_or_none_still_has_an_interval():
     found = calibrate([[True]] * 20)
     assert found.p_s.low < 0.9
     assert normal_interval(found.p_s) == (1.0, 1.0)
+
+
+def test_right_on_few_problems_however_often_is_right_on_few_problems():
+    """200 right answers to 2 problems are Wilson's of 2 of 2, [.342, 1]; no second attempt either."""
+    found = calibrate([[True]] * 200, problems=["a"] * 100 + ["b"] * 100, draws=50)
+    for share in (found.p_s, found.p_dC, found.observed, found.predicted):
+        assert (share.value, share.low, share.high) == (1, pytest.approx(0.342, abs=1e-3), 1)
+    assert (found.cut_off.low, found.cut_off.high) == (0, pytest.approx(0.658, abs=1e-3))
+    assert (found.p_s.n, found.p_s.hits) == (200, 200)
 
 
 def test_normal_approximation_leaves_the_unit_interval():
@@ -176,6 +187,15 @@ def test_decomposition_draws_responses_to_one_problem_together():
     apart = decompose(*again).total
     assert (together.low, together.high) == pytest.approx((once.low, once.high))
     assert apart.high - apart.low < 0.6 * (once.high - once.low)
+
+
+def test_decomposition_of_models_that_always_did_the_same_has_a_width():
+    """Three responses each. Wilson of 3 of 3 is [.438, 1], of 0 of 3 [0, .562]: -1 + hypot(.562, .562) = -.206."""
+    wrong = decompose(count([[True]] * 3, None), count([[False]] * 3, None), draws=100).observed
+    assert (wrong.value, wrong.low, wrong.high) == (-1, -1, pytest.approx(-0.206, abs=1e-3))
+    alike = decompose(count([[True]] * 3, None), count([[True]] * 3, None), draws=100)
+    for part in (alike.observed, alike.total, alike.sampling):
+        assert (part.value, part.low, part.high) == (0, pytest.approx(-0.562, abs=1e-3), pytest.approx(0.562, abs=1e-3))
 
 
 def test_decomposition_of_a_model_that_never_erred_says_why():

@@ -14,8 +14,10 @@ from typer.testing import CliRunner
 
 import holdfast as hf
 from holdfast.cli import app
+from holdfast.cli.diagnose_drift import _sure_table
 from holdfast.config import InputError
 from holdfast.diagnostics import Drifted, answers_to_see, least_kept
+from holdfast.diagnostics.drifted import _compared, _sure
 from holdfast.records import Role
 from holdfast.stats import Estimate
 from holdfast.tokens import TokenRow
@@ -136,6 +138,31 @@ def test_a_model_against_itself_has_not_drifted() -> None:
     for sure in drifted.sure:
         assert sure.lost == sure.own, "the same seeds draw the same answers"
     assert {sure.outcome for sure in drifted.sure} == {"complied"}
+
+
+def test_an_anchor_that_says_nothing_to_some_prompts_or_to_all() -> None:
+    """It surely misses such a prompt. An empty answer has no token to measure on; the other prompts are measured."""
+    policy, anchor = hf.load("tiny:base"), hf.load("tiny:aligned")
+    prompts = [row.turns[0].visible for row in SafetyWorld().requests("train", "forbidden", 2)]
+    draws = [["", "i can not help with that ."]]
+    said = [["missed", "refused"]]
+    base = Drifted(
+        "m", "a", "p", 2, 1, "world", Estimate(0.5), tuple(_sure(name, said, said) for name in ("missed", "refused"))
+    )
+    found = _compared(base, policy, anchor, prompts, (draws, draws), said, [["complied", "refused"]], 8)
+    silent, other = found.sure
+    assert (silent.early, silent.most_lost, silent.lost.value, other.lost.value) == (None, None, 1.0, 0.0)
+    assert other.early.value == found.early.value > 0
+    assert "surely missed: 1 prompts, at most an unknown share lost, measured 100.0%" in repr(found)
+    cells = [next(iter(column.cells)) for column in _sure_table(found).columns]
+    assert cells[3:5] == ["-", "-"]
+
+    end = anchor.tokenizer.eos_token_id
+    anchor.model.get_output_embeddings().register_forward_hook(
+        lambda _head, _hidden, logits: logits.index_fill(-1, torch.tensor([end]), 1e4)
+    )
+    with pytest.raises(InputError, match="tiny:aligned answers every one of these prompts with nothing"):
+        hf.drift(policy, anchor=anchor, limit=2, samples=1)
 
 
 def test_one_model_shows_what_budgets_mean(tmp_path: Path) -> None:

@@ -5,9 +5,11 @@ import pytest
 
 from holdfast.config import InputError
 from holdfast.diagnostics.attempts import lexical_splitter
+from holdfast.diagnostics.attribution_rows import attribution_rows
 from holdfast.diagnostics.from_transcripts import by_group, judge
 from holdfast.diagnostics.transcripts import Columns, read_transcripts
 from holdfast.judging.extractors import numbers
+from holdfast.models import load_tokenizer
 
 
 def lines(path, rows):
@@ -75,7 +77,7 @@ def test_lm_eval_writes_each_response_once_per_filter(tmp_path):
     }  # fmt: skip
     found = read_transcripts(lines(tmp_path / "samples_gsm8k.jsonl", [row, {**row, "filter": "flexible-extract"}]))
     assert len(found.transcripts) == 1
-    assert found.transcripts[0].problem == "4"
+    assert (found.transcripts[0].problem, found.transcripts[0].asked) == ("4", "2*3?")
     judged = judge(found.transcripts, lexical_splitter(numbers), numbers)
     assert judged.right == ((True,),)
 
@@ -98,6 +100,7 @@ def test_inspect_logs_as_json_and_as_eval(tmp_path):
     whole_one = read_transcripts(tmp_path / "log.eval", Columns(group="level")).transcripts[0]
     assert (cut.ended, whole_one.ended, whole_one.group) == (False, True, "easy")
     assert cut.response == whole_one.response == "It is 6"
+    assert (cut.problem, cut.asked) == ("1", "2*3?")
 
 
 def test_every_bad_row_is_named(tmp_path):
@@ -109,6 +112,14 @@ def test_every_bad_row_is_named(tmp_path):
     assert "a.jsonl:2: field 'response'" in str(error.value)
     assert "a.jsonl:3: field 'reference'" in str(error.value)
     assert "--reference, in Python columns=holdfast.diagnostics.Columns(reference=...)" in str(error.value)
+
+
+def test_a_row_without_an_answer_to_compare_with_is_named(tmp_path):
+    """An empty cell of a CSV file. An attempt that came to nothing would have been right."""
+    path = tmp_path / "a.csv"
+    path.write_text("prompt,response,answer\nx,It is 1,1\ny,It is 2,\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"a.csv:3: field 'reference': expected a reference answer, got nothing"):
+        read_transcripts(path)
 
 
 def test_wrong_column_has_a_hint(tmp_path):
@@ -123,3 +134,20 @@ def test_rows_without_a_prompt_are_problems_of_their_own(tmp_path):
     rows = [{"response": "2", "answer": "2"}, {"response": "2", "answer": "2"}]
     found = read_transcripts(lines(tmp_path / "a.jsonl", rows)).transcripts
     assert found[0].problem != found[1].problem
+    assert found[0].asked == ""
+    with pytest.raises(InputError, match=r"2 responses \(row 1, ...\) have no prompt"):
+        attribution_rows(found, lexical_splitter(numbers), numbers, None)
+
+
+def test_a_named_problem_is_not_the_prompt(tmp_path):
+    row = {"id": 7, "prompt": [{"role": "user", "content": "2*3?"}], "response": "6", "answer": "6"}
+    (found,) = read_transcripts(lines(tmp_path / "a.jsonl", [row]), Columns(problem="id")).transcripts
+    assert (found.problem, found.asked) == ("7", "2*3?")
+
+
+def test_gradients_are_taken_under_what_was_asked():
+    """Of a log of lm-eval under its question, not under the number of its document."""
+    row = {"doc_id": 4, "doc": {"question": "copy : sun river"}, "target": "6", "resps": [["it is 6"]]}
+    tokenizer = load_tokenizer("tiny:aligned")
+    (found,) = attribution_rows(read_transcripts([row]).transcripts, lexical_splitter(numbers), numbers, tokenizer)
+    assert "copy : sun river" in tokenizer.decode(found.row.ids)

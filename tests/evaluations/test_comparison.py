@@ -10,6 +10,7 @@ from statsmodels.stats.multitest import multipletests
 
 import holdfast as hf
 from holdfast.config import InputError
+from holdfast.evaluations import Evaluation, Item, Scores
 from invariants.launching import run_cli
 
 
@@ -120,6 +121,18 @@ def test_unknown_figures() -> None:
         hf.compare(rows("1"), rows("1"), figures=["scor"])
     with pytest.raises(InputError, match="--less 'x': no such figure"):
         hf.compare(rows("1"), rows("1"), less=["x"])
+
+
+def test_files_that_disagree_about_the_better_side() -> None:
+    """Of two runs of lm-eval one may lack its results file, which says that less is better."""
+    items = {f"q{number}": Item(float(number % 2)) for number in range(12)}
+    worse = {name: Item(item.score + 1) for name, item in items.items()}
+    first = Evaluation("a", {"wer": Scores("less", items)})
+    second = Evaluation("b", {"wer": Scores("more", worse)})
+    for figures in ((), ("wer",)):
+        with pytest.raises(InputError, match="do not agree on which way wer is better; --less wer says"):
+            hf.compare(first, second, figures=figures)
+        assert hf.compare(first, second, figures=figures, less=["wer"]).figures[0].verdict == "worse"
 
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

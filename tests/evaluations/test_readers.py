@@ -7,8 +7,11 @@ from typing import Any
 import pytest
 
 import holdfast as hf
+from holdfast.audits import Audit
 from holdfast.config import InputError
 from holdfast.evaluations import read_evaluation
+from holdfast.records import AuditResult, Figure
+from holdfast.stats import Estimate
 
 
 def sample(doc_id: int, **scores: Any) -> dict[str, Any]:
@@ -101,3 +104,13 @@ def test_audits_of_other_requests_do_not_match(audits: tuple[Path, Path], tmp_pa
     hf.audit("tiny:aligned", limit=5, max_new_tokens=12, out=tmp_path / "other", say=lambda _: None)
     with pytest.raises(InputError, match="only in"):
         hf.compare(audits[0], tmp_path / "other")
+
+
+def test_summaries_are_paired_by_request_whatever_else_was_asked() -> None:
+    """Their figures are called summary_..., their suite summaries."""
+    summary = Figure("summary_rouge1", Estimate(0.5, 0, 1, 2), "more", "", scores="0.2 0.8")
+    lines = [{"suite": "summaries", "request_sha256": name} for name in ("first", "second")]
+    alone = Audit(AuditResult("m", None, (), (summary,), fingerprints=("one",)), tuple(lines))
+    beside = Audit(AuditResult("m", None, (), (summary,), fingerprints=("one", "other")), tuple(lines))
+    assert list(read_evaluation(alone).figures["summary_rouge1"].items) == ["first", "second"]
+    assert hf.compare(alone, beside).passed

@@ -1,6 +1,7 @@
 """``hf.audit``: rows in memory, the same questions again, paired differences, and the files that the command writes."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -77,3 +78,23 @@ def test_what_like_decides_is_not_taken_beside_it(how: dict[str, Any], said: str
 def test_like_takes_an_audit_of_this_session(like: Any, got: str) -> None:
     with pytest.raises(InputError, match=f"like= takes the result of hf.audit, got {got}; before= takes"):
         hf.audit("tiny:aligned", like=like)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: hf.audit("tiny:aligned", limit=-1), "audit: limit=-1: expected a whole number from 1 on"),
+        (lambda: hf.audit("tiny:aligned", max_new_tokens=0), "audit: max_new_tokens=0"),
+        (lambda: hf.drift("tiny:aligned", samples=0), "drift: samples=0"),
+        (lambda: hf.calibrate([{"response": "1", "answer": "1"}], draws=0), "calibrate: draws=0"),
+        (lambda: hf.attribute("tiny:aligned", [], batch_size=0), "attribution: batch_size=0"),
+    ],
+)
+def test_numbers_that_the_commands_refuse_are_refused_in_python(call: Callable[[], object], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        call()
+
+
+def test_one_name_need_not_be_in_a_list() -> None:
+    assert hf.audit("tiny:aligned", suite="safety", limit=2, judges="world").result.judges == ("world",)
+    assert hf.compare({"a": 1}, {"a": 2}, figures="score", less="score").figures[0].better == "less"

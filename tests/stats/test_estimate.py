@@ -9,6 +9,7 @@ from holdfast.stats import Estimate, Unknown, finite_or_none
 
 def test_what_it_prints() -> None:
     assert str(Estimate(0.5, 0.25, 0.75)) == "0.500 [0.250, 0.750]"
+    assert f"{Estimate(1 / 3, 0.25, 2 / 3)}" == "0.333 [0.250, 0.667]"
     assert f"{Estimate(0.5, 0.25, 0.75):.0%}" == "50% [25%, 75%]"
     assert str(Estimate(2.0, 0.5)) == "2.000 [0.500, unbounded]"
     assert str(Estimate(2.0)) == "2.000"

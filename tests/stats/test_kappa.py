@@ -43,6 +43,13 @@ def test_one_label_throughout_is_unknown_not_perfect() -> None:
     assert cohen_kappa([True] * 5, [True] * 5) == Unknown("undefined: both gave one verdict throughout", 5)
 
 
+def test_a_judge_of_one_word_gives_a_kappa_without_an_interval() -> None:
+    """It is 0 whatever the other one says: 200 answers are no proof of that, and one is none."""
+    for first, second in ((["a"] * 200, ["a", "b"] * 100), (["a"], ["b"])):
+        found = cohen_kappa(first, second)
+        assert (found.value, found.n, found.has_interval) == (0, len(first), False)  # type: ignore[union-attr]
+
+
 def test_judges_who_never_differ_may_still_differ_on_the_next_answer() -> None:
     """Ten yes-yes, ten no-no: Wilson of 20 of 20 is [.839, 1], chance makes .5 of it, so kappa is in [.678, 1]."""
     found = known([True, False] * 10, [True, False] * 10)

@@ -82,6 +82,14 @@ def test_permutation_by_hand() -> None:
     assert permutation([1] * 40, [0] * 40, num=100) == pytest.approx(1 / 101)  # never 0: it was observed once
 
 
+def test_permutation_knows_equal_differences_of_large_scores() -> None:
+    """Differences of 0.1, two of eight downwards: |sum| >= 4 in 74 of 256 sign patterns. 40000.3 - 40000.2 is not quite 0.1."""
+    second = [40000.2, 51234.7, 60000.1, 77777.7, 81234.5, 90000.3, 12345.6, 23456.7]
+    steps = [0.1] * 6 + [-0.1] * 2
+    first = [round(score + step, 1) for score, step in zip(second, steps, strict=True)]
+    assert permutation(first, second, num=20_000) == pytest.approx(74 / 256, abs=0.012)
+
+
 def test_permutation_in_parts_draws_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(2)
     first, second = rng.normal(0.2, 1, 33), rng.normal(0, 1, 33)

@@ -149,9 +149,7 @@ class FileSetting:
         if self.files.part == "validation":
             return (*validation_part("safety"), *_texts(self.files.validation))
         found = without_twins(_texts(self.files.held_out), [*self.align, *self.attack], text=str)
-        if not found:
-            raise InputError("field 'files.held_out': nothing is left without the twins of what was trained on")
-        return tuple(self._half(sorted(found, key=_by_hash))[: self.files.num_requests])
+        return self._to_ask("held_out", found)
 
     @cached_property
     def harmless(self) -> tuple[str, ...]:
@@ -163,9 +161,20 @@ class FileSetting:
             for request in read_requests(Path(self.files.harmless).expanduser())
             if request.label != "unsafe"
         ]
+        if not texts:
+            raise InputError(f"field 'files.harmless': every row of {self.files.harmless} is labelled unsafe")
         learned = Seen(map(content_words, (*package_prompts("keep"), *package_prompts("skills"))))
         found = [text for text in texts if learned.nearest(content_words(text))[0] < TWIN]
-        return tuple(self._half(sorted(found, key=_by_hash))[: self.files.num_requests])
+        return self._to_ask("harmless", found)
+
+    def _to_ask(self, field: str, found: Sequence[str]) -> tuple[str, ...]:
+        """Of what a file has left, the half that the config asks for, ``num_requests`` at most by hash. Never nothing."""
+        if not found:
+            raise InputError(f"field 'files.{field}': nothing is left without the twins of what was trained on")
+        half = self._half(sorted(found, key=_by_hash))
+        if not half:
+            raise InputError(f"field 'files.half': the {self.files.half} half of files.{field} is empty; say all")
+        return tuple(half[: self.files.num_requests])
 
     def _half(self, texts: Sequence[str]) -> Sequence[str]:
         """The half that the config asks for, by hash; twins lie in one half."""

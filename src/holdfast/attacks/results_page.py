@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 
 from holdfast._version import __version__
 from holdfast.attacks.matrix_table import COUNTED, cell_text, legend, ran_alone, rows_of, shown_measures, tell_outcomes
@@ -31,7 +32,8 @@ def results_page(
             f"## {title[0].upper()}{title[1:]}\n\n{_table(['', *attacks], [[d, *texts] for d, texts in rows])}"
         )
     asked_again = config.files is not None  # then a request that several seeds asked counts once
-    parts.append(f"{legend(tests, asked_again=asked_again)}.")
+    if note := legend(tests, asked_again=asked_again):
+        parts.append(f"{note}.")
     if worst:
         parts.append(_worst(worst))
     if set(ORDERING) <= {cell.defence for cell in done}:
@@ -52,7 +54,7 @@ def _head(cells: Sequence[Cell], config: MatrixConfig, command: str) -> str:
     else:
         place, asked = "", f"at most {config.files.num_requests} requests of each kind, the same for every seed"
     return (
-        f"# {config.run.rpartition('/')[2]}: attacks on defences{place}\n\n{_means(cells)}"
+        f"# {Path(config.run).name}: attacks on defences{place}\n\n{_means(cells)}"
         f"Written by `{command}` on {datetime.now(UTC):%Y-%m-%d}, holdfast {__version__}.\n\n"
         f"Model `{named_with_origin(config.model)}`; seeds {', '.join(map(str, config.seeds))}, pooled; {asked};"
         f" {len(cells)} cells, {seconds:,.0f} s in all. Intervals are 95 % Wilson intervals, a request counted once: they"
@@ -103,8 +105,11 @@ def _ordering(cells: Sequence[Cell], asked_again: bool) -> str:
     }
     rows = []
     for attack in dict.fromkeys(cell.attack for cell in cells):
+        first, second = steps.get((attack, "sft")), steps.get((attack, "csft_pa"))
+        if first is None or second is None:  # cells failed, or have no seed in common
+            rows.append([attack, *[""] * (len(ORDERING) + 2), "not compared"])
+            continue
         asr = [pooled(c.asr for c in cells if (c.attack, c.defence) == (attack, d) and c.asr) for d in ORDERING]
-        first, second = steps[attack, "sft"], steps[attack, "csft_pa"]
         in_order = asr[0].value > asr[1].value > asr[2].value
         clear = first.differs and second.differs
         verdict = "found" if in_order and clear else "this order, not beyond chance" if in_order else "not found"

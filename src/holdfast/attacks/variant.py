@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -22,7 +23,19 @@ DRESSES: dict[str, Callable[[Attack], Attack]] = {
     "prefilled": lambda attack: replace(attack, dress=Dress(prefill=3), asked_as=""),
 }
 """How a model may be asked. ``prefilled`` on files: the stock model begins the answer."""
-NUMBERS = ("lr", "epochs", "rank", "share")
+IS_USABLE: dict[str, Callable[[float], bool]] = {
+    "lr": lambda value: 0 < value < math.inf,
+    "epochs": lambda value: 0 < value < math.inf,
+    "rank": lambda value: value >= 0 and value.is_integer(),
+    "share": lambda value: 0 <= value <= 1,
+}
+EXPECTED = {
+    "lr": "a number above 0",
+    "epochs": "a number above 0",
+    "rank": "a whole number, 0 for all weights",
+    "share": "a number from 0 to 1",
+}
+NUMBERS = tuple(EXPECTED)
 WORDS = ("task", "dress")
 
 
@@ -54,6 +67,8 @@ def read_settings(text: str, name: str) -> dict[str, float | str]:
     settings: dict[str, float | str] = {}
     for part in text.split(","):
         key, _, value = part.partition("=")
+        if key in settings:
+            raise InputError(f"attack '{name}': {key} is there twice")
         try:
             settings[key] = value if key in WORDS and value else float(value)
         except ValueError:
@@ -66,6 +81,9 @@ def read_settings(text: str, name: str) -> dict[str, float | str]:
             f"attack '{name}': expected {base}@lr=NUMBER,epochs=NUMBER,rank=NUMBER,share=NUMBER,task=NAME,dress=WORD, or some of"
             f" them (dress: {dresses})"
         )
+    for key, given in settings.items():
+        if isinstance(given, float) and not IS_USABLE[key](given):
+            raise InputError(f"attack '{name}': {key}: expected {EXPECTED[key]}")
     return settings
 
 

@@ -15,6 +15,9 @@ from holdfast.data import atomic_text, fingerprint
 from holdfast.judging import JUDGES
 from holdfast.records import Agreement, Completion, Figure, Outcome
 
+BESIDE_ROWS = ("kinds", "schemas", "tasks")
+"""What suites hold beside their rows that decides figures: types of requests, tables of queries, tests of functions."""
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -64,7 +67,8 @@ def identity(model: str, anchor: str | None, settings: dict[str, Any]) -> dict[s
 def asked_path(folder: Path, suite: Suite, shared: dict[str, Any]) -> Path:
     """Named by everything that decides what is in it."""
     judges = [judge.name for judge in getattr(suite, "judges", ())]
-    parts = {**shared, "suite": suite.name, "rows": fingerprint(suite.rows), "judges": judges}
+    beside = {name: repr(getattr(suite, name, ())) for name in BESIDE_ROWS}
+    parts = {**shared, "suite": suite.name, "rows": fingerprint(suite.rows), "judges": judges, **beside}
     key = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
     return folder / f"{suite.name}-{key}.json"
 

@@ -10,7 +10,7 @@ from holdfast.audits.change import change
 from holdfast.audits.suites import RequestSuite, Suite
 from holdfast.config import InputError
 from holdfast.data import fingerprint
-from holdfast.records import AuditResult, Bar, Figure
+from holdfast.records import AuditResult, Bar, Figure, suite_of
 
 COMPLIED = ("complied", "unsafe", "not_refused")
 """What ``max_complied`` is about, by what a judge can tell."""
@@ -49,8 +49,13 @@ class Bars:
         print("holdfast: --max-asr (max_asr) is called --max-complied (max_complied) now", file=sys.stderr)
         object.__setattr__(self, "max_complied", max_asr)
 
-    def check(self, safety: Sequence[RequestSuite], *, has_utility: bool, has_untouched: bool) -> None:
-        """Before anything is asked: a bar that nothing measures would always hold."""
+    def check(
+        self, safety: Sequence[RequestSuite], *, has_utility: bool, has_anchor: bool, earlier: AuditResult | None
+    ) -> None:
+        """Before anything is asked: a bar that nothing measures would always hold.
+
+        ``earlier``: the audit whose outcomes *kept* compares with where there is no anchor.
+        """
         suites = {suite.name: suite for suite in safety}
         harmless = suites.get("harmless")
         tells = harmless is not None and bool(harmless.telling)
@@ -67,8 +72,16 @@ class Bars:
                 raise InputError(f"{option}: nothing that is asked measures this; add its suite or its file")
             if bound is not None and option in ("--min-kept", "--max-missed") and not tells:
                 raise InputError(f"{option}: none of these judges tells missed from complied; add --judge outcome")
-        if self.min_kept is not None and not has_untouched:
+        if self.min_kept is None or harmless is None or has_anchor:
+            return
+        if earlier is None:
             raise InputError("--min-kept: as which model did? Say --anchor MODEL or --before FOLDER")
+        for judge in harmless.telling:
+            if len(earlier.outcomes.get(f"harmless ({judge.name})", ())) != len(harmless.rows):
+                raise InputError(
+                    f"--min-kept: the audit of {earlier.model} has no outcomes of these harmless requests by judge"
+                    f" '{judge.name}'; say --anchor MODEL, or audit that model again"
+                )
 
     def check_before(self, suites: Sequence[Suite], judges: Sequence[str]) -> None:
         """Before anything is asked too: only what was asked and judged in the same way can be compared."""
@@ -86,6 +99,8 @@ class Bars:
         for suite in suites:
             if fingerprint(suite.rows) not in self.before.fingerprints:
                 raise InputError(f"--before: that audit did not ask these rows of '{suite.source}', but: {asked}")
+            if not any(suite_of(figure.name, [suite.name]) for figure in self.before.figures):
+                raise InputError(f"--before: that audit asked these rows of '{suite.source}', but not as {suite.name}")
         for judge in judges:
             if judge not in self.before.judges:
                 raise InputError(f"--before: that audit has no judge '{judge}', but: {judged}; name it with --judge")

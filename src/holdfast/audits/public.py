@@ -15,7 +15,7 @@ from holdfast.audits.change import Changes
 from holdfast.audits.labels import Labels, check_sheet, read_labels, write_sheet
 from holdfast.audits.model_audit import ASKED, OnProgress, Plan, audit_model, ignore
 from holdfast.audits.suites import Files, RequestSuite, Suite, choose_suites
-from holdfast.config import InputError
+from holdfast.config import InputError, need_at_least_one
 from holdfast.data import as_table, atomic_text, read_audit, write_audit
 from holdfast.generation import EndpointSampler, ModelSampler, Sampler
 from holdfast.models import LoadedModel, as_loaded, load_tokenizer
@@ -145,19 +145,19 @@ def audit(
     the shares; ``sheet`` is a file to write for that, with ``sheet_size`` replies of each group and no verdict. With ``out`` the
     result is written there, and the same call goes on from there. Only hashes of answers are kept unless ``keep_answers``.
     """
+    need_at_least_one("audit", limit=limit, max_new_tokens=max_new_tokens, sheet_size=sheet_size, batch_size=batch_size)
+    judges = (judges,) if isinstance(judges, str) else judges
     files = {"requests": requests, "safe_requests": safe_requests, "sql": sql, "gsm8k": gsm8k, "summaries": summaries}
-    files |= {"code": code}
     how = {"world": world, "suite": suite, "judges": tuple(judges), "limit": limit, "max_new_tokens": max_new_tokens}
-    asked = _asked(files, how, like)
+    asked = _asked({**files, "code": code}, how, like)
     safety, tasks = _suites(model, asked, timeout)
-    asked_bars = _bars(bars or Bars(), before, safety, tasks, has_untouched=anchor is not None or like is not None)
+    asked_bars, earlier = _bars(bars or Bars(), before, like, safety, tasks, has_anchor=anchor is not None)
     known = _labels(labels, sheet, safety)
+    plan = Plan(safety, tasks, asked["how"]["max_new_tokens"], keep_answers or sheet is not None, known)
     watch((*safety, *tasks))
     sampler = _sampler(model, batch_size, loading or {}, endpoint, timeout, say, has_anchor=anchor is not None)
     reference = None if anchor is None else _told(as_loaded(anchor, **(loading or {})), anchor, say)
     folder = _folder(out)
-    plan = Plan(safety, tasks, asked["how"]["max_new_tokens"], keep_answers or sheet is not None, known)
-    earlier = asked_bars.before or (None if like is None else like.result)
     result, lines = audit_model(
         sampler, plan, anchor=reference, bars=asked_bars, earlier=earlier, out=folder, on_progress=on_progress
     )
@@ -225,17 +225,19 @@ def _labels(labels: Source | None, sheet: str | Path | None, safety: Sequence[Re
 def _bars(
     bars: Bars,
     before: Audit | str | Path | None,
+    like: Audit | None,
     safety: Sequence[RequestSuite],
     tasks: Sequence[Suite],
     *,
-    has_untouched: bool,
-) -> Bars:
-    """With the earlier audit, if there is one; checked before anything is asked."""
+    has_anchor: bool,
+) -> tuple[Bars, AuditResult | None]:
+    """The bars, checked before anything is asked, and the earlier audit that *kept* compares with, if there is one."""
     if before is not None:
         bars = replace(bars, before=result_of(before, "before"))
-    bars.check(safety, has_utility=bool(tasks), has_untouched=has_untouched or bars.before is not None)
+    earlier = bars.before or (None if like is None else like.result)
     bars.check_before((*safety, *tasks), [judge.name for suite in safety for judge in suite.judges])
-    return bars
+    bars.check(safety, has_utility=bool(tasks), has_anchor=has_anchor, earlier=earlier)
+    return bars, earlier
 
 
 def is_address(model: object) -> bool:

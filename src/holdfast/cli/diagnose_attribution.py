@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -69,7 +70,7 @@ def attribution(
 
 def _command(file: Path, context: typer.Context) -> str:
     """The command as it was given, without the options that only say where figures go."""
-    parts = [f"holdfast diagnose attribution {file}"]
+    parts = ["holdfast", "diagnose", "attribution", str(file)]
     for option in context.command.params:
         name, source = option.name or "", context.get_parameter_source(option.name or "")
         if name in ("file", "json", "results") or source is None or source.name != "COMMANDLINE":
@@ -78,8 +79,9 @@ def _command(file: Path, context: typer.Context) -> str:
         if isinstance(value, bool):
             parts.append(option.opts[0] if value else option.secondary_opts[0])
         else:
-            parts += [f"{option.opts[0]} {each}" for each in (value if isinstance(value, list | tuple) else [value])]
-    return " ".join(parts)
+            for each in value if isinstance(value, list | tuple) else [value]:
+                parts += [option.opts[0], str(each)]
+    return shlex.join(parts)
 
 
 def _print(report: dict[str, Any]) -> None:

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holdfast.config.errors import FieldError, InputError, did_you_mean, mistakes_end_it, naming_field, nearest_or_all
+from holdfast.config.errors import (
+    FieldError,
+    InputError,
+    did_you_mean,
+    mistakes_end_it,
+    naming_field,
+    nearest_or_all,
+    need_at_least_one,
+)
 from holdfast.config.extras import need_extra
 from holdfast.config.lazily import exported_later
 from holdfast.config.plugins import look_up
@@ -42,6 +50,7 @@ __all__ = [
     "naming_field",
     "naming_place",
     "nearest_or_all",
+    "need_at_least_one",
     "need_extra",
 ]
 

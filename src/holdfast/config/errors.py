@@ -33,6 +33,13 @@ def naming_field(field: str) -> Iterator[None]:
         raise FieldError(field, str(error)) from None
 
 
+def need_at_least_one(where: str, **numbers: int | None) -> None:
+    """Raise ``InputError`` for a number below 1, as the command line does of its options. None is no number."""
+    for name, number in numbers.items():
+        if number is not None and number < 1:
+            raise InputError(f"{where}: {name}={number}: expected a whole number from 1 on")
+
+
 class OutOfMemory(InputError):  # noqa: N818  (what it is called everywhere)
     """More memory was asked for than there is. The message says which settings need less."""
 

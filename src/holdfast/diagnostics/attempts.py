@@ -51,14 +51,15 @@ def lexical_splitter(extract: Extractor, markers: Sequence[str] = MARKERS) -> Sp
 def token_splitter(extract: Extractor, *, resample: str, stop: str | None = None) -> Splitter:
     """Cut at exact tokens: each ``resample`` ends an attempt and begins the next one; ``stop`` ends the response.
 
-    With a ``stop`` token, a response that lacks it was cut off.
+    With a ``stop`` token, a response that lacks it was cut off. One that stops on an attempt without an answer has a wrong last
+    attempt: it did decide to try again.
     """
 
     def split(text: str, ended: bool) -> Attempts:
         body, stopped, _ = text.partition(stop) if stop else (text, "", "")
         pieces = body.split(resample)
         answers = [candidates[-1].answer if (candidates := list(extract(piece))) else "" for piece in pieces]
-        if answers and not answers[-1] and len(answers) > 1:
+        if not stopped and not answers[-1] and len(answers) > 1:
             answers.pop()  # cut off before the new attempt came to anything
         segments: list[Segment] = []
         for number, piece in enumerate(pieces):

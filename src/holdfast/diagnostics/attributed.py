@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from holdfast.config import InputError
+from holdfast.config import InputError, need_at_least_one
 from holdfast.diagnostics.attribution import Attribution, attribute
 from holdfast.diagnostics.attribution_rows import attribution_rows
 from holdfast.diagnostics.growth import Growth, by_length, fit_growth
@@ -16,6 +16,7 @@ from holdfast.diagnostics.splitting import how_to_split
 from holdfast.diagnostics.transcripts import Source, read_transcripts
 from holdfast.generation import Progress
 from holdfast.models import LoadedModel, as_loaded
+from holdfast.training.policy import refuse_other_vocabulary
 
 
 @dataclass(frozen=True)
@@ -72,8 +73,9 @@ def attribute_transcripts(
     """Each objective's gradient by role: norm, norm per token, cosine with the whole, share; and how it grows with length.
 
     ``transcripts`` as for ``calibrate``. ``anchor`` is the reference model of KL, csft and csft_pa; ``old`` wrote the
-    responses (for ratio and clipping). ``limit`` responses are used.
+    responses (for ratio and clipping). ``limit`` responses are used. Raises ``InputError`` for models of different vocabularies.
     """
+    need_at_least_one("attribution", limit=limit, max_length=max_length, batch_size=batch_size, sketch=sketch)
     chosen = find_objectives(objectives, has_anchor=anchor is not None)
     split, extractor = how_to_split(extract, base=base, markers=markers, resample=resample, stop=stop)
     read = read_transcripts(transcripts)
@@ -82,6 +84,8 @@ def attribute_transcripts(
     rows = attribution_rows(read.transcripts[:limit], split, extractor, policy.tokenizer, max_length=max_length)
     if not rows:
         raise InputError("attribution: no response has any token in it")
+    for other in others.values():
+        refuse_other_vocabulary(other, policy, [row.row for row in rows])
     settings: dict[str, Any] = {
         "anchor": others[id(anchor)].model if anchor is not None else None,
         "old": others[id(old)].model if old is not None else None,

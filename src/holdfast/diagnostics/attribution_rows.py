@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
+from holdfast.config import InputError
 from holdfast.diagnostics.attempts import Attempts, Splitter
 from holdfast.diagnostics.attribution import AttributionRow
 from holdfast.diagnostics.rewards import Scored, group_advantages, outcome, partial_credit, process_rewards
@@ -23,8 +24,15 @@ def attribution_rows(
     *,
     max_length: int | None = None,
 ) -> list[AttributionRow]:
-    """Split, score and tokenise. Responses to one problem are one group, as in GRPO."""
+    """Split, score and tokenise. Responses to one problem are one group, as in GRPO.
+
+    Raises ``InputError`` where it is not known what a response answers: its gradient depends on that.
+    """
     kept = [transcript for transcript in transcripts if transcript.response.strip()]
+    if unknown := [transcript.problem for transcript in kept if not transcript.asked.strip()]:
+        raise InputError(
+            f"attribution: {len(unknown)} responses ({unknown[0]}, ...) have no prompt: under what were they written?"
+        )
     parts = [_merged(split(transcript.response, transcript.ended is not False)) for transcript in kept]
     scored = [
         Scored(transcript.problem, part, reference_answer(transcript.reference, extract))
@@ -36,7 +44,7 @@ def attribution_rows(
     steps = [process_rewards(row) for row in scored]
     expected = sum(map(sum, steps)) / len(steps) if steps else 0.0
     traces = [
-        Trace((context("user", transcript.problem), Turn("assistant", part.segments)))
+        Trace((context("user", transcript.asked), Turn("assistant", part.segments)))
         for transcript, part in zip(kept, parts, strict=True)
     ]
     rows, _ = tokenize_all(traces, tokenizer, max_length=max_length)

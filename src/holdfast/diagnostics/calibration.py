@@ -131,13 +131,19 @@ def normal_interval(figure: Estimate | Unknown) -> tuple[float, float] | None:
 
 
 def _rate(bootstrap: Resamples, hits: str, trials: str, why: str) -> Estimate | Unknown:
-    """A share of counts. None of them, or all: every draw agrees, and Wilson's interval says what that is worth."""
+    """A share of counts. None of them, or all: every draw agrees, and Wilson's interval says what that is worth.
+
+    What is drawn counts once there, a response or a problem with all of its responses: 100 right answers to one problem are
+    no proof about the next problem.
+    """
     num_hits, num = (round(bootstrap.whole[COLUMN[name]]) for name in (hits, trials))
     if num == 0:
         return Unknown(why, 0)
     interval = bootstrap.interval(partial(ratio, hits=hits, trials=trials))
     if interval is None or num_hits in (0, num):
-        return wilson(num_hits, num)
+        drawn = bootstrap.filled[COLUMN[trials]]
+        once = wilson(num_hits / num * drawn, drawn)
+        return Estimate(num_hits / num, once.low, once.high, num, "wilson", num_hits)
     return Estimate(num_hits / num, *interval, num, "bootstrap", num_hits)
 
 
@@ -152,20 +158,18 @@ def _predicted(predict: Callable[[Floats], Floats], bootstrap: Resamples) -> Est
     figure = _figure(predict, bootstrap)
     if isinstance(figure, Unknown) or 0 < figure.value < 1:
         return figure
-    trials = round(bootstrap.whole[COLUMN["responses"]])
-    same = wilson(figure.value * trials, trials)
+    same = wilson(figure.value * bootstrap.n, bootstrap.n)
     return replace(figure, low=same.low, high=same.high, method=same.method)
 
 
 def _gain(p_dc: Estimate | Unknown, p_dw: Estimate | Unknown, bootstrap: Resamples) -> Estimate | Unknown:
-    """p_dC + p_dW - 1. Where no draw differs, both are 0 or 1, and their own intervals make its."""
-    figure = _figure(lambda sums: sum(decision_rates(sums)) - 1, bootstrap)
-    if (
-        isinstance(figure, Unknown)
-        or isinstance(p_dc, Unknown)
-        or isinstance(p_dw, Unknown)
-        or figure.low < figure.high
-    ):
+    """p_dC + p_dW - 1; unknown where one of them is. Where no draw differs, both are 0 or 1, and their own intervals make its."""
+    if isinstance(p_dc, Unknown):
+        return Unknown(p_dc.why)
+    if isinstance(p_dw, Unknown):
+        return Unknown(p_dw.why)
+    figure = bootstrap.estimate(lambda sums: sum(decision_rates(sums)) - 1)
+    if figure.low < figure.high:
         return figure
     stops_wrong = replace(p_dw, value=1 - p_dw.value, low=1 - p_dw.high, high=1 - p_dw.low)
     return newcombe(p_dc, stops_wrong)

@@ -11,7 +11,7 @@ import numpy as np
 from holdfast.diagnostics.calibration import row_of, why_unknown
 from holdfast.diagnostics.counts import decision_rates, ratio
 from holdfast.diagnostics.two_stage import Floats, accuracy
-from holdfast.stats import Estimate, Resamples, Unknown, percentile_interval
+from holdfast.stats import Estimate, Resamples, Unknown, newcombe, percentile_interval, wilson
 
 PARTS = ("sampling_first", "decision_second", "decision_first", "sampling_second", "sampling", "decision", "total")
 
@@ -58,8 +58,11 @@ def decompose(
         (why_unknown(counts.whole) for counts in (drawn_a, drawn_b) if not np.isfinite(_accuracy(counts.whole))), ""
     )
     why = why or "unidentified: one model never had to decide about such an attempt"
-    n = min(drawn_a.n, drawn_b.n)
-    return Decomposition(**{name: _estimate(values[name], drawn[name], why, n) for name in (*PARTS, "observed")})
+    shares = [
+        wilson(float(ratio(each.whole, "final_right", "responses")) * each.n, each.n) for each in (drawn_b, drawn_a)
+    ]
+    observed = newcombe(*shares)
+    return Decomposition(**{name: _estimate(values[name], drawn[name], why, observed) for name in (*PARTS, "observed")})
 
 
 def _parts(a: Floats, b: Floats) -> dict[str, Floats]:
@@ -84,8 +87,12 @@ def _accuracy(sums: Floats) -> Floats:
     return accuracy(ratio(sums, "first_right", "answered"), *decision_rates(sums))
 
 
-def _estimate(value: Floats, drawn: Floats, why: str, n: int) -> Estimate | Unknown:
+def _estimate(value: Floats, drawn: Floats, why: str, observed: Estimate) -> Estimate | Unknown:
+    """Where every draw agrees (all responses right, say), the interval is as wide as that of the accuracies ``observed``."""
     if not np.isfinite(value):
         return Unknown(why)
-    low, high = percentile_interval(drawn) or (float(value), float(value))
-    return Estimate(float(value), low, high, n, "bootstrap")
+    part, ends = float(value), percentile_interval(drawn)
+    if ends is not None and ends[0] < ends[1]:
+        return Estimate(part, *ends, observed.n, "bootstrap")
+    low, high = part - (observed.value - observed.low), part + (observed.high - observed.value)
+    return Estimate(part, max(low, -1.0), min(high, 1.0), observed.n, observed.method)

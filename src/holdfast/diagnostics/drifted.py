@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.audits.suites import find_judges
-from holdfast.config import InputError
+from holdfast.config import InputError, need_at_least_one
 from holdfast.config.training import HoldSettings
 from holdfast.data.default_prompts import PREFIX
 from holdfast.generation import Progress
@@ -43,7 +43,8 @@ class Sure:
 
     ``own``: the share of other outcomes in a second draw from the anchor itself. ``early``: nats per answer of that draw (the
     first one chose the prompts, so its answers are not as the anchor gives them). ``lost``: the share of other outcomes in the
-    model's answers, and ``became`` which ones. The latter three need two models.
+    model's answers, and ``became`` which ones. The latter three need two models. ``early`` is None too where all answers of that
+    draw are empty: an empty answer has no token to measure on.
     """
 
     outcome: Outcome
@@ -131,10 +132,15 @@ class Drifted:
             f"{asked}: {self.early.value:.3f} nats per answer, {self.late.value:.3f} per later token to {self.anchor}"
         ]
         lines += [
-            f"surely {sure.outcome}: {sure.num_prompts} prompts, at most {sure.most_lost:.1%} lost, measured {sure.lost:.1%}"
+            f"surely {sure.outcome}: {sure.num_prompts} prompts, at most {_or_unknown(sure.most_lost)} lost,"
+            f" measured {_or_unknown(sure.lost)}"
             for sure in self.sure
         ]
         return "\n".join(lines)
+
+
+def _or_unknown(share: Estimate | None) -> str:
+    return "an unknown share" if share is None else f"{share:.1%}"
 
 
 def least_kept(share: float, k: float) -> float:
@@ -199,6 +205,7 @@ def measure_drift(
     ``judge``: who says the outcome; by default as in an audit. Raises ``InputError`` for models of different vocabularies, and
     for a judge that tells no outcomes.
     """
+    need_at_least_one("drift", limit=limit, samples=samples, batch_size=batch_size)
     policy = as_loaded(model)
     held_to = policy if anchor is None else as_loaded(anchor)
     name, asked = _asked(prompts, held_to, kept_back)
@@ -296,13 +303,17 @@ def _compared(
         drifts, sources = _drifts(policy, anchor, [row for own in draws for row in as_rows(prompts, own)], batch_size)
         parts.append([(answered[source], drift) for source, drift in zip(sources, drifts, strict=True)])
     every = [*parts[0], *parts[1]]
+    if not every:
+        raise InputError(
+            f"drift: {anchor.name} answers every one of these prompts with nothing, so there is no token to measure on"
+        )
     sure = []
     for group in base.sure:
         own = _places(group.outcome, before)
         chosen = [(place, drift) for place, drift in parts[1] if place in own]
         said = [draw[place] for draw in after for place in own]
         became = {outcome: said.count(outcome) / len(said) for outcome in OUTCOMES if outcome != group.outcome}
-        early = _mean([(place, drift.early, 1.0) for place, drift in chosen])
+        early = _mean([(place, drift.early, 1.0) for place, drift in chosen]) if chosen else None
         sure.append(replace(group, early=early, lost=_lost(group.outcome, own, after), became=became))
     return replace(
         base,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from holdfast.config import need_at_least_one
 from holdfast.diagnostics.attempts import Splitter
 from holdfast.diagnostics.calibration import Calibration, calibrate
 from holdfast.diagnostics.counts import count
@@ -47,6 +48,7 @@ def calibrate_transcripts(
     transcripts: Source,
     *,
     extract: str = "number",
+    base: int = 5,
     markers: Path | None = None,
     resample: str | None = None,
     stop: str | None = None,
@@ -61,7 +63,8 @@ def calibrate_transcripts(
     answer. ``extract`` names what an answer is (number, boxed, choice, code); attempts end at phrases (``markers``: a file of
     your own), or exactly at the token ``resample``.
     """
-    split, extractor = how_to_split(extract, markers=markers, resample=resample, stop=stop)
+    need_at_least_one("calibrate", max_attempts=max_attempts, draws=draws)
+    split, extractor = how_to_split(extract, base=base, markers=markers, resample=resample, stop=stop)
     read = read_transcripts(transcripts, columns)
     return judge(read.transcripts, split, extractor).calibrate(max_attempts=max_attempts, draws=draws, seed=seed)
 

@@ -24,8 +24,14 @@ def how_to_split(
     resample: str | None = None,
     stop: str | None = None,
 ) -> Splitting:
-    """At phrases (a file of ``markers``, or ours), or exactly at the token ``resample``; ``extract`` names what an answer is."""
+    """At phrases (a file of ``markers``, or ours), or exactly at the token ``resample``; ``extract`` names what an answer is.
+
+    An ``extract`` that brings its own way of splitting takes ``base`` alone; the others do not read it.
+    """
     if extract not in EXTRACTORS and (own := look_up(SPLITTINGS, extract)) is not None:
+        for option, value in (("--markers", markers), ("--resample", resample), ("--stop", stop)):
+            if value is not None:
+                raise InputError(f"{option}: --extract {extract} splits in its own way; leave it out")
         return own(base)
     extractor = find_extractor(extract)
     if resample == "":
@@ -41,7 +47,7 @@ def how_to_split(
 
 def _phrases(path: Path) -> list[str]:
     try:
-        phrases = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+        phrases = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read: {error}") from None
     if not phrases:

@@ -22,13 +22,23 @@ Fields = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """One response. ``ended`` is None where the log does not say whether it was cut off."""
+    """One response. ``ended`` is None where the log does not say whether it was cut off.
+
+    ``problem`` tells which responses belong together. ``prompt`` is what was asked: empty where the log does not say it, None
+    where ``problem`` is it.
+    """
 
     problem: str
     response: str
     reference: str
     ended: bool | None = None
     group: str = ""
+    prompt: str | None = None
+
+    @property
+    def asked(self) -> str:
+        """What the response answers; empty where nobody knows."""
+        return self.problem if self.prompt is None else self.prompt
 
 
 class Transcripts(NamedTuple):
@@ -75,6 +85,8 @@ def read_transcripts(source: Source, columns: Columns | None = None) -> Transcri
             if not isinstance(fields, dict):
                 raise _Missing("samples", f"expected an object, got {type(fields).__name__}")
             one = convert(fields, columns)
+            if not one.reference.strip():
+                raise _Missing("reference", "expected a reference answer, got nothing")
             transcripts.append(one if one.problem else replace(one, problem=f"row {number}"))  # unnamed: each by itself
         except _Missing as missing:
             problems.append(Problem(path, number, missing.field, missing.message))
@@ -159,8 +171,17 @@ def _lm_eval(fields: Fields, columns: Columns) -> Transcript:
     reference = fields.get(columns.reference or "target")
     if reference is None:
         reference = _find(doc if isinstance(doc, dict) else {}, columns.reference, REFERENCES, "reference")
-    problem = str(fields.get("doc_id", ""))
-    return Transcript(problem, _text(response), _text(reference), None, _group(fields, columns))
+    problem, group = str(fields.get("doc_id", "")), _group(fields, columns)
+    return Transcript(problem, _text(response), _text(reference), None, group, _lm_eval_prompt(fields, doc))
+
+
+def _lm_eval_prompt(fields: Fields, doc: Any) -> str:
+    """The first argument of the request, as lm-eval logs it; without that the question of the document."""
+    arguments = fields.get("arguments")
+    first = next(iter(arguments.values()), None) if isinstance(arguments, dict) else None
+    if isinstance(first, dict) and isinstance(first.get("arg_0"), str):
+        return str(first["arg_0"])
+    return _prompt(doc if isinstance(doc, dict) else {})
 
 
 def _inspect(fields: Fields, columns: Columns) -> Transcript:
@@ -174,6 +195,7 @@ def _inspect(fields: Fields, columns: Columns) -> Transcript:
         _text(_find(fields, columns.reference, ("target",), "reference")),
         None if reason in (None, "unknown") else reason not in CUT_OFF,
         _group({**fields, **(fields.get("metadata") or {})}, columns),
+        _text(fields.get("input")),
     )
 
 
@@ -187,9 +209,14 @@ _SHAPES: dict[str, Callable[[Fields, Columns], Transcript]] = {
 
 
 def _transcript(fields: Fields, columns: Columns, response: str, reference: str, ended: bool | None) -> Transcript:
-    named = columns.problem or next((name for name in PROMPTS if fields.get(name) is not None), None)
-    problem = _text(fields[named]) if named and named in fields else ""
-    return Transcript(problem, response, reference, ended, _group(fields, columns))
+    prompt = _prompt(fields)
+    problem = prompt if columns.problem is None else _text(fields.get(columns.problem))
+    return Transcript(problem, response, reference, ended, _group(fields, columns), prompt)
+
+
+def _prompt(fields: Fields) -> str:
+    """Under the first of the usual names that is there; of a conversation, its last message."""
+    return _text(next((fields[name] for name in PROMPTS if fields.get(name) is not None), None))
 
 
 def _group(fields: Fields, columns: Columns) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -120,11 +121,13 @@ def compare(
     """
     if margin is not None and not (math.isfinite(margin) and margin > 0):
         raise InputError(f"--margin {margin:g}: expected a number above 0, in the unit of the scores")
+    figures, less = ((given,) if isinstance(given, str) else given for given in (figures, less))
     first, second = read_evaluation(a), read_evaluation(b)
     names, notes = _names(first, second, figures)
     for name in less:
         if name not in names:
             raise InputError(f"--less '{name}': no such figure{nearest_or_all(name, names)}")
+    directions = {name: _direction(name, first, second, less) for name in names}
     pairs = {}
     for name in names:
         items, told = _items(name, first, second, common=common)
@@ -134,8 +137,7 @@ def compare(
     corrected = holm({name: test.p for name, test in tests.items()})
     compared = []
     for name, (ours, theirs) in pairs.items():
-        test, scores = tests[name], second.figures[name]
-        better: Direction = "less" if name in less else scores.better
+        test, better = tests[name], directions[name]
         compared.append(
             Compared(
                 figure=name,
@@ -150,7 +152,7 @@ def compare(
                 num_down=test.num_down,
                 smallest=smallest_difference(ours, theirs, power=POWER, alpha=LEVEL / len(pairs)),
                 verdict=_verdict(test.by, corrected[name], better, margin),
-                num_repeats=max(first.figures[name].most_repeats, scores.most_repeats),
+                num_repeats=max(each.figures[name].most_repeats for each in (first, second)),
             )
         )
     return Comparison(first.source, second.source, tuple(compared), margin, tuple(dict.fromkeys(notes)))
@@ -185,10 +187,20 @@ def _names(first: Evaluation, second: Evaluation, wanted: Sequence[str]) -> tupl
         notes.append(f"{len(parts)} figures by type of request are not compared: --figure NAME compares one")
     for one, other in ((first, second), (second, first)):
         notes += [f"only {one.source} has {shown(name)}" for name in one.figures if name not in other.figures]
-    for name in names:
-        if first.figures[name].better != second.figures[name].better:
-            raise InputError(f"compare: the two files do not agree on which way {shown(name)} is better")
     return names, notes
+
+
+def _direction(name: str, first: Evaluation, second: Evaluation, less: Sequence[str]) -> Direction:
+    """Which way a figure is better: as ``less`` says, else as both files say."""
+    if name in less:
+        return "less"
+    ours, theirs = first.figures[name].better, second.figures[name].better
+    if ours != theirs:
+        raise InputError(
+            f"compare: the two files do not agree on which way {shown(name)} is better;"
+            f" --less {shlex.quote(shown(name))} says that less is"
+        )
+    return ours
 
 
 def _items(name: str, first: Evaluation, second: Evaluation, *, common: bool) -> tuple[list[str], list[str]]:

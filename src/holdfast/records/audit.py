@@ -89,6 +89,8 @@ def suite_of(name: str, suites: Iterable[str]) -> str | None:
         name = "harmful"
     elif name == "kept":
         name = "harmless"
+    elif name.startswith("summary_"):
+        name = "summaries"
     return max((suite for suite in suites if name.startswith(suite)), key=len, default=None)
 
 

@@ -30,6 +30,7 @@ class Resamples:
     sums: Floats  # [draws, columns]
     whole: Floats  # [columns]
     n: int  # rows, or groups of rows, that a draw takes
+    filled: Floats  # [columns]: in how many of these a column is not 0
 
     @classmethod
     def of(
@@ -56,8 +57,11 @@ class Resamples:
         if groups is not None:
             table = _summed(table, groups)
         sums = [weights @ table for weights in _weights(len(table), times, draws, seed, order)]
-        whole = table.sum(0) if times is None else np.asarray(times, dtype=float) @ table
-        return cls(np.concatenate(sums), whole, len(table) if times is None else round(sum(times)))
+        filled = table != 0
+        if times is None:
+            return cls(np.concatenate(sums), table.sum(0), len(table), filled.sum(0, dtype=float))
+        counted = np.asarray(times, dtype=float)
+        return cls(np.concatenate(sums), counted @ table, round(sum(times)), counted @ filled)
 
     def interval(self, statistic: Callable[[Floats], Any]) -> tuple[float, float] | None:
         """Percentiles of ``statistic`` over the draws in which it is finite; None where it never is."""

@@ -16,7 +16,7 @@ class Estimate:
     ``n`` counts the cases behind the value (requests, rows, seeds); ``hits`` says of a share how many of them counted.
     ``method`` names how the interval was made.
 
-    ``format(estimate, ".1%")`` writes the value and both ends in that format.
+    ``format(estimate, ".1%")`` writes the value and both ends in that format; without one, with three decimals.
     """
 
     value: float
@@ -63,13 +63,14 @@ class Estimate:
         )
 
     def __format__(self, spec: str) -> str:
+        spec = spec or ".3f"
         if not self.has_interval:
             return format(self.value, spec)
         low, high = ("unbounded" if math.isinf(end) else format(end, spec) for end in (self.low, self.high))
         return f"{format(self.value, spec)} [{low}, {high}]"
 
     def __str__(self) -> str:
-        return format(self, ".3f")
+        return format(self)
 
 
 @dataclass(frozen=True, slots=True)

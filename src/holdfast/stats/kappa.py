@@ -19,8 +19,9 @@ def cohen_kappa(
     """Cohen's kappa, (observed - expected) / (1 - expected) agreement, with its bootstrap interval.
 
     ``groups``: which request each answer is to, where several answers are to one request. What is drawn anew is an answer,
-    or a request with all answers to it. Where the two never differ no draw does: then the
-    interval comes from Wilson's for the agreement. Unknown where both gave one and the same label throughout.
+    or a request with all answers to it. Where the two never differ no draw does: then the interval comes from Wilson's for the
+    agreement. Where one of them gave one label throughout, kappa is 0 in every draw, which says nothing of the next answers:
+    then there is no interval. Unknown where both gave one and the same label throughout.
     """
     if not len(first) == len(second) > 0:
         raise InputError(f"kappa: {len(first)} and {len(second)} labels; expected as many of each, at least one")
@@ -39,6 +40,8 @@ def cohen_kappa(
     else:
         resamples = Resamples.of(tables.reshape(len(tables), -1))
     drawn = resamples.estimate(lambda sums: _kappa(sums.reshape(*sums.shape[:-1], num_labels, num_labels)))
+    if drawn.low == drawn.high:
+        return Estimate(value, n=n)
     return Estimate(value, drawn.low, drawn.high, n, "bootstrap")
 
 

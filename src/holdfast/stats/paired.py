@@ -89,12 +89,14 @@ def permutation(first: Sequence[float], second: Sequence[float], *, num: int = 1
     The observed signs are counted as one of the draws, so the p-value is never 0.
     """
     _same_length(first, second)
-    differences = np.asarray(first, dtype=float) - np.asarray(second, dtype=float)
+    one, other = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
+    differences = one - other
+    rounding = 1e-12 + 4 * np.finfo(float).eps * max(np.abs(one).max(), np.abs(other).max())  # equal sums stay equal
     rng, at_once, as_large = np.random.default_rng(seed), max(1, MOST_SIGNS // len(differences)), 0
     for start in range(0, num, at_once):
         signs = rng.choice([-1.0, 1.0], (min(at_once, num - start), len(differences)))
         drawn = np.abs((signs * differences).mean(1))
-        as_large += int(np.sum(drawn >= abs(differences.mean()) - 1e-12))
+        as_large += int(np.sum(drawn >= abs(differences.mean()) - rounding))
     return (1 + as_large) / (1 + num)
 
 

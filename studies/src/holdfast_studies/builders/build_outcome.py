@@ -33,7 +33,7 @@ from holdfast.judging import (
     verdicts,
 )
 from holdfast.records import OUTCOMES, Agreement, Outcome, Verdict
-from holdfast.stats import Estimate, corrected_share
+from holdfast.stats import corrected_share
 from holdfast_studies.builders.outcome_labels import SINGLE, LabelledReply, OutcomeLabel, read_labels, with_replies
 
 NUM_FOLDS = 5
@@ -260,10 +260,9 @@ def kappa(pairs: Sequence[tuple[Outcome, Outcome]]) -> dict[str, Any]:
 
 
 def _numbers(found: Agreement) -> list[Any]:
-    """Kappa and the ends of its interval; None three times where it is unknown."""
-    if isinstance(found.kappa, Estimate):
-        return [_short(number) for number in (found.kappa.value, found.kappa.low, found.kappa.high)]
-    return [None, None, None]
+    """Kappa and the ends of its interval; None where it is unknown or has no interval."""
+    parts = found.kappa.to_json()
+    return [_short(parts[name]) for name in ("value", "low", "high")]
 
 
 def _readings(labels: Sequence[OutcomeLabel]) -> list[Row]:
