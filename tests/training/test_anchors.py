@@ -67,6 +67,23 @@ def test_second_model_and_cache_give_the_same_run(tmp_path: Path, untied_model: 
     assert live[-1] < live[0]
 
 
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_a_cached_anchor_holds_a_model_that_is_its_own_anchor_where_it_is(tmp_path: Path, precision: str) -> None:
+    """In other roundings than the policy's it would seem to differ, and Adam makes whole steps of small differences."""
+    streams = [{"data": "world:safety/tune/guide", "objective": "distill", "limit": 16}]
+    cache = {"via": "cache", "cache": str(tmp_path / "cache")}
+    training = {"precision": precision, "max_steps": 2, "batch_size": 8}
+    settings = config(tmp_path / "run", "tiny:aligned", streams=streams, anchor=cache, training=training)
+    assert losses(settings) == pytest.approx([0, 0], abs=1e-7)
+
+
+def test_a_cache_made_in_another_precision_is_refused(tmp_path: Path) -> None:
+    cache = {"via": "cache", "cache": str(tmp_path / "cache")}
+    run(config(tmp_path / "bf16", "tiny:aligned", anchor=cache, training={"precision": "bf16"}))
+    with pytest.raises(InputError, match="precision"):
+        run(config(tmp_path / "fp32", "tiny:aligned", anchor=cache))
+
+
 @pytest.mark.parametrize("new_tokens", [[], ["<UNDO>"]], ids=["lora", "and a trained row of the head"])
 def test_adapters_off_is_the_second_model_exactly(tmp_path: Path, small_model: Path, new_tokens: list[str]) -> None:
     how = {"lora": LORA, "model": {"new_tokens": new_tokens}}
