@@ -234,6 +234,18 @@ def test_what_training_drops_is_not_asked(tmp_path: Path, aligned: LoadedModel) 
     assert read_traces(stream.data).traces == tuple(rows[1:])
 
 
+def test_rows_that_a_failed_start_left_out_are_asked_when_they_fit(tmp_path: Path, aligned: LoadedModel) -> None:
+    """It ended before the run began, so another ``max_length`` is no change of a run."""
+    long = Trace((context("user", "copy : " + "sun " * 30), answer("sun")))
+    settings = config(tmp_path, [TASK[0], long])
+    for max_length, left in ((24, 1), (128, 2)):
+        training = settings.training.model_copy(update={"max_length": max_length})
+        (task,) = answer_prompts(
+            settings.model_copy(update={"training": training}), aligned, tmp_path / "run", [].append
+        )
+        assert len(read_traces(task.data).traces) == left
+
+
 def test_a_judge_that_is_not_there_is_told(aligned: LoadedModel) -> None:
     with pytest.raises(InputError, match="did you mean 'refusal_phrases'"):
         vetted([ROW], AskedAnchor(aligned), "refusal_phrase")
