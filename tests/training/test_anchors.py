@@ -84,6 +84,19 @@ def test_a_cache_made_in_another_precision_is_refused(tmp_path: Path) -> None:
         run(config(tmp_path / "fp32", "tiny:aligned", anchor=cache))
 
 
+def test_a_softened_argmax_is_taken_from_cached_hidden_states(tmp_path: Path) -> None:
+    """Also where the objective needs no kl, for which (logp, top) would do if the argmax were a hard one."""
+    options = {"kl": "ignore", "soften": 0.5}
+    streams = [{"data": "world:safety/tune/forbidden", "objective": "pa", "options": options, "limit": 16}]
+    how = {"streams": streams, "training": {"max_steps": 2}}
+    anchors = {"live": {"via": "model"}, "cached": {"cache": str(tmp_path / "cache")}}
+    live, cached = (
+        losses(config(tmp_path / name, "tiny:base", anchor={"model": "tiny:aligned", **anchor}, **how))
+        for name, anchor in anchors.items()
+    )
+    assert cached == pytest.approx(live, rel=1e-5)
+
+
 @pytest.mark.parametrize("new_tokens", [[], ["<UNDO>"]], ids=["lora", "and a trained row of the head"])
 def test_adapters_off_is_the_second_model_exactly(tmp_path: Path, small_model: Path, new_tokens: list[str]) -> None:
     how = {"lora": LORA, "model": {"new_tokens": new_tokens}}

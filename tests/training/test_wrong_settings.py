@@ -35,6 +35,10 @@ ROWS = "world:safety/tune/guide"
         ({"streams": [{"data": ROWS, "objective": "pa", "options": {"kl": "foo"}}]}, "kl: unknown 'foo'; known: grad"),
         ({"streams": [{"data": ROWS, "objective": "pa", "options": {"soften": -1}}]}, "expected a temperature above 0"),
         (
+            {"streams": [{"data": ROWS, "objective": "csft", "options": {"soften": 1.0}}]},
+            "field 'streams.0.options.soften': csft has no such option; it takes: beta, floor",
+        ),
+        (
             {"streams": [{"data": ROWS, "objective": "csft", "train_on_prompt": True}]},
             "field 'streams.0.train_on_prompt': csft counts from the start of an answer",
         ),

@@ -101,6 +101,8 @@ class StreamSettings(Settings):
             raise ValueError("hold: is for streams with objective: distill, without options")
         if not self.data.startswith("prompts:"):
             raise ValueError(f"hold: is for prompts that the anchor answers, data: prompts:...; got {self.data}")
+        if self.train_on_prompt:
+            raise ValueError("hold: and train_on_prompt: budgets are of answers, and the prompt would count as their beginning")
         return self
 
     @model_serializer(mode="wrap")

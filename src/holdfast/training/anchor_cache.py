@@ -131,8 +131,8 @@ class CachedAnchor:
         _refuse_stale(folder, manifest, key)
         if need_kl and not manifest["hidden"]:
             raise InputError(
-                f"{folder}: holds no hidden states, and the objective needs kl; set anchor.cache_hidden: true and delete"
-                " the folder, or use anchor.via: model"
+                f"{folder}: holds no hidden states, and the objective needs kl or soften; set anchor.cache_hidden: true and"
+                " delete the folder, or use anchor.via: model"
             )
         self.hidden = need_kl  # (logp, top) alone are exact for csft, and far less to read
         self.device = device
