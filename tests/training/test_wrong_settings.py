@@ -44,6 +44,8 @@ ROWS = "world:safety/tune/guide"
         ),
         ({"training": {"scheduler": "linaer"}}, "field 'training.scheduler': unknown 'linaer'; did you mean 'linear'"),
         ({"training": {"scheduler": "cosine_with_min_lr"}}, "'cosine_with_min_lr' wants settings of its own"),
+        ({"training": {"scheduler": "reduce_lr_on_plateau"}}, "'reduce_lr_on_plateau' goes by evaluations"),
+        ({"training": {"optimizer": "schedule_free_adamw"}}, "field 'training.optimizer': You need to install"),
         ({"training": {"optimizer": "foo"}}, "field 'training.optimizer': unknown 'foo'; known: "),
         ({"report_to": ["tensorbord"]}, "field 'report_to': unknown 'tensorbord'; did you mean 'tensorboard'"),
         ({"lora": {"targets": "nosuch"}}, "field 'lora': Target modules nosuch not found"),

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import torch
 from accelerate import PartialState
-from transformers import PreTrainedModel, TrainingArguments, get_scheduler
+from transformers import PreTrainedModel, Trainer, TrainingArguments, get_scheduler
 from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK, get_available_reporting_integrations
 from transformers.trainer_utils import SchedulerType
 from transformers.training_args import OptimizerNames
@@ -21,6 +21,7 @@ from holdfast.training.plan import StepPlan
 from holdfast.training.run_directory import RunDirectory
 
 DEFAULT_MICRO_BATCH = 8
+BY_EVALUATION = ("reduce_lr_on_plateau", "greedy")  # schedules
 
 
 def training_arguments(
@@ -86,7 +87,11 @@ def check_arguments(config: TrainConfig) -> None:
 
 
 def _check_schedule(name: str) -> None:
-    """Refuse schedules that need settings of their own, which a config cannot give, before anything is written."""
+    """Refuse schedules that need what a config cannot give, before anything is written."""
+    if name in BY_EVALUATION:
+        raise FieldError(
+            "training.scheduler", f"'{name}' goes by evaluations, and a run makes none; use linear, cosine or constant"
+        )
     optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
     try:
         get_scheduler(name, optimizer, num_warmup_steps=1, num_training_steps=9)
@@ -94,6 +99,14 @@ def _check_schedule(name: str) -> None:
         raise FieldError(
             "training.scheduler", f"'{name}' wants settings of its own ({error}); use linear, cosine or constant"
         ) from None
+
+
+def check_optimizer(trainer: Trainer) -> None:
+    """Raise ``FieldError`` for an optimizer whose package is missing, or that wants settings of its own."""
+    try:
+        trainer.get_optimizer_cls_and_kwargs(trainer.args, trainer.model)
+    except (ImportError, ValueError) as error:  # transformers' own words name the package
+        raise FieldError("training.optimizer", str(error)) from None
 
 
 def micro_batch_size(settings: TrainingSettings, processes: int) -> int:
