@@ -115,6 +115,7 @@ def test_a_run_that_has_ended_does_not_ask_again(tmp_path: Path, monkeypatch: py
     """Unless a kill left it short of its end. Rows that are others now are refused without asking."""
     rows = [*ATTACK[:8], *TASK[:8]]
     settings = config(tmp_path, rows)
+    settings = settings.model_copy(update={"training": settings.training.model_copy(update={"save_every": 3})})
     first = run(settings)
     asked: list[object] = []
     monkeypatch.setattr("holdfast.training.vetting.find_judge", lambda name: asked.append(name) or RefusalPhrases())
@@ -129,6 +130,13 @@ def test_a_run_that_has_ended_does_not_ask_again(tmp_path: Path, monkeypatch: py
     shutil.rmtree(tmp_path / "run/model")
     assert run(settings) == first
     assert asked == [JUDGE]
+    model = tmp_path / "run/model/model.safetensors"
+    whole = model.read_bytes()
+    model.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    assert run(settings) == first
+    assert model.read_bytes() == whole, "a damaged model is made again"
+    shutil.rmtree(tmp_path / "run/checkpoints/step-000006")
+    assert run(settings) == first, "and a checkpoint"
 
 
 def test_a_changed_file_of_prompts_is_told_after_the_end_too(tmp_path: Path) -> None:
