@@ -202,6 +202,16 @@ def test_a_run_may_be_made_in_a_thread(tmp_path: Path, small_model: Path) -> Non
     assert not result.interrupted
 
 
+def test_the_last_step_is_logged_whatever_log_every_is(tmp_path: Path, small_model: Path) -> None:
+    """Rows of three steps and of what is left; the model card says how the run ended."""
+    result = run(config(tmp_path / "run", small_model, training={"log_every": 3, "max_steps": 4}))
+    each = run(config(tmp_path / "each", small_model, training={"max_steps": 4}))
+    rows = steps(result.run)
+    assert [row["step"] for row in rows] == [3, 4]
+    assert rows[-1] == steps(each.run)[-1]
+    assert f"| nll | {rows[-1]['nll']:.4g}" in (result.model / "README.md").read_text()
+
+
 def test_a_checkpoint_between_two_rows_of_the_log_keeps_what_the_next_row_adds_up(
     tmp_path: Path, small_model: Path
 ) -> None:
