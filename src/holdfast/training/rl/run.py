@@ -68,7 +68,7 @@ def train_rl(
     The first Ctrl-C or SIGTERM lets the step finish, saves and raises ``Interrupted``; a second one stops at once.
     """
     _check_number(config.rl, prompts, say)
-    _refuse_what_would_be_ignored(config.rl, environment, undo)
+    _refuse_what_would_be_ignored(config, environment, undo)
     folder, data, watch = RunDirectory(config.run), _described(prompts, undo), Watch()
     folder.check(config, data)
     if folder.model.is_dir():  # the last thing that a run makes
@@ -137,7 +137,11 @@ def _trainer(
             peft_config=_adapters(config),
             callbacks=[log],
         )
-    except (ValueError, ImportError) as error:  # of TRL, peft or transformers: their own words name the setting
+    except (
+        OSError,
+        ValueError,
+        ImportError,
+    ) as error:  # of TRL, peft or transformers: their own words name the setting
         raise InputError(f"rl: {error}") from None
     trainer.remove_callback(PrinterCallback)
     return trainer
@@ -184,7 +188,14 @@ def _save(trainer: Any, tokenizer: Any, model: Path) -> None:
         partial.replace(model)
 
 
-def _refuse_what_would_be_ignored(settings: GrpoSettings, environment: Environment | None, undo: UndoRl | None) -> None:
+def _refuse_what_would_be_ignored(config: RlConfig, environment: Environment | None, undo: UndoRl | None) -> None:
+    settings = config.rl
+    if config.model.new_tokens:
+        raise FieldError("model.new_tokens", "GRPO adds no tokens: train a model that has them first")
+    if config.lora is not None and config.lora.quantize is not None:
+        raise FieldError("lora.quantize", "GRPO trains adapters on whole weights only; leave it out")
+    if config.lora is not None and config.lora.merge:
+        raise FieldError("lora.merge", "GRPO writes an adapter; leave it out")
     if environment is not None and undo is not None:
         raise InputError("rl: an environment cannot change what is written with undo; leave one of the two out")
     if settings.sampler != "own" and (environment is not None or undo is not None):
@@ -234,7 +245,11 @@ def _arguments(config: RlConfig, device: torch.device) -> GRPOConfig:
         bf16=settings.precision == "bf16",
         fp16=settings.precision == "fp16",
         gradient_checkpointing=settings.gradient_checkpointing,
-        model_init_kwargs={"dtype": dtype},
+        model_init_kwargs={
+            "dtype": dtype,
+            "attn_implementation": config.model.attention,
+            "use_safetensors": None if config.model.allow_pickle else True,
+        },
         seed=settings.seed,
         logging_steps=settings.log_every,
         save_strategy="steps" if settings.save_every else "no",
