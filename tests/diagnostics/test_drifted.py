@@ -5,6 +5,7 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,11 +15,14 @@ from typer.testing import CliRunner
 
 import holdfast as hf
 from holdfast.cli import app
+from holdfast.cli.diagnose_drift import _print
 from holdfast.config import InputError
 from holdfast.diagnostics import Drifted, answers_to_see, least_kept
+from holdfast.models import load
 from holdfast.records import Role
 from holdfast.stats import Estimate
 from holdfast.tokens import TokenRow
+from holdfast.tokens.endings import stop_id
 from holdfast.training.collate import NUM_EARLY
 from holdfast.training.drift import drift_of_answers, most_lost
 from holdfast.worlds import SafetyWorld
@@ -136,6 +140,32 @@ def test_a_model_against_itself_has_not_drifted() -> None:
     for sure in drifted.sure:
         assert sure.lost == sure.own, "the same seeds draw the same answers"
     assert {sure.outcome for sure in drifted.sure} == {"complied"}
+
+
+def test_an_anchor_that_says_nothing_to_some_prompts(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its answers to one of the prompts end at once: they have no tokens to measure on, and an outcome, *missed*."""
+    anchor = load("tiny:aligned")
+    stop, stone = stop_id(anchor.tokenizer), anchor.tokenizer.convert_tokens_to_ids("stone")
+    says = anchor.model.forward
+
+    def forward(**inputs: Any) -> Any:
+        output = says(**inputs)
+        if output.logits.shape[-1] > 1:  # not where only the loss is taken
+            output.logits[(inputs["input_ids"] == stone).any(1), :, stop] = 1e4
+        return output
+
+    anchor.model.forward = forward  # type: ignore[method-assign]
+    drifted = hf.drift("tiny:base", anchor=anchor, prompts=["copy : sun river", "copy : stone"], samples=1)
+    missed, complied = drifted.sure
+    assert (complied.outcome, missed.outcome) == ("complied", "missed")
+    assert complied.early is not None
+    assert missed.early is missed.most_lost is None
+    assert missed.lost is not None
+    assert "surely missed: 1 prompts, measured" in repr(drifted)
+    _print(drifted)
+    assert "missed" in capsys.readouterr().out
+    with pytest.raises(InputError, match="answered none of these prompts with a word"):
+        hf.drift("tiny:base", anchor=anchor, prompts=["copy : stone"], samples=1)
 
 
 def test_one_model_shows_what_budgets_mean(tmp_path: Path) -> None:

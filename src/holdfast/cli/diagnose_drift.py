@@ -101,11 +101,13 @@ def _sure_table(drifted: Drifted) -> Any:
     table = Table(*columns, title="what the anchor surely does", title_justify="left", box=None)
     for sure in drifted.sure:
         cells = [sure.outcome, str(sure.num_prompts), _percent(sure.own)]
-        if sure.early is not None and sure.most_lost is not None and sure.lost is not None:
+        if sure.lost is not None:
             became = ", ".join(
                 f"{outcome} {100 * share:.1f} %" for outcome, share in (sure.became or {}).items() if share
             )
-            cells += [f"{sure.early.value:.4f}", _percent(sure.most_lost), _percent(sure.lost), became]
+            nats = "-" if sure.early is None else f"{sure.early.value:.4f}"
+            bound = "-" if sure.most_lost is None else _percent(sure.most_lost)
+            cells += [nats, bound, _percent(sure.lost), became]
         table.add_row(*cells)
     if not drifted.sure:
         table.add_row("nothing", "0", "-")

@@ -43,7 +43,8 @@ class Sure:
 
     ``own``: the share of other outcomes in a second draw from the anchor itself. ``early``: nats per answer of that draw (the
     first one chose the prompts, so its answers are not as the anchor gives them). ``lost``: the share of other outcomes in the
-    model's answers, and ``became`` which ones. The latter three need two models.
+    model's answers, and ``became`` which ones. The latter three need two models. ``early`` is None also where every answer of
+    that draw is empty.
     """
 
     outcome: Outcome
@@ -130,10 +131,9 @@ class Drifted:
         lines = [
             f"{asked}: {self.early.value:.3f} nats per answer, {self.late.value:.3f} per later token to {self.anchor}"
         ]
-        lines += [
-            f"surely {sure.outcome}: {sure.num_prompts} prompts, at most {sure.most_lost:.1%} lost, measured {sure.lost:.1%}"
-            for sure in self.sure
-        ]
+        for sure in self.sure:
+            bound = "" if sure.most_lost is None else f"at most {sure.most_lost:.1%} lost, "
+            lines.append(f"surely {sure.outcome}: {sure.num_prompts} prompts, {bound}measured {sure.lost:.1%}")
         return "\n".join(lines)
 
 
@@ -296,13 +296,15 @@ def _compared(
         drifts, sources = _drifts(policy, anchor, [row for own in draws for row in as_rows(prompts, own)], batch_size)
         parts.append([(answered[source], drift) for source, drift in zip(sources, drifts, strict=True)])
     every = [*parts[0], *parts[1]]
+    if not every:
+        raise InputError(f"the anchor {anchor.name} answered none of these prompts with a word")
     sure = []
     for group in base.sure:
         own = _places(group.outcome, before)
         chosen = [(place, drift) for place, drift in parts[1] if place in own]
         said = [draw[place] for draw in after for place in own]
         became = {outcome: said.count(outcome) / len(said) for outcome in OUTCOMES if outcome != group.outcome}
-        early = _mean([(place, drift.early, 1.0) for place, drift in chosen])
+        early = _mean([(place, drift.early, 1.0) for place, drift in chosen]) if chosen else None
         sure.append(replace(group, early=early, lost=_lost(group.outcome, own, after), became=became))
     return replace(
         base,
