@@ -18,7 +18,7 @@ from holdfast.config import InputError
 from holdfast.records import Role
 from holdfast.tokens import TokenRow, stack_context
 from holdfast.training import policy
-from holdfast.training.anchor_cache import CachedAnchor, cache_key
+from holdfast.training.anchor_cache import CachedAnchor, build_cache, cache_key
 from holdfast.training.anchors import _AdapterSwitch
 from holdfast.training.collate import Collator, StreamRow
 from holdfast.training.policy import keep_as_autocast_reads
@@ -264,6 +264,27 @@ def test_a_damaged_cache_is_refused_by_name(
         path.write_bytes(data[:-8] if damage == "truncated" else data)
     with pytest.raises(InputError, match=name):
         run(config(tmp_path / "second", small_model, anchor={"cache": str(cache)}))
+
+
+def test_a_cache_that_was_interrupted_is_made_anew(
+    tmp_path: Path, small_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a run that Ctrl-C ended nothing is left, and what a killed one left is deleted by the next."""
+    settings = config(tmp_path / "run", small_model, anchor={"cache": str(tmp_path / "cache")})
+    killed = tmp_path / f".cache-{2**22 + 1}"  # no process has this number
+    killed.mkdir()
+
+    def interrupted(*given: Any, **named: Any) -> None:
+        build_cache(*given, **named)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(policy, "build_cache", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            run(settings)
+    assert not list(tmp_path.glob("*cache*"))
+    run(settings)
+    assert [path.name for path in tmp_path.glob("*cache*")] == ["cache"]
 
 
 def test_a_cache_begun_but_not_finished_is_refused(cache: Path, tmp_path: Path, small_model: Path) -> None:

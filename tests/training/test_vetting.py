@@ -254,6 +254,15 @@ def test_rows_that_a_failed_start_left_out_are_asked_when_they_fit(tmp_path: Pat
         assert len(read_traces(task.data).traces) == left
 
 
+def test_rows_that_another_process_has_vetted_meanwhile_stay(tmp_path: Path) -> None:
+    """As the first start of a run twice at a time: the one that does not get the lock says so later."""
+    folder = tmp_path / "run" / "vetted"
+    for rows in (TASK[:1], TASK[:2]):
+        write_vetted(Vetted(rows, [], []), folder, {})
+    assert list(read_traces(str(folder / "learned.jsonl")).traces) == TASK[:1]
+    assert list(folder.parent.iterdir()) == [folder]
+
+
 def test_a_judge_that_is_not_there_is_told(aligned: LoadedModel) -> None:
     with pytest.raises(InputError, match="did you mean 'refusal_phrases'"):
         vetted([ROW], AskedAnchor(aligned), "refusal_phrase")

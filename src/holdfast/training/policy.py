@@ -20,7 +20,7 @@ from holdfast.tokens import TokenRow
 from holdfast.training.anchor_cache import CachedAnchor, build_cache, cache_key
 from holdfast.training.anchors import AdapterOffAnchor, Anchor, ModelAnchor
 from holdfast.training.collate import Collator, StreamRow
-from holdfast.training.processes import main_first, wants_sharding
+from holdfast.training.processes import made_whole, main_first, wants_sharding
 from holdfast.training.streams import NumberedRows, ReadStream
 
 Say = Callable[[str], None]
@@ -197,9 +197,9 @@ def _cached(
                 bar.advance(task, count)
                 alive()
 
-            with bar, autocast:
+            with bar, autocast, made_whole(folder) as part:
                 build_cache(
-                    folder,
+                    part,
                     rows,
                     ModelAnchor(anchor.model),
                     collator,
