@@ -138,7 +138,7 @@ def train_streams(
     run: str | Path,
     anchor: str | Mapping[str, Any] | object | None = None,
     lora: bool | Mapping[str, Any] | None = None,
-    report_to: Sequence[str] = (),
+    report_to: str | Sequence[str] = (),
     say: Callable[[str], None] = print,
     progress: bool = True,
     **training: Any,
@@ -161,7 +161,7 @@ def train_streams(
         "streams": [stream.settings() for stream in _listed(streams)],
         "training": training,
         "lora": {} if lora is True else None if lora is False else lora,
-        "report_to": tuple(report_to),
+        "report_to": (report_to,) if isinstance(report_to, str) else tuple(report_to),
     }
     return train(validated(TrainConfig, settings, "hf.train"), say=say, progress=progress)
 
