@@ -7,6 +7,7 @@ They are a start, not an optimum: try half and double."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from accelerate import PartialState
@@ -103,8 +104,9 @@ def _check_schedule(name: str) -> None:
 
 def check_optimizer(trainer: Trainer) -> None:
     """Raise ``FieldError`` for an optimizer whose package is missing, or that wants settings of its own."""
+    model: Any = trainer.model
     try:
-        trainer.get_optimizer_cls_and_kwargs(trainer.args, trainer.model)
+        trainer.get_optimizer_cls_and_kwargs(trainer.args, model)
     except (ImportError, ValueError) as error:  # transformers' own words name the package
         raise FieldError("training.optimizer", str(error)) from None
 
