@@ -308,11 +308,13 @@ def _load_adapter(
     _weights_are_safe(str(folder), folder, "adapter_model.safetensors", allow_pickle)
     model, tokenizer = _load_whole(base, source, options, allow_pickle)
     if (folder / "tokenizer_config.json").is_file():
-        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+        tokenizer = load_tokenizer(str(folder))
         if len(tokenizer) > num_token_rows(model):
             model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
     try:
         adapted = PeftModel.from_pretrained(model, folder, is_trainable=trainable)
+    except SafetensorError as error:
+        raise InputError(f"adapter '{folder}': its weights cannot be read: {_first_line(error)}") from error
     except (OSError, ValueError, RuntimeError, TypeError) as error:
         raise InputError(f"adapter '{folder}': does not fit its base model {base}: {_first_line(error)}") from error
     return adapted, tokenizer, base
@@ -325,7 +327,7 @@ def _explain(name: str, source: Path | str, error: Exception) -> str:
         return f"model '{name}': it comes with code of its own, which holdfast never runs"
     if isinstance(error, UnpicklingError):
         return f"model '{name}': its pickled weights hold more than tensors, or are damaged: not loaded"
-    if isinstance(source, Path) and not (source / "config.json").is_file():
+    if isinstance(source, Path) and not (_is_adapter(source) or (source / "config.json").is_file()):
         return _no_config(name, source)
     if isinstance(source, Path):
         return f"model '{name}': could not be loaded: {_first_line(error)}"
