@@ -19,11 +19,12 @@ from holdfast.config import FieldError, InputError
 from holdfast.config.rl import GrpoSettings, RlConfig
 from holdfast.judging import Reward, score_replies
 from holdfast.models import load_tokenizer
-from holdfast.models.load import choose_device, model_source
+from holdfast.models.load import choose_device, is_adapter, model_source
 from holdfast.models.positions import num_learned_positions
 from holdfast.records import Reply, context
 from holdfast.tokens import prompt_ids
 from holdfast.tokens.encoding import check_known
+from holdfast.training.arguments import check_precision, check_schedule
 from holdfast.training.attention import sound_gradients
 from holdfast.training.progress import SaveOnInterrupt
 from holdfast.training.rl.sampling import Environment, sample
@@ -69,11 +70,14 @@ def train_rl(
     """
     _check_number(config.rl, prompts, say)
     _refuse_what_would_be_ignored(config, environment, undo)
+    check_schedule("rl.scheduler", config.rl.scheduler)
     folder, data, watch = RunDirectory(config.run), _described(prompts, undo), Watch()
     folder.check(config, data)
     if folder.model.is_dir():  # the last thing that a run makes
         say(f"trained already: {folder.model}")
         return folder.model
+    if is_adapter(Path(model_source(config.model.name))):
+        raise FieldError("model.name", f"'{config.model.name}' is an adapter: merge it first (peft's merge_and_unload)")
     tokenizer = load_tokenizer(config.model.name)
     _check_lengths(config, prompts, tokenizer)
     parts = _parts(config.rl, tokenizer, _observed(reward, observe, watch), environment, undo)
@@ -195,7 +199,9 @@ def _refuse_what_would_be_ignored(config: RlConfig, environment: Environment | N
     if config.lora is not None and config.lora.quantize is not None:
         raise FieldError("lora.quantize", "GRPO trains adapters on whole weights only; leave it out")
     if config.lora is not None and config.lora.merge:
-        raise FieldError("lora.merge", "GRPO writes an adapter; leave it out")
+        raise FieldError(
+            "lora.merge", "GRPO writes an adapter: leave it out, and merge later (peft's merge_and_unload)"
+        )
     if environment is not None and undo is not None:
         raise InputError("rl: an environment cannot change what is written with undo; leave one of the two out")
     if settings.sampler != "own" and (environment is not None or undo is not None):
@@ -224,6 +230,7 @@ def _check_lengths(config: RlConfig, prompts: Sequence[RlPrompt], tokenizer: Any
 def _arguments(config: RlConfig, device: torch.device) -> GRPOConfig:
     settings = config.rl
     dtype = config.model.dtype
+    check_precision("rl.precision", settings.precision, device)
     return GRPOConfig(
         output_dir=config.run,
         max_steps=settings.steps or -1,
