@@ -16,6 +16,7 @@ import yaml
 
 from forked import Forked
 from holdfast.cli import runs
+from holdfast.cli.rl import is_rl
 from invariants.launching import run_cli
 from tokens.styles import fresh
 from waiting import PATIENCE
@@ -282,3 +283,10 @@ def test_a_full_disk_is_one_line(uneven_rows: Path, tmp_path: Path) -> None:
     assert done.returncode == 2
     assert done.stderr.endswith("holdfast: writing: File too large\n")
     assert "Traceback" not in done.stderr
+
+
+def test_a_config_that_includes_one_of_rl_is_one_of_rl(tmp_path: Path) -> None:
+    (tmp_path / "base.yaml").write_text("run: x\nrl: {steps: 1}\n")
+    (tmp_path / "mine.yaml").write_text("include: base.yaml\nrun: y\n")
+    (tmp_path / "other.yaml").write_text("streams: [\n")
+    assert [is_rl(tmp_path / f"{name}.yaml") for name in ("mine", "other", "missing")] == [True, False, False]

@@ -71,6 +71,8 @@ def test_overrides_reach_nested_fields_and_list_items(tmp_path: Path) -> None:
         (GOOD.replace("runs/x", "'runs/x"), (), "not valid YAML: a quote is opened and not closed"),
         (GOOD, ("streams=text",), "command line: field 'streams': expected a list, got 'text'"),
         (GOOD, ("training.batch_size=0.5",), "'training.batch_size': expected a whole number, got 0.5"),
+        (GOOD, ("training.seed=-1",), "command line: field 'training.seed': Input should be greater than or equal to 0"),
+        (GOOD, ("training.seed=4294967296",), "field 'training.seed': Input should be less than 4294967296"),
         (GOOD, ("training.epochs=many",), "'training.epochs': expected a number, got 'many'"),
         (GOOD, ("training.packing=perhaps",), "'training.packing': expected true or false, got 'perhaps'"),
         (GOOD, ("trainig.lr=1",), "command line: field 'trainig': unknown; did you mean 'training'?"),

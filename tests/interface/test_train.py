@@ -51,6 +51,17 @@ def test_a_model_can_be_held_on_skills_too(tmp_path: Path) -> None:
     )
 
 
+def test_two_lists_are_held_with_weights_of_their_own_near_a_finished_run(tmp_path: Path) -> None:
+    anchor = hf.train("tiny:aligned", hf.Stream(ROWS), run=tmp_path / "anchor", **QUICK)
+    streams = [hf.Stream(ROWS), *hf.held(["copy : sun"], weight=5), *hf.held(["copy : stone"], weight=1)]
+    hf.train("tiny:aligned", streams, run=tmp_path / "run", anchor=anchor, **QUICK)
+    config = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
+    assert [(stream["name"], stream["weight"]) for stream in config["streams"][1:]] == [("held-0", 5), ("held-1", 1)]
+    assert config["anchor"]["model"] == str(anchor.model)
+    with pytest.raises(InputError, match=r"hf.train: anchor: model: expected .*, got a int"):
+        hf.train("tiny:aligned", streams, run=tmp_path / "other", anchor=3, **QUICK)
+
+
 def test_the_same_rows_from_a_file_give_the_same_weights(tmp_path: Path) -> None:
     from safetensors.torch import load_file
 
@@ -80,6 +91,7 @@ def test_the_same_rows_from_a_file_give_the_same_weights(tmp_path: Path) -> None
         (hf.Stream(ROWS, skip_bad=-1), {}, "memory: skip_bad: expected 0 or more, got -1"),
         (hf.held(["safety", "keep"]), {}, 'for the shipped sets write hf.held("safety", "keep")'),
         (hf.held([{"prompt": "hello"}]), {}, "hf.held: expected a list of texts, got a dict in it"),  # type: ignore[list-item]
+        (hf.Stream(ROWS), {"report_to": "tensorbord"}, "unknown 'tensorbord'; did you mean 'tensorboard'"),
         (hf.held([]), {}, "hf.held: expected at least one prompt, got an empty list"),
         (hf.Stream(ROWS), {"learning_rate": 1e-3}, "field 'training.learning_rate': unknown; did you mean 'lr'?"),
     ],

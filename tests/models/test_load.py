@@ -291,6 +291,19 @@ def test_a_lora_adapter_loads_on_its_base(tmp_path, tokenizer_too):
     assert any(p.requires_grad for p in load(str(tmp_path), device="cpu", trainable=True).model.parameters())
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("adapter_model.safetensors", "its weights cannot be read"), ("tokenizer.json", "could not be loaded")],
+)
+def test_an_adapter_that_was_cut_is_named(tmp_path, name, said):
+    """As a download that was interrupted leaves it."""
+    lora(tmp_path, "tiny:base", tokenizer_too=True)
+    file = tmp_path / name
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    with pytest.raises(InputError, match=f"'{tmp_path}': {said}"):
+        load(str(tmp_path), device="cpu")
+
+
 def test_adapter_mistakes_are_named(tmp_path, folder):
     lora(tmp_path / "adapter", str(folder))
     adapter = tmp_path / "adapter"

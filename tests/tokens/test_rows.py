@@ -220,7 +220,7 @@ def test_errors_say_what_to_do() -> None:
     document = Turn("text", (Segment(Role.RESPONSE, "x"),))
     cases = {
         "no chat template": (ONE, plain),
-        "no <UNDO> token: add it": (backtrack(*BACKTRACK), fresh("chatml", undo=False)),
+        "no <UNDO> token: train with model.new_tokens": (backtrack(*BACKTRACK), fresh("chatml", undo=False)),
         "no error segment before it": (backtrack(BACKTRACK[0], BACKTRACK[2]), chatml),
         "nothing to train on": (Trace(ONE.turns[:1]), chatml),
         "begins with an answer": (Trace(ONE.turns[1:]), chatml),

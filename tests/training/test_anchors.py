@@ -18,7 +18,7 @@ from holdfast.config import InputError
 from holdfast.records import Role
 from holdfast.tokens import TokenRow, stack_context
 from holdfast.training import policy
-from holdfast.training.anchor_cache import CachedAnchor, cache_key
+from holdfast.training.anchor_cache import CachedAnchor, build_cache, cache_key
 from holdfast.training.anchors import _AdapterSwitch
 from holdfast.training.collate import Collator, StreamRow
 from holdfast.training.policy import keep_as_autocast_reads
@@ -65,6 +65,36 @@ def test_second_model_and_cache_give_the_same_run(tmp_path: Path, untied_model: 
     assert cached == pytest.approx(live, rel=1e-5 if device == "cpu" else 1e-3)
     assert again == (cached if device == "cpu" else pytest.approx(cached, rel=1e-3))
     assert live[-1] < live[0]
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_a_cached_anchor_holds_a_model_that_is_its_own_anchor_where_it_is(tmp_path: Path, precision: str) -> None:
+    """In other roundings than the policy's it would seem to differ, and Adam makes whole steps of small differences."""
+    streams = [{"data": "world:safety/tune/guide", "objective": "distill", "limit": 16}]
+    cache = {"via": "cache", "cache": str(tmp_path / "cache")}
+    training = {"precision": precision, "max_steps": 2, "batch_size": 8}
+    settings = config(tmp_path / "run", "tiny:aligned", streams=streams, anchor=cache, training=training)
+    assert losses(settings) == pytest.approx([0, 0], abs=1e-7)
+
+
+def test_a_cache_made_in_another_precision_is_refused(tmp_path: Path) -> None:
+    cache = {"via": "cache", "cache": str(tmp_path / "cache")}
+    run(config(tmp_path / "bf16", "tiny:aligned", anchor=cache, training={"precision": "bf16"}))
+    with pytest.raises(InputError, match="precision"):
+        run(config(tmp_path / "fp32", "tiny:aligned", anchor=cache))
+
+
+def test_a_softened_argmax_is_taken_from_cached_hidden_states(tmp_path: Path) -> None:
+    """Also where the objective needs no kl, for which (logp, top) would do if the argmax were a hard one."""
+    options = {"kl": "ignore", "soften": 0.5}
+    streams = [{"data": "world:safety/tune/forbidden", "objective": "pa", "options": options, "limit": 16}]
+    how = {"streams": streams, "training": {"max_steps": 2}}
+    anchors = {"live": {"via": "model"}, "cached": {"cache": str(tmp_path / "cache")}}
+    live, cached = (
+        losses(config(tmp_path / name, "tiny:base", anchor={"model": "tiny:aligned", **anchor}, **how))
+        for name, anchor in anchors.items()
+    )
+    assert cached == pytest.approx(live, rel=1e-5)
 
 
 @pytest.mark.parametrize("new_tokens", [[], ["<UNDO>"]], ids=["lora", "and a trained row of the head"])
@@ -234,6 +264,27 @@ def test_a_damaged_cache_is_refused_by_name(
         path.write_bytes(data[:-8] if damage == "truncated" else data)
     with pytest.raises(InputError, match=name):
         run(config(tmp_path / "second", small_model, anchor={"cache": str(cache)}))
+
+
+def test_a_cache_that_was_interrupted_is_made_anew(
+    tmp_path: Path, small_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a run that Ctrl-C ended nothing is left, and what a killed one left is deleted by the next."""
+    settings = config(tmp_path / "run", small_model, anchor={"cache": str(tmp_path / "cache")})
+    killed = tmp_path / f".cache-{2**22 + 1}"  # no process has this number
+    killed.mkdir()
+
+    def interrupted(*given: Any, **named: Any) -> None:
+        build_cache(*given, **named)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(policy, "build_cache", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            run(settings)
+    assert not list(tmp_path.glob("*cache*"))
+    run(settings)
+    assert [path.name for path in tmp_path.glob("*cache*")] == ["cache"]
 
 
 def test_a_cache_begun_but_not_finished_is_refused(cache: Path, tmp_path: Path, small_model: Path) -> None:

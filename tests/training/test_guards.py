@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -191,6 +192,24 @@ def test_ctrl_c_saves_and_exits_130_and_the_same_command_goes_on(tmp_path: Path,
     assert steps(tmp_path / "run") == steps(tmp_path / "whole")
     resumed, uninterrupted = weights(tmp_path / "run" / "model"), weights(tmp_path / "whole" / "model")
     assert all(torch.equal(resumed[name], tensor) for name, tensor in uninterrupted.items())
+
+
+def test_a_run_may_be_made_in_a_thread(tmp_path: Path, small_model: Path) -> None:
+    """Python lets the main thread alone handle signals."""
+    with ThreadPoolExecutor(1) as pool:
+        result = pool.submit(run, config(tmp_path / "run", small_model)).result()
+    assert result.num_steps == 4
+    assert not result.interrupted
+
+
+def test_the_last_step_is_logged_whatever_log_every_is(tmp_path: Path, small_model: Path) -> None:
+    """Rows of three steps and of what is left; the model card says how the run ended."""
+    result = run(config(tmp_path / "run", small_model, training={"log_every": 3, "max_steps": 4}))
+    each = run(config(tmp_path / "each", small_model, training={"max_steps": 4}))
+    rows = steps(result.run)
+    assert [row["step"] for row in rows] == [3, 4]
+    assert rows[-1] == steps(each.run)[-1]
+    assert f"| nll | {rows[-1]['nll']:.4g}" in (result.model / "README.md").read_text()
 
 
 def test_a_checkpoint_between_two_rows_of_the_log_keeps_what_the_next_row_adds_up(

@@ -69,6 +69,7 @@ def stream_error(**changes: Any) -> str:
 
 def test_what_hold_may_stand_beside() -> None:
     assert "give one of the two" in stream_error(weight=1)
+    assert "the prompt would count as their beginning" in stream_error(train_on_prompt=True)
     assert "objective: distill" in stream_error(objective="sft")
     assert "without options" in stream_error(options={"soften": 2})
     assert "prompts that the anchor answers" in stream_error(data="rows.jsonl")

@@ -158,14 +158,46 @@ def test_killed_while_saving_goes_on_from_the_last_whole_checkpoint_and_after_th
     ("changes", "said"),
     [
         ({"rl": {"steps": 1, "prompts_per_step": 17}}, "prompts_per_step': 17 are more than the 16 prompts"),
-        ({"rl": {"steps": 1, "prompts_per_step": 4, "max_new_tokens": 4, "scheduler": "foo"}}, "foo is not a valid"),
+        (
+            {"rl": {"steps": 1, "prompts_per_step": 4, "max_new_tokens": 4, "scheduler": "foo"}},
+            "unknown 'foo'; known: linear",
+        ),
+        (
+            {"rl": {"prompts_per_step": 4, "scheduler": "cosine_with_min_lr"}},
+            "rl.scheduler': .* wants settings of its own",
+        ),
+        ({"rl": {"prompts_per_step": 4, "precision": "fp16"}}, "field 'rl.precision': fp16 needs a GPU"),
         ({"rl": {"steps": 1, "prompts_per_step": 4, "max_new_tokens": 4}, "lora": {"targets": ["nope"]}}, "nope"),
+        ({"lora": {"merge": True}}, "field 'lora.merge': GRPO writes an adapter"),
+        ({"lora": {"quantize": "nf4"}}, "field 'lora.quantize'"),
+        ({"model": {"name": "tiny:aligned", "new_tokens": ["<X>"]}}, "field 'model.new_tokens'"),
     ],
 )
 def test_settings_that_cannot_work_are_refused_and_leave_the_run_to_the_next_try(folder, tmp_path, changes, said):
     with pytest.raises(InputError, match=said):
         trained(saving(folder, tmp_path / "run", **changes))
     assert not (tmp_path / "run" / "config.yaml").exists()
+
+
+def test_an_adapter_must_be_merged_first(folder, tmp_path):
+    adapter = trained(saving(folder, tmp_path / "first", lora={"r": 2}, rl={"steps": 1, "prompts_per_step": 4}))
+    with pytest.raises(InputError, match=r"field 'model.name': .* is an adapter: merge it first"):
+        trained(saving(adapter, tmp_path / "second"))
+
+
+def test_attention_is_as_asked_and_pickled_weights_are_refused(folder, tmp_path, monkeypatch):
+    used = []
+    monkeypatch.setattr("holdfast.training.rl.run._run", lambda trainer, *_: used.append(trainer.model.config))
+    trained(saving(folder, tmp_path / "run", model={"name": str(folder), "device": "cpu", "attention": "eager"}))
+    assert used[0]._attn_implementation == "eager"
+    pickled = save_policy(tmp_path / "pickled")
+    torch.save(LlamaForCausalLM.from_pretrained(pickled).state_dict(), pickled / "pytorch_model.bin")
+    (pickled / "model.safetensors").unlink()
+    with pytest.raises(InputError, match=r"model\.safetensors"):
+        trained(saving(pickled, tmp_path / "refused"))
+    allowed = {"name": str(pickled), "device": "cpu", "allow_pickle": True}
+    trained(saving(pickled, tmp_path / "allowed", model=allowed))
+    assert len(used) == 2
 
 
 def test_prompts_that_a_pass_leaves_out_are_counted(folder, tmp_path):

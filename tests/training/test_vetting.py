@@ -115,6 +115,7 @@ def test_a_run_that_has_ended_does_not_ask_again(tmp_path: Path, monkeypatch: py
     """Unless a kill left it short of its end. Rows that are others now are refused without asking."""
     rows = [*ATTACK[:8], *TASK[:8]]
     settings = config(tmp_path, rows)
+    settings = settings.model_copy(update={"training": settings.training.model_copy(update={"save_every": 3})})
     first = run(settings)
     asked: list[object] = []
     monkeypatch.setattr("holdfast.training.vetting.find_judge", lambda name: asked.append(name) or RefusalPhrases())
@@ -129,6 +130,13 @@ def test_a_run_that_has_ended_does_not_ask_again(tmp_path: Path, monkeypatch: py
     shutil.rmtree(tmp_path / "run/model")
     assert run(settings) == first
     assert asked == [JUDGE]
+    model = tmp_path / "run/model/model.safetensors"
+    whole = model.read_bytes()
+    model.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    assert run(settings) == first
+    assert model.read_bytes() == whole, "a damaged model is made again"
+    shutil.rmtree(tmp_path / "run/checkpoints/step-000006")
+    assert run(settings) == first, "and a checkpoint"
 
 
 def test_a_changed_file_of_prompts_is_told_after_the_end_too(tmp_path: Path) -> None:
@@ -232,6 +240,27 @@ def test_what_training_drops_is_not_asked(tmp_path: Path, aligned: LoadedModel) 
     (stream,) = answer_prompts(settings, aligned, tmp_path / "run", said.append)
     assert f"1 dropped: no response left within max_length {room} ({tmp_path}/rows.jsonl:1)" in said[0]
     assert read_traces(stream.data).traces == tuple(rows[1:])
+
+
+def test_rows_that_a_failed_start_left_out_are_asked_when_they_fit(tmp_path: Path, aligned: LoadedModel) -> None:
+    """It ended before the run began, so another ``max_length`` is no change of a run."""
+    long = Trace((context("user", "copy : " + "sun " * 30), answer("sun")))
+    settings = config(tmp_path, [TASK[0], long])
+    for max_length, left in ((24, 1), (128, 2)):
+        training = settings.training.model_copy(update={"max_length": max_length})
+        (task,) = answer_prompts(
+            settings.model_copy(update={"training": training}), aligned, tmp_path / "run", [].append
+        )
+        assert len(read_traces(task.data).traces) == left
+
+
+def test_rows_that_another_process_has_vetted_meanwhile_stay(tmp_path: Path) -> None:
+    """As the first start of a run twice at a time: the one that does not get the lock says so later."""
+    folder = tmp_path / "run" / "vetted"
+    for rows in (TASK[:1], TASK[:2]):
+        write_vetted(Vetted(rows, [], []), folder, {})
+    assert list(read_traces(str(folder / "learned.jsonl")).traces) == TASK[:1]
+    assert list(folder.parent.iterdir()) == [folder]
 
 
 def test_a_judge_that_is_not_there_is_told(aligned: LoadedModel) -> None:

@@ -35,11 +35,17 @@ ROWS = "world:safety/tune/guide"
         ({"streams": [{"data": ROWS, "objective": "pa", "options": {"kl": "foo"}}]}, "kl: unknown 'foo'; known: grad"),
         ({"streams": [{"data": ROWS, "objective": "pa", "options": {"soften": -1}}]}, "expected a temperature above 0"),
         (
+            {"streams": [{"data": ROWS, "objective": "csft", "options": {"soften": 1.0}}]},
+            "field 'streams.0.options.soften': csft has no such option; it takes: beta, floor",
+        ),
+        (
             {"streams": [{"data": ROWS, "objective": "csft", "train_on_prompt": True}]},
             "field 'streams.0.train_on_prompt': csft counts from the start of an answer",
         ),
         ({"training": {"scheduler": "linaer"}}, "field 'training.scheduler': unknown 'linaer'; did you mean 'linear'"),
         ({"training": {"scheduler": "cosine_with_min_lr"}}, "'cosine_with_min_lr' wants settings of its own"),
+        ({"training": {"scheduler": "reduce_lr_on_plateau"}}, "'reduce_lr_on_plateau' goes by evaluations"),
+        ({"training": {"optimizer": "schedule_free_adamw"}}, "field 'training.optimizer': You need to install"),
         ({"training": {"optimizer": "foo"}}, "field 'training.optimizer': unknown 'foo'; known: "),
         ({"report_to": ["tensorbord"]}, "field 'report_to': unknown 'tensorbord'; did you mean 'tensorboard'"),
         ({"lora": {"targets": "nosuch"}}, "field 'lora': Target modules nosuch not found"),

@@ -13,10 +13,9 @@ from holdfast.config.extras import need_extra
 
 def is_rl(config: Path) -> bool:
     """Whether a config file is one of RL; files that cannot be read are left to the reader that says why."""
-    try:
-        return any(line.startswith("rl:") for line in config.read_text(encoding="utf-8").splitlines())
-    except (OSError, UnicodeDecodeError):
-        return False
+    from holdfast.config.loading import has_section
+
+    return has_section(config, "rl")
 
 
 def train_policy(config: Path, overrides: Sequence[str], json: Path | None) -> None:

@@ -50,6 +50,14 @@ def load_config(kind: type[SettingsType], path: str | Path, overrides: Sequence[
     return validated(kind, tree, path, places, overridden)
 
 
+def has_section(path: str | Path, name: str) -> bool:
+    """Whether a file, or one that it includes, has this section; no value is checked. Not for files that cannot be read."""
+    try:
+        return name in _read_with_included(Path(path), ())[0]
+    except InputError:
+        return False
+
+
 def _faults(kind: type[SettingsType], tree: Mapping[str, Any]) -> list[ErrorDetails]:
     try:
         kind.model_validate(tree)

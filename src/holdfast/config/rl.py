@@ -34,7 +34,7 @@ class GrpoSettings(Settings):
     sampler: Literal["own", "trl", "vllm"] = "own"
     precision: Precision = "fp32"
     gradient_checkpointing: bool = False
-    seed: int = 0
+    seed: int = Field(default=0, ge=0, lt=2**32)
     log_every: int = Field(default=1, gt=0)
     save_every: int | None = Field(default=None, gt=0)
 

@@ -101,6 +101,10 @@ class StreamSettings(Settings):
             raise ValueError("hold: is for streams with objective: distill, without options")
         if not self.data.startswith("prompts:"):
             raise ValueError(f"hold: is for prompts that the anchor answers, data: prompts:...; got {self.data}")
+        if self.train_on_prompt:
+            raise ValueError(
+                "hold: and train_on_prompt: budgets are of answers, and the prompt would count as their beginning"
+            )
         return self
 
     @model_serializer(mode="wrap")
@@ -153,7 +157,7 @@ class TrainingSettings(Settings):
     context: Literal["soft", "hard"] = "soft"
     precision: Precision = "fp32"
     gradient_checkpointing: bool = False
-    seed: int = 0
+    seed: int = Field(default=0, ge=0, lt=2**32)
     log_every: int = Field(default=1, gt=0)
     save_every: int | None = Field(default=None, gt=0)  # steps; default: only at the end
     keep: int = Field(default=2, gt=0)  # checkpoints

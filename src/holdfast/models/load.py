@@ -70,7 +70,7 @@ def load(
     precision, why_precision = choose_dtype(dtype, place, tiny=name.startswith(PREFIX))
     options = {"dtype": precision, "attn_implementation": attention, **_quantized(quantize, precision, place)}
     source = _source(name, tie)
-    if isinstance(source, Path) and _is_adapter(source):
+    if isinstance(source, Path) and is_adapter(source):
         model, tokenizer, base = _load_adapter(source, options, allow_pickle, trainable)
         name_and_base = f"{name} (LoRA on {base})"
     else:
@@ -112,7 +112,7 @@ def model_name(model: object, who: str) -> str:
 def load_tokenizer(name: str) -> PreTrainedTokenizerBase:
     """The tokenizer of a model, without its weights. An adapter's folder may have none: then it is its base model's."""
     source = _source(name)
-    if isinstance(source, Path) and _is_adapter(source) and not (source / "tokenizer_config.json").is_file():
+    if isinstance(source, Path) and is_adapter(source) and not (source / "tokenizer_config.json").is_file():
         return load_tokenizer(str(_base_source(source)))
     try:
         with asking_hub_once(source):
@@ -275,7 +275,8 @@ def _no_config(name: str, folder: Path) -> str:
     return f"model '{name}': the folder has no config.json{hint}"
 
 
-def _is_adapter(folder: Path) -> bool:
+def is_adapter(folder: Path) -> bool:
+    """Whether a folder holds a LoRA adapter and not a whole model."""
     return (folder / "adapter_config.json").is_file()
 
 
@@ -308,11 +309,13 @@ def _load_adapter(
     _weights_are_safe(str(folder), folder, "adapter_model.safetensors", allow_pickle)
     model, tokenizer = _load_whole(base, source, options, allow_pickle)
     if (folder / "tokenizer_config.json").is_file():
-        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+        tokenizer = load_tokenizer(str(folder))
         if len(tokenizer) > num_token_rows(model):
             model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
     try:
         adapted = PeftModel.from_pretrained(model, folder, is_trainable=trainable)
+    except SafetensorError as error:
+        raise InputError(f"adapter '{folder}': its weights cannot be read: {_first_line(error)}") from error
     except (OSError, ValueError, RuntimeError, TypeError) as error:
         raise InputError(f"adapter '{folder}': does not fit its base model {base}: {_first_line(error)}") from error
     return adapted, tokenizer, base
@@ -325,7 +328,7 @@ def _explain(name: str, source: Path | str, error: Exception) -> str:
         return f"model '{name}': it comes with code of its own, which holdfast never runs"
     if isinstance(error, UnpicklingError):
         return f"model '{name}': its pickled weights hold more than tensors, or are damaged: not loaded"
-    if isinstance(source, Path) and not (source / "config.json").is_file():
+    if isinstance(source, Path) and not (is_adapter(source) or (source / "config.json").is_file()):
         return _no_config(name, source)
     if isinstance(source, Path):
         return f"model '{name}': could not be loaded: {_first_line(error)}"

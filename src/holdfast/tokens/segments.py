@@ -58,8 +58,8 @@ def encode_segments(segments: Sequence[Segment], encoder: Encoder, *, starts_tex
                 raise InputError("an undo segment has no error segment before it to take back")
             if encoder.undo_id is None:
                 raise InputError(
-                    f"this tokenizer has no {encoder.undo_token} token: add it (tokenizer.add_tokens) "
-                    "and resize the model's embeddings"
+                    f'this tokenizer has no {encoder.undo_token} token: train with model.new_tokens: ["{encoder.undo_token}"],'
+                    " or add it (tokenizer.add_tokens) and resize the model's embeddings"
                 )
             _check(stack, encoder)
             yield Role.UNDO, [encoder.undo_id] * len(stack.pop()[1])

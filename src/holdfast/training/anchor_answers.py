@@ -120,11 +120,18 @@ class _Preparation:
         own = self.name == self.config.model.name
         return AskedAnchor(self.loaded if own else load_model(self.config, self.name)[0], self.say, self.alive)
 
+    def key(self, *parts: object) -> str:
+        """Of the anchor, of how it is loaded, and of what it is asked: of everything that answers depend on.
+
+        A start that failed before its run began leaves answers behind, and the settings may change before the next one.
+        """
+        return _key(_held_in(self.name), self.config.model, *parts)
+
     def answered(self, stream: StreamSettings) -> Path:
-        """The file of answered prompts; the key of its name covers everything that the answers depend on."""
+        """The file of answered prompts."""
         prompts = _prompts(stream, self.loaded)[: stream.limit]
         seed = self.config.training.seed if stream.hold else None
-        path = self.run / FOLDER / f"held-{_key(prompts, _held_in(self.name), seed, _num_tokens(stream))}.jsonl"
+        path = self.run / FOLDER / f"held-{self.key(prompts, seed, _num_tokens(stream))}.jsonl"
         parts: dict[Path, Sequence[Asked]] = {path: prompts}
         if stream.hold is not None:
             fresh, rest = divided(prompts)
@@ -161,9 +168,10 @@ class _Preparation:
         return rows
 
     def vetted(self, stream: StreamSettings, number: int) -> list[StreamSettings]:
-        """Vet the stream's rows, or use the rows of an earlier start of this run if data, anchor and judge are the same."""
+        """Vet the stream's rows, or use those of an earlier start of this run under the same settings."""
         dataset = read_data(stream)
-        folder = self.run / FOLDER / f"vetted-{number}-{_key(_held_in(self.name), stream.vet, dataset.fingerprint)}"
+        key = self.key(stream.vet, dataset.fingerprint, stream.skip_bad, self.config.training.max_length)
+        folder = self.run / FOLDER / f"vetted-{number}-{key}"
         if not folder.exists():
             if dataset.num_skipped:
                 problems = "; ".join(map(str, dataset.problems))

@@ -1,8 +1,8 @@
 """What the anchor says about every target token, computed once and kept on disk.
 
 (logp, top) at 8 bytes a token is exact for csft and for delta; with the hidden states kept too, and the head beside them,
-kl is exact without an anchor pass. A cache is used only for the rows, template, dtype and weights it was made from: it
-carries their hash, and a stale or damaged one is refused by name.
+kl is exact without an anchor pass. A cache is used only for the rows, template, dtype, precision and weights it was made
+from: it carries their hash, and a stale or damaged one is refused by name.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from holdfast.config import InputError
+from holdfast.config.training import Precision
 from holdfast.heads import Reference, token_stats
 from holdfast.models.identity import weights_hash
 from holdfast.training.anchors import ModelAnchor
@@ -32,14 +33,17 @@ ROWS_PER_SHARD = 4096
 ROWS_PER_PASS = 16
 
 
-def cache_key(rows: Sequence[StreamRow], tokenizer: Any, model: Any, max_length: int) -> str:
-    """One hash of everything a cached number depends on."""
+def cache_key(
+    rows: Sequence[StreamRow], tokenizer: Any, model: Any, max_length: int, precision: Precision = "fp32"
+) -> str:
+    """One hash of everything a cached number depends on. Without autocast (fp32) the precision is left out of it."""
     digest = hashlib.sha256()
     described = {
         "format": FORMAT,
         "max_length": max_length,
         "template": tokenizer.chat_template,
         "weights": weights_hash(model),
+        **({} if precision == "fp32" else {"precision": precision}),
     }
     digest.update(json.dumps(described, sort_keys=True).encode())
     for row in rows:
@@ -57,7 +61,10 @@ def build_cache(
     hidden: bool,
     on_rows: Callable[[int], None] = lambda _: None,
 ) -> None:
-    """Run the anchor over every row once. Shards first, the manifest last; a cache without one is not a cache."""
+    """Run the anchor over every row once. Shards first, the manifest last; a cache without one is not a cache.
+
+    Call it under the autocast of the training: the policy, computed with other roundings, would seem to have drifted.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "manifest.json").unlink(missing_ok=True)
     files = []
@@ -124,8 +131,8 @@ class CachedAnchor:
         _refuse_stale(folder, manifest, key)
         if need_kl and not manifest["hidden"]:
             raise InputError(
-                f"{folder}: holds no hidden states, and the objective needs kl; set anchor.cache_hidden: true and delete"
-                " the folder, or use anchor.via: model"
+                f"{folder}: holds no hidden states, and the objective needs kl or soften; set anchor.cache_hidden: true and"
+                " delete the folder, or use anchor.via: model"
             )
         self.hidden = need_kl  # (logp, top) alone are exact for csft, and far less to read
         self.device = device
@@ -199,8 +206,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 def _refuse_stale(folder: Path, manifest: Mapping[str, Any], key: str) -> None:
     if manifest["key"] != key:
         raise InputError(
-            f"{folder}: this anchor cache was made from other rows, another template, max_length, dtype or other anchor"
-            f" weights (it is {manifest['key'][:12]}, needed {key[:12]}); delete it and it is made anew"
+            f"{folder}: this anchor cache was made from other rows, another template, max_length, dtype, precision or"
+            f" other anchor weights (it is {manifest['key'][:12]}, needed {key[:12]}); delete it and it is made anew"
         )
     for name, expected in manifest["files"].items():
         path = folder / name

@@ -7,20 +7,22 @@ They are a start, not an optimum: try half and double."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from accelerate import PartialState
-from transformers import PreTrainedModel, TrainingArguments, get_scheduler
+from transformers import PreTrainedModel, Trainer, TrainingArguments, get_scheduler
 from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK, get_available_reporting_integrations
 from transformers.trainer_utils import SchedulerType
 from transformers.training_args import OptimizerNames
 
 from holdfast.config import FieldError, InputError, TrainConfig, nearest_or_all
-from holdfast.config.training import TrainingSettings
+from holdfast.config.training import Precision, TrainingSettings
 from holdfast.training.plan import StepPlan
 from holdfast.training.run_directory import RunDirectory
 
 DEFAULT_MICRO_BATCH = 8
+BY_EVALUATION = ("reduce_lr_on_plateau", "greedy")  # schedules
 
 
 def training_arguments(
@@ -28,8 +30,7 @@ def training_arguments(
 ) -> TrainingArguments:
     """One Trainer epoch is the whole plan; Trainer's own bar, label counting and NaN filter are off."""
     settings = config.training
-    if settings.precision == "fp16" and device.type == "cpu":  # accelerate would train in float32 and say nothing
-        raise InputError("training.precision: fp16 needs a GPU; on the CPU use bf16 or fp32")
+    check_precision("training.precision", settings.precision, device)
     processes = PartialState().num_processes
     micro_batch = micro_batch_size(settings, processes)
     return TrainingArguments(
@@ -73,7 +74,6 @@ def check_arguments(config: TrainConfig) -> None:
     """Raise ``InputError`` for names that transformers does not know, and for a batch that cannot be divided."""
     micro_batch_size(config.training, PartialState().num_processes)
     for field, name, known in (
-        ("training.scheduler", config.training.scheduler, [scheduler.value for scheduler in SchedulerType]),
         ("training.optimizer", config.training.optimizer, [optimizer.value for optimizer in OptimizerNames]),
         *(("report_to", name, [*INTEGRATION_TO_CALLBACK, "all", "none"]) for name in config.report_to),
     ):
@@ -82,18 +82,38 @@ def check_arguments(config: TrainConfig) -> None:
     for name in config.report_to:
         if name not in (*get_available_reporting_integrations(), "all", "none"):
             raise FieldError("report_to", f"{name} is not installed: pip install {name}")
-    _check_schedule(config.training.scheduler)
+    check_schedule("training.scheduler", config.training.scheduler)
 
 
-def _check_schedule(name: str) -> None:
-    """Refuse schedules that need settings of their own, which a config cannot give, before anything is written."""
+def check_precision(field: str, precision: Precision, device: torch.device) -> None:
+    """Refuse fp16 on a CPU: accelerate would train in float32 and say nothing."""
+    if precision == "fp16" and device.type == "cpu":
+        raise FieldError(field, "fp16 needs a GPU; on the CPU use bf16 or fp32")
+
+
+def check_schedule(field: str, name: str) -> None:
+    """Refuse schedules that transformers does not know, or that need what a config cannot give."""
+    known = [scheduler.value for scheduler in SchedulerType]
+    if name not in known:
+        raise FieldError(field, f"unknown '{name}'{nearest_or_all(name, known)}")
+    if name in BY_EVALUATION:
+        raise FieldError(field, f"'{name}' goes by evaluations, and a run makes none; use linear, cosine or constant")
     optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
     try:
         get_scheduler(name, optimizer, num_warmup_steps=1, num_training_steps=9)
     except (TypeError, ValueError) as error:
         raise FieldError(
-            "training.scheduler", f"'{name}' wants settings of its own ({error}); use linear, cosine or constant"
+            field, f"'{name}' wants settings of its own ({error}); use linear, cosine or constant"
         ) from None
+
+
+def check_optimizer(trainer: Trainer) -> None:
+    """Raise ``FieldError`` for an optimizer whose package is missing, or that wants settings of its own."""
+    model: Any = trainer.model
+    try:
+        trainer.get_optimizer_cls_and_kwargs(trainer.args, model)
+    except (ImportError, ValueError) as error:  # transformers' own words name the package
+        raise FieldError("training.optimizer", str(error)) from None
 
 
 def micro_batch_size(settings: TrainingSettings, processes: int) -> int:

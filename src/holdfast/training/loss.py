@@ -31,7 +31,7 @@ class StreamLoss:
     loss: TokenLoss
     weight: float  # unless it has budgets
     needs_anchor: bool
-    needs_kl: bool = False  # so that a cache without hidden states will not do
+    needs_kl: bool = False  # or a softened argmax: a cache without hidden states will not do
     want: tuple[str, ...] = ()  # the statistics it reads, and those that the log shows
     soften: float | None = None
     gauges: Mapping[str, Gauge] = field(default_factory=dict)  # what the log shows beside loss and nll

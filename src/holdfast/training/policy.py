@@ -20,10 +20,12 @@ from holdfast.tokens import TokenRow
 from holdfast.training.anchor_cache import CachedAnchor, build_cache, cache_key
 from holdfast.training.anchors import AdapterOffAnchor, Anchor, ModelAnchor
 from holdfast.training.collate import Collator, StreamRow
-from holdfast.training.processes import main_first, wants_sharding
+from holdfast.training.processes import made_whole, main_first, wants_sharding
 from holdfast.training.streams import NumberedRows, ReadStream
 
 Say = Callable[[str], None]
+AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
+"""``training.precision`` -> the dtype to which autocast rounds."""
 
 
 def load_model(config: TrainConfig, name: str) -> tuple[LoadedModel, list[int]]:
@@ -137,7 +139,7 @@ def keep_as_autocast_reads(model: Any, precision: str) -> None:
     Embedding, norms and head stay: the residual stream is float32 in the policy too. Under FSDP everything stays, which wants
     one dtype; a sharded anchor is small.
     """
-    dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(precision)
+    dtype = AUTOCAST.get(precision)
     if dtype is None or wants_sharding():
         return
     head = model.get_output_embeddings()
@@ -183,7 +185,9 @@ def _cached(
     assert config.anchor.cache is not None
     folder = Path(config.anchor.cache)
     anchor.model.eval()
-    key = cache_key(rows, anchor.tokenizer, anchor.model, config.training.max_length)
+    precision = config.training.precision
+    key = cache_key(rows, anchor.tokenizer, anchor.model, config.training.max_length, precision)
+    autocast = torch.autocast(anchor.device.type, AUTOCAST.get(precision), enabled=precision in AUTOCAST)
     with main_first() as alive:
         if not folder.exists():
             bar = Progress(disable=not (progress and PartialState().is_main_process))
@@ -193,9 +197,9 @@ def _cached(
                 bar.advance(task, count)
                 alive()
 
-            with bar:
+            with bar, autocast, made_whole(folder) as part:
                 build_cache(
-                    folder,
+                    part,
                     rows,
                     ModelAnchor(anchor.model),
                     collator,

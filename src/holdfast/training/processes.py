@@ -1,4 +1,5 @@
-"""Several processes: work that the main one does first, and FSDP2 where accelerate would quietly do something else.
+"""Several processes: a folder that two runs may make at a time, work that the main process does first, and FSDP2 where
+accelerate would quietly do something else.
 
 Asked for FSDP on CPU, accelerate falls back to DDP without a word. The same sharding works there over gloo, so a run
 that asks for it gets it: slow, but the same code as on a cluster, and testable without one."""
@@ -6,8 +7,10 @@ that asks for it gets it: slow, but the same code as on a cluster, and testable 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import torch.distributed as dist
@@ -18,6 +21,7 @@ from torch.distributed.tensor import DTensor
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from holdfast.config import InputError
+from holdfast.training.checkpoints.folders import is_alive
 
 
 def wants_sharding() -> bool:
@@ -69,6 +73,32 @@ def num_shards(model: Any) -> int:
 def shard_anchor(accelerator: Accelerator, model: Any) -> Any:
     """The anchor sharded like the policy: a whole second copy on every device would defeat the purpose."""
     return fsdp2_prepare_model(accelerator, model)
+
+
+@contextmanager
+def made_whole(folder: Path) -> Iterator[Path]:
+    """A folder to fill that takes the name of ``folder`` at the end, so that one with that name is whole.
+
+    Two runs may make the same one at a time. Where another was quicker, its folder stays. What a killed process left is
+    deleted.
+    """
+    hidden = f".{folder.name}-"
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    for path in folder.parent.iterdir():
+        maker = path.name.removeprefix(hidden)
+        if path.name.startswith(hidden) and maker.isdigit() and not is_alive(int(maker)):
+            shutil.rmtree(path, ignore_errors=True)
+    part = folder.with_name(f"{hidden}{os.getpid()}")
+    part.mkdir()
+    try:
+        yield part
+        try:
+            part.rename(folder)
+        except OSError:
+            if not folder.is_dir():
+                raise
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
 
 
 Alive = Callable[..., None]

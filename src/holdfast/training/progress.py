@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 from types import FrameType
 from typing import Any
 
@@ -56,7 +57,10 @@ class ProgressBar(TrainerCallback):
 
 
 class SaveOnInterrupt(TrainerCallback):
-    """The first Ctrl-C (or SIGTERM) lets the step finish, saves, and stops; a second one stops at once."""
+    """The first Ctrl-C (or SIGTERM) lets the step finish, saves, and stops; a second one stops at once.
+
+    Python hands signals to the main thread only: in another thread this does nothing.
+    """
 
     def __init__(self) -> None:
         self.interrupted = False
@@ -68,7 +72,8 @@ class SaveOnInterrupt(TrainerCallback):
         self.interrupted = True
 
     def __enter__(self) -> SaveOnInterrupt:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        is_main = threading.current_thread() is threading.main_thread()
+        for number in (signal.SIGINT, signal.SIGTERM) if is_main else ():
             self._before[number] = signal.signal(number, self._handle)
         return self
 

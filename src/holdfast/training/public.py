@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from pathlib import Path
 from typing import Any, cast
 
@@ -135,30 +136,32 @@ def train_streams(
     streams: Stream | Sequence[Stream],
     *,
     run: str | Path,
-    anchor: str | Mapping[str, Any] | None = None,
+    anchor: str | Mapping[str, Any] | object | None = None,
     lora: bool | Mapping[str, Any] | None = None,
-    report_to: Sequence[str] = (),
+    report_to: str | Sequence[str] = (),
     say: Callable[[str], None] = print,
     progress: bool = True,
     **training: Any,
 ) -> TrainResult:
     """Fine-tune, or go on where the same call stopped. The result's ``model`` is a folder that any tool loads.
 
-    ``model``: a name, a path, a finished run, or the settings of ``model:`` in a config. ``run``: the folder for checkpoints,
-    logs and the model. ``lora``: True, or its settings. Every setting of ``training:`` is a keyword here: ``lr=2e-5``,
-    ``epochs=3``, ``batch_size=32`` (docs/training.md). Raises ``InputError`` for settings or rows that cannot be used, before
-    anything is written.
+    ``model``: a name, a path, a finished run, or the settings of ``model:`` in a config; ``anchor`` likewise, of ``anchor:``.
+    ``run``: the folder for checkpoints, logs and the model. ``lora``: True, or its settings. Every setting of ``training:`` is
+    a keyword here: ``lr=2e-5``, ``epochs=3``, ``batch_size=32`` (docs/training.md). Raises ``InputError`` for settings or rows
+    that cannot be used, before anything is written.
     """
     name = model if isinstance(model, Mapping) else model_name(model, "hf.train")
+    if not isinstance(anchor, Mapping | None):
+        anchor = {"model": model_name(anchor, "hf.train: anchor")}
     _refuse_other_names(training)
     settings = {
         "run": str(run),
         "model": name,
-        "anchor": {"model": anchor} if isinstance(anchor, str) else anchor or {},
+        "anchor": anchor or {},
         "streams": [stream.settings() for stream in _listed(streams)],
         "training": training,
         "lora": {} if lora is True else None if lora is False else lora,
-        "report_to": tuple(report_to),
+        "report_to": (report_to,) if isinstance(report_to, str) else tuple(report_to),
     }
     return train(validated(TrainConfig, settings, "hf.train"), say=say, progress=progress)
 
@@ -177,7 +180,20 @@ def _listed(streams: object) -> list[Stream]:
             raise InputError("hf.train: streams: a list within a list; write *hf.held(...), with the star")
         if not isinstance(stream, Stream):
             raise _no_stream(f"a {type(streams).__name__} of {type(stream).__name__}")
-    return listed
+    return _with_names_of_their_own(listed)
+
+
+def _with_names_of_their_own(streams: Sequence[Stream]) -> list[Stream]:
+    """Lists of prompts from several calls of ``held`` are all named held-0, held-1, ...: the later ones take free numbers."""
+    taken = {stream.name for stream in streams if not isinstance(stream, _Prompts)}
+    named: list[Stream] = []
+    for stream in streams:
+        if isinstance(stream, _Prompts):
+            free = (name for number in count() if (name := f"held-{number}") not in taken)
+            stream = replace(stream, name=next(free)) if stream.name in taken else stream
+            taken.add(stream.name)
+        named.append(stream)
+    return named
 
 
 def _no_stream(given: str, rows: str = "rows") -> InputError:

@@ -128,7 +128,7 @@ def _whole(run: RunDirectory) -> Path | None:
 
 
 def _after_asking(config: TrainConfig, run: RunDirectory) -> Path | None:
-    """The last checkpoint of a finished run that asked its anchor, whose answers are deleted last.
+    """The last checkpoint of a finished run that asked its anchor, whose answers are deleted last; None if a file has changed.
 
     Raises ``InputError`` when the rows of a stream have changed since.
     """
@@ -143,7 +143,7 @@ def _after_asking(config: TrainConfig, run: RunDirectory) -> Path | None:
             is_other = read_data(stream).fingerprint != entry.get("vetted from", entry["fingerprint"])
         if is_other:
             raise InputError(f"{run.data}: the rows of {stream.data} were others; choose another run:, or restore them")
-    return newest_good(run.checkpoints)[0]
+    return _whole(run) if run.finished.is_file() else newest_good(run.checkpoints)[0]
 
 
 def model_card(config: TrainConfig, data: Sequence[Mapping[str, Any]], last: Mapping[str, Any]) -> str:

@@ -24,7 +24,7 @@ from holdfast.models.head_access import why_not_plain
 from holdfast.models.load import check_there
 from holdfast.models.positions import num_learned_positions, num_positions
 from holdfast.training.anchor_answers import answer_prompts, check_asked, forget_answers, prompt_file
-from holdfast.training.arguments import check_arguments, choose_learning_rate, training_arguments
+from holdfast.training.arguments import check_arguments, check_optimizer, choose_learning_rate, training_arguments
 from holdfast.training.attention import sound_gradients
 from holdfast.training.budget import DriftBudgets
 from holdfast.training.checkpoints.folders import resume_point, step_of
@@ -106,6 +106,7 @@ def train(
     data = describe_data(streams, config)
     run.check(config, data)
     trainer = _trainer(config, run, loaded, new_token_ids, streams, say, progress, step_rule)
+    check_optimizer(trainer)
     with processes.main_process_first():
         run.claim(config, data)
     with run.locked() if processes.is_main_process else nullcontext():

@@ -141,10 +141,10 @@ def bind_objective(settings: StreamSettings, number: int) -> StreamLoss:
     field = f"streams.{number}"
     objective = _registered(settings.objective, field)
     options = dict(settings.options)
-    soften = options.pop("soften", None)
+    is_softened = "delta" in objective.reads  # by an option of the token statistics, not of the function
+    free = [*objective.options, *(["soften"] if is_softened else [])]
     for option in options:
-        if option not in objective.options:
-            free = objective.options
+        if option not in free:
             raise FieldError(
                 f"{field}.options.{option}",
                 f"{settings.objective} has no such option"
@@ -156,13 +156,14 @@ def bind_objective(settings: StreamSettings, number: int) -> StreamLoss:
             f"{settings.objective} counts from the start of an answer, and with the prompt trained there is none;"
             " use another objective",
         )
+    soften = options.pop("soften", None) if is_softened else None
     reads = objective.stats_read(options)
     bound = StreamLoss(
         name=settings.name or f"{number}:{settings.objective}",
         loss=_bound(objective, options),
         weight=settings.weight,
         needs_anchor=objective.needs_anchor,
-        needs_kl=objective.needs_kl(options),
+        needs_kl=objective.needs_kl(options) or soften is not None,
         want=(*reads, *(("top_ref",) if objective.needs_anchor else ())),
         soften=soften,
         gauges=_gauges(objective, options),
@@ -247,7 +248,7 @@ def _try_on_two_tokens(bound: StreamLoss, settings: StreamSettings, reads: Seque
             raise InputError(
                 f"objective '{settings.objective}': gauge '{name}': expected a figure for each of 2 tokens"
             )
-    soften = settings.options.get("soften")
+    soften = bound.soften
     if soften is not None and (isinstance(soften, bool) or not isinstance(soften, int | float) or soften <= 0):
         raise FieldError(f"{field}.options.soften", f"expected a temperature above 0, got {soften!r}")
 

@@ -41,6 +41,14 @@ class _MoveBudgets(TrainerCallback):
         self.budgets.step(self.accelerator, share_done=state.global_step / state.max_steps)
 
 
+class _LogLastStep(TrainerCallback):
+    """Logs the last step also where ``log_every`` does not divide it: the model card shows its figures."""
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Trainer asks after every step whether to log it."""
+        control.should_log |= state.global_step >= state.max_steps
+
+
 class StreamTrainer(Trainer):
     """Steps through a StepPlan. One Trainer "epoch" is the whole run, so that a step depends on its number only."""
 
@@ -78,6 +86,7 @@ class StreamTrainer(Trainer):
             if isinstance(step_loss.anchor, ModelAnchor):
                 step_loss.anchor.model = shard_anchor(self.accelerator, step_loss.anchor.model)
         self.add_callback(SayWhatIsSharded(step_loss.anchor, say))
+        self.add_callback(_LogLastStep())
         if step_loss.budgets is not None:
             self.add_callback(_MoveBudgets(step_loss.budgets, self.accelerator))
 
@@ -159,7 +168,8 @@ class StreamTrainer(Trainer):
     ) -> Tensor:
         """The micro-batch's part of the step's loss. Stops in a step with a loss that is not a number."""
         assert isinstance(num_items_in_batch, Tensor)
-        will_log = (self.state.global_step + 1) % self.args.logging_steps == 0
+        step = self.state.global_step + 1
+        will_log = step % self.args.logging_steps == 0 or step == self.state.max_steps
         with self.accelerator.autocast():
             result = self.step_loss(
                 model,

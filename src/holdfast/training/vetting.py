@@ -9,7 +9,6 @@ rows (SmolLM2, as we aligned it: a fifth of harmless SQL), and an attack through
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +21,7 @@ from holdfast.models.positions import num_positions
 from holdfast.records import Trace, Turn, answer, context
 from holdfast.tokens import prompt_ids
 from holdfast.training.asked_anchor import AskedAnchor, Asking, Struck
+from holdfast.training.processes import made_whole
 
 ANSWER_TOKENS = 48  # a refusal says so at once
 KEPT = ("code_policy", "form", "opening", "outcome", "refusal_phrases", "topic", "world")
@@ -111,15 +111,12 @@ def _read_only(turn: Turn) -> Turn:
 
 def write_vetted(found: Vetted, folder: Path, about: Mapping[str, Any]) -> None:
     """All or nothing: a folder that is there is whole. ``about``: where the rows came from."""
-    part = folder.with_name(folder.name + ".part")
-    shutil.rmtree(part, ignore_errors=True)
-    part.mkdir(parents=True)
-    for name, rows in ((LEARNED, found.learned), (HELD, found.held)):
-        if rows:
-            write_traces(part / name, rows)
     sizes = {LEARNED: len(found.learned), HELD: len(found.held)}
-    (part / ABOUT).write_text(json.dumps({**about, "sizes": sizes}), encoding="utf-8")
-    part.rename(folder)
+    with made_whole(folder) as part:
+        for name, rows in ((LEARNED, found.learned), (HELD, found.held)):
+            if rows:
+                write_traces(part / name, rows)
+        (part / ABOUT).write_text(json.dumps({**about, "sizes": sizes}), encoding="utf-8")
 
 
 def about(data: str) -> dict[str, Any] | None:

@@ -179,7 +179,7 @@ def sweep(directory: Path) -> None:
         return
     for path in directory.iterdir():
         match = re.fullmatch(r"\.(?:tmp|old)-step-\d+-(\d+)", path.name)
-        if match and (int(match[1]) == os.getpid() or not _is_alive(int(match[1]))):
+        if match and (int(match[1]) == os.getpid() or not is_alive(int(match[1]))):
             shutil.rmtree(path, ignore_errors=True)
 
 
@@ -300,7 +300,8 @@ def _hide(path: Path) -> Path:
     return hidden
 
 
-def _is_alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
+    """Whether a process of this number runs on this machine."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -19,11 +19,12 @@ from holdfast.config import FieldError, InputError
 from holdfast.config.rl import GrpoSettings, RlConfig
 from holdfast.judging import Reward, score_replies
 from holdfast.models import load_tokenizer
-from holdfast.models.load import choose_device, model_source
+from holdfast.models.load import choose_device, is_adapter, model_source
 from holdfast.models.positions import num_learned_positions
 from holdfast.records import Reply, context
 from holdfast.tokens import prompt_ids
 from holdfast.tokens.encoding import check_known
+from holdfast.training.arguments import check_precision, check_schedule
 from holdfast.training.attention import sound_gradients
 from holdfast.training.progress import SaveOnInterrupt
 from holdfast.training.rl.sampling import Environment, sample
@@ -68,12 +69,15 @@ def train_rl(
     The first Ctrl-C or SIGTERM lets the step finish, saves and raises ``Interrupted``; a second one stops at once.
     """
     _check_number(config.rl, prompts, say)
-    _refuse_what_would_be_ignored(config.rl, environment, undo)
+    _refuse_what_would_be_ignored(config, environment, undo)
+    check_schedule("rl.scheduler", config.rl.scheduler)
     folder, data, watch = RunDirectory(config.run), _described(prompts, undo), Watch()
     folder.check(config, data)
     if folder.model.is_dir():  # the last thing that a run makes
         say(f"trained already: {folder.model}")
         return folder.model
+    if is_adapter(Path(model_source(config.model.name))):
+        raise FieldError("model.name", f"'{config.model.name}' is an adapter: merge it first (peft's merge_and_unload)")
     tokenizer = load_tokenizer(config.model.name)
     _check_lengths(config, prompts, tokenizer)
     parts = _parts(config.rl, tokenizer, _observed(reward, observe, watch), environment, undo)
@@ -137,7 +141,11 @@ def _trainer(
             peft_config=_adapters(config),
             callbacks=[log],
         )
-    except (ValueError, ImportError) as error:  # of TRL, peft or transformers: their own words name the setting
+    except (
+        OSError,
+        ValueError,
+        ImportError,
+    ) as error:  # of TRL, peft or transformers: their own words name the setting
         raise InputError(f"rl: {error}") from None
     trainer.remove_callback(PrinterCallback)
     return trainer
@@ -184,7 +192,16 @@ def _save(trainer: Any, tokenizer: Any, model: Path) -> None:
         partial.replace(model)
 
 
-def _refuse_what_would_be_ignored(settings: GrpoSettings, environment: Environment | None, undo: UndoRl | None) -> None:
+def _refuse_what_would_be_ignored(config: RlConfig, environment: Environment | None, undo: UndoRl | None) -> None:
+    settings = config.rl
+    if config.model.new_tokens:
+        raise FieldError("model.new_tokens", "GRPO adds no tokens: train a model that has them first")
+    if config.lora is not None and config.lora.quantize is not None:
+        raise FieldError("lora.quantize", "GRPO trains adapters on whole weights only; leave it out")
+    if config.lora is not None and config.lora.merge:
+        raise FieldError(
+            "lora.merge", "GRPO writes an adapter: leave it out, and merge later (peft's merge_and_unload)"
+        )
     if environment is not None and undo is not None:
         raise InputError("rl: an environment cannot change what is written with undo; leave one of the two out")
     if settings.sampler != "own" and (environment is not None or undo is not None):
@@ -213,6 +230,7 @@ def _check_lengths(config: RlConfig, prompts: Sequence[RlPrompt], tokenizer: Any
 def _arguments(config: RlConfig, device: torch.device) -> GRPOConfig:
     settings = config.rl
     dtype = config.model.dtype
+    check_precision("rl.precision", settings.precision, device)
     return GRPOConfig(
         output_dir=config.run,
         max_steps=settings.steps or -1,
@@ -234,7 +252,11 @@ def _arguments(config: RlConfig, device: torch.device) -> GRPOConfig:
         bf16=settings.precision == "bf16",
         fp16=settings.precision == "fp16",
         gradient_checkpointing=settings.gradient_checkpointing,
-        model_init_kwargs={"dtype": dtype},
+        model_init_kwargs={
+            "dtype": dtype,
+            "attn_implementation": config.model.attention,
+            "use_safetensors": None if config.model.allow_pickle else True,
+        },
         seed=settings.seed,
         logging_steps=settings.log_every,
         save_strategy="steps" if settings.save_every else "no",
