@@ -10,6 +10,7 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from generation.vllm_stub import serving_vllm
+from holdfast.config import InputError
 from holdfast.generation import (
     EndpointSampler,
     LikeliestFirst,
@@ -66,6 +67,22 @@ def test_undo_by_restarting_is_the_undo_decoder(served: tuple[Any, Any], context
     undo = tokenizer.convert_tokens_to_ids("<UNDO>")
     inside = [body["prompt"][:-1].count(undo) for body in bodies]
     assert (sum(inside) == 0) == (context == "hard"), "hard: no undo stands in a prefix, but for the last token"
+
+
+def test_an_undo_answer_that_never_comes_is_told_and_costs_no_other(served: tuple[Any, Any]) -> None:
+    model, tokenizer = served
+    how, told = UndoDecoding(max_new_tokens=24), list[str]()
+    prompts = [PROMPTS[0], "Polish the lamp " * 60]
+    with serving_vllm(model, tokenizer, room=64) as (address, _):
+        sampler = EndpointSampler(address, "served", say=told.append)
+        remote = RemoteUndo(sampler, tokenizer, (tokenizer.eos_token_id,), how)
+        first, second = remote(prompts)
+        with pytest.raises(InputError, match=r"not one of 1 answers came: HTTP 400 \(1\)"):
+            remote(prompts[1:])
+    (here,) = generate_with_undo(model, tokenizer, prompts[:1], how)
+    assert first.token_ids == here.token_ids
+    assert (second.text, second.finish_reason) == ("", "error")
+    assert told == [f"{address}: 1 of 2 answers never came: HTTP 400 (1)"]
 
 
 def test_n_is_one_request_and_its_answers_differ(served: tuple[Any, Any]) -> None:
