@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,6 @@ from generation.vllm_stub import serving_vllm
 from holdfast.config import InputError
 from holdfast.generation import (
     EndpointSampler,
-    LikeliestFirst,
     UndoDecoding,
     UndoLimits,
     generate_with_undo,
@@ -92,16 +93,11 @@ def test_n_is_one_request_and_its_answers_differ(served: tuple[Any, Any]) -> Non
         sampler = EndpointSampler(address, "served", logprobs=True)
         first = sampler(prompts, max_new_tokens=6, temperature=1.0, seed=3)
         again = sampler(prompts, max_new_tokens=6, temperature=1.0, seed=3)
-        likeliest = LikeliestFirst(sampler, 4)(prompts, max_new_tokens=6, temperature=1.0, seed=3)
         greedy = sampler(prompts, max_new_tokens=6, seed=3)
     assert [body.get("n") for body in bodies[:3]] == [4, 4, 4]
     assert first == again, "a seed repeats the answers"
     assert len({answer.text for answer in first[:4]}) > 1
     assert all(answer.logp is not None and answer.logp < 0 for answer in first)
-    for start in (0, 4, 8):
-        group = [answer.logp or 0.0 for answer in likeliest[start : start + 4]]
-        assert group == sorted(group, reverse=True)
-        assert {answer.text for answer in likeliest[start : start + 4]} == {a.text for a in first[start : start + 4]}
     assert all(answer.finish_reason != "error" for answer in greedy), "greedy answers are asked for one by one"
 
 
@@ -116,9 +112,19 @@ def test_the_command_line(
     with serving_vllm(model, tokenizer) as (address, bodies):
         undo = ["--undo", "--context", "hard", "--tokenizer", str(tmp_path / "served")]
         assert run_cli("generate", address, PROMPTS[0], *short, *undo, monkeypatch=monkeypatch) == 0
-        best = ["--n", "3", "--temperature", "1", "--safe", "--judge", "refusal_phrases"]
+        best = ["--n", "3", "--temperature", "1", "--json", str(tmp_path / "best.json")]
         assert run_cli("generate", address, PROMPTS[0], *short, *best, monkeypatch=monkeypatch) == 0
         assert (bodies[-1]["n"], bodies[-1]["logprobs"]) == (3, True)
+        (row,) = json.loads((tmp_path / "best.json").read_text())
+        drawn = EndpointSampler(address, "served", logprobs=True)(
+            [PROMPTS[0]] * 3, max_new_tokens=8, temperature=1.0, seed=0
+        )
+        likelihoods = [math.exp(answer.logp or 0.0) for answer in drawn]
+        assert row["rewards"] == pytest.approx(likelihoods)
+        assert row["text"] == drawn[likelihoods.index(max(likelihoods))].text
+        safe = ["--temperature", "1", "--safe", "--judge", "refusal_phrases"]
+        assert run_cli("generate", address, PROMPTS[0], *short, *safe, monkeypatch=monkeypatch) == 0
+        assert "logprobs" not in bodies[-1], "with one candidate there is nothing to choose"
         assert run_cli("generate", address, PROMPTS[0], monkeypatch=monkeypatch) == 2
         assert run_cli("generate", address, PROMPTS[0], *short, "--undo", monkeypatch=monkeypatch) == 2
     told = capsys.readouterr().err

@@ -85,10 +85,10 @@ def generate(
     if is_endpoint(model):
         from holdfast.cli.generate_endpoint import answer_from_server
 
-        if events or begin is not None or soft is not None:
-            raise InputError("--events, --begin and --soft need the model itself, not a server")
+        if events or begin is not None:
+            raise InputError("--events and --begin need the model itself, not a server")
         server = {"name": model_name, "key_variable": api_key_env, "tokenizer": tokenizer}
-        best = {"n": n, "judge": bar, "reward": reward}
+        best = {"n": n, "judge": bar, "reward": reward, "soft": soft}
         return answer_from_server(model, asked, drawing, server, undoing, best, json)
     loaded = _load(model)
     drawing["batch_size"] = batch_size

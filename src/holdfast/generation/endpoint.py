@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
 import random
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
@@ -224,32 +223,6 @@ class EndpointSampler:
             return read(response.json())
         except (ValueError, LookupError, TypeError, AttributeError):
             raise FailedError("not the protocol's answer", again=True) from None
-
-
-@dataclass(frozen=True)
-class LikeliestFirst:
-    """Every ``n`` answers of a server in order of their likelihood, by the log-probabilities that it gives with them.
-
-    Best-of-n without a reward returns the first safe one: from here that is the likeliest safe one.
-    """
-
-    server: EndpointSampler
-    n: int
-
-    @property
-    def name(self) -> str:
-        """The server's."""
-        return self.server.name
-
-    def __call__(self, prompts: Sequence[Prompt], *, max_new_tokens: int, **how: Any) -> list[Completion]:
-        """An answer without a likelihood comes last."""
-        drawn = replace(self.server, logprobs=True)(prompts, max_new_tokens=max_new_tokens, **how)
-        groups = [drawn[start : start + self.n] for start in range(0, len(drawn), self.n)]
-        return [answer for group in groups for answer in sorted(group, key=_unlikeliness)]
-
-
-def _unlikeliness(completion: Completion) -> float:
-    return math.inf if completion.logp is None else -completion.logp
 
 
 def _conversation(turns: tuple[Turn, ...], goes_on: bool) -> dict[str, Any]:
