@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from holdfast.config import FieldError
+from holdfast.config import FieldError, InputError
 from holdfast.config.training import StreamSettings
 from holdfast.data import write_traces
 from holdfast.judging import JUDGES, find_judge, refusals
@@ -48,6 +48,7 @@ def vetted(
     """A conversation is learned up to the first request that the anchor refuses, held there, and left out after it.
 
     For other runs only verdicts and refusals are kept: an answer to a row's request may be anything.
+    Raises ``InputError`` where the judge cannot say of an answer whether it refuses: its row would be learned unseen.
     """
     judge = find_judge(judge_name)
     room = num_positions(anchor.loaded.model.config)
@@ -61,6 +62,14 @@ def vetted(
 
     def refused_ones(said: Sequence[str]) -> list[str | None]:
         is_refusal = refusals(judge, list(zip(asked, said, strict=True)))
+        num_unknown = sum(
+            refused is None and bool(text.strip()) for text, refused in zip(said, is_refusal, strict=True)
+        )
+        if num_unknown:
+            raise InputError(
+                f"vet: judge '{judge_name}' could not say of {num_unknown} of the anchor's {len(said)} answers whether they "
+                "refuse: is its server up, and is its model the one of its format?"
+            )
         return [text if refused and text else None for text, refused in zip(said, is_refusal, strict=True)]
 
     struck = Struck(judge_name, refused_ones, is_kept=_is_ours(judge_name))
