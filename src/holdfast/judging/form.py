@@ -32,7 +32,9 @@ _ASKS_CODE = re.compile(
     re.IGNORECASE,
 )
 _ASKS_SUM = re.compile(
-    r"\bhow (?:many|much|long|far|old|fast)\b|\bcalculate\b|\bwhat (?:is|percentage|fraction)\b.*\d|\btotal\b|\d\s*[-+*/%]\s*\d|"
+    r"\bhow (?:many|much|long|far|old|fast)\b|\bcalculate\b|"
+    r"(?m:^)(?>.*?\bwhat (?:is|percentage|fraction)\b).*\d|"  # only the first of a line is tried: long requests stay cheap
+    r"\btotal\b|\d\s*[-+*/%]\s*\d|"
     r"\bsolve\b|\bequation\b|\bprobability\b|\bsum\b|\bprofit\b|\baverage\b|\bcosts?\b|\bposition\b|\bvalue of\b",
     re.IGNORECASE,
 )
