@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -41,7 +42,7 @@ class _Sample(NamedTuple):
 def read_calibration(path: Path, judge: Judge | None = None) -> CalibrationRows:
     """Rows with ``unsafe`` (the label) and ``score`` (safety, 0 to 1), or ``prompt`` and ``response`` for a judge to score.
 
-    What a judge cannot score gets 0: it would not pass. Of several rows with one prompt the first counts.
+    What a judge cannot score gets -inf: it passes at no threshold. Of several rows with one prompt the first counts.
     """
     rows = read_table(path, partial(_labelled, judged=judge is not None))
     first: dict[str | int, _Labelled] = {}
@@ -50,7 +51,7 @@ def read_calibration(path: Path, judge: Judge | None = None) -> CalibrationRows:
     kept = list(first.values())
     scores: Sequence[float | None] = [row.score for row in kept] if judge is None else _scored(judge, kept)
     return CalibrationRows(
-        scores=[0.0 if score is None else score for score in scores],
+        scores=[-math.inf if score is None else score for score in scores],
         unsafe=[row.unsafe for row in kept],
         num_left_out=len(rows) - len(kept),
         num_unscored=scores.count(None),
@@ -100,7 +101,7 @@ def read_pools(path: Path) -> dict[str, Pool]:
 
 
 def _sample(fields: Fields) -> _Sample:
-    name = str(fields.get("id", fields.get("prompt", "")))
+    name = next((str(value) for key in ("id", "prompt") if (value := fields.get(key)) is not None), "")
     if not name:
         raise BadField("prompt", "what says which samples belong together", "nothing")
     gold = None if fields.get("gold") is None else _take_number(fields, "gold")
