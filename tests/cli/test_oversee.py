@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from holdfast.cli import app
 from holdfast.config import InputError
+from holdfast.judging import find_judge
 from holdfast.worlds import SafetyWorld
 
 
@@ -60,6 +61,10 @@ def test_a_calibrated_threshold_is_a_judge(tmp_path: Path) -> None:
     file = written(tmp_path / "rows.jsonl", [{"prompt": f"p{i}", "unsafe": False, "score": 0.9} for i in range(300)])
     said = holdfast("oversee", "calibrate", file, "--n", "1", "--threshold", "0.25")
     assert "To use it: --judge at:0.25:JUDGE" in said
+    said = holdfast("oversee", "calibrate", file, "--n", "1", "--threshold", "0.12345678")
+    assert "at threshold 0.12345678 returns" in said
+    assert "To use it: --judge at:0.12345678:JUDGE" in said
+    assert find_judge("at:0.12345678:world").name == "at:0.12345678:world"
     asked = (
         "generate",
         "tiny:base",
