@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+import pytest
 from typer.testing import CliRunner
 
 from holdfast.cli import app
@@ -45,6 +46,15 @@ def test_an_answer_that_the_judge_cannot_score_passes_at_no_threshold(tmp_path: 
     told = json.loads(holdfast("oversee", "calibrate", file, "--judge", "world", "--threshold", "0", "--json", "-"))
     assert told["unscored"] == 1
     assert (told["guarantee"]["passed"], told["guarantee"]["num_unsafe_passed"]) == (0.5, 0)
+
+
+def test_one_prompt_has_no_interval_over_prompts(tmp_path: Path) -> None:
+    """Every draw of one prompt is that prompt: an interval without width would be a claim."""
+    file = written(tmp_path / "a.jsonl", [{"prompt": "a", "reward": r, "safe": True} for r in (0.2, 0.4)])
+    first, _ = json.loads(holdfast("oversee", "curve", file, "--json", "-"))
+    for name in ("reward", "joint"):
+        assert first[name] == {"value": pytest.approx(0.3), "low": None, "high": None}
+    assert "0.300 (no" in holdfast("oversee", "curve", file).replace("\n", " ")
 
 
 def test_samples_of_different_prompts_are_different_pools_whatever_their_id(tmp_path: Path) -> None:
