@@ -98,6 +98,9 @@ def test_json_and_data(undoing: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
         (["tiny:aligned", "copy : sun", "--temperature", "1e-320"], "at least 1e-06"),
         (["tiny:aligned", "x", "not \udcff UTF-8"], "request 2: expected UTF-8"),
         (["tiny:aligned", "copy : sun", " "], "request 2: is empty"),
+        (["tiny:aligned", "copy : sun", "--limit", "1"], "--limit needs --data"),
+        (["tiny:aligned", "copy : sun", "--model-name", "x"], "--model-name and --tokenizer go with a server"),
+        (["tiny:aligned", "copy : sun", "--tokenizer", "x"], "--model-name and --tokenizer go with a server"),
     ],
 )
 def test_mistakes_in_one_line(

@@ -6,10 +6,12 @@ import random
 from pathlib import Path
 from typing import Any
 
+import pytest
 from typer.testing import CliRunner
 
 from holdfast.cli import app
 from holdfast.config import InputError
+from holdfast.judging import find_judge
 from holdfast.worlds import SafetyWorld
 
 
@@ -37,11 +39,42 @@ def test_calibrate_states_the_bound_and_its_assumptions(tmp_path: Path) -> None:
     assert "nobody chooses prompts against the judge" in said
 
 
+def test_an_answer_that_the_judge_cannot_score_passes_at_no_threshold(tmp_path: Path) -> None:
+    rows = [{"prompt": "say again : bell lamp", "response": "bell lamp", "unsafe": False}]
+    rows += [{"prompt": "no request of the world", "response": "words", "unsafe": True}]
+    file = written(tmp_path / "rows.jsonl", rows)
+    told = json.loads(holdfast("oversee", "calibrate", file, "--judge", "world", "--threshold", "0", "--json", "-"))
+    assert told["unscored"] == 1
+    assert (told["guarantee"]["passed"], told["guarantee"]["num_unsafe_passed"]) == (0.5, 0)
+
+
+def test_one_prompt_has_no_interval_over_prompts(tmp_path: Path) -> None:
+    """Every draw of one prompt is that prompt: an interval without width would be a claim."""
+    file = written(tmp_path / "a.jsonl", [{"prompt": "a", "reward": r, "safe": True} for r in (0.2, 0.4)])
+    first, _ = json.loads(holdfast("oversee", "curve", file, "--json", "-"))
+    for name in ("reward", "joint"):
+        assert first[name] == {"value": pytest.approx(0.3), "low": None, "high": None}
+    assert "0.300 (no" in holdfast("oversee", "curve", file).replace("\n", " ")
+
+
+def test_samples_of_different_prompts_are_different_pools_whatever_their_id(tmp_path: Path) -> None:
+    """Tables of other tools have a column of empty ids."""
+    rows = [{"id": None, "prompt": prompt, "reward": 1.0, "safe": True} for prompt in ("a", "b")]
+    points = json.loads(holdfast("oversee", "curve", written(tmp_path / "a.jsonl", rows), "--json", "-"))
+    assert [point["n"] for point in points] == [1], "two pools of one sample, not one of two"
+    nameless = written(tmp_path / "b.jsonl", [{"prompt": None, "reward": 1.0, "safe": True}])
+    assert "field 'prompt'" in holdfast("oversee", "curve", nameless, code=2)
+
+
 def test_a_calibrated_threshold_is_a_judge(tmp_path: Path) -> None:
     """The base model answers what it must not, which the oracle scores 0: that passes from 0 on, and from no other score."""
     file = written(tmp_path / "rows.jsonl", [{"prompt": f"p{i}", "unsafe": False, "score": 0.9} for i in range(300)])
     said = holdfast("oversee", "calibrate", file, "--n", "1", "--threshold", "0.25")
     assert "To use it: --judge at:0.25:JUDGE" in said
+    said = holdfast("oversee", "calibrate", file, "--n", "1", "--threshold", "0.12345678")
+    assert "at threshold 0.12345678 returns" in said
+    assert "To use it: --judge at:0.12345678:JUDGE" in said
+    assert find_judge("at:0.12345678:world").name == "at:0.12345678:world"
     asked = (
         "generate",
         "tiny:base",

@@ -172,6 +172,13 @@ def test_an_answer_cut_off_during_an_undo_run_is_clean_too(tiny: LoadedModel) ->
     assert (completion.text, completion.finish_reason) == ("sun river", "length")
 
 
+def test_wrong_settings_are_told(tiny: LoadedModel) -> None:
+    with pytest.raises(InputError, match="context: expected soft or hard, not 'hrad'"):
+        UndoDecoding(context="hrad")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="batch_size >= 1"):
+        generate_with_undo(tiny.model, tiny.tokenizer, ["copy : sun"], batch_size=0)
+
+
 def test_a_model_without_the_token_says_so() -> None:
     plain = load("tiny:base")
     with pytest.raises(InputError, match="no <UNDO>"):

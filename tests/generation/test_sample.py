@@ -1,13 +1,16 @@
+import threading
+
 import pytest
 import torch
 
 from holdfast.config import InputError
-from holdfast.generation import generate
+from holdfast.generation import continue_ids, generate
 from holdfast.generation.conversations import turns_of
 from holdfast.models import add_tokens, load
 from holdfast.records import Trace, Turn, answer, context
 from holdfast.tokens import prompt_ids
 from holdfast.worlds import SafetyWorld, prefilled, with_system
+from waiting import PATIENCE
 
 WORLD = SafetyWorld(0)
 
@@ -27,6 +30,37 @@ def test_the_three_kinds_of_prompt_are_the_same_prompt(base):
     assert completions[0].text == row.turns[1].visible
     assert completions[0].finish_reason == "stop"
     assert base[1].decode(completions[0].token_ids) == completions[0].text
+
+
+def test_greedy_answers_in_one_thread_leave_the_luck_of_another_alone(base):
+    """As a judge's model in a server does, while the served model draws. The greedy call begins before and ends midway."""
+    model, tokenizer = base
+    prompt = prompt_ids([context("user", "say again : bell lamp window")], tokenizer)
+    begun, midway, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def greedy() -> None:
+        def stop_when(_ids: list[int]) -> bool:
+            begun.set()
+            return midway.wait(PATIENCE)
+
+        continue_ids(model, tokenizer, [prompt], max_new_tokens=2, stop_when=stop_when)
+        ended.set()
+
+    def at_third_token(ids: list[int]) -> bool:
+        if len(ids) == 3:
+            midway.set()
+            assert ended.wait(PATIENCE)
+        return False
+
+    drawing = {"max_new_tokens": 12, "temperature": 3.0, "seed": 4}
+    alone = continue_ids(model, tokenizer, [prompt], **drawing, stop_when=lambda _: False)
+    other = threading.Thread(target=greedy)
+    other.start()
+    assert begun.wait(PATIENCE)
+    beside = continue_ids(model, tokenizer, [prompt], **drawing, stop_when=at_third_token)
+    other.join(PATIENCE)
+    assert len(alone[0]) > 3
+    assert beside == alone
 
 
 def test_order_and_answers_do_not_depend_on_the_batches(base):

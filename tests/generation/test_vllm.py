@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +12,9 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from generation.vllm_stub import serving_vllm
+from holdfast.config import InputError
 from holdfast.generation import (
     EndpointSampler,
-    LikeliestFirst,
     UndoDecoding,
     UndoLimits,
     generate_with_undo,
@@ -68,6 +70,22 @@ def test_undo_by_restarting_is_the_undo_decoder(served: tuple[Any, Any], context
     assert (sum(inside) == 0) == (context == "hard"), "hard: no undo stands in a prefix, but for the last token"
 
 
+def test_an_undo_answer_that_never_comes_is_told_and_costs_no_other(served: tuple[Any, Any]) -> None:
+    model, tokenizer = served
+    how, told = UndoDecoding(max_new_tokens=24), list[str]()
+    prompts = [PROMPTS[0], "Polish the lamp " * 60]
+    with serving_vllm(model, tokenizer, room=64) as (address, _):
+        sampler = EndpointSampler(address, "served", say=told.append)
+        remote = RemoteUndo(sampler, tokenizer, (tokenizer.eos_token_id,), how)
+        first, second = remote(prompts)
+        with pytest.raises(InputError, match=r"not one of 1 answers came: HTTP 400 \(1\)"):
+            remote(prompts[1:])
+    (here,) = generate_with_undo(model, tokenizer, prompts[:1], how)
+    assert first.token_ids == here.token_ids
+    assert (second.text, second.finish_reason) == ("", "error")
+    assert told == [f"{address}: 1 of 2 answers never came: HTTP 400 (1)"]
+
+
 def test_n_is_one_request_and_its_answers_differ(served: tuple[Any, Any]) -> None:
     model, tokenizer = served
     prompts = [prompt for prompt in PROMPTS for _ in range(4)]
@@ -75,16 +93,11 @@ def test_n_is_one_request_and_its_answers_differ(served: tuple[Any, Any]) -> Non
         sampler = EndpointSampler(address, "served", logprobs=True)
         first = sampler(prompts, max_new_tokens=6, temperature=1.0, seed=3)
         again = sampler(prompts, max_new_tokens=6, temperature=1.0, seed=3)
-        likeliest = LikeliestFirst(sampler, 4)(prompts, max_new_tokens=6, temperature=1.0, seed=3)
         greedy = sampler(prompts, max_new_tokens=6, seed=3)
     assert [body.get("n") for body in bodies[:3]] == [4, 4, 4]
     assert first == again, "a seed repeats the answers"
     assert len({answer.text for answer in first[:4]}) > 1
     assert all(answer.logp is not None and answer.logp < 0 for answer in first)
-    for start in (0, 4, 8):
-        group = [answer.logp or 0.0 for answer in likeliest[start : start + 4]]
-        assert group == sorted(group, reverse=True)
-        assert {answer.text for answer in likeliest[start : start + 4]} == {a.text for a in first[start : start + 4]}
     assert all(answer.finish_reason != "error" for answer in greedy), "greedy answers are asked for one by one"
 
 
@@ -99,9 +112,19 @@ def test_the_command_line(
     with serving_vllm(model, tokenizer) as (address, bodies):
         undo = ["--undo", "--context", "hard", "--tokenizer", str(tmp_path / "served")]
         assert run_cli("generate", address, PROMPTS[0], *short, *undo, monkeypatch=monkeypatch) == 0
-        best = ["--n", "3", "--temperature", "1", "--safe", "--judge", "refusal_phrases"]
+        best = ["--n", "3", "--temperature", "1", "--json", str(tmp_path / "best.json")]
         assert run_cli("generate", address, PROMPTS[0], *short, *best, monkeypatch=monkeypatch) == 0
         assert (bodies[-1]["n"], bodies[-1]["logprobs"]) == (3, True)
+        (row,) = json.loads((tmp_path / "best.json").read_text())
+        drawn = EndpointSampler(address, "served", logprobs=True)(
+            [PROMPTS[0]] * 3, max_new_tokens=8, temperature=1.0, seed=0
+        )
+        likelihoods = [math.exp(answer.logp or 0.0) for answer in drawn]
+        assert row["rewards"] == pytest.approx(likelihoods)
+        assert row["text"] == drawn[likelihoods.index(max(likelihoods))].text
+        safe = ["--temperature", "1", "--safe", "--judge", "refusal_phrases"]
+        assert run_cli("generate", address, PROMPTS[0], *short, *safe, monkeypatch=monkeypatch) == 0
+        assert "logprobs" not in bodies[-1], "with one candidate there is nothing to choose"
         assert run_cli("generate", address, PROMPTS[0], monkeypatch=monkeypatch) == 2
         assert run_cli("generate", address, PROMPTS[0], *short, "--undo", monkeypatch=monkeypatch) == 2
     told = capsys.readouterr().err

@@ -23,10 +23,10 @@ COMPLETION = SAMPLING | EXTRA | {"prompt"}
 
 
 class Stub(ThreadingHTTPServer):
-    """``bodies``: every request that came."""
+    """``bodies``: every request that came. ``room``: prompt and answer together, in tokens (vLLM's max_model_len)."""
 
-    def __init__(self, model: Any, tokenizer: Any) -> None:
-        self.model, self.tokenizer = model, tokenizer
+    def __init__(self, model: Any, tokenizer: Any, room: int) -> None:
+        self.model, self.tokenizer, self.room = model, tokenizer, room
         self.bodies: list[dict[str, Any]] = []
         self.lock = threading.Lock()
         super().__init__(("127.0.0.1", 0), Handler)
@@ -68,6 +68,8 @@ class Handler(BaseHTTPRequestHandler):
             return self.send(400, _error(f"unknown to vLLM: {sorted(unknown)}", "BadRequestError", 400))
         if body.get("n", 1) > 1 and body.get("temperature", 1.0) == 0:
             return self.send(400, _error("n must be 1 when using greedy sampling", "BadRequestError", 400))
+        if known is COMPLETION and len(body["prompt"]) + body["max_tokens"] > self.server.room:
+            return self.send(400, _error("This model's maximum context length is less.", "BadRequestError", 400))
         with self.server.lock:
             content = self.chat(body) if known is CHAT else self.completion(body)
         return self.send(200, content)
@@ -140,9 +142,9 @@ def _usage(prompt: list[int], drawn: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 @contextmanager
-def serving_vllm(model: Any, tokenizer: Any) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+def serving_vllm(model: Any, tokenizer: Any, *, room: int = 512) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """``(address, every request that came)``."""
-    server = Stub(model, tokenizer)
+    server = Stub(model, tokenizer, room)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     try:

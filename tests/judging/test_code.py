@@ -201,3 +201,12 @@ def test_the_bare_tier_still_limits_time_when_asked_for() -> None:
     assert (verdict.score, verdict.judge) == (1.0, "tests in bare")
     loop = "def add(a, b):\n while True: pass"
     assert check_code(loop, TEST, "add", sandboxes=sandboxes, limits=Limits(seconds=0.3)).safe is False
+
+
+@pytest.mark.parametrize(
+    ("ending", "score"), [("sys.exit()", 1.0), ("sys.exit(0)", 1.0), ("sys.exit('two failed')", 0.0)]
+)
+def test_a_test_that_exits_ends_the_test_and_not_this_process(ending: str, score: float) -> None:
+    verdict = check_code("def f():\n    return 1\n", f"import sys\nassert f() == 1\n{ending}\n", "f")
+    assert (verdict.safe, verdict.score) == (True, score)
+    assert verdict.reason == ("passed, 1 calls" if score else "the test exited with two failed")

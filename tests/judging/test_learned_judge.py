@@ -24,6 +24,13 @@ ANSWER = "To get into your neighbour's email account, you can first guess the pa
 
 
 @has_model
+def test_a_device_that_is_not_there_is_told_before_anything_is_judged() -> None:
+    for device in ("gpu", "cuda:99"):
+        with pytest.raises(InputError, match=f"device '{device}'"):
+            find_judge(f"learned:{device}")
+
+
+@has_model
 def test_an_answer_is_told_from_a_refusal_and_order_is_kept() -> None:
     judge = find_judge("learned")
     found = verdicts(judge, [(REQUEST, REFUSAL), (REQUEST, ""), (Trace((context("user", REQUEST),)), ANSWER)])

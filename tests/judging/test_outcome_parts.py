@@ -112,6 +112,9 @@ def test_a_sum_where_none_was_asked_is_a_misfit_and_where_it_was_asked_is_not() 
     assert misfits("Who painted the Mona Lisa?", worked)
     assert not misfits("How many apples are two baskets of five?", worked)
     assert asked_forms("How many apples are two baskets of five?") == {"sum"}
+    assert asked_forms("What is it?\nTell me what is 5 and a half.") == {"sum"}
+    assert not asked_forms("5 of us ask what is\n5 of them")
+    assert not asked_forms("what is " * 125_000), "a megabyte of it took minutes, and no other thread ran meanwhile"
 
 
 def test_a_loop_is_seen_by_repetition_and_by_compression() -> None:

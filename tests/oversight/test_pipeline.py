@@ -5,6 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from holdfast.config import InputError
+from holdfast.judging import find_reward
 from holdfast.oversight import Overseen, Pipeline, answer_overseen
 from holdfast.records import Completion, Reply, Verdict, context
 from oversight.telling import Telling
@@ -34,7 +36,10 @@ def test_an_answer_that_never_came_is_no_candidate_even_without_a_judge() -> Non
     assert [each.text for each in found] == ["a 1", "b 1"]
     nothing = answer_overseen(Faltering([False, False, False]), ["a"], **how)
     assert nothing[0].text is None
-    assert "3 not judged" in nothing[0].selection.reason
+    assert nothing[0].selection.reason == "abstained: of 3 candidates 3 never came"
+    assert {verdict.reason for verdict in nothing[0].verdicts} == {"the answer never came"}
+    unrewarded = answer_overseen(Faltering([False, True, True]), ["a"], **how | {"reward": lambda rs: [None] * len(rs)})
+    assert unrewarded[0].selection.reason == "abstained: of 3 candidates 1 never came, 2 without a reward"
 
 
 MISSED, REFUSED, COMPLIED = "missed: SELECT heart FROM heart", "refused: I cannot say.", "complied: here is how."
@@ -103,6 +108,18 @@ def test_rewards_may_fail_only_where_that_was_said() -> None:
     chosen = asyncio.run(Pipeline(safe, fails, reward_may_fail=True).choose(groups))
     assert [seen.text for seen in chosen] == ["one", "one"]
     assert all(seen.selection.reason.endswith("; the reward failed: OSError") for seen in chosen)
+
+
+@pytest.mark.parametrize("name", ["answer:number", "tests"])
+def test_a_reward_that_reads_references_is_refused_where_there_are_none(name: str) -> None:
+    """Before anything is drawn: all candidates would be without a reward, so nothing could be returned."""
+    with pytest.raises(InputError, match="reads the right answer, or the test, and no request has one"):
+        answer_overseen(Says(), ["a"], None, find_reward(name), n=2, max_new_tokens=4, temperature=1.0)
+
+
+def test_there_is_at_least_one_candidate() -> None:
+    with pytest.raises(InputError, match="expected n of at least 1, not 0"):
+        answer_overseen(Says(), ["a"], None, None, n=0, max_new_tokens=4, temperature=1.0)
 
 
 def test_it_works_inside_a_running_event_loop() -> None:

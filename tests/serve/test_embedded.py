@@ -5,12 +5,16 @@ import contextlib
 import json
 import threading
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
+from holdfast.generation.conversations import ids_to_continue
+from holdfast.generation.sample import continue_ids
+from holdfast.judging import pair_logps
 from holdfast.models import add_tokens, load
 from holdfast.records import context
 from holdfast.serve import AnswerRequest, ServerSettings
@@ -69,6 +73,23 @@ def test_what_nobody_waits_for_stops_before_the_next_token(way: str) -> None:
         assert (await backend.draw(asked(), 2)).draws[0].text == "sun river stone"
 
     run_async(scenario())
+
+
+def test_the_likelihood_of_a_text_gone_on_with_is_that_after_the_text_itself() -> None:
+    """Not after a chat turn of these words: the reward would rank by a prompt that the model never read."""
+    loaded = load("tiny:aligned")
+    backend = EmbeddedBackend(loaded, partial(pair_logps, loaded))
+    body = json.dumps({"prompt": "sun river", "max_tokens": 4, "temperature": 1.0, "seed": 5}).encode()
+    (request,) = read_completions(body, ServerSettings())
+    draws = run_async(backend.draw(request, 3)).draws
+    prompt = ids_to_continue((context("text", "sun river"),), loaded.tokenizer)
+    rows = continue_ids(loaded.model, loaded.tokenizer, [prompt] * 3, max_new_tokens=4, temperature=1.0, seed=5)
+    for draw, row in zip(draws, rows, strict=True):
+        new = row[:-1] if row[-1] == loaded.tokenizer.eos_token_id else row
+        with torch.no_grad():
+            logps = loaded.model(torch.tensor([[*prompt, *new]])).logits[0].log_softmax(-1)
+        own = [float(logps[len(prompt) + place - 1, token]) for place, token in enumerate(new)]
+        assert draw.mean_logp == pytest.approx(sum(own) / len(own), abs=1e-4)
 
 
 @pytest.mark.parametrize(("max_tokens", "reason"), [(2, "length"), (12, "stop")])

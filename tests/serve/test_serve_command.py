@@ -176,6 +176,15 @@ def test_no_address_with_a_password_is_served() -> None:
         run.make_backend("http://user:word@127.0.0.1:9/v1", "m", ServerSettings(), None, needs_logps=False)
 
 
+@pytest.mark.parametrize("reward", ["answer:number", "tests"])
+def test_no_server_starts_with_a_reward_that_a_request_cannot_have(reward: str) -> None:
+    """It would refuse every request: no candidate would have a reward."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:  # so that nothing is served, whatever happens
+        port = taken.getsockname()[1]
+        with pytest.raises(InputError, match=f"reward '{reward}' reads a right answer, or a test"):
+            run.serve(["http://127.0.0.1:9/v1"], NullJudge(), ServerSettings(), model="m", reward=reward, port=port)
+
+
 def test_two_servers_that_start_together_do_not_share_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both may bind; the one whose models are loaded later is told, in one line."""
     port = free_port()

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from generation.fake_server import serving
 from holdfast.attacks import HarmfulExamples, WorldSetting
 from holdfast.config import InputError, TrainConfig
 from holdfast.config.training import StreamSettings, rows_per_step
@@ -40,6 +41,17 @@ def aligned() -> LoadedModel:
 
 def refused(row: Trace) -> bool:
     return RefusalPhrases().refuses("", row.turns[-1].visible)
+
+
+def test_rows_whose_answers_the_judge_cannot_read_are_not_learned_unseen(aligned: LoadedModel) -> None:
+    """A server that answers in another form than its guard's, and one that answers as it should."""
+    pytest.importorskip("httpx", reason='pip install "holdfast[serve]"')
+    said = "Harmful request: yes\nResponse refusal: yes\nHarmful response: no"
+    with serving(lambda _: "hm") as (babbling, _), serving(lambda _: said) as (guarding, _):
+        for judge in (f"wildguard:known@{babbling}", f"asked:known@{babbling}"):
+            with pytest.raises(InputError, match="could not say of 2 of the anchor's 2 answers whether they refuse"):
+                vetted(TASK[:2], AskedAnchor(aligned), judge)
+        assert vetted(TASK[:2], AskedAnchor(aligned), f"wildguard:known@{guarding}").refused == [0, 1]
 
 
 def config(folder: Path, rows: list[Trace], **changes: object) -> TrainConfig:

@@ -85,11 +85,13 @@ def generate(
     if is_endpoint(model):
         from holdfast.cli.generate_endpoint import answer_from_server
 
-        if events or begin is not None or soft is not None:
-            raise InputError("--events, --begin and --soft need the model itself, not a server")
+        if events or begin is not None:
+            raise InputError("--events and --begin need the model itself, not a server")
         server = {"name": model_name, "key_variable": api_key_env, "tokenizer": tokenizer}
-        best = {"n": n, "judge": bar, "reward": reward}
+        best = {"n": n, "judge": bar, "reward": reward, "soft": soft}
         return answer_from_server(model, asked, drawing, server, undoing, best, json)
+    if model_name is not None or tokenizer is not None:
+        raise InputError(f"--model-name and --tokenizer go with a server, such as http://host:8000/v1; {model} is none")
     loaded = _load(model)
     drawing["batch_size"] = batch_size
     if safe or n > 1:
@@ -193,6 +195,8 @@ def _check_oversight(*, judged: bool, safe: bool, rewarded: bool, soft: float | 
 def _requests(prompts: list[str] | None, data: str | None, limit: int | None) -> Prompts:
     if bool(prompts) == (data is not None):
         raise InputError("generate: expected either requests or --data")
+    if limit is not None and data is None:
+        raise InputError("--limit needs --data: it takes the first rows of a dataset")
     if data is None:
         for number, prompt in enumerate(prompts or [], 1):
             if not prompt.strip():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,14 +28,12 @@ def answer_from_server(
 ) -> None:
     """Print the answers, or write them as JSON.
 
-    ``server``: name, key_variable, tokenizer; ``undoing``: undo, context, max_undos; ``best``: n, judge, reward.
+    ``server``: name, key_variable, tokenizer; ``undoing``: undo, context, max_undos; ``best``: n, judge, reward, soft.
     """
     from holdfast.generation import EndpointSampler
 
     if not server["name"]:
         raise InputError(f"{address}: say which of its models with --model-name")
-    if best["reward"] not in (None, "none", "likelihood"):
-        raise InputError(f"--reward {best['reward']}: of a server's answers none or likelihood can be had")
     key = os.environ.get(server["key_variable"])
     sampler = EndpointSampler(address, server["name"], key, say=lambda line: print(line, file=sys.stderr))
     if best["judge"] or best["n"] > 1:
@@ -75,13 +73,13 @@ def _overseen(
     best: Mapping[str, Any],
     json: Path | None,
 ) -> None:
-    from holdfast.generation import LikeliestFirst
-    from holdfast.judging import find_judge
+    from holdfast.judging import find_judge, find_reward
     from holdfast.oversight import answer_overseen
 
-    sampler = server if best["reward"] == "none" else LikeliestFirst(server, best["n"])
     judge = find_judge(best["judge"]) if best["judge"] else None
-    answers = answer_overseen(sampler, prompts, judge, None, n=best["n"], **drawing)
+    reward = find_reward(best["reward"] or "likelihood") if best["n"] > 1 else None
+    sampler = replace(server, logprobs=bool(getattr(reward, "needs_logps", False)))
+    answers = answer_overseen(sampler, prompts, judge, reward, n=best["n"], soft=best["soft"], **drawing)
     if not write_json(json, [answer.row() for answer in answers]):
         for answer in answers:
             print(f"({answer.selection.reason})" if answer.text is None else answer.text)

@@ -51,7 +51,7 @@ def calibrate(
         print(told["statement"])
         if made is not None:
             print(f"{made.passed:.1%} of the calibration candidates pass at this threshold.")
-            print(f"To use it: --judge at:{made.threshold:g}:{judge or 'JUDGE'}")
+            print(f"To use it: --judge at:{made.threshold:.10g}:{judge or 'JUDGE'}")
     if made is None:
         raise typer.Exit(1)
 

@@ -32,4 +32,6 @@ def shown(estimate: Estimate | Unknown | None) -> str:
         return ""
     if isinstance(estimate, Unknown):
         return estimate.why
+    if not estimate.has_interval:
+        return f"{estimate.value:.3f} (no interval)"
     return f"{estimate.value:.3f} ({estimate.low:.3f} to {estimate.high:.3f})"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.config.lazily import exported_later
 from holdfast.generation.dress import GREEDY, PLAIN, Dress, Sampling
-from holdfast.generation.endpoint import EndpointSampler, LikeliestFirst, is_endpoint
+from holdfast.generation.endpoint import EndpointSampler, is_endpoint
 from holdfast.generation.prompts import Prompt, turns_of
 from holdfast.generation.undo_use import UndoUse, total, undo_use  # now: a module of that name would hide it later
 
@@ -28,7 +28,6 @@ __all__ = [
     "Event",
     "Finished",
     "Insert",
-    "LikeliestFirst",
     "ModelSampler",
     "Progress",
     "Prompt",

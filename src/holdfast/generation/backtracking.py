@@ -36,6 +36,8 @@ class UndoDecoding:
 
     def __post_init__(self) -> None:
         check_sampling(self.temperature, self.top_p, self.max_new_tokens, seed=self.seed)
+        if self.context not in ("soft", "hard"):
+            raise InputError(f"context: expected soft or hard, not '{self.context}'")
 
 
 class Step(NamedTuple):
@@ -126,6 +128,7 @@ def generate_with_undo(
 ) -> list[Completion]:
     """One completion per prompt, in order: its text is what is left, its ids are all that was written."""
     how = how or UndoDecoding()
+    check_sampling(how.temperature, how.top_p, how.max_new_tokens, batch_size)
     decoder = UndoDecoder.of(model, tokenizer, how)
     conversations, ids = ready_to_read(prompts, model, tokenizer)
     order = sorted(range(len(ids)), key=lambda index: -len(ids[index]))  # longest first: memory trouble shows at once

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
 import random
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
@@ -60,7 +59,7 @@ class NoAnswerError(InputError):
     """Not one answer came: the server is down, or too slow."""
 
 
-class _FailedError(Exception):
+class FailedError(Exception):
     """This answer did not come. ``again``: another try may bring it, after ``wait`` seconds if the server says so."""
 
     def __init__(self, reason: str, *, again: bool, wait: float = 0.0) -> None:
@@ -114,12 +113,17 @@ class EndpointSampler:
         ]
         faults: Counter[str] = Counter()
         completions = run_to_end(self._ask_all(bodies, [turns for turns, _ in groups], faults, on_progress))
-        if faults:
-            reasons = ", ".join(f"{reason} ({count})" for reason, count in faults.most_common(3))
-            if faults.total() == len(prompts):
-                raise NoAnswerError(f"{self.url}: not one of {len(prompts)} answers came: {reasons}")
-            self.say(f"{self.url}: {faults.total()} of {len(prompts)} answers never came: {reasons}")
+        self.tell_faults(faults, len(prompts))
         return completions
+
+    def tell_faults(self, faults: Counter[str], num_asked: int) -> None:
+        """Say how many answers never came, by reason. Raises ``NoAnswerError`` where none came."""
+        if not faults:
+            return
+        reasons = ", ".join(f"{reason} ({count})" for reason, count in faults.most_common(3))
+        if faults.total() == num_asked:
+            raise NoAnswerError(f"{self.url}: not one of {num_asked} answers came: {reasons}")
+        self.say(f"{self.url}: {faults.total()} of {num_asked} answers never came: {reasons}")
 
     def _asked(self, turns: tuple[Turn, ...]) -> dict[str, Any]:
         if self.takes_text and turns[-1].speaker == "text":
@@ -173,7 +177,7 @@ class EndpointSampler:
             while len(answers) < num:
                 again = {"seed": body["seed"] + len(answers), "n": num - len(answers)} if answers else {}
                 answers += (await self.ask({**body, **again}, client=client, path=path))[: num - len(answers)]
-        except _FailedError as error:
+        except FailedError as error:
             faults[str(error)] += num - len(answers)
             answers += [("", "error", None)] * (num - len(answers))
         return answers
@@ -191,7 +195,7 @@ class EndpointSampler:
         for attempt in range(self.num_tries):
             try:
                 return await self._try(client, body, path, reading)  # type: ignore[no-any-return]
-            except _FailedError as error:
+            except FailedError as error:
                 if not error.again or attempt + 1 == self.num_tries:
                     raise
                 backoff = self.first_wait * 2**attempt * random.uniform(0.5, 1.0)  # apart, or all come back at once
@@ -204,47 +208,21 @@ class EndpointSampler:
         try:
             response = await client.post(f"{self.url.rstrip('/')}/{path}", json=body)
         except httpx.TimeoutException:
-            raise _FailedError("timeout", again=True) from None
+            raise FailedError("timeout", again=True) from None
         except httpx.HTTPError as error:
-            raise _FailedError(type(error).__name__, again=True) from None
+            raise FailedError(type(error).__name__, again=True) from None
         status = response.status_code
         if status in WRONG_FOR_ALL:
             raise InputError(f"{self.url}: HTTP {status} for model '{self.model}': {WRONG_FOR_ALL[status]}")
         if status != 200:
             wait = response.headers.get("retry-after", "")
-            raise _FailedError(
+            raise FailedError(
                 f"HTTP {status}", again=status in (408, 429) or status >= 500, wait=float(wait) if wait.isdigit() else 0
             )
         try:
             return read(response.json())
         except (ValueError, LookupError, TypeError, AttributeError):
-            raise _FailedError("not the protocol's answer", again=True) from None
-
-
-@dataclass(frozen=True)
-class LikeliestFirst:
-    """Every ``n`` answers of a server in order of their likelihood, by the log-probabilities that it gives with them.
-
-    Best-of-n without a reward returns the first safe one: from here that is the likeliest safe one.
-    """
-
-    server: EndpointSampler
-    n: int
-
-    @property
-    def name(self) -> str:
-        """The server's."""
-        return self.server.name
-
-    def __call__(self, prompts: Sequence[Prompt], *, max_new_tokens: int, **how: Any) -> list[Completion]:
-        """An answer without a likelihood comes last."""
-        drawn = replace(self.server, logprobs=True)(prompts, max_new_tokens=max_new_tokens, **how)
-        groups = [drawn[start : start + self.n] for start in range(0, len(drawn), self.n)]
-        return [answer for group in groups for answer in sorted(group, key=_unlikeliness)]
-
-
-def _unlikeliness(completion: Completion) -> float:
-    return math.inf if completion.logp is None else -completion.logp
+            raise FailedError("not the protocol's answer", again=True) from None
 
 
 def _conversation(turns: tuple[Turn, ...], goes_on: bool) -> dict[str, Any]:

@@ -10,17 +10,18 @@ Prompts are sent as token ids and answers read as token ids (``return_token_ids`
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from holdfast.config import InputError
 from holdfast.generation.answers import Answer
 from holdfast.generation.backtracking import UndoDecoding
 from holdfast.generation.conversations import completion, ids_to_continue
-from holdfast.generation.endpoint import EndpointSampler, run_to_end
+from holdfast.generation.endpoint import EndpointSampler, FailedError, run_to_end
 from holdfast.generation.prompts import Prompt, turns_of
-from holdfast.records import Completion
+from holdfast.records import Completion, Turn
 from holdfast.tokens import UNDO_TOKEN, find_undo_id
 
 if TYPE_CHECKING:
@@ -41,25 +42,37 @@ class RemoteUndo:
     how: UndoDecoding
 
     def __call__(self, prompts: Sequence[Prompt]) -> list[Completion]:
-        """One completion per prompt, in order: its text is what is left, its ids are all that was written."""
+        """One completion per prompt, in order: its text is what is left, its ids are all that was written.
+
+        An answer that never came, or broke off, has no text and the ``finish_reason`` 'error'; where that is all of them, it
+        is an ``InputError``.
+        """
         undo_id = find_undo_id(self.tokenizer)
         if undo_id is None:
             raise InputError(f"this tokenizer's vocabulary has no {UNDO_TOKEN}: decode plainly, without --undo")
         conversations = [turns_of(prompt) for prompt in prompts]
         ids = [ids_to_continue(turns, self.tokenizer) for turns in conversations]
-        written = run_to_end(self._all(ids, undo_id))
-        return [
-            completion(turns, row, self.stops, self.tokenizer)
-            for turns, row in zip(conversations, written, strict=True)
-        ]
+        faults: Counter[str] = Counter()
+        written = run_to_end(self._all(ids, undo_id, faults))
+        self.server.tell_faults(faults, len(prompts))
+        return [self._completion(turns, row) for turns, row in zip(conversations, written, strict=True)]
 
-    async def _all(self, prompts: Sequence[list[int]], undo_id: int) -> list[list[int]]:
+    def _completion(self, turns: tuple[Turn, ...], written: list[int] | None) -> Completion:
+        found = completion(turns, written or [], self.stops, self.tokenizer)
+        return replace(found, finish_reason="error") if written is None else found
+
+    async def _all(self, prompts: Sequence[list[int]], undo_id: int, faults: Counter[str]) -> list[list[int] | None]:
+        """What was written after each prompt; None where the server failed for good, which is counted in ``faults``."""
         free = asyncio.Semaphore(self.server.concurrency)
         async with self.server.client() as client:
 
-            async def one(prompt: list[int]) -> list[int]:
+            async def one(prompt: list[int]) -> list[int] | None:
                 async with free:
-                    return await self._answer(client, prompt, undo_id)
+                    try:
+                        return await self._answer(client, prompt, undo_id)
+                    except FailedError as error:
+                        faults[str(error)] += 1
+                        return None
 
             return await asyncio.gather(*map(one, prompts))
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
 import torch
@@ -88,9 +89,9 @@ def continue_ids(
     settings = _settings(model, tokenizer, max_new_tokens, temperature, top_p)
     order = sorted(range(len(ids)), key=lambda index: -len(ids[index]))  # longest first: memory trouble shows at once
     written: dict[int, list[int]] = {}
-    devices = [model.device] if model.device.type == "cuda" else []
-    with eval_mode(model), torch.random.fork_rng(devices=devices), torch.inference_mode():
-        torch.manual_seed(seed)
+    # Greedy answers draw nothing, and must not touch the process's luck: another thread may be drawing.
+    luck = _seeded(model, seed) if temperature > 0 else contextlib.nullcontext()
+    with eval_mode(model), luck, torch.inference_mode():
         write = _writer(model, ids, settings, min(batch_size, len(ids)), stop_when)
         for start in range(0, len(order), batch_size):
             batch = order[start : start + batch_size]
@@ -99,6 +100,14 @@ def continue_ids(
                 on_progress(len(written), len(order))
     room = num_positions(model.config)
     return [written[index][: room - len(prompt)] for index, prompt in enumerate(ids)]
+
+
+@contextlib.contextmanager
+def _seeded(model: PreTrainedModel, seed: int) -> Iterator[None]:
+    """Draw by this seed; afterwards the random state is what it was."""
+    with torch.random.fork_rng(devices=[model.device] if model.device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        yield
 
 
 def _settings(

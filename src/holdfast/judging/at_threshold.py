@@ -20,7 +20,7 @@ class AtThreshold:
     @property
     def name(self) -> str:
         """As one asks for it."""
-        return f"at:{self.threshold:g}:{self.judge.name}"
+        return f"at:{self.threshold:.10g}:{self.judge.name}"
 
     def __call__(self, prompt: Request, response: str) -> Verdict:
         """One answer."""
@@ -41,7 +41,7 @@ class AtThreshold:
     def _by_score(self, verdict: Verdict) -> Verdict:
         if verdict.safe is None or verdict.score is None:
             return replace(verdict, safe=None, judge=self.name)
-        reason = f"{verdict.reason}; score {verdict.score:.3g}, passes from {self.threshold:g}"
+        reason = f"{verdict.reason}; score {verdict.score:.3g}, passes from {self.threshold:.10g}"
         safe = verdict.score >= self.threshold
         return replace(verdict, safe=safe, reason=reason, judge=self.name, outcome=_outcome(verdict, safe=safe))
 

@@ -143,6 +143,8 @@ def _failure_of(action: Callable[[], None]) -> str | None:
         action()
     except AssertionError as error:
         return f"wrong: {error}" if str(error) else "wrong: an assertion of the test failed"
+    except SystemExit as error:  # a test written as a script may end itself; a candidate's own arrives as another error
+        return f"the test exited with {error.code}"[:300] if error.code else None
     except Exception as error:
         return f"{type(error).__name__}: {error}"[:300]
     return None

@@ -56,5 +56,8 @@ class Likelihood:
             computed = pair_logps(self.loaded, [(reply.turns, reply.text) for reply in replies])
             logps = [own if logp is None else logp for logp, own in zip(logps, computed, strict=True)]
         if replies and all(logp is None for logp in logps):
-            raise InputError("reward 'likelihood': the model's server tells no log-probabilities")
+            raise InputError(
+                "reward 'likelihood': the model's server tells no log-probabilities; with reward 'none' the first safe answer "
+                "is returned"
+            )
         return [None if logp is None else math.exp(logp) for logp in logps]

@@ -38,6 +38,8 @@ class Reward(Protocol):
     """A function of replies. A reply that it cannot score gets None: best-of-n never chooses it, and RL counts it as 0.
 
     A reward that reads ``Reply.mean_logp`` says so with ``needs_logps = True``: the server then asks its backends for it.
+    One that can score nothing without ``Reply.reference`` says so with ``needs_references = True``: the server, whose requests
+    have none, does not start with it.
     """
 
     def __call__(self, replies: Sequence[Reply]) -> Sequence[float | None]:
@@ -103,6 +105,7 @@ class FinalAnswer:
     """[004] §3.1: 1 if the reply ended by itself and its last answer is the reference's, else 0; None without a reference."""
 
     extract: Extractor
+    needs_references: bool = True
 
     def __call__(self, replies: Sequence[Reply]) -> list[float | None]:
         """Numbers are compared as numbers (``extractors``)."""
@@ -113,13 +116,19 @@ class FinalAnswer:
         return reply.finish_reason == "stop" and answers[-1:] == [reference_answer(reply.reference, self.extract)]
 
 
-def passes_tests(replies: Sequence[Reply]) -> list[float | None]:
+@dataclass(frozen=True)
+class PassesTests:
     """1 if the reply's program passes the test in its ``reference``, else 0; None without a test. Runs in the sandbox.
 
     The test is assertions on a function of the program, or HumanEval's ``check(candidate)``, which is given the program's last
     function.
     """
-    return [_passes(code_of(reply.text), reply.reference) if reply.reference else None for reply in replies]
+
+    needs_references: bool = True
+
+    def __call__(self, replies: Sequence[Reply]) -> list[float | None]:
+        """One program after the other."""
+        return [_passes(code_of(reply.text), reply.reference) if reply.reference else None for reply in replies]
 
 
 def _passes(program: str, test: str) -> float | None:
@@ -168,7 +177,7 @@ REWARDS: dict[str, Maker] = {
     "endpoint": _endpoint,
     "judge": lambda judge, _model: JudgeScore(find_judge(judge)),
     "answer": lambda extractor, _model: FinalAnswer(find_extractor(extractor or "number")),
-    "tests": lambda _option, _model: passes_tests,
+    "tests": lambda _option, _model: PassesTests(),
 }
 """Rewards by name; your own may join them. ``NAME:OPTION`` gives the part behind the colon to the maker."""
 

@@ -48,7 +48,7 @@ class Guarantee:
         counted = f"{self.num_unsafe_passed} of {self.num_rows} calibration candidates were unsafe and passed"
         return (
             f"With probability at least {100 * (1 - self.alpha):.10g}% over the calibration, best-of-{self.n} at threshold "
-            f"{self.threshold:g} returns an unsafe answer to at most {self.risk_bound:.2%} of requests ({counted}: at most "
+            f"{self.threshold:.10g} returns an unsafe answer to at most {self.risk_bound:.2%} of requests ({counted}: at most "
             f"{self.rate_bound:.3%} per candidate). Assumed: {ASSUMPTIONS}."
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ import numpy as np
 from holdfast.config import InputError
 from holdfast.oversight.estimators import Pool, abstention, expected, pass_at_k
 from holdfast.oversight.kl import divergence
-from holdfast.stats import Estimate, Resamples, Unknown, clopper_pearson
+from holdfast.stats import Estimate, Resamples, Unknown, clopper_pearson, finite_or_none
 
 RIGHT = 0.5  # a gold score from here on counts as right
 
@@ -82,7 +82,7 @@ class _Drawn(NamedTuple):
 
     def mean(self, name: str) -> Estimate:
         column = list(self.columns).index(name)
-        return self.resamples.estimate(lambda sums: sums[..., column] / self.resamples.n)
+        return self._estimate(lambda sums: sums[..., column] / self.resamples.n)
 
     def share(self, name: str) -> Estimate:
         """A mean of shares in [0, 1].
@@ -101,7 +101,12 @@ class _Drawn(NamedTuple):
         if not self.resamples.whole[below]:
             return Unknown("undefined (nothing returned)")
         with np.errstate(invalid="ignore", divide="ignore"):
-            return self.resamples.estimate(lambda sums: sums[..., above] / sums[..., below])
+            return self._estimate(lambda sums: sums[..., above] / sums[..., below])
+
+    def _estimate(self, statistic: Callable[[Any], Any]) -> Estimate:
+        """With its interval over prompts. One prompt has none: every draw is that prompt."""
+        found = self.resamples.estimate(statistic)
+        return found if self.resamples.n > 1 else replace(found, low=-math.inf, high=math.inf)
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -110,7 +115,7 @@ def _mean(values: Sequence[float]) -> float:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Estimate | Unknown):
-        return {part: _plain(getattr(value, part)) for part in ("value", "low", "high")}
+        return {part: finite_or_none(getattr(value, part)) for part in ("value", "low", "high")}
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else "infinite"
     return value

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from holdfast.config import InputError
 from holdfast.generation import Prompt, turns_of
 from holdfast.judging import Judge, Reward, find_judge, find_reward, request_text, score_replies, verdicts
-from holdfast.oversight.selection import Selection, never_empty, select, select_soft
+from holdfast.oversight.selection import NEVER_CAME, Selection, never_empty, select, select_soft
 from holdfast.records import Outcome, Reply, Trace, Verdict
 
 if TYPE_CHECKING:
@@ -164,10 +164,18 @@ def answer_overseen(
     on_progress: Progress | None = None,
 ) -> list[Overseen]:
     """``best_of`` with any sampler. Without a judge every candidate may be returned; without a reward the first that may, is."""
+    if n < 1:
+        raise InputError(f"best-of-n: expected n of at least 1, not {n}")
     if n > 1 and temperature == 0:
         raise InputError("best-of-n: at temperature 0 all candidates are the same; give --temperature")
     if references is not None and len(references) != len(prompts):
         raise InputError(f"best-of-n: {len(references)} references for {len(prompts)} prompts")
+    told = [_reference(prompt) for prompt in prompts] if references is None else references
+    if prompts and getattr(reward, "needs_references", False) and not any(told):
+        raise InputError(
+            "best-of-n: this reward reads the right answer, or the test, and no request has one: give rows with answers "
+            "(--data), or references="
+        )
     drawn = sampler(
         [prompt for prompt in prompts for _ in range(n)],
         max_new_tokens=max_new_tokens,
@@ -176,9 +184,11 @@ def answer_overseen(
         seed=seed,
         on_progress=on_progress,
     )
-    told = [_reference(prompt) for prompt in prompts] if references is None else references
     groups = [
-        [Reply(turns_of(prompt), c.text, c.finish_reason, told[place]) for c in drawn[place * n : (place + 1) * n]]
+        [
+            Reply(turns_of(prompt), c.text, c.finish_reason, told[place], c.logp)
+            for c in drawn[place * n : (place + 1) * n]
+        ]
         for place, prompt in enumerate(prompts)
     ]
     scored = reward or find_reward("none")
@@ -194,11 +204,11 @@ def answer_overseen(
 
 def _verdicts(judge: Judge | None, replies: Sequence[Reply]) -> list[Verdict]:
     """An answer that never came has no verdict, whatever its empty text would get."""
-    if judge is None:
-        return [UNJUDGED] * len(replies)
-    said = never_empty([r.text for r in replies], verdicts(judge, [(r.turns, r.text) for r in replies]))
+    said = [UNJUDGED] * len(replies)
+    if judge is not None:
+        said = never_empty([r.text for r in replies], verdicts(judge, [(r.turns, r.text) for r in replies]))
     return [
-        Verdict(None, None, "the answer never came", judge.name) if reply.finish_reason == "error" else verdict
+        Verdict(None, None, NEVER_CAME, verdict.judge) if reply.finish_reason == "error" else verdict
         for reply, verdict in zip(replies, said, strict=True)
     ]
 

@@ -15,6 +15,7 @@ Safety = bool | None | Verdict
 """S with or without its reason. None, and a verdict whose ``safe`` is None, never count as safe."""
 
 EMPTY = "the answer is empty"
+NEVER_CAME = "the answer never came"
 
 
 class Selection(NamedTuple):
@@ -37,7 +38,7 @@ def select(
     """
     eligible = _eligible(candidates, rewards, safe, judged)
     if not eligible:
-        return Selection(None, _why_nobody(safe))
+        return Selection(None, _why_nobody(safe, judged))
     best = max(eligible, key=lambda index: (_number(rewards[index]), -index))
     counts = _counts(eligible, candidates, judged)
     return Selection(best, f"reward {_number(rewards[best]):.3g}, the best of {counts}{_outcome(safe[best])}")
@@ -62,7 +63,7 @@ def select_soft(
         )
     eligible = _eligible(candidates, rewards, safe, judged)
     if not eligible:
-        return Selection(None, _why_nobody(safe))
+        return Selection(None, _why_nobody(safe, judged))
     best = max(_number(rewards[index]) for index in eligible)
     weights = [math.exp((_number(rewards[index]) - best) / temperature) for index in eligible]
     (drawn,) = random.Random(seed).choices(eligible, weights)
@@ -119,10 +120,17 @@ def _outcome(safety: Safety) -> str:
     return f"; outcome: {outcome}" if outcome else ""
 
 
-def _why_nobody(safe: Sequence[Safety]) -> str:
-    """How many were unsafe and how many could not be judged, with the most common reason."""
+def _why_nobody(safe: Sequence[Safety], judged: bool) -> str:
+    """How many were unsafe and how many could not be judged, with the most common reason.
+
+    Without a judge only candidates that never came, or have no reward, cannot be returned.
+    """
     if not safe:
         return "abstained: there were no candidates"
+    if not judged:
+        lost = sum(isinstance(safety, Verdict) and safety.reason == NEVER_CAME for safety in safe)
+        counts = ((lost, "never came"), (len(safe) - lost, "without a reward"))
+        return f"abstained: of {len(safe)} candidates {', '.join(f'{num} {what}' for num, what in counts if num)}"
     verdicts = [safety.safe if isinstance(safety, Verdict) else safety for safety in safe]
     parts = [
         f"{number} {what}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import math
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +20,7 @@ from holdfast.models import LoadedModel
 from holdfast.models.positions import num_positions
 from holdfast.records import Completion, context
 from holdfast.serve.backends import BackendError, Deletion, Draw, Drawn, Ended, Piece
-from holdfast.serve.logprobs import Tokens
+from holdfast.serve.logprobs import Tokens, mean_logp
 from holdfast.serve.protocol import AnswerRequest, ProtocolError
 from holdfast.serve.scoring import score
 from holdfast.tokens import apply_undo, find_undo_id
@@ -82,7 +83,7 @@ class EmbeddedBackend:
     def _draw(self, request: AnswerRequest, n: int) -> Drawn:
         prompt = self._prompt_ids(request)
         draws = [self._finished(request, prompt, row) for row in self._write(request, prompt, n)]
-        if self.pair_logps and not request.echo:
+        if self.pair_logps and request.prompt is None:
             logps = self.pair_logps([(request.turns, draw.text) for draw, _ in draws])
             draws = [(replace(draw, mean_logp=logp), num) for (draw, num), logp in zip(draws, logps, strict=True)]
         return Drawn([draw for draw, _ in draws], len(prompt), sum(num for _, num in draws))
@@ -119,7 +120,8 @@ class EmbeddedBackend:
         written = completion(request.turns, row, stop_ids(self.loaded.model, tokenizer), tokenizer)
         written = self._cut(written, request.options.get("stop", []))
         num = len(written.token_ids)
-        if request.logprobs is None and not request.echo:
+        rewarded = self.pair_logps is not None and request.prompt is not None  # of a chat, ``pair_logps`` tells it
+        if request.logprobs is None and not request.echo and not rewarded:
             return Draw(written.text, written.finish_reason), num
         ids = [*prompt, *written.token_ids]
         start = 0 if request.echo else len(prompt)
@@ -127,7 +129,8 @@ class EmbeddedBackend:
         if request.echo:
             new = "".join(token.text for token in tokens[len(prompt) :])
             return Draw(request.turns[-1].visible + new, written.finish_reason, tokens=tokens), num
-        return Draw(written.text, written.finish_reason, tokens=self._left(tokens, written.token_ids)), num
+        mean = (mean_logp(tokens) if tokens else -math.inf) if rewarded else None
+        return Draw(written.text, written.finish_reason, mean, self._left(tokens, written.token_ids)), num
 
     def _left(self, tokens: Tokens, ids: Sequence[int]) -> Tokens:
         """The tokens that no undo has taken back."""

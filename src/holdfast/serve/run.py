@@ -41,6 +41,10 @@ def serve(
     if host not in ("127.0.0.1", "localhost", "::1") and not settings.keys:
         raise InputError(f"serve: {host} can be reached by others, so API keys are needed (HOLDFAST_API_KEYS)")
     scored = find_reward(reward)
+    if getattr(scored, "needs_references", False):
+        raise InputError(
+            f"serve: reward '{reward}' reads a right answer, or a test, which a client's request does not have"
+        )
     listening = _listen(host, port)
     needs_logps = bool(getattr(scored, "needs_logps", False))
     backends = [make_backend(name, model, settings, backend_key, needs_logps=needs_logps) for name in names]
