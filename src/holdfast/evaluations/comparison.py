@@ -216,7 +216,8 @@ def _items(name: str, first: Evaluation, second: Evaluation, *, common: bool) ->
         ("with the same id but another question", changed),
     )
     told = [f"{shown(name)}: {_count(items)} {where}" for where, items in lacking if items]
-    same = [item for item in both if item not in set(changed)]
+    other_questions = set(changed)
+    same = [item for item in both if item not in other_questions]
     if told and not common:
         raise InputError(f"{'; '.join(told)}. --common compares the {len(same)} that both have")
     if not same:
