@@ -98,7 +98,7 @@ class _Reading:
         if self.shards:
             self.files.append(row.file)
         self.unused.update(dict.fromkeys(unused_columns(form, fields)))
-        self.honoured.update(key for key in HONOURED if fields.get(key))
+        self.honoured.update(key for key in HONOURED if (value := fields.get(key)) and str(value).strip())
         for turn in trace.turns:
             if turn.fields:
                 self.turns.update(key for key in turn.other_fields if key in CONTEXT_FIELDS)
@@ -131,7 +131,7 @@ class _Reading:
     def _no_rows(self, problems: Sequence[Problem]) -> list[Problem]:
         if any(problem.fatal for problem in problems):
             return []  # that one says why
-        got = "none that is good" if problems else "only blank lines" if self.num_blank else "an empty file"
+        got = "none that is good" if problems else "only blank lines" if self.num_blank else "none"
         return [Problem(self.source, None, None, f"expected at least one row, got {got}", fatal=True)]
 
     def _sentence(self, form: Format, num_bad: int) -> str:
