@@ -81,6 +81,20 @@ def test_bad_rows_are_all_named_and_some_may_be_allowed(
     assert f"skipped {path}:4: field 'messages': expected a non-empty list of messages, got a number\n" in said.err
 
 
+def test_rows_that_the_chat_template_refuses_are_named_and_not_counted_as_good(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "rows.jsonl"
+    rows = [{"prompt": "copy : sun", "completion": "sun", "tools": tools} for tools in ([], [{"name": "add"}])]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    command = ("validate", str(path), "--model", "tiny:aligned", "--skip-bad", "1", "--json", "-")
+    assert run_cli(*command, monkeypatch=monkeypatch) == 0
+    said = capsys.readouterr()
+    summary = json.loads(said.out)
+    assert (summary["rows"], summary["skipped"], summary["token_rows"]) == (1, 1, 1)
+    assert f"skipped {path}:2: field 'tools'" in said.err
+
+
 def test_tokens_shows_a_row_by_role(
     tmp_path: Path,
     uneven_rows: Path,
