@@ -181,6 +181,6 @@ def test_a_run_of_rl_has_a_card_too(tmp_path: Path) -> None:
     (run / "steps.jsonl").write_text('{"step": 6, "reward": 0.875, "kl": null, "p_s": 1.0}\n')
     text = hf.card(run).read_text(encoding="utf-8")
     assert ["prompts", "grpo", "questions.jsonl", "12", "b" * 16] in cells(text)
-    assert [["step", "6"], ["reward", "0.875"]] == cells(text)[3:5]
+    assert cells(text)[3:5] == [["step", "6"], ["reward", "0.875"]]
     assert "NLL" not in text
     assert ModelCard(text).data.tags == ["holdfast", "grpo"]

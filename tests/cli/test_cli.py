@@ -296,3 +296,16 @@ def test_a_full_disk_is_one_line(uneven_rows: Path, tmp_path: Path) -> None:
     assert done.returncode == 2
     assert done.stderr.endswith("holdfast: writing: File too large\n")
     assert "Traceback" not in done.stderr
+
+
+def test_ls_lists_a_matrix_and_nothing_that_it_trains_for_a_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scratch = tmp_path / "runs" / "demo" / "cells" / ".scratch-host-1" / "run"
+    scratch.mkdir(parents=True)
+    (scratch / "config.yaml").write_text("model: {name: tiny:aligned}\nstreams: []\n")
+    (tmp_path / "runs" / "demo" / "matrix.jsonl").write_text("{}\n{}\n")
+    monkeypatch.chdir(tmp_path)
+    assert run_cli("ls", "--json", "-", monkeypatch=monkeypatch) == 0
+    (run,) = json.loads(capsys.readouterr().out)["runs"]
+    assert (run["run"], run["objectives"]) == ("runs/demo", "matrix, 2 cells")
