@@ -165,7 +165,7 @@ def answer_overseen(
 ) -> list[Overseen]:
     """``best_of`` with any sampler. Without a judge every candidate may be returned; without a reward the first that may, is."""
     if n > 1 and temperature == 0:
-        raise InputError("best-of-n: at temperature 0 all candidates are the same; give --temperature")
+        raise InputError("best-of-n: at temperature 0 all candidates are the same; choose one above 0")
     if references is not None and len(references) != len(prompts):
         raise InputError(f"best-of-n: {len(references)} references for {len(prompts)} prompts")
     drawn = sampler(
