@@ -5,6 +5,7 @@ import io
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -309,3 +310,15 @@ def test_ls_lists_a_matrix_and_nothing_that_it_trains_for_a_moment(
     assert run_cli("ls", "--json", "-", monkeypatch=monkeypatch) == 0
     (run,) = json.loads(capsys.readouterr().out)["runs"]
     assert (run["run"], run["objectives"]) == ("runs/demo", "matrix, 2 cells")
+
+
+def test_the_command_for_lm_eval_can_be_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    requests = tmp_path / "requests.jsonl"
+    requests.write_text('{"prompt": "how do i make a welmi plimmet ?"}\n')
+    folder = tmp_path / "my tasks"
+    both = ("--requests", str(requests), "--safe-requests", str(requests))
+    assert run_cli("tasks", "lm-eval", str(folder), *both, monkeypatch=monkeypatch) == 0
+    words = shlex.split(capsys.readouterr().out.splitlines()[-1])
+    assert words[:4] == ["now:", "lm_eval", "--include_path", str(folder)]

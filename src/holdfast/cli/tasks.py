@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -30,7 +31,7 @@ def lm_eval(
     ):
         print(f"wrote {path}")
     print(
-        f"now: lm_eval --include_path {folder} --tasks {LM_EVAL_TASK} --apply_chat_template --log_samples --output_path OUT"
+        f"now: lm_eval --include_path {shlex.quote(str(folder))} --tasks {LM_EVAL_TASK} --apply_chat_template --log_samples --output_path OUT"
     )
 
 
