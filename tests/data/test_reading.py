@@ -137,6 +137,14 @@ def test_reading_json_lines_loads_no_heavy_library(put):
     subprocess.run([sys.executable, "-c", code, str(put(GOOD))], check=True)
 
 
+def test_an_empty_name_is_not_the_working_folder(tmp_path, monkeypatch):
+    """As a script's unset variable gives it."""
+    (tmp_path / "rows.jsonl").write_text('{"text": "a"}\n')
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="got an empty text"):
+        read_traces("")
+
+
 def test_a_missing_file_is_one_line(tmp_path):
     with pytest.raises(InputError, match=r"^.*absent\.jsonl: no such file$"):
         read_traces(str(tmp_path / "absent.jsonl"))

@@ -192,6 +192,8 @@ def traces_in_memory(traces: Iterable[Trace], kind: str = "rows") -> Dataset:
 def _open(source: str | Path) -> tuple[Rows, Shards | None]:
     """The rows of a source, whatever kind it is; the files too, where it is several."""
     name = str(source)
+    if not name:
+        raise InputError("data: expected a file, a folder or the name of a dataset, got an empty text")
     if (saved := saved_folder(name)) is not None:
         return saved_rows(*saved), None
     if isinstance(source, str) and is_hub_name(source):
