@@ -93,6 +93,7 @@ def test_a_tilde_is_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         (GOOD.replace("  lr", "\tlr"), (), "/config.yaml:7: not valid YAML: a tab stands here; indent with spaces"),
         (GOOD.replace("runs/x", "'runs/x"), (), "not valid YAML: a quote is opened and not closed"),
         (GOOD, ("streams=text",), "command line: field 'streams': expected a list, got 'text'"),
+        (GOOD, ("lora=true",), "command line: field 'lora': expected settings by name, key: value, got True"),
         (GOOD, ("training.batch_size=0.5",), "'training.batch_size': expected a whole number, got 0.5"),
         (GOOD, ("training.epochs=many",), "'training.epochs': expected a number, got 'many'"),
         (GOOD, ("training.packing=perhaps",), "'training.packing': expected true or false, got 'perhaps'"),

@@ -25,6 +25,7 @@ FieldPath = tuple[str | int, ...]
 INCLUDE = "include"
 EXPECTED = {
     "tuple_type": "expected a list",
+    "model_type": "expected settings by name, key: value",
     "int_from_float": "expected a whole number",
     "int_parsing": "expected a whole number",
     "int_type": "expected a whole number",
