@@ -42,6 +42,9 @@ def test_help_imports_nothing_heavy() -> None:
         (["validate"], "file"),
         (["tokens", "nowhere.jsonl", "--model", "tiny:aligned"], "nowhere.jsonl"),
         (["ls", "nowhere"], "nowhere: no such folder"),
+        (["validate", "prompts:safety"], "prompts:safety: requests only"),
+        (["traces", "make", "prompts:safety", "/dev/null"], "prompts:safety: requests only"),
+        (["generate", "tiny:aligned", "--data", "prompts:keep"], "prompts:keep: requests only"),
         (["validate", "world:safety/tune/guide", "--json", "/proc/nowhere"], "/proc/"),
     ],
 )

@@ -122,10 +122,6 @@ def _read(source: str, skip_bad: int = 0) -> Dataset:
         from holdfast.worlds import world_traces
 
         return world_traces(source)
-    if source.startswith("prompts:"):
-        raise InputError(
-            f"{source}: requests only, which your model answers when training begins; there are no rows to show"
-        )
     from holdfast.data import read_traces
 
     return read_traces(source, skip_bad=skip_bad)

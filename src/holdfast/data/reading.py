@@ -10,6 +10,7 @@ from pathlib import Path
 
 from holdfast.config import InputError
 from holdfast.data.columns import HONOURED
+from holdfast.data.default_prompts import PREFIX
 from holdfast.data.fields import BadField, listed
 from holdfast.data.folders import Shards, find_shards, is_glob, saved_folder, saved_rows, shard_rows
 from holdfast.data.formats import Format, FormatVote, unused_columns
@@ -194,6 +195,8 @@ def _open(source: str | Path) -> tuple[Rows, Shards | None]:
     name = str(source)
     if not name:
         raise InputError("data: expected a file, a folder or the name of a dataset, got an empty text")
+    if name.startswith(PREFIX):
+        raise InputError(f"{name}: requests only, which your model answers when training begins; it has no rows yet")
     if (saved := saved_folder(name)) is not None:
         return saved_rows(*saved), None
     if isinstance(source, str) and is_hub_name(source):
