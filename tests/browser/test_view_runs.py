@@ -186,7 +186,7 @@ def test_a_phone_has_no_sideways_scroll(live, root, scheme):
     page.locator("#charts svg").first.wait_for()
     for panel in ("runs", "matrix-panel", "tokens", "try"):
         page.locator(f"nav a[href='#{panel}']").click()
-        assert page.locator(f"#{panel}").is_visible()
+        page.locator(f"#{panel}").wait_for()  # the page hears of the click a moment later
         assert page.evaluate("document.scrollingElement.scrollWidth") <= 360, panel
 
 
