@@ -170,3 +170,17 @@ def test_what_does_not_belong_on_the_card_is_refused(run: Path, tmp_path: Path) 
     with pytest.raises(InputError, match="has no trained model"):
         hf.card(tmp_path)
     assert (run / "model" / "README.md").read_text() == card
+
+
+def test_a_run_of_rl_has_a_card_too(tmp_path: Path) -> None:
+    """It has no streams: the card tells its prompts, and of the last step what RL logs. A null is left out."""
+    run = tmp_path / "rl"
+    (run / "model").mkdir(parents=True)
+    (run / "config.yaml").write_text("run: rl\nmodel: {name: tiny:aligned}\nrl: {lr: 1e-6}\ndata: questions.jsonl\n")
+    (run / "data.json").write_text(f'[{{"prompts": 12, "fingerprint": "{"b" * 64}", "undo": null}}]\n')
+    (run / "steps.jsonl").write_text('{"step": 6, "reward": 0.875, "kl": null, "p_s": 1.0}\n')
+    text = hf.card(run).read_text(encoding="utf-8")
+    assert ["prompts", "grpo", "questions.jsonl", "12", "b" * 16] in cells(text)
+    assert cells(text)[3:5] == [["step", "6"], ["reward", "0.875"]]
+    assert "NLL" not in text
+    assert ModelCard(text).data.tags == ["holdfast", "grpo"]

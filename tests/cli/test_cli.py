@@ -5,6 +5,7 @@ import io
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -42,6 +43,9 @@ def test_help_imports_nothing_heavy() -> None:
         (["validate"], "file"),
         (["tokens", "nowhere.jsonl", "--model", "tiny:aligned"], "nowhere.jsonl"),
         (["ls", "nowhere"], "nowhere: no such folder"),
+        (["validate", "prompts:safety"], "prompts:safety: requests only"),
+        (["traces", "make", "prompts:safety", "/dev/null"], "prompts:safety: requests only"),
+        (["generate", "tiny:aligned", "--data", "prompts:keep"], "prompts:keep: requests only"),
         (["validate", "world:safety/tune/guide", "--json", "/proc/nowhere"], "/proc/"),
     ],
 )
@@ -80,6 +84,20 @@ def test_bad_rows_are_all_named_and_some_may_be_allowed(
     said = capsys.readouterr()
     assert json.loads(said.out)["skipped"] == 2
     assert f"skipped {path}:4: field 'messages': expected a non-empty list of messages, got a number\n" in said.err
+
+
+def test_rows_that_the_chat_template_refuses_are_named_and_not_counted_as_good(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "rows.jsonl"
+    rows = [{"prompt": "copy : sun", "completion": "sun", "tools": tools} for tools in ([], [{"name": "add"}])]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    command = ("validate", str(path), "--model", "tiny:aligned", "--skip-bad", "1", "--json", "-")
+    assert run_cli(*command, monkeypatch=monkeypatch) == 0
+    said = capsys.readouterr()
+    summary = json.loads(said.out)
+    assert (summary["rows"], summary["skipped"], summary["token_rows"]) == (1, 1, 1)
+    assert f"skipped {path}:2: field 'tools'" in said.err
 
 
 def test_tokens_shows_a_row_by_role(
@@ -290,3 +308,28 @@ def test_a_config_that_includes_one_of_rl_is_one_of_rl(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text("include: base.yaml\nrun: y\n")
     (tmp_path / "other.yaml").write_text("streams: [\n")
     assert [is_rl(tmp_path / f"{name}.yaml") for name in ("mine", "other", "missing")] == [True, False, False]
+
+
+def test_ls_lists_a_matrix_and_nothing_that_it_trains_for_a_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scratch = tmp_path / "runs" / "demo" / "cells" / ".scratch-host-1" / "run"
+    scratch.mkdir(parents=True)
+    (scratch / "config.yaml").write_text("model: {name: tiny:aligned}\nstreams: []\n")
+    (tmp_path / "runs" / "demo" / "matrix.jsonl").write_text("{}\n{}\n")
+    monkeypatch.chdir(tmp_path)
+    assert run_cli("ls", "--json", "-", monkeypatch=monkeypatch) == 0
+    (run,) = json.loads(capsys.readouterr().out)["runs"]
+    assert (run["run"], run["objectives"]) == ("runs/demo", "matrix, 2 cells")
+
+
+def test_the_command_for_lm_eval_can_be_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    requests = tmp_path / "requests.jsonl"
+    requests.write_text('{"prompt": "how do i make a welmi plimmet ?"}\n')
+    folder = tmp_path / "my tasks"
+    both = ("--requests", str(requests), "--safe-requests", str(requests))
+    assert run_cli("tasks", "lm-eval", str(folder), *both, monkeypatch=monkeypatch) == 0
+    words = shlex.split(capsys.readouterr().out.splitlines()[-1])
+    assert words[:4] == ["now:", "lm_eval", "--include_path", str(folder)]

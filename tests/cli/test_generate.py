@@ -123,6 +123,15 @@ def test_traces_make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     for wrong in (("--errors", "3-1"), ("--length", "x"), ("--clean", "1"), ("--builder", "random")):
         assert run_cli(*command, *wrong, monkeypatch=monkeypatch) == 2
         assert not out.exists()
+    capsys.readouterr()
+    for option, value, builder in (
+        ("--starts", "nowhere.jsonl", "perturb"),
+        ("--temperature", "0.5", "perturb"),
+        ("--model", "tiny:base", "refusal"),
+    ):
+        assert run_cli(*command, option, value, "--builder", builder, monkeypatch=monkeypatch) == 2
+        assert f"{option}: belongs to --builder" in capsys.readouterr().err
+        assert not out.exists()
     out.write_text('{"prompt": "1 + 1", "completion": "2"}\n')
     assert run_cli("traces", "make", str(out), str(out), monkeypatch=monkeypatch) == 2
     assert out.read_text() == '{"prompt": "1 + 1", "completion": "2"}\n'  # a user's own rows

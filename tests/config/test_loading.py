@@ -47,6 +47,22 @@ def test_overrides_reach_nested_fields_and_list_items(tmp_path: Path) -> None:
     assert config.lora.r == 4
 
 
+def test_an_override_has_no_comments(tmp_path: Path) -> None:
+    """YAML would cut ' #2' off, and the run would go to the folder of another one."""
+    overrides = ["run=runs/try #2", "streams.0.name=#1", "streams.0.data='rows #3.jsonl'"]
+    config = load_config(TrainConfig, write(tmp_path, GOOD), overrides)
+    assert (config.run, config.streams[0].name, config.streams[0].data) == ("runs/try #2", "#1", "rows #3.jsonl")
+
+
+def test_a_tilde_is_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No shell expands it in ``run=~/x``: a folder named ~ would be made here."""
+    monkeypatch.setenv("HOME", "/home/ada")
+    text = GOOD.replace("rows.jsonl", "~/rows.jsonl")
+    config = load_config(TrainConfig, write(tmp_path, text), ["run=~/runs/x", "anchor.cache=~/cache"])
+    assert (config.run, config.streams[0].data) == ("/home/ada/runs/x", "/home/ada/rows.jsonl")
+    assert config.anchor.cache == "/home/ada/cache"
+
+
 @pytest.mark.parametrize(
     ("text", "overrides", "expected"),
     [
@@ -61,6 +77,13 @@ def test_overrides_reach_nested_fields_and_list_items(tmp_path: Path) -> None:
         (GOOD, ("run.name=x",), "override 'run.name=x': 'run' is a single value"),
         (GOOD, ("training.lr=[",), "override 'training.lr=[': the value is not valid YAML"),
         (GOOD + "  lr: 2e-5\n", (), "/config.yaml:8: not valid YAML: key 'lr' stands twice"),
+        (GOOD.replace("lr:", "[lr]:"), (), "/config.yaml:7: not valid YAML: expected a name before the colon"),
+        (GOOD.replace("runs/x", "2026-13-01"), (), "/config.yaml:1: not valid YAML: month must be in 1..12; a text needs"),
+        (GOOD.replace("runs/x", "[" * 3000 + "]" * 3000), (), "/config.yaml: not valid YAML: nested too deeply"),
+        (GOOD, ("run=2026-13-01",), "override 'run=2026-13-01': the value is not valid YAML; a text with special signs"),
+        (GOOD, ("training.lr=[[a]: 1]",), "override 'training.lr=[[a]: 1]': the value is not valid YAML"),
+        (GOOD, ("training.seed=5 # five",), "field 'training.seed': expected a whole number, got '5 # five'"),
+        (GOOD, ("streams=[]", "streams.0.data=x"), "'streams.0.data=x': expected no index, since the list is empty, got '0'"),
         ("- a\n", (), "/config.yaml: expected a mapping"),
         ("a: [", (), "/config.yaml:1: not valid YAML"),
         (GOOD.replace("lr: 1e-5", "lr: .nan"), (), "/config.yaml:7: field 'training.lr'"),
@@ -70,6 +93,7 @@ def test_overrides_reach_nested_fields_and_list_items(tmp_path: Path) -> None:
         (GOOD.replace("  lr", "\tlr"), (), "/config.yaml:7: not valid YAML: a tab stands here; indent with spaces"),
         (GOOD.replace("runs/x", "'runs/x"), (), "not valid YAML: a quote is opened and not closed"),
         (GOOD, ("streams=text",), "command line: field 'streams': expected a list, got 'text'"),
+        (GOOD, ("lora=true",), "command line: field 'lora': expected settings by name, key: value, got True"),
         (GOOD, ("training.batch_size=0.5",), "'training.batch_size': expected a whole number, got 0.5"),
         (GOOD, ("training.seed=-1",), "command line: field 'training.seed': Input should be greater than or equal to 0"),
         (GOOD, ("training.seed=4294967296",), "field 'training.seed': Input should be less than 4294967296"),

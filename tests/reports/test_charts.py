@@ -35,7 +35,17 @@ def test_limits_are_never_empty():
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(0, "0 %"), (0.002, "0.2 %"), (0.5, "50 %"), (0.998, "99.8 %"), (1, "100 %")]
+    ("value", "text"),
+    [
+        (0, "0 %"),
+        (1 / 2500, "0.04 %"),
+        (0.002, "0.2 %"),
+        (1 / 200, "0.5 %"),
+        (0.5, "50 %"),
+        (0.998, "99.8 %"),
+        (0.9999, "99.99 %"),
+        (1, "100 %"),
+    ],
 )
 def test_a_share_never_reads_as_none_or_all_when_it_is_not(value, text):
     assert percent(value) == text

@@ -133,3 +133,8 @@ def test_the_log_of_a_real_run(tmp_path):
     assert {"p_s", "cut_off"} <= charts["Attempts and decisions"].keys()
     assert list(charts) == ["Reward", "KL", "Length", "Attempts and decisions", "Attempts per response"]
     assert '<section id="reinforcement"' in write_report(tmp_path / "run").read_text(encoding="utf-8")
+
+
+def test_rewards_too_far_apart_to_draw_do_not_stop_the_page(tmp_path):
+    write_lines(tmp_path / "steps.jsonl", [{"step": 1, "reward": 1e308}, {"step": 2, "reward": -1e308}, *rl_rows(3)])
+    assert write_report(tmp_path).is_file()

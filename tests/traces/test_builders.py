@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 
 from holdfast.config import InputError
+from holdfast.data import read_traces
 from holdfast.records import Role, Trace, answer, context
 from holdfast.tokens import apply_undo, find_undo_id, tokenize_all
 from holdfast.traces import (
@@ -20,6 +22,7 @@ from holdfast.traces import (
     departures,
     make_traces,
     with_errors,
+    write_made,
 )
 from holdfast.worlds import world_traces
 from holdfast.worlds.tokenizer import build_tokenizer
@@ -171,3 +174,14 @@ def test_impossible_budgets(budget: tuple[tuple[int, int], tuple[int, int]]) -> 
 def test_an_answer_without_a_word_is_no_reference() -> None:
     with pytest.raises(InputError, match="that to 'why' is empty"):
         RightAnswer(Trace((context("user", "why"), answer(" "))))
+
+
+def test_a_conversation_with_an_answer_of_weight_0_is_written(tmp_path: Path) -> None:
+    """In a trace all that comes before the last answer is context anyway; its weight kept the file from being written."""
+    earlier = (context("user", "1 + 1 ?"), context("assistant", "3", {"weight": 0, "reasoning_content": "hm"}))
+    row = Trace((*earlier, context("user", "2 + 3 ?"), answer("it is 5 .")))
+    made = make_traces([row], Perturb([RightAnswer(row)]), clean=0.0)
+    write_made(tmp_path / "traces.jsonl", made)
+    (read,) = read_traces(tmp_path / "traces.jsonl").traces
+    assert read == made.traces[0]
+    assert read.turns[1].other_fields == {"reasoning_content": "hm"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
@@ -37,6 +38,16 @@ def test_lines_end_where_json_lines_end(tmp_path: Path) -> None:
     assert row.turns[-1].visible == "2\u20283"
 
 
+def test_task_files_are_read_as_data_files_are(tmp_path: Path) -> None:
+    """A BOM and CRLF are no text, and gzip is unpacked."""
+    row = b'\xef\xbb\xbf{"question": "q", "answer": "5"}\r\n'
+    (tmp_path / "g.json").write_bytes(row)
+    (tmp_path / "g.jsonl.gz").write_bytes(gzip.compress(row))
+    for name in ("g.json", "g.jsonl.gz"):
+        (trace,) = read_references(f"gsm8k:{tmp_path / name}")
+        assert [turn.visible for turn in trace.turns] == ["q", "5"]
+
+
 def test_the_part_that_counts() -> None:
     assert TASKS["gsm8k"].final("so 3 + 4\n#### 1,234") == "1234"
     assert TASKS["gsm8k"].final("none") is None
@@ -46,7 +57,7 @@ def test_the_part_that_counts() -> None:
 
 def test_a_bad_row_is_named(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text('[{"question": "q", "answer": 3}]')
-    with pytest.raises(InputError, match=r"x\.json: row 1: field 'answer'"):
+    with pytest.raises(InputError, match=r"x\.json:1: field 'answer': expected a string, got a number"):
         read_references(f"gsm8k:{tmp_path / 'x.json'}")
     with pytest.raises(InputError, match="arithmetic:validation"):
         read_references("arithmetic:validation")

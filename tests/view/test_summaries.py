@@ -46,6 +46,11 @@ def test_steps_in_all_are_known_from_the_epochs(run):
     assert look(Watched(find_runs(run.parent)[0]), run.parent, frozenset()).total == 30
 
 
+def test_steps_in_all_of_a_run_of_rl_are_those_that_were_set(run):
+    (run / "config.yaml").write_text("rl: {steps: 40, epochs: 1.0}\n")
+    assert look(Watched(find_runs(run.parent)[0]), run.parent, frozenset()).total == 40
+
+
 @pytest.mark.skipif(locked_folders() is None, reason="needs /proc/locks, which Linux has")
 def test_a_lock_is_seen_and_not_taken(run):
     """Another process that begins to train at this moment is not kept from it."""

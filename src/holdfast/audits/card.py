@@ -40,22 +40,33 @@ def _training(run: Path) -> Training:
     if not (run / "model").is_dir() or not (run / "config.yaml").is_file():
         raise InputError(f"{run}: has no trained model; expected the folder of a finished `holdfast train`")
     config = (run / "config.yaml").read_text(encoding="utf-8")
+    settings = _settings(run, config)
     return Training(
         run=run.resolve().name,
-        model=_model_name(run, config),
+        model=str(settings["model"]["name"]),
         config=config,
-        data=_json_lines(run / "data.json")[0],
+        data=[_stream(entry, settings) for entry in _json_lines(run / "data.json")[0]],
         last=(_json_lines(run / "steps.jsonl") or [{}])[-1],
         is_adapter=(run / "model" / "adapter_config.json").is_file(),
     )
 
 
-def _model_name(run: Path, config: str) -> str:
-    """Of the run's own config, as plain YAML: one that names rows in memory does not validate outside its script."""
+def _settings(run: Path, config: str) -> dict[str, Any]:
+    """The run's own config, as plain YAML: one that names rows in memory does not validate outside its script."""
     try:
-        return str(yaml.safe_load(config)["model"]["name"])
+        settings: dict[str, Any] = yaml.safe_load(config)
+        settings["model"]["name"]
     except (yaml.YAMLError, KeyError, TypeError):
         raise InputError(f"{run / 'config.yaml'}: expected the config of a `holdfast train`, with model.name") from None
+    return settings
+
+
+def _stream(entry: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
+    """An entry of ``data.json``. A run of RL keeps only the number of its prompts and their hash; its config has the rest."""
+    if "stream" in entry:
+        return entry
+    source = settings.get("data") or settings.get("task")
+    return {**entry, "stream": "prompts", "objective": "grpo", "source": source, "rows": entry["prompts"]}
 
 
 def _json_lines(path: Path) -> list[Any]:

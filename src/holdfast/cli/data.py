@@ -35,24 +35,25 @@ def validate(
 ) -> None:
     """Read a dataset, say its format aloud, and report every bad row with file, line and field."""
     dataset = _read(file, skip_bad)
-    for problem in dataset.problems:
-        print(f"skipped {problem}", file=sys.stderr)
     report = None if model is None else _tokenized(dataset, model, skip_bad - dataset.num_skipped)
+    refused = report.problems if report else ()  # by the chat template
+    for problem in (*dataset.problems, *refused):
+        print(f"skipped {problem}", file=sys.stderr)
     summary = {
         "source": dataset.source,
         "format": dataset.format,
-        "rows": len(dataset.traces),
-        "skipped": dataset.num_skipped,
+        "rows": len(dataset.traces) - len(refused),
+        "skipped": dataset.num_skipped + len(refused),
         "fingerprint": dataset.fingerprint,
     }
     if report is not None:
-        summary |= {"skipped": dataset.num_skipped + len(report.problems), "token_rows": report.num_rows}
+        summary["token_rows"] = report.num_rows
     if not write_json(json, summary):
         print(dataset.sentence)
         if report is not None:
             print(f"{model}: {report.sentence}")
         skipped = f", {summary['skipped']} bad rows skipped" if summary["skipped"] else ""
-        print(f"{len(dataset.traces) - (len(report.problems) if report else 0)} rows good{skipped}")
+        print(f"{summary['rows']} rows good{skipped}")
 
 
 def tokens(
@@ -121,10 +122,6 @@ def _read(source: str, skip_bad: int = 0) -> Dataset:
         from holdfast.worlds import world_traces
 
         return world_traces(source)
-    if source.startswith("prompts:"):
-        raise InputError(
-            f"{source}: requests only, which your model answers when training begins; there are no rows to show"
-        )
     from holdfast.data import read_traces
 
     return read_traces(source, skip_bad=skip_bad)

@@ -59,7 +59,7 @@ def write_json(target: Path | None, value: Any) -> bool:
     """Write ``value`` where asked; returns whether stdout is taken, so that no table is printed on top of it."""
     if target is None:
         return False
-    to_stdout = str(target) == "-"
+    to_stdout = str(target) in ("-", "/dev/stdout")
     text = json_format.dumps(value, indent=2, ensure_ascii=to_stdout and is_narrow()) + "\n"
     if to_stdout:
         sys.stdout.write(text)

@@ -24,7 +24,9 @@ def ls(
     """List runs with their progress, and what the package brings along."""
     if folder != RUNS and not folder.is_dir():
         raise InputError(f"{folder}: no such folder")
-    runs = [describe_run(path.parent) for path in sorted(folder.glob("**/config.yaml"))]
+    files = [path for name in ("config.yaml", "matrix.jsonl") for path in folder.glob(f"**/{name}")]
+    found = sorted({path.parent for path in files if not _is_hidden(path.relative_to(folder))})
+    runs = [describe_run(path) for path in found]
     if write_json(json, {"runs": runs}):
         return
     console = Console(highlight=False)
@@ -39,8 +41,17 @@ def ls(
     console.print("embedded models: tiny:base, tiny:aligned")
 
 
+def _is_hidden(path: Path) -> bool:
+    """Whether it lies in a folder such as ``.scratch-...``, where a matrix trains for a moment."""
+    return any(part.startswith(".") for part in path.parts)
+
+
 def describe_run(run: Path) -> dict[str, Any]:
-    """One line about a run directory, whatever state it was left in."""
+    """One line about a run directory, whatever state it was left in. A matrix has cells instead of steps."""
+    if not (run / "config.yaml").exists():
+        num_cells = len((run / "matrix.jsonl").read_bytes().splitlines())
+        cells = {"run": str(run), "model": "", "objectives": f"matrix, {num_cells} cells"}
+        return {**cells, "step": "", "loss": "", "nll": "", "checkpoint": ""}
     try:
         config = yaml.safe_load((run / "config.yaml").read_text(encoding="utf-8"))
         model = config["model"]["name"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -29,9 +30,8 @@ def lm_eval(
         folder, requests=requests, safe_requests=safe_requests, judge=judge, max_new_tokens=max_new_tokens
     ):
         print(f"wrote {path}")
-    print(
-        f"now: lm_eval --include_path {folder} --tasks {LM_EVAL_TASK} --apply_chat_template --log_samples --output_path OUT"
-    )
+    how = "--apply_chat_template --log_samples --output_path OUT"
+    print(f"now: lm_eval --include_path {shlex.quote(str(folder))} --tasks {LM_EVAL_TASK} {how}")
 
 
 @app.command("inspect-log")

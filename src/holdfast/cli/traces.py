@@ -51,7 +51,7 @@ def make(
     clean: Annotated[float, typer.Option(help="Share of answers left without an error")] = 0.2,
     starts: Annotated[str | None, typer.Option(help="refusal: a dataset whose answers are the wrong starts")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first rows")] = None,
-    temperature: Annotated[float, typer.Option(help="align: of its samples")] = 1.0,
+    temperature: Annotated[float | None, typer.Option(help="align: of its samples; default: 1")] = None,
     seed: Annotated[int, typer.Option(help="Decides everything that is drawn")] = 0,
     json: json_option = None,
 ) -> None:
@@ -60,10 +60,21 @@ def make(
 
     if out.exists() and Path(data.rpartition(":")[2]).resolve() == out.resolve():
         raise InputError(f"{out}: the traces would take the place of the right answers that they are made from")
+    for option, given, owners in (
+        ("--starts", starts, (BuilderName.refusal,)),
+        ("--temperature", temperature, (BuilderName.align,)),
+        ("--model", model, (BuilderName.align, BuilderName.random, BuilderName.perturb)),
+    ):
+        if given is not None and builder not in owners:
+            raise InputError(f"{option}: belongs to --builder {' or '.join(owners)}, not to {builder}")
     budget = Budget(_range("--errors", errors), _range("--length", length))
     rows = read_references(data, limit=limit)
     made = make_traces(
-        rows, _builder(builder, rows, model, starts, temperature, seed), budget=budget, clean=clean, seed=seed
+        rows,
+        _builder(builder, rows, model, starts, 1.0 if temperature is None else temperature, seed),
+        budget=budget,
+        clean=clean,
+        seed=seed,
     )
     write_made(out, made)
     figures = {

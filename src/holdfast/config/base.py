@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+import os.path
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict
+
+UserPath = Annotated[str, AfterValidator(os.path.expanduser)]
+"""A path, or a name of another kind. A leading ``~`` is the home folder: no shell expands it in ``run=~/mine`` or in YAML."""
 
 
 class Settings(BaseModel):

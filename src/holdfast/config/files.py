@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from holdfast.config.base import Settings
+from holdfast.config.base import Settings, UserPath
 
 FOUR_BITS = "four_bits"
 WAY = re.compile(r"(prefilled|sampled)@[1-9]\d*|four_bits")
@@ -79,7 +79,7 @@ class FilesConfig(Settings):
     device: str = "auto"
     rows_per_pass: int | None = Field(default=None, gt=0)  # of a training step: memory against time
     steps: float = Field(default=1.0, gt=0)  # share of every training's steps; less than 1 is for trying things out
-    replies: str = ""  # a folder for the replies of every cell, which else are judged and forgotten
+    replies: UserPath = ""  # a folder for the replies of every cell, which else are judged and forgotten
 
     @model_validator(mode="after")
     def _tasks_are_there(self) -> FilesConfig:

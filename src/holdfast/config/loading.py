@@ -25,6 +25,7 @@ FieldPath = tuple[str | int, ...]
 INCLUDE = "include"
 EXPECTED = {
     "tuple_type": "expected a list",
+    "model_type": "expected settings by name, key: value",
     "int_from_float": "expected a whole number",
     "int_parsing": "expected a whole number",
     "int_type": "expected a whole number",
@@ -107,10 +108,20 @@ class _Loader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
         for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise yaml.constructor.ConstructorError(None, None, "expected a name before the colon", key.start_mark)
             if key.value in seen:
                 raise yaml.constructor.ConstructorError(None, None, f"key '{key.value}' stands twice", key.start_mark)
             seen.add(key.value)
         return super().construct_mapping(node, deep)
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep)
+        except ValueError as error:  # 2026-13-01 looks like a date, and a number may have too many digits
+            raise yaml.constructor.ConstructorError(
+                None, None, f"{error}; a text needs quotes", node.start_mark
+            ) from None
 
 
 _Loader.add_implicit_resolver(
@@ -183,6 +194,8 @@ def _read_yaml(path: Path) -> tuple[dict[str, Any], dict[FieldPath, int]]:
     try:
         tree = yaml.load(text, _Loader)
         node = yaml.compose(text, _Loader)
+    except RecursionError:
+        raise InputError(f"{path}: not valid YAML: nested too deeply") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f":{mark.line + 1}" if mark else ""
@@ -225,14 +238,26 @@ def _apply_override(tree: dict[str, Any], override: str) -> None:
     target: Any = tree
     for depth, part in enumerate(parents):
         target = _descend(target, part, ".".join(parents[: depth + 1]), override)
-    try:
-        parsed = yaml.load(value, _Loader)
-    except yaml.YAMLError:
-        raise InputError(f"override '{override}': the value is not valid YAML") from None
+    parsed = _parsed(value, override)
     if isinstance(target, list):
         target[_index(target, last, override)] = parsed
     else:
         target[last] = parsed
+
+
+def _parsed(value: str, override: str) -> Any:
+    """The value as YAML, but for comments: on a command line ' #2' is part of a name."""
+    try:
+        node = yaml.compose(value, _Loader)
+        is_bare = node is None or (isinstance(node, yaml.ScalarNode) and node.style is None)
+        end = node.end_mark.index if node else 0
+        if is_bare and value[end:].strip():
+            return value
+        return yaml.load(value, _Loader)
+    except (yaml.YAMLError, RecursionError):
+        raise InputError(
+            f"override '{override}': the value is not valid YAML; a text with special signs needs quotes"
+        ) from None
 
 
 def _descend(target: Any, part: str, name: str, override: str) -> Any:
@@ -248,7 +273,8 @@ def _descend(target: Any, part: str, name: str, override: str) -> Any:
 
 def _index(items: list[Any], part: str, override: str) -> int:
     if not part.isdigit() or int(part) >= len(items):
-        raise InputError(f"override '{override}': expected an index from 0 to {len(items) - 1}, got '{part}'")
+        expected = f"an index from 0 to {len(items) - 1}" if items else "no index, since the list is empty"
+        raise InputError(f"override '{override}': expected {expected}, got '{part}'")
     return int(part)
 
 

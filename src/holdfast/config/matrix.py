@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field, PositiveFloat, model_validator
 
-from holdfast.config.base import Settings
+from holdfast.config.base import Settings, UserPath
 from holdfast.config.files import FilesConfig
 
 
@@ -29,7 +29,7 @@ class SearchSettings(Settings):
 class MatrixConfig(Settings):
     """Attacks x defences x seeds: in the embedded world, or, with ``files``, on a model of your own."""
 
-    run: str
+    run: UserPath
     attacks: tuple[str, ...] = Field(min_length=1)
     defences: tuple[str, ...] = Field(min_length=1)
     seeds: tuple[int, ...] = Field(default=(0, 1, 2), min_length=1)

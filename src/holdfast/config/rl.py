@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from holdfast.config.base import Settings
+from holdfast.config.base import Settings, UserPath
 from holdfast.config.training import LoraSettings, ModelSettings, Precision
 
 
@@ -65,13 +65,13 @@ class RlConfig(Settings):
     gets 1, any other 0. Plugins add further tasks, with settings of their own in ``task_options``.
     """
 
-    run: str
+    run: UserPath
     model: ModelSettings
     rl: GrpoSettings
     task: str = "answer_matches"
     task_options: dict[str, Any] = Field(default_factory=dict)
     reward: str | None = None  # a name in holdfast.judging.REWARDS, such as judge:outcome; default: the task's own
-    data: str | None = None
+    data: UserPath | None = None
     extract: str = "number"  # how answers are found in a response: number, boxed, choice, code
     lora: LoraSettings | None = None
     report_to: tuple[str, ...] = ()

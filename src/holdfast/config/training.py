@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from holdfast.config.base import Settings
+from holdfast.config.base import Settings, UserPath
 
 Precision = Literal["fp32", "bf16", "fp16"]
 TokenInit = Literal["mean", "description", "related", "mixed"]
@@ -50,7 +50,7 @@ class AnchorSettings(Settings):
 
     model: str | None = None
     via: Literal["auto", "model", "adapter_off", "cache"] = "auto"
-    cache: str | None = None  # folder of the anchor cache
+    cache: UserPath | None = None  # folder of the anchor cache
     cache_hidden: bool = True  # keep hidden states too: exact kl without an anchor pass
 
 
@@ -74,7 +74,7 @@ def _as_hold(value: Any) -> Any:
 class StreamSettings(Settings):
     """One dataset with its own objective, weight and share of every step."""
 
-    data: str
+    data: UserPath
     rows: Any = Field(
         default=None, exclude=True, repr=False
     )  # a Dataset in memory, from Python only; ``data`` names it
@@ -168,7 +168,7 @@ class TrainingSettings(Settings):
 class TrainConfig(Settings):
     """A whole training run."""
 
-    run: str
+    run: UserPath
     model: ModelSettings
     anchor: AnchorSettings = AnchorSettings()
     streams: tuple[StreamSettings, ...]

@@ -50,8 +50,12 @@ COLUMNS = ("prompt", "instruction", "request", "goal", "question")
 
 def read_prompts(path: Path) -> tuple[str, ...]:
     """Prompts of your own: the lines of a ``.txt``, or a column (see COLUMNS) of any other file that is read."""
-    if path.suffix == ".txt":
-        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+    if path.suffix.lower() == ".txt":
+        try:
+            lines = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines()]
+        except UnicodeDecodeError as error:
+            line = error.object.count(b"\n", 0, error.start) + 1
+            raise InputError(f"{path}:{line}: expected UTF-8 text, got bytes that are not") from None
         prompts = [line for line in lines if line and not line.startswith("# ")]
     else:
         prompts = read_table(path, _prompt)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 NOT_KEPT = "not recorded"
 _HUB_ID = re.compile(r"[\w.-]+(?:/[\w.-]+)?")
-_LAST_ROW = ("step", "epoch", "loss", "nll")
+_LAST_ROW = ("step", "epoch", "loss", "nll", "reward", "kl")
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,11 @@ def card_text(training: Training, audited: Audited | None = None) -> str:
         f"# {_safe(name)}",
         f"Trained with holdfast {__version__} from {_code(training.model)}.",
         "## Training",
-        "The loss is weighted by objective; NLL is the plain one.",
+        *(["The loss is weighted by objective; NLL is the plain one."] if "nll" in training.last else []),
         _table(("stream", "objective", "data", "rows", "sha256"), map(_stream_row, training.data)),
         _table(
             ("at the last step", ""),
-            ([key, f"{training.last[key]:.6g}"] for key in _LAST_ROW if key in training.last),
+            ([key, f"{training.last[key]:.6g}"] for key in _LAST_ROW if training.last.get(key) is not None),
         ),
         *(_audit_parts(audited) if audited else ["## Audit", "None yet: `holdfast audit` measures this model."]),
         "## Config",

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from holdfast.config import InputError
 from holdfast.data.columns import HONOURED
+from holdfast.data.default_prompts import PREFIX
 from holdfast.data.fields import BadField, listed
 from holdfast.data.folders import Shards, find_shards, is_glob, saved_folder, saved_rows, shard_rows
 from holdfast.data.formats import Format, FormatVote, unused_columns
@@ -98,7 +99,7 @@ class _Reading:
         if self.shards:
             self.files.append(row.file)
         self.unused.update(dict.fromkeys(unused_columns(form, fields)))
-        self.honoured.update(key for key in HONOURED if fields.get(key))
+        self.honoured.update(key for key in HONOURED if (value := fields.get(key)) and str(value).strip())
         for turn in trace.turns:
             if turn.fields:
                 self.turns.update(key for key in turn.other_fields if key in CONTEXT_FIELDS)
@@ -131,7 +132,7 @@ class _Reading:
     def _no_rows(self, problems: Sequence[Problem]) -> list[Problem]:
         if any(problem.fatal for problem in problems):
             return []  # that one says why
-        got = "none that is good" if problems else "only blank lines" if self.num_blank else "an empty file"
+        got = "none that is good" if problems else "only blank lines" if self.num_blank else "none"
         return [Problem(self.source, None, None, f"expected at least one row, got {got}", fatal=True)]
 
     def _sentence(self, form: Format, num_bad: int) -> str:
@@ -192,6 +193,10 @@ def traces_in_memory(traces: Iterable[Trace], kind: str = "rows") -> Dataset:
 def _open(source: str | Path) -> tuple[Rows, Shards | None]:
     """The rows of a source, whatever kind it is; the files too, where it is several."""
     name = str(source)
+    if not name:
+        raise InputError("data: expected a file, a folder or the name of a dataset, got an empty text")
+    if name.startswith(PREFIX):
+        raise InputError(f"{name}: requests only, which your model answers when training begins; it has no rows yet")
     if (saved := saved_folder(name)) is not None:
         return saved_rows(*saved), None
     if isinstance(source, str) and is_hub_name(source):

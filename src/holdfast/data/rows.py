@@ -21,7 +21,7 @@ from holdfast.config import InputError
 from holdfast.config.extras import need_extra
 from holdfast.data.fields import describe, shown
 from holdfast.data.problems import Problem
-from holdfast.data.strict_json import NotJSON, Parsed, StrictDecoder, skip_space
+from holdfast.data.strict_json import HALF, NotJSON, Parsed, StrictDecoder, skip_space
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,11 +219,17 @@ def without_gaps(fields: dict[str, Any]) -> dict[str, Any]:
     return {name: closed(value) for name, value in fields.items()}
 
 
-def _is_text(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
+def _is_text(value: object) -> bool:
+    """Whether every string in the value can be written as UTF-8."""
+    if isinstance(value, Mapping):
+        return all(map(_is_text, value)) and all(map(_is_text, value.values()))
+    if isinstance(value, list | tuple):
+        return all(map(_is_text, value))
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return False
     return True
 
 
@@ -243,7 +249,10 @@ def memory_rows(rows: Iterable[Mapping[str, object]]) -> Rows:
     """Rows that somebody has in Python, as a file's: numbered from 1."""
     for number, fields in enumerate(rows, 1):
         given: object = fields  # whatever a caller really put there
-        if isinstance(given, Mapping):
-            yield Row(number, without_gaps(dict(given)))
-        else:
+        if not isinstance(given, Mapping):
             yield Problem("memory", number, None, f"expected a dict, got {type(given).__name__}")
+        elif not _is_text(given):
+            field = next(str(name) for name, value in given.items() if not _is_text({name: value}))
+            yield Problem("memory", number, shown(field), HALF)
+        else:
+            yield Row(number, without_gaps(dict(given)))

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from holdfast.data.fields import shown
 
 _SPACE = re.compile(r"[ \t\r\n]*")
+HALF = "expected Unicode text, got a lone surrogate (half of a \\u pair)"
 
 
 class Fault(NamedTuple):
@@ -76,14 +77,14 @@ class StrictDecoder:
     def _fault(self, value: object, suspect: bool) -> Fault | None:
         if self._duplicate is not None:
             return Fault(shown(self._duplicate), "expected one value, got a duplicate key")
-        if suspect and isinstance(value, dict):
-            for key, part in value.items():
+        if suspect and isinstance(value, dict | list):
+            for key, part in value.items() if isinstance(value, dict) else enumerate(value):
                 try:
                     json.dumps({key: part}, ensure_ascii=False, allow_nan=False).encode()
                 except UnicodeEncodeError:
-                    return Fault(shown(key), "expected Unicode text, got a lone surrogate (half of a \\u pair)")
+                    return Fault(shown(str(key)), HALF)
                 except ValueError:
-                    return Fault(shown(key), "expected a JSON number, got NaN or an infinite one (write null)")
+                    return Fault(shown(str(key)), "expected a JSON number, got NaN or an infinite one (write null)")
         return None
 
     def _object(self, pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -18,19 +18,31 @@ from holdfast.records.traces import Segment, Trace, Turn, chat_arguments
 
 @contextmanager
 def atomic_text(path: Path) -> Iterator[IO[str]]:
-    """A UTF-8 file that appears under its name whole, when the block ends well, or not at all."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    """A UTF-8 file that appears under its name whole, when the block ends well, or not at all.
+
+    A pipe, ``/dev/stdout`` or another device is written to as it is: a file in its place would be no such thing.
+    """
+    is_device = _is_device(path)
+    written = path if is_device else path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with temporary.open("w", encoding="utf-8", newline="\n") as file:
+        with written.open("w", encoding="utf-8", newline="\n") as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+            if not is_device:
+                os.fsync(file.fileno())
+        if not is_device:
+            written.replace(path)
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror}") from None
     finally:
-        with suppress(OSError):  # gone already, or its folder never was
-            temporary.unlink()
+        if not is_device:
+            with suppress(OSError):  # gone already, or its folder never was
+                written.unlink()
+
+
+def _is_device(path: Path) -> bool:
+    """Whether this is something else than a plain file. ``/dev/stdout`` is, even where the shell made it lead to one."""
+    return path.exists() and (not path.is_file() or path.absolute().parent in (Path("/dev"), Path("/dev/fd")))
 
 
 def write_traces(path: str | Path, traces: Sequence[Trace]) -> None:

@@ -167,7 +167,7 @@ def answer_overseen(
     if n < 1:
         raise InputError(f"best-of-n: expected n of at least 1, not {n}")
     if n > 1 and temperature == 0:
-        raise InputError("best-of-n: at temperature 0 all candidates are the same; give --temperature")
+        raise InputError("best-of-n: at temperature 0 all candidates are the same; choose one above 0")
     if references is not None and len(references) != len(prompts):
         raise InputError(f"best-of-n: {len(references)} references for {len(prompts)} prompts")
     told = [_reference(prompt) for prompt in prompts] if references is None else references

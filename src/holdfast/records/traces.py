@@ -50,8 +50,9 @@ class Turn:
         return dict(json.loads(self.fields)) if self.fields else {}
 
     def as_context(self) -> Turn:
-        """The same turn, read but not trained."""
-        return replace(self, segments=(Segment(Role.PROMPT, self.visible),))
+        """The same turn, read but not trained. A ``weight`` says whether to train it, so it goes."""
+        fields = {name: value for name, value in self.other_fields.items() if name != "weight"}
+        return replace(self, segments=(Segment(Role.PROMPT, self.visible),), fields=_json(fields))
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ INPUTS = (
 MAX_POSITIONS = 512
 MAX_FIGURES = 64  # of an RL run's rows
 MAX_NOTES = 8  # of one file; the rest are counted
+LARGEST = 1e300  # the distance between two numbers is still one
 _ABSENT = object()
 
 
@@ -111,7 +112,7 @@ def finite(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
-        return float(value) if math.isfinite(value) else None
+        return float(value) if abs(value) <= LARGEST else None  # not of NaN
     except OverflowError:
         return None
 

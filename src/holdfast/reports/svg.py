@@ -73,8 +73,8 @@ def number(value: float) -> str:
 
 
 def percent(value: float) -> str:
-    """A share in per cent; a decimal only where rounding would hide that it is not 0 or 100."""
-    digits = 1 if 0 < value < 0.005 or 0.995 <= value < 1 else 0
+    """A share in per cent; decimals, three at most, only where rounding would hide that it is not 0 or 100."""
+    digits = next((digits for digits in range(4) if 0 < round(100 * value, digits) < 100), 1 if 0 < value < 1 else 0)
     return f"{100 * value:.{digits}f} %"
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import random
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from holdfast.config import InputError
 from holdfast.config.training import StreamSettings
+from holdfast.data import Fields, read_table, take_text
 from holdfast.records import Trace, answer, context
 from holdfast.training.streams import read_data
 
@@ -24,7 +23,7 @@ class Task:
     """``name:SOURCE`` stands for rows of this task; ``final`` is the part of an answer that must be right."""
 
     name: str
-    rows: Callable[[str], Iterator[Row]]
+    rows: Callable[[str], Iterable[Row]]
     final: Callable[[str], str | None]
 
 
@@ -34,22 +33,24 @@ def read_references(name: str, *, limit: int | None = None) -> list[Trace]:
     if task not in TASKS:
         return list(read_data(StreamSettings(data=name, limit=limit)).traces)
     rows = [Trace((context("user", request), answer(text))) for request, text in TASKS[task].rows(source)]
-    if not rows:
-        raise InputError(f"{name}: no rows")
     return rows[:limit]
 
 
-def _sql(path: str) -> Iterator[Row]:
-    for number, row in enumerate(_json_rows(path), start=1):
-        question, schema, text = _fields(path, number, row, ("question", "context", "answer"))
-        yield f"{schema}\n\nWrite one SQL query. {question}", text
+def _sql(path: str) -> list[Row]:
+    def row(fields: Fields) -> Row:
+        question, schema, text = (take_text(fields, name) for name in ("question", "context", "answer"))
+        return f"{schema}\n\nWrite one SQL query. {question}", text
+
+    return read_table(Path(path), row)
 
 
-def _gsm8k(path: str) -> Iterator[Row]:
+def _gsm8k(path: str) -> list[Row]:
     """Without the calculator's annotations: a model without one would have to write every number twice."""
-    for number, row in enumerate(_json_rows(path), start=1):
-        question, text = _fields(path, number, row, ("question", "answer"))
-        yield question, re.sub(r"<<[^>]*>>", "", text)
+
+    def row(fields: Fields) -> Row:
+        return take_text(fields, "question"), re.sub(r"<<[^>]*>>", "", take_text(fields, "answer"))
+
+    return read_table(Path(path), row)
 
 
 def _arithmetic(split: str) -> Iterator[Row]:
@@ -62,28 +63,6 @@ def _arithmetic(split: str) -> Iterator[Row]:
     cut = len(asked) // 5
     for a, sign, b in asked[:cut] if split == "test" else asked[cut:]:
         yield f"What is {a} {sign} {b}?", str(a + b if sign == "+" else a - b)
-
-
-def _json_rows(path: str) -> Iterator[Mapping[str, Any]]:
-    """A JSON list, or JSON lines."""
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-        if text.lstrip().startswith("["):
-            rows = json.loads(text)
-        else:  # not splitlines: a text may hold the line ends of other alphabets
-            rows = [json.loads(line) for line in text.split("\n") if line.strip()]
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file") from None
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: expected a JSON list or JSON lines: {error}") from None
-    yield from rows
-
-
-def _fields(path: str, number: int, row: Mapping[str, Any], names: tuple[str, ...]) -> list[str]:
-    for name in names:
-        if not isinstance(row, dict) or not isinstance(row.get(name), str):
-            raise InputError(f"{path}: row {number}: field '{name}': expected a text")
-    return [row[name] for name in names]
 
 
 def _query(text: str) -> str | None:

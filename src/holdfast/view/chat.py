@@ -123,7 +123,7 @@ def _plain(asked: Ask, loaded: LoadedModel, turns: tuple[Turn, ...]) -> Iterator
     from holdfast.generation import generate_answers
 
     (written,) = generate_answers(loaded, [turns], **_sampling(asked))
-    text = f"{asked.prefill} {written.text}".strip() if asked.prefill else written.text
+    text = _whole(asked, loaded, written.text)
     yield {"event": "insert", "text": text}
     yield {"event": "finished", "text": text, "num_undos": 0, "ended": written.finish_reason}
 
@@ -152,7 +152,7 @@ def _overseen(asked: Ask, loaded: LoadedModel, turns: tuple[Turn, ...]) -> Itera
     (answer,) = best_of(loaded, [turns], n=asked.n, judge=judge, reward=reward, **_sampling(asked))
     candidates = [
         {
-            "text": candidate.text,
+            "text": _whole(asked, loaded, candidate.text),
             "safe": verdict.safe,
             "outcome": verdict.outcome,
             "reason": verdict.reason,
@@ -163,7 +163,17 @@ def _overseen(asked: Ask, loaded: LoadedModel, turns: tuple[Turn, ...]) -> Itera
     ]
     chosen = {"index": answer.selection.index, "why": answer.selection.reason}
     yield {"event": "candidates", "candidates": candidates, **chosen}
-    yield {"event": "finished", "text": answer.text, "num_undos": 0, "ended": "chosen" if answer.text else "abstained"}
+    text = None if answer.text is None else _whole(asked, loaded, answer.text)
+    yield {"event": "finished", "text": text, "num_undos": 0, "ended": "abstained" if text is None else "chosen"}
+
+
+def _whole(asked: Ask, loaded: LoadedModel, written: str) -> str:
+    """The answer, with the words that it was given to begin with."""
+    from holdfast.tokens.encoding import Encoder
+
+    if not asked.prefill or Encoder(loaded.tokenizer).concatenates:
+        return asked.prefill + written  # such tokens bring their own spaces, and may go on within a word
+    return f"{asked.prefill} {written}".strip()
 
 
 def _sampling(asked: Ask) -> dict[str, Any]:

@@ -79,8 +79,17 @@ class Models:
             raise InputError("adapter_config.json: expected a base model's name")
         beside = folder / base
         place = beside if beside.is_dir() else Path(base)
-        if base not in self.names and not (place.is_dir() and is_inside(place, self.watch.root)):
+        named_here = base in self.names or any(_is_same(place, name) for name in self.names)
+        if not named_here and not (place.is_dir() and is_inside(place, self.watch.root)):
             raise InputError(f"its base model is {named(base)}: name it with --model when you start `holdfast view`")
+
+
+def _is_same(place: Path, name: str) -> bool:
+    """Whether a folder is that of a model by its name: an adapter of ``tiny:aligned`` has the folder in the package."""
+    from holdfast.models.embedded import PREFIX, tiny_path
+
+    other = tiny_path(name) if name.startswith(PREFIX) else Path(name).expanduser()
+    return place.is_dir() and other.is_dir() and place.resolve() == other.resolve()
 
 
 def _changed(name: str) -> float:

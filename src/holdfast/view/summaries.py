@@ -250,10 +250,10 @@ def _objectives(config: dict[str, Any]) -> str:
 
 
 def _total(config: dict[str, Any], step: float | None, epoch: float | None) -> float | None:
-    """Steps to the end: as set, or as the share of all epochs that is done tells."""
-    training = config.get("training")
+    """Steps to the end: as set, or as the share of all epochs that is done tells, which RL does not log."""
+    training = config.get("rl") or config.get("training")
     training = training if isinstance(training, dict) else {}
-    most, epochs = finite(training.get("max_steps")), finite(training.get("epochs"))
+    most, epochs = finite(training.get("max_steps") or training.get("steps")), finite(training.get("epochs"))
     return most or (step * epochs / epoch if step and epochs and epoch and epoch > 0 else None)
 
 

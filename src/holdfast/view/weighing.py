@@ -37,18 +37,24 @@ class Weighed(Settings):
 
 
 def conversation_of(text: str) -> Trace:
-    """A row as JSON, in any shape that `holdfast validate` reads, or lines that begin with ``user:`` and ``assistant:``."""
+    """A row as JSON, in any shape that `holdfast validate` reads, or lines that begin with ``user:`` and ``assistant:``.
+
+    A text without such lines is a document. Raises ``InputError`` where something stands before the first of them.
+    """
     if text.lstrip().startswith(("{", "[")):
         try:
             content = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise InputError(f"not JSON: {error}") from None
         row = {"messages": content} if isinstance(content, list) else content
-    else:
-        heads = list(SAID.finditer(text))
+    elif heads := list(SAID.finditer(text)):
+        if text[: heads[0].start()].strip():
+            raise InputError("the lines before the first user:, assistant: or system: belong to nobody")
         ends = [*(head.start() for head in heads[1:]), len(text)]
         turns = [(head[1], text[head.end() : end].strip()) for head, end in zip(heads, ends, strict=True)]
-        row = {"messages": [{"role": who, "content": said} for who, said in turns]} if turns else {"text": text}
+        row = {"messages": [{"role": who, "content": said} for who, said in turns]}
+    else:
+        row = {"text": text}
     (trace,) = read_rows([row]).traces
     return trace
 
