@@ -71,6 +71,7 @@ def generate(
     """Answer requests. With --undo one request on a terminal is typed out, and visibly taken back."""
     _check(undo, overseen=safe or n > 1, context=context, begin=begin, events=events, json=json)
     _check_oversight(judged=judge is not None, safe=safe, rewarded=reward is not None, soft=soft, n=n)
+    _check_place(model, of_server=(model_name, tokenizer), of_model=(begin, events or None))
     from holdfast.generation import is_endpoint
 
     asked = _requests(prompts, data, limit)
@@ -85,13 +86,9 @@ def generate(
     if is_endpoint(model):
         from holdfast.cli.generate_endpoint import answer_from_server
 
-        if events or begin is not None:
-            raise InputError("--events and --begin need the model itself, not a server")
         server = {"name": model_name, "key_variable": api_key_env, "tokenizer": tokenizer}
         best = {"n": n, "judge": bar, "reward": reward, "soft": soft}
         return answer_from_server(model, asked, drawing, server, undoing, best, json)
-    if model_name is not None or tokenizer is not None:
-        raise InputError(f"--model-name and --tokenizer go with a server, such as http://host:8000/v1; {model} is none")
     loaded = _load(model)
     drawing["batch_size"] = batch_size
     if safe or n > 1:
@@ -102,6 +99,17 @@ def generate(
     else:
         _print_answers(loaded, asked, {**drawing, **undoing}, json)
     return _warn_of_other_languages(loaded, asked)
+
+
+def _check_place(model: str, *, of_server: Sequence[object], of_model: Sequence[object]) -> None:
+    """Options that only a server has, or only a model in this process."""
+    from holdfast.generation import is_endpoint
+
+    if is_endpoint(model):
+        if any(option is not None for option in of_model):
+            raise InputError("--events and --begin need the model itself, not a server")
+    elif any(option is not None for option in of_server):
+        raise InputError(f"--model-name and --tokenizer go with a server, such as http://host:8000/v1; {model} is none")
 
 
 def _load(model: str) -> LoadedModel:
