@@ -122,3 +122,14 @@ def _settings(path: Path) -> dict[str, object]:
     import yaml
 
     return dict(yaml.safe_load(path.read_text()))
+
+
+def test_a_few_requests_are_of_every_file(tmp_path: Path) -> None:
+    """Not the first ones of the first file."""
+    for start, name in enumerate(("one", "other")):
+        texts = [f"Polish lamp{number} behind shelf{number}" for number in range(100 * start, 100 * start + 40)]
+        (tmp_path / f"{name}.json").write_text(json.dumps([{"instruction": text, "from": name} for text in texts]))
+    sources = {name: {"file": f"{name}.json", "origin": "made here"} for name in ("one", "other")}
+    asked = small(data=str(tmp_path), sources=sources).prompts_of("files:one,other", True, 20)
+    assert len(asked) == 20
+    assert len({"lamp1" in text and len(text.split()[1]) == 7 for text in asked}) == 2
