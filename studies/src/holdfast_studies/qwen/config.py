@@ -99,6 +99,9 @@ class StudyConfig(SourcesConfig):
         for field, given in (("choices", self.choices), ("rates", self.rates)):
             if strange := [name for name in given if name not in self.defences]:
                 raise ValueError(f"{field}: {', '.join(strange)} is none of the defences")
+        tuned = [name for name in self.defences if name != UNTOUCHED]
+        if self.rates and (without := [name for name in tuned if name not in self.rates]):
+            raise ValueError(f"rates: {', '.join(without)} has none; give every tuned defence a rate, or none of them")
         return self
 
     @property

@@ -126,6 +126,8 @@ def test_a_defence_is_tuned_at_its_own_rate_and_shown_beside_the_others(path: Pa
     assert "Every cell is there." in text
     with pytest.raises(InputError, match="rates: dft is none of the defences"):
         load_config(StudyConfig, path, ["rates={dft: 5e-05}"])
+    with pytest.raises(InputError, match="rates: anchored has none; give every tuned defence a rate"):
+        load_config(StudyConfig, path, ["rates={sft: 5e-05}"])  # its cells at the other rates would not be shown
 
 
 def test_the_page_shows_other_ways_to_ask_and_what_the_attacker_made(path: Path, tmp_path: Path) -> None:
