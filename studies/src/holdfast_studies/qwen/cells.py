@@ -23,6 +23,11 @@ from holdfast.records import Cell
 from holdfast_studies.qwen.config import HELD_OUT, UNTOUCHED, StudyConfig, check_sources
 
 REQUESTS = "requests.json"
+MADE_WITH = (
+    *("part", "half", "asks", "curve", "judges", "num_attack", "num_requests", "num_task", "beside", "measure_code"),
+    *("max_new_tokens", "answer_tokens", "precision", "steps"),
+)
+"""Settings that a cell depends on and its name does not tell."""
 
 
 class Place(NamedTuple):
@@ -93,21 +98,31 @@ def write_pack(run: Path, pack: Path) -> None:
 
 
 def about(config: StudyConfig, setting: FileSetting, hashes: dict[str, str]) -> None:
-    """Write ``requests.json``, unless it is there for the same files. A folder is for one model."""
+    """Write ``requests.json``, unless it is there for the same files. A folder is for one model and one way to ask."""
     path = Path(config.run) / REQUESTS
     names = {which: named_with_origin(getattr(config, which)).rpartition("/")[2] for which in ("model", "stock")}
-    if path.exists():
-        there = json.loads(path.read_text(encoding="utf-8"))
-        if {which: there[which] for which in names} != names:
-            raise InputError(f"{config.run}: holds cells of {there['model']} and {there['stock']}; use another folder")
-        if there["sources"] == hashes:
-            return
+    made_with = config.model_dump(mode="json", include=set(MADE_WITH))
+    there = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    if there and {which: there[which] for which in names} != names:
+        raise InputError(f"{config.run}: holds cells of {there['model']} and {there['stock']}; use another folder")
+    kept = there.get("settings", {})  # the first folders do not say it
+    if other := [
+        f"{name}: {kept[name]} there, {now} now" for name, now in made_with.items() if kept.get(name, now) != now
+    ]:
+        raise InputError(
+            f"{config.run}: its cells were made with other settings ({'; '.join(other)}); use another run="
+        )
+    if there and there["sources"] == hashes:
+        return
     by_source = {name: {request.text for request in read_requests(Path(config.path(name)))} for name in HELD_OUT}
+    asked = {"harmful": _requests(setting.held_out, by_source), "harmless": _requests(setting.harmless, {})}
+    if there and {kind: there[kind] for kind in asked} != asked:
+        raise InputError(f"{config.run}: its cells were asked other requests than these files have; use another run=")
     content = {
         **names,
         "sources": hashes,
-        "harmful": _requests(setting.held_out, by_source),
-        "harmless": _requests(setting.harmless, {}),
+        "settings": made_with,
+        **asked,
         "attack_rows": _attack_rows(setting),
     }
     path.parent.mkdir(parents=True, exist_ok=True)
