@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from holdfast.attacks import FileSetting, file_scale, read_cell, run_matrix
+from holdfast.attacks import Attack, FileSetting, file_scale, read_cell, run_matrix
 from holdfast.audits.suites import read_requests
 from holdfast.config import InputError
 from holdfast.data import atomic_text, twin_groups
@@ -38,14 +38,24 @@ class Place(NamedTuple):
     seed: int
 
 
+def in_order(config: StudyConfig) -> dict[str, Attack]:
+    """The attacks in the order in which they are run. Those under which only the untouched model is asked come first."""
+    tuned = {attack.name: attack for attack in config.attacks}
+    return {attack.name: attack for attack in config.alone if attack.name not in tuned} | tuned
+
+
 def places(config: StudyConfig) -> list[Place]:
     """Every cell in the order in which they are run: one seed of everything first. The untouched model is asked once a task."""
-    found = [Place(attack.name, UNTOUCHED, config.seeds[0]) for attack in config.alone if UNTOUCHED in config.defences]
-    tuned = {name: config.attack_names(name) for name in config.defences if name != UNTOUCHED}
-    for seed in config.seeds:
-        for attack in config.attacks:
-            found += [Place(attack.name, name, seed) for name, own in tuned.items() if attack.name in own]
-    return found
+    own = {name: config.attack_names(name) for name in config.defences if name != UNTOUCHED}
+    alone = [attack.name for attack in config.alone]
+    first = config.seeds[0]
+    return [
+        Place(attack, name, seed)
+        for seed in config.seeds
+        for attack in in_order(config)
+        for name in config.defences
+        if attack in (own[name] if name != UNTOUCHED else alone if seed == first else ())
+    ]
 
 
 def run(config: StudyConfig, say: Callable[[str], None] = print, pack: Path | None = None) -> list[Cell]:
@@ -71,11 +81,10 @@ def run(config: StudyConfig, say: Callable[[str], None] = print, pack: Path | No
             write_pack(Path(config.run), pack)
 
     cells: list[Cell] = []
-    attacks = {attack.name: attack for attack in (*config.alone, *config.attacks)}
     for seed in config.seeds:
         wanted = {(place.attack, config.defence(place.defence).name) for place in missing if place.seed == seed}
         cells += run_matrix(
-            list(attacks.values()),
+            list(in_order(config).values()),
             [config.defence(name) for name in config.defences],
             [seed],
             config.run,
