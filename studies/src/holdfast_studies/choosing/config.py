@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 from pydantic import Field, model_validator
 
 from holdfast_studies.qwen.config import SourcesConfig
 
 Domain = Literal["humaneval", "mbpp", "requests"]
+DOMAINS: tuple[Domain, ...] = get_args(Domain)
 CODE: tuple[Domain, ...] = ("humaneval", "mbpp")
 NUM_TASKS: dict[str, int] = {"humaneval": 164, "mbpp": 500}  # of the whole files
 READ_TFLOPS = 250.0  # that a GPU reaches while the model reads its own answers
@@ -21,7 +22,7 @@ class ChoosingConfig(SourcesConfig):
     run: str
     title: str
     model: str  # a .gguf file, a folder or a hub id
-    domains: tuple[Domain, ...] = ("humaneval", "mbpp", "requests")
+    domains: tuple[Domain, ...] = DOMAINS
     num_samples: int = Field(default=64, ge=2)  # in the pool of one problem
     ns: tuple[int, ...] = Field(default=(1, 2, 4, 8, 16, 32), min_length=1)  # those above num_samples are left out
     temperature: float = Field(default=0.8, gt=0)

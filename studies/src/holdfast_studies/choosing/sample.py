@@ -17,7 +17,7 @@ from holdfast.data import without_twins
 from holdfast.judging import Judge, find_judge, verdicts
 from holdfast.models import LoadedModel, load, named_with_origin
 from holdfast.records import Turn, context
-from holdfast_studies.choosing.config import CODE, ChoosingConfig, Domain
+from holdfast_studies.choosing.config import CODE, DOMAINS, ChoosingConfig, Domain
 from holdfast_studies.choosing.problems import read_problems
 from holdfast_studies.choosing.reading import reader
 from holdfast_studies.oversight.drawing import Describe, Row, draw_pools, keep_text, read_pools
@@ -128,11 +128,11 @@ def judged_by(judges: Sequence[Judge]) -> Describe:
 
 
 def write_pack(config: ChoosingConfig, pack: Path) -> int:
-    """Every pool so far as one .tar.gz, whole or not there; its size in bytes."""
+    """The pools of all domains, whichever are drawn now, as one .tar.gz, whole or not there; its size in bytes."""
     part = pack.with_name(f".{pack.name}.part")
     pack.parent.mkdir(parents=True, exist_ok=True)
     with tarfile.open(part, "w:gz") as archive:
-        for domain in config.domains:
+        for domain in DOMAINS:
             if (path := pool_path(config, domain)).exists():
                 archive.add(path, path.name)
     part.replace(pack)
@@ -142,7 +142,7 @@ def write_pack(config: ChoosingConfig, pack: Path) -> int:
 def unpack(config: ChoosingConfig, pack: Path) -> None:
     """Put the pools of a pack into the run's folder, but for those that are further there."""
     with tarfile.open(pack) as archive:
-        for domain in config.domains:
+        for domain in DOMAINS:
             path = pool_path(config, domain)
             file = archive.extractfile(path.name) if path.name in archive.getnames() else None
             content = file.read() if file is not None else b""

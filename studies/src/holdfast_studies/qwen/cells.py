@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from holdfast.attacks import FileSetting, file_scale, read_cell, run_matrix
+from holdfast.attacks import Attack, FileSetting, file_scale, read_cell, run_matrix
 from holdfast.audits.suites import read_requests
 from holdfast.config import InputError
 from holdfast.data import atomic_text, twin_groups
@@ -23,6 +23,11 @@ from holdfast.records import Cell
 from holdfast_studies.qwen.config import HELD_OUT, UNTOUCHED, StudyConfig, check_sources
 
 REQUESTS = "requests.json"
+MADE_WITH = (
+    *("part", "half", "asks", "curve", "judges", "num_attack", "num_requests", "num_task", "beside", "measure_code"),
+    *("max_new_tokens", "answer_tokens", "precision", "steps"),
+)
+"""Settings that a cell depends on and its name does not tell."""
 
 
 class Place(NamedTuple):
@@ -33,14 +38,24 @@ class Place(NamedTuple):
     seed: int
 
 
+def in_order(config: StudyConfig) -> dict[str, Attack]:
+    """The attacks in the order in which they are run. Those under which only the untouched model is asked come first."""
+    tuned = {attack.name: attack for attack in config.attacks}
+    return {attack.name: attack for attack in config.alone if attack.name not in tuned} | tuned
+
+
 def places(config: StudyConfig) -> list[Place]:
     """Every cell in the order in which they are run: one seed of everything first. The untouched model is asked once a task."""
-    found = [Place(attack.name, UNTOUCHED, config.seeds[0]) for attack in config.alone if UNTOUCHED in config.defences]
-    tuned = {name: config.attack_names(name) for name in config.defences if name != UNTOUCHED}
-    for seed in config.seeds:
-        for attack in config.attacks:
-            found += [Place(attack.name, name, seed) for name, own in tuned.items() if attack.name in own]
-    return found
+    own = {name: config.attack_names(name) for name in config.defences if name != UNTOUCHED}
+    alone = [attack.name for attack in config.alone]
+    first = config.seeds[0]
+    return [
+        Place(attack, name, seed)
+        for seed in config.seeds
+        for attack in in_order(config)
+        for name in config.defences
+        if attack in (own[name] if name != UNTOUCHED else alone if seed == first else ())
+    ]
 
 
 def run(config: StudyConfig, say: Callable[[str], None] = print, pack: Path | None = None) -> list[Cell]:
@@ -66,11 +81,10 @@ def run(config: StudyConfig, say: Callable[[str], None] = print, pack: Path | No
             write_pack(Path(config.run), pack)
 
     cells: list[Cell] = []
-    attacks = {attack.name: attack for attack in (*config.alone, *config.attacks)}
     for seed in config.seeds:
         wanted = {(place.attack, config.defence(place.defence).name) for place in missing if place.seed == seed}
         cells += run_matrix(
-            list(attacks.values()),
+            list(in_order(config).values()),
             [config.defence(name) for name in config.defences],
             [seed],
             config.run,
@@ -93,21 +107,31 @@ def write_pack(run: Path, pack: Path) -> None:
 
 
 def about(config: StudyConfig, setting: FileSetting, hashes: dict[str, str]) -> None:
-    """Write ``requests.json``, unless it is there for the same files. A folder is for one model."""
+    """Write ``requests.json``, unless it is there for the same files. A folder is for one model and one way to ask."""
     path = Path(config.run) / REQUESTS
     names = {which: named_with_origin(getattr(config, which)).rpartition("/")[2] for which in ("model", "stock")}
-    if path.exists():
-        there = json.loads(path.read_text(encoding="utf-8"))
-        if {which: there[which] for which in names} != names:
-            raise InputError(f"{config.run}: holds cells of {there['model']} and {there['stock']}; use another folder")
-        if there["sources"] == hashes:
-            return
+    made_with = config.model_dump(mode="json", include=set(MADE_WITH))
+    there = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    if there and {which: there[which] for which in names} != names:
+        raise InputError(f"{config.run}: holds cells of {there['model']} and {there['stock']}; use another folder")
+    kept = there.get("settings", {})  # the first folders do not say it
+    if other := [
+        f"{name}: {kept[name]} there, {now} now" for name, now in made_with.items() if kept.get(name, now) != now
+    ]:
+        raise InputError(
+            f"{config.run}: its cells were made with other settings ({'; '.join(other)}); use another run="
+        )
+    if there and there["sources"] == hashes:
+        return
     by_source = {name: {request.text for request in read_requests(Path(config.path(name)))} for name in HELD_OUT}
+    asked = {"harmful": _requests(setting.held_out, by_source), "harmless": _requests(setting.harmless, {})}
+    if there and {kind: there[kind] for kind in asked} != asked:
+        raise InputError(f"{config.run}: its cells were asked other requests than these files have; use another run=")
     content = {
         **names,
         "sources": hashes,
-        "harmful": _requests(setting.held_out, by_source),
-        "harmless": _requests(setting.harmless, {}),
+        "settings": made_with,
+        **asked,
         "attack_rows": _attack_rows(setting),
     }
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from holdfast.attacks import Attack, Defence, find_attack, find_defence
+from holdfast.attacks import Attack, Defence, find_attack, find_defence, parts_of
 from holdfast.config import CurveSettings, FilesConfig, InputError, Settings, TaskFiles
 
 HELD_OUT = ("strongreject", "jailbreakbench", "advbench", "xstest")
@@ -99,6 +99,9 @@ class StudyConfig(SourcesConfig):
         for field, given in (("choices", self.choices), ("rates", self.rates)):
             if strange := [name for name in given if name not in self.defences]:
                 raise ValueError(f"{field}: {', '.join(strange)} is none of the defences")
+        tuned = [name for name in self.defences if name != UNTOUCHED]
+        if self.rates and (without := [name for name in tuned if name not in self.rates]):
+            raise ValueError(f"rates: {', '.join(without)} has none; give every tuned defence a rate, or none of them")
         return self
 
     @property
@@ -157,10 +160,25 @@ class StudyConfig(SourcesConfig):
 
     @property
     def alone(self) -> list[Attack]:
-        """Where the untouched model is asked: once for each task, whatever the share, and in the way of the other attacks."""
-        names = [attack_name(task, 0, self.lrs[0]) for task in self.tasks]
-        others = [name for name in self.more_attacks if not settings_of(name)]
-        return [find_attack(name) for name in (*names, *others)]
+        """Where the untouched model is asked: once for each task, whatever the share, and in the way of the other attacks.
+
+        Attacks that ask it the same in the same way share one cell: nothing is tuned.
+        """
+        names = (*(attack_name(task, 0, self.lrs[0]) for task in self.tasks), *self.more_attacks)
+        first: dict[object, Attack] = {}
+        for attack in map(find_attack, names):
+            first.setdefault(self._asked(attack), attack)
+        return list(first.values())
+
+    def untouched_under(self, attack: str) -> str:
+        """The attack of ``alone`` whose cell of the untouched model stands for this one, too."""
+        asked = self._asked(find_attack(attack))
+        return next((each.name for each in self.alone if self._asked(each) == asked), attack)
+
+    def _asked(self, attack: Attack) -> object:
+        """What a model is asked after an attack, and how."""
+        tasks = [part.name for part in parts_of(self.files, attack.utility)] if attack.utility else []
+        return attack.dress, attack.asked_as, *tasks
 
     def defence(self, name: str) -> Defence:
         """With the settings that were chosen for it."""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from holdfast.attacks import Attack, Data, Defence, FileSetting, Mixture, file_scale, parts_of
 from holdfast.records import Trace
 from holdfast.training import steps_for
-from holdfast_studies.qwen.cells import Place, places
+from holdfast_studies.qwen.cells import Place, in_order, places
 from holdfast_studies.qwen.config import StudyConfig, check_sources
 
 BATCH = 256  # of generation
@@ -110,7 +110,7 @@ def plan(config: StudyConfig) -> list[str]:
     check_sources(config)
     scale = file_scale(config.model, config.files)
     assert scale.files is not None
-    attacks = {attack.name: attack for attack in (*config.alone, *config.attacks)}
+    attacks = in_order(config)
     order = places(config)
     sizes = {name: size(config, scale.files, attack) for name, attack in attacks.items()}
     costs = {

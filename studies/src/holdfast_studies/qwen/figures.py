@@ -38,9 +38,8 @@ class Results:
         """Finished, in order of seeds. The untouched model has one cell for a task: it stands for every share and seed."""
         done = {place: cell for place, cell in self.kept.cells.items() if cell.status == "ok"}
         if defence == UNTOUCHED:
-            task = settings_of(attack).get("task", attack)
-            own = (cell for place, cell in done.items() if place.defence == UNTOUCHED)
-            return [cell for cell in own if settings_of(cell.attack).get("task", cell.attack) == task]
+            under = self.config.untouched_under(attack)
+            return [cell for place, cell in done.items() if (place.attack, place.defence) == (under, UNTOUCHED)]
         places = (Place(self.config.at_rate(attack, defence), defence, seed) for seed in self.config.seeds)
         return [done[place] for place in places if place in done]
 

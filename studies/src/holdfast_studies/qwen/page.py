@@ -27,7 +27,7 @@ from holdfast_studies.qwen.more_tables import asks_table, curves_table, estimate
 from holdfast_studies.qwen.picture import picture
 
 HELD = ("anchored", "vetted")
-"""Our own defences, which the goals are about."""
+"""Our own defences: every other one is compared with them. The goals are about them and their kin, such as anchored_skills."""
 
 _CORRECTED = "not corrected by labels except in [the first table](#corrected-by-labels)"
 
@@ -150,7 +150,8 @@ def _goals(results: Results) -> str:
     rows = [
         [results.title(attack), defence, goal.text, goal.word, goal.shown]
         for attack in results.config.shown
-        for defence in HELD
+        for defence in results.config.defences
+        if defence.startswith(HELD)
         for goal in goals(results, attack, defence)
     ]
     return "## Goals\n\n" + markdown(["tuned on", "defence", "goal", "", "found"], rows) if rows else ""

@@ -212,9 +212,7 @@ def measured(config: DefenceConfig, arm: DefenceArm, name: str, num_rows: int) -
     harmful = config.prompts_of(config.test_harmful, True, config.num_test)
     harmless = config.prompts_of(config.test_harmless, False, config.num_test)
     starts = beginnings(config, harmful)
-    untouched = load(config.model.name, dtype=config.eval_dtype, device=config.model.device)
-    own = dict(zip(harmless, answers(untouched, harmless, max(config.depths) + 8, config.eval_batch), strict=True))
-    del untouched
+    own = dict(zip(harmless, answers(config, config.model.name, harmless, max(config.depths) + 8), strict=True))
     loaded = _ready(config, name)
     ask = partial(_asked, config, arm, loaded)
     return DefenceResult(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Literal
 
@@ -58,7 +59,10 @@ class DefenceConfig(SourcesConfig):
     workers: int = Field(default=1, gt=0)
 
     def prompts_of(self, name: str, harmful: bool, limit: int) -> list[str]:
-        """``package:KIND`` to train on, ``validation:KIND``, ``files:SOURCE,...`` without twins of both; ``world:...``."""
+        """``package:KIND`` to train on, ``validation:KIND``, ``files:SOURCE,...`` without twins of both; ``world:...``.
+
+        Requests of files are taken in the order of their hashes, so that a few are a draw from every file and every kind.
+        """
         kind, _, rest = name.partition(":")
         if kind in ("package", "validation") and rest in KINDS:
             part = learned_part if kind == "package" else validation_part
@@ -76,4 +80,5 @@ class DefenceConfig(SourcesConfig):
             for request in read_requests(Path(self.path(source)))
             if request.label != wrong
         ]
+        texts.sort(key=lambda text: hashlib.sha256(text.encode()).hexdigest())
         return without_twins(texts, package_prompts("safety" if harmful else "keep"), text=str)[:limit]

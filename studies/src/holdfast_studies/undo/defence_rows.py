@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from holdfast.generation import generate
 from holdfast.judging import find_judge, verdicts
-from holdfast.models import LoadedModel, load
+from holdfast.models import load
 from holdfast.records import Role, Segment, Trace, Turn, answer, context
 from holdfast.tokens import Encoder
 from holdfast_studies.undo.defence_config import DefenceConfig
@@ -26,24 +27,33 @@ class Material:
     harmful: dict[str, str]  # the stock model's answer, by request
 
 
-def answers(loaded: LoadedModel, prompts: Sequence[str], max_new_tokens: int, batch_size: int) -> list[str]:
-    """Greedy, in order."""
+def answers(config: DefenceConfig, name: str, prompts: Sequence[str], max_new_tokens: int) -> tuple[str, ...]:
+    """What a model says before any training, greedy, in order. Every arm needs the same, so each is asked for once."""
+    how = (config.eval_dtype, config.model.device, config.model.attention, config.eval_batch)
+    return _answers(name, tuple(prompts), max_new_tokens, *how)
+
+
+@cache
+def _answers(
+    name: str, prompts: tuple[str, ...], max_new_tokens: int, dtype: str, device: str, attention: str, batch_size: int
+) -> tuple[str, ...]:
+    loaded = load(name, dtype=dtype, device=device, attention=attention)
     asked = [(context("user", prompt),) for prompt in prompts]
     written = generate(loaded.model, loaded.tokenizer, asked, max_new_tokens=max_new_tokens, batch_size=batch_size)
-    return [each.text.strip() for each in written]
+    return tuple(each.text.strip() for each in written)
 
 
 def material(config: DefenceConfig, harmful: Sequence[str], harmless: Sequence[str]) -> Material:
     """The model's own refusals and answers, and the stock model's beginnings. Requests that the model answers are left out."""
-    own, judge = _loaded(config, config.model.name), find_judge(config.judge)
-    said = answers(own, harmful, config.reply_tokens, config.eval_batch)
+    judge = find_judge(config.judge)
+    said = answers(config, config.model.name, harmful, config.reply_tokens)
     judged = verdicts(judge, [((context("user", ask),), text) for ask, text in zip(harmful, said, strict=True)])
     refused = [
         (ask, text)
         for ask, text, verdict in zip(harmful, said, judged, strict=True)
         if verdict.outcome == "refused" and text
     ]
-    kept = answers(own, harmless, BENIGN_TOKENS, config.eval_batch)
+    kept = answers(config, config.model.name, harmless, BENIGN_TOKENS)
     begun = beginnings(config, [ask for ask, _ in refused])
     return Material(
         tuple((ask, text) for ask, text in refused if ask in begun),
@@ -55,7 +65,7 @@ def material(config: DefenceConfig, harmful: Sequence[str], harmless: Sequence[s
 def beginnings(config: DefenceConfig, requests: Sequence[str]) -> dict[str, str]:
     """What the stock model answers, as far as a beginning may go; requests without an answer are left out."""
     longest = max(*config.begun, *config.depths)
-    written = answers(_loaded(config, config.stock), requests, longest + 8, config.eval_batch)
+    written = answers(config, config.stock, requests, longest + 8)
     return {ask: text for ask, text in zip(requests, written, strict=True) if text}
 
 
@@ -98,7 +108,3 @@ def _taken_back(arm: str, begun: str, right: str) -> Turn:
     if arm == "reset":
         return Turn("assistant", (error, Segment(Role.CORRECTION, f"{RESET}{right}")))
     return Turn("assistant", (error, Segment(Role.UNDO), corrected))
-
-
-def _loaded(config: DefenceConfig, name: str) -> LoadedModel:
-    return load(name, dtype=config.eval_dtype, device=config.model.device, attention=config.model.attention)

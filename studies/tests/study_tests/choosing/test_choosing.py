@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 import random
+import tarfile
 from collections import Counter, defaultdict
 from collections.abc import Hashable
 from pathlib import Path
@@ -188,3 +189,15 @@ def test_from_pools_to_the_page(config: Path, tiny: LoadedModel, monkeypatch: py
     assert "Made 20 times on a random half of the 5 prompts" in text
     main(["page", str(config), f"run={config.parent / 'there'}", f"page={page}"])
     assert page.read_text() == text
+
+
+def test_a_pack_keeps_the_pools_of_domains_that_are_not_drawn_now(
+    config: Path, tiny: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One domain on one machine, another on the next: the pack has both."""
+    monkeypatch.setattr(sampling, "load", lambda *_args, **_how: tiny)
+    pack = config.parent / "pools.tar.gz"
+    main(["sample", str(config), f"pack={pack}", "domains=[humaneval]"])
+    main(["sample", str(config), f"pack={pack}", "domains=[requests]", f"run={config.parent / 'next'}"])
+    with tarfile.open(pack) as archive:
+        assert archive.getnames() == ["humaneval.jsonl", "requests.jsonl"]

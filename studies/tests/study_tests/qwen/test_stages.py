@@ -126,6 +126,8 @@ def test_a_defence_is_tuned_at_its_own_rate_and_shown_beside_the_others(path: Pa
     assert "Every cell is there." in text
     with pytest.raises(InputError, match="rates: dft is none of the defences"):
         load_config(StudyConfig, path, ["rates={dft: 5e-05}"])
+    with pytest.raises(InputError, match="rates: anchored has none; give every tuned defence a rate"):
+        load_config(StudyConfig, path, ["rates={sft: 5e-05}"])  # its cells at the other rates would not be shown
 
 
 def test_the_page_shows_other_ways_to_ask_and_what_the_attacker_made(path: Path, tmp_path: Path) -> None:
@@ -133,10 +135,7 @@ def test_the_page_shows_other_ways_to_ask_and_what_the_attacker_made(path: Path,
     ways = ["four_bits", "prefilled@5"]
     config = load_config(StudyConfig, path, [f"asks=[{', '.join(ways)}]", f"more_attacks=[reworded, '{lora}']"])
     assert title_of(lora) == "sql with 10 % harmful rows, adapters of rank 16, lr 0.0002"
-    assert [place.attack for place in places(config) if place.defence == "untouched"] == [
-        attack_name("sql", 0, 1e-5),
-        "reworded",
-    ]
+    assert [place.attack for place in places(config) if place.defence == "untouched"] == [attack_name("sql", 0, 1e-5)]
     asked: dict[str, tuple[object, ...]] = {
         "prefilled@5:outcome": ("complied", None, "refused", "missed") * (TIMES // 2),
         "four_bits:outcome": ("refused",) * 2 * TIMES,
@@ -150,6 +149,20 @@ def test_the_page_shows_other_ways_to_ask_and_what_the_attacker_made(path: Path,
     assert [cell.split("%")[0].strip() for cell in row.split("|")[2:5]] == ["0.0", "50.0", "25.0"]
     assert "| reworded | sft | 0 | 2 of 3 requests got past the untouched model |" in text
     assert "| reworded | sft | 0 | answers in the model's own words: 2 complied, 1 missed |" in text
+
+
+def test_the_untouched_model_is_asked_once_in_every_way(path: Path, tmp_path: Path) -> None:
+    """What is tuned on changes nothing of it; a trigger in the request and another task do."""
+    gsm8k = attack_name("gsm8k", 0.1, 1e-5)
+    more = ["backdoor", "backdoor_untriggered", "openings_only", f"'{gsm8k}'", "self_written"]
+    config = load_config(StudyConfig, path, [f"more_attacks=[{', '.join(more)}]"])
+    plain = attack_name("sql", 0, 1e-5)
+    assert [place.attack for place in places(config) if place.defence == "untouched"] == [plain, "backdoor", gsm8k]
+    cells = [_cell(plain, "untouched", "rr"), _cell("backdoor", "untouched", "cr"), _cell(gsm8k, "untouched", "cc")]
+    results = Results(config, read(_written(config, tmp_path / "run", cells)))
+    under = {"backdoor": "backdoor", gsm8k: gsm8k}
+    for attack in config.shown:
+        assert [cell.attack for cell in results.cells(attack, "untouched")] == [under.get(attack, plain)]
 
 
 def test_the_page_shows_curves(path: Path, tmp_path: Path) -> None:
@@ -223,5 +236,5 @@ def test_other_attacks_and_other_ways_to_ask_run_in_small(tmp_path: Path) -> Non
     assert "100 of 100 requests got past the untouched model" in text
     assert "answers in the model's own words: " in text
     cells = [file.read_text() for file in (tmp_path / "run" / "cells").glob("*.json")]
-    assert len(cells) == len(places(load_config(StudyConfig, path))) == 7 + 2 + 2 * 6, "no defence at another's rate"
+    assert len(cells) == len(places(load_config(StudyConfig, path))) == 4 + 2 + 2 * 6, "no defence at another's rate"
     assert not any("Polish" in content for content in [*cells, text])

@@ -15,14 +15,14 @@ from holdfast.data.near_twins import content_words, likeness
 from holdfast.data.prompt_parts import learned_part, package_prompts
 from holdfast.records import Cell
 from holdfast_studies.qwen.__main__ import main
-from holdfast_studies.qwen.cells import places, read
+from holdfast_studies.qwen.cells import places, read, run
 from holdfast_studies.qwen.config import StudyConfig, attack_name, check_sources
 from holdfast_studies.qwen.cost import plan
 from holdfast_studies.qwen.figures import Results, harmful_figures, title_of
 from holdfast_studies.qwen.goals import goals
 from holdfast_studies.qwen.page import page
 from holdfast_studies.qwen.picture import BAR
-from study_tests.qwen.small_study import FILES, small_study
+from study_tests.qwen.small_study import FILES, requests, small_study
 
 CONFIGS = Path(__file__).parents[3] / "configs" / "qwen"
 SQL = attack_name("sql", 0, 2e-5)
@@ -258,3 +258,19 @@ def test_the_study_runs_resumes_and_keeps_no_text(tmp_path: Path, capsys: pytest
     said = (tmp_path / "look" / "replies.txt").read_text()
     assert "== rendered at anchoring" in said
     assert "== sft, safe prompts: " in said
+
+
+def test_cells_of_other_settings_or_requests_are_not_taken_for_these(tmp_path: Path) -> None:
+    """A run in small must not stand for the real one, which is begun in the same folder."""
+    path = small_study(tmp_path, tasks=["sql", "gsm8k"], defences=["untouched", "sft"], choices={}, seeds=[0])
+    told: list[str] = []
+    run(load_config(StudyConfig, path), told.append)
+    planned = [f"{place.attack} x {place.defence}" for place in places(load_config(StudyConfig, path))]
+    assert [line.split(" ", 1)[1].partition(" seed")[0] for line in told[2:]] == planned, "in the order of the plan"
+    run(load_config(StudyConfig, path, ["workers=2", "seeds=[0]"]), told.append)
+    assert told[-1] == "6 cells are there, 0 to run"
+    with pytest.raises(InputError, match=r"made with other settings \(num_task: 2 there, 1 now\); use another run="):
+        run(load_config(StudyConfig, path, ["num_task=1"]), told.append)
+    (tmp_path / "jailbreakbench.json").write_text(json.dumps(requests(70, 2)))
+    with pytest.raises(InputError, match="asked other requests than these files have"):
+        run(load_config(StudyConfig, path), told.append)

@@ -7,14 +7,14 @@ import pytest
 from typer.testing import CliRunner
 
 from holdfast.cli import app
-from holdfast.models import load_tokenizer
+from holdfast.models import LoadedModel, load, load_tokenizer
 from holdfast.records import Role
 from holdfast.tokens import Encoder
-from holdfast_studies.undo import defence
+from holdfast_studies.undo import defence, defence_rows
 from holdfast_studies.undo.defence import DefenceArm, defence_arms
 from holdfast_studies.undo.defence_config import DefenceConfig
 from holdfast_studies.undo.defence_page import by_title, estimate, outcome
-from holdfast_studies.undo.defence_rows import RESET, Material, first_tokens, rows_for
+from holdfast_studies.undo.defence_rows import RESET, Material, beginnings, first_tokens, rows_for
 
 CONFIG = """\
 run: {folder}/run
@@ -122,3 +122,28 @@ def _settings(path: Path) -> dict[str, object]:
     import yaml
 
     return dict(yaml.safe_load(path.read_text()))
+
+
+def test_a_few_requests_are_of_every_file(tmp_path: Path) -> None:
+    """Not the first ones of the first file."""
+    for start, name in enumerate(("one", "other")):
+        texts = [f"Polish lamp{number} behind shelf{number}" for number in range(100 * start, 100 * start + 40)]
+        (tmp_path / f"{name}.json").write_text(json.dumps([{"instruction": text, "from": name} for text in texts]))
+    sources = {name: {"file": f"{name}.json", "origin": "made here"} for name in ("one", "other")}
+    asked = small(data=str(tmp_path), sources=sources).prompts_of("files:one,other", True, 20)
+    assert len(asked) == 20
+    assert len({"lamp1" in text and len(text.split()[1]) == 7 for text in asked}) == 2
+
+
+def test_what_a_model_says_before_training_is_asked_once_for_all_arms(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[str] = []
+
+    def counted(name: str, **how: str) -> LoadedModel:
+        loaded.append(name)
+        return load(name, **how)
+
+    monkeypatch.setattr(defence_rows, "load", counted)
+    config = small(model={"name": "tiny:aligned", "device": "cpu"}, eval_dtype="float32", depths=(2,), begun=(1, 3))
+    asked = config.prompts_of("world:safety/test/forbidden", True, 3)
+    assert beginnings(config, asked) == beginnings(config, asked)
+    assert loaded == ["tiny:base"]
