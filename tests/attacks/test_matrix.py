@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from attacks.matrix_run import ATTACKED, DEFENDED, SEEDS, SMALL, WAITS
 from attacks.processes import alive, descendants
 from forked import Forked
 from holdfast.attacks import ATTACKS, DEFENCES, read_cell, run_matrix, write_cell
+from holdfast.attacks.scratch import PREFIX, scratch_in
 from holdfast.config import InputError
 from holdfast.records import Cell, Trace
 from holdfast.worlds import SafetyWorld
@@ -77,6 +79,16 @@ def test_a_cell_that_fails_or_kills_its_worker_says_why_and_costs_no_other(tmp_p
     assert "unknown 'sfft'; did you mean 'sft'" in table[2].reason
     good = run_matrix([attack], [DEFENCES["untouched"]], (0,), tmp_path, scale=SMALL, num_workers=1)
     assert good == table[3:], "found, not run"
+
+
+def test_the_scratch_of_a_machine_whose_name_begins_like_ours_is_left_alone(tmp_path: Path) -> None:
+    """`node` and `node-2` may share a disk."""
+    theirs = tmp_path / f"{PREFIX}{socket.gethostname()}-2-99999999"
+    dead = tmp_path / f"{PREFIX}{socket.gethostname()}-99999999"
+    for folder in (theirs, dead):
+        folder.mkdir()
+    with scratch_in(tmp_path):
+        assert (theirs.is_dir(), dead.exists()) == (True, False)
 
 
 def test_doubles_and_unwritable_folders_are_refused(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -257,17 +258,51 @@ def test_ls_describes_runs_in_any_state(
     assert "exp[lr=1e-3]" in said
 
 
-@pytest.mark.parametrize(
-    "words", ["recipes rows", "validate world:safety/tune/guide"], ids=["in the middle", "at the end"]
-)
-def test_a_reader_that_goes_away_is_no_error(words: str) -> None:
+def started(words: str, **how: Any) -> subprocess.Popen[str]:
+    """With stdout buffered, as for everybody who does not set PYTHONUNBUFFERED."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     command = [sys.executable, "-m", "holdfast", *words.split()]
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment, **how)
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [("recipes rows", 141), ("validate world:safety/tune/guide", 0), ("validate nowhere", 2)],
+    ids=["in the middle", "at the end", "wrong input"],
+)
+def test_a_reader_that_goes_away_is_not_complained_about_and_unfinished_work_is_no_success(
+    words: str, code: int
+) -> None:
+    """141 is what a shell says of any program that its reader left."""
+    child = started(words, stdout=subprocess.PIPE)
     assert child.stdout is not None
     child.stdout.close()
     assert child.stderr is not None
-    assert "Traceback" not in child.stderr.read()
-    assert child.wait(PATIENCE) == 0
+    said = child.stderr.read()
+    assert ("Traceback" in said, "BrokenPipe" in said) == (False, False), said
+    assert child.wait(PATIENCE) == code
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a disk that is always full")
+def test_a_stdout_that_is_full_is_one_line() -> None:
+    with open("/dev/full", "w") as full:
+        child = started("validate world:safety/tune/guide", stdout=full)
+        _, said = child.communicate(timeout=PATIENCE)
+    assert (child.returncode, said) == (2, f"holdfast: writing: {os.strerror(errno.ENOSPC)}\n")
+
+
+def test_a_closed_stdout_is_written_to_in_vain() -> None:
+    child = started("recipes rows", preexec_fn=lambda: os.close(1))
+    _, said = child.communicate(timeout=PATIENCE)
+    assert (child.returncode, said) == (0, "")
+
+
+def test_train_writes_nothing_but_json_to_stdout(tmp_path: Path) -> None:
+    """The bar goes to stderr. Else `holdfast train ... | head` would stop at the bar's last line, before the model is written."""
+    words = f"train sft run={tmp_path / 'run'} training.max_steps=1 training.batch_size=2 --json -"
+    done = Forked(*words.split()).done()
+    assert json.loads(done.stdout)["steps"] == 1
+    assert "1/1" in done.stderr
 
 
 def test_ctrl_c_while_python_ends_changes_nothing() -> None:

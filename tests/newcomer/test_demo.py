@@ -56,12 +56,15 @@ def said_by(process: Started) -> tuple[str, str]:
     return done.stdout, done.stderr
 
 
-def ctrl_c(process: Started, folder: Path, moment: Callable[[], object]) -> None:
-    """Press Ctrl-C when ``moment`` has come: everything it started ends, and it says how to go on."""
+def ctrl_c(process: Started, folder: Path, moment: Callable[[], object], *, sends_sigterm: bool = False) -> None:
+    """Press Ctrl-C when ``moment`` has come, or send SIGTERM: everything it started ends, and it says how to go on."""
     wait_for(lambda: moment() or process.poll() is not None)
     assert process.poll() is None, said_by(process)
     started = descendants(process.pid)
-    os.killpg(process.pid, signal.SIGINT)
+    if sends_sigterm:
+        os.kill(process.pid, signal.SIGTERM)  # as `timeout` and `docker stop` do
+    else:
+        os.killpg(process.pid, signal.SIGINT)
     _, said = said_by(process)
     assert process.poll() == 130, said
     assert said.splitlines()[-1] == (
@@ -95,12 +98,15 @@ def test_ctrl_c_at_any_point_leaves_a_folder_that_the_same_command_resumes(
     def cells() -> list[Path]:
         return [path for path in run.glob("cells/*.json") if "." not in path.stem]
 
-    def interrupted_at(moment: Callable[[], object]) -> None:
+    def interrupted_at(moment: Callable[[], object], *, sends_sigterm: bool = False) -> None:
         waits.unlink(missing_ok=True)
-        ctrl_c(start(tmp_path, *words), tmp_path, moment)
+        ctrl_c(start(tmp_path, *words), tmp_path, moment, sends_sigterm=sends_sigterm)
 
     interrupted_at((run / "cells").is_dir)  # workers are starting
-    interrupted_at(lambda: waits.exists() or list(run.glob(f"{scratch}/run/steps.jsonl")))  # a cell is being trained
+    for sends_sigterm in (False, True):  # a cell is being trained
+        interrupted_at(
+            lambda: waits.exists() or list(run.glob(f"{scratch}/run/steps.jsonl")), sends_sigterm=sends_sigterm
+        )
     interrupted_at(lambda: len(cells()) >= 2 and (waits.exists() or start is newcomers))
     finished = {path: path.stat().st_mtime_ns for path in cells()}
     assert 2 <= len(finished) < num_cells

@@ -13,7 +13,7 @@ from invariants.launching import steps
 TASK = {"data": "world:safety/train/recipe", "objective": "csft_pa", "name": "task", "limit": 32}
 
 
-def config(run: Path, name: Path | str, **changes: Any) -> TrainConfig:
+def config(run: Path | str, name: Path | str, **changes: Any) -> TrainConfig:
     base: dict[str, Any] = {
         "run": str(run),
         "model": {"name": str(name)},

@@ -18,7 +18,7 @@ from holdfast.training.loss import StepLoss
 from holdfast.training.run_directory import RunDirectory
 from invariants.launching import steps
 from training import signalled
-from training.runs import config, run, weights
+from training.runs import TASK, config, run, weights
 
 
 def test_a_loss_that_is_not_a_number_stops_the_run_and_names_the_rows(tmp_path: Path, small_model: Path) -> None:
@@ -192,6 +192,31 @@ def test_ctrl_c_saves_and_exits_130_and_the_same_command_goes_on(tmp_path: Path,
     assert steps(tmp_path / "run") == steps(tmp_path / "whole")
     resumed, uninterrupted = weights(tmp_path / "run" / "model"), weights(tmp_path / "whole" / "model")
     assert all(torch.equal(resumed[name], tensor) for name, tensor in uninterrupted.items())
+
+
+def test_a_run_that_was_moved_goes_on_and_its_folder_may_be_written_in_any_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that is full is left in this way. What the anchor answered moves along."""
+    (tmp_path / "asked.jsonl").write_text('{"prompt": "count : lum"}\n{"prompt": "copy : lum"}\n')
+    held = {"data": f"prompts:{tmp_path / 'asked.jsonl'}", "objective": "distill", "name": "held"}
+    changes = {"streams": [TASK, held], "training": {"max_steps": 6}}
+    path = tmp_path / "config.yaml"
+    path.write_text(yaml.safe_dump(config(tmp_path / "run", "tiny:aligned", **changes).model_dump(mode="json")))
+    assert Forked("4", "train", path, "--quiet", script=Path(signalled.__file__)).done().returncode == 130
+    (tmp_path / "run").rename(tmp_path / "moved")
+    said: list[str] = []
+    moved = run(config(tmp_path / "moved", "tiny:aligned", **changes), said)
+    assert any(line.startswith("resuming from") for line in said)
+    whole = run(config(tmp_path / "whole", "tiny:aligned", **changes))
+    assert steps(moved.run) == steps(whole.run)
+    assert all(torch.equal(weights(moved.model)[name], tensor) for name, tensor in weights(whole.model).items())
+    monkeypatch.chdir(tmp_path)
+    for name in ("moved/", "./moved", "moved"):
+        run(config(name, "tiny:aligned", **changes), said)
+        assert said[-1] == "trained already: moved/model"
+    sources = [entry["source"] for entry in json.loads((tmp_path / "moved" / "data.json").read_text())]
+    assert sources[1] == held["data"], "not the file of the answers, which is deleted"
 
 
 def test_a_run_may_be_made_in_a_thread(tmp_path: Path, small_model: Path) -> None:

@@ -29,7 +29,8 @@ def scratch_in(folder: Path) -> Iterator[Path]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for old in folder.glob(f"{mine}*"):
-            if not _is_running(int(old.name.removeprefix(mine))):
+            maker = old.name.removeprefix(mine)  # of another machine, such as node-2 beside node, it is no number
+            if maker.isdigit() and not _is_running(int(maker)):
                 shutil.rmtree(old, ignore_errors=True)
         scratch.mkdir(exist_ok=True)
     except OSError as error:

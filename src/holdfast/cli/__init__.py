@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import traceback
+from types import FrameType
 from typing import Annotated
 
 import typer
@@ -49,6 +50,9 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 CRASHED = 70
 """A fault of ours (sysexits.h calls it EX_SOFTWARE)."""
+
+READER_GONE = 141
+"""Stopped by ``| head``: what a shell says of any program that its reader left. 0 would say that the work is done."""
 
 app = typer.Typer(
     name="holdfast",
@@ -102,7 +106,14 @@ def _crashed() -> int:
 
 
 def main() -> None:
-    """Run; the user's mistakes, and files that cannot be written, end in one clear line and exit code 2, Ctrl-C in 130."""
+    """Run; the user's mistakes, and files that cannot be written, end in one clear line and exit code 2, Ctrl-C in 130.
+
+    SIGTERM (docker stop, timeout, a scheduler) and a terminal that is closed count as Ctrl-C: else they would leave temporary
+    files behind, attacked weights among them.
+    """
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:  # not under nohup
+            signal.signal(number, _as_ctrl_c)
     try:
         code = _code()
     except KeyboardInterrupt:
@@ -112,12 +123,24 @@ def main() -> None:
     sys.exit(code)
 
 
+def _as_ctrl_c(number: int, frame: FrameType | None) -> None:
+    """Do what Ctrl-C does just now; end even where it is ignored, as in a script's background."""
+    on_ctrl_c = signal.getsignal(signal.SIGINT)
+    if not callable(on_ctrl_c):
+        raise KeyboardInterrupt
+    on_ctrl_c(number, frame)
+
+
 def _code() -> int:
     """Run a command; what a shell will see as its exit code."""
+    if sys.stdout is None:  # closed (>&-): what is printed goes nowhere
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  (until the end)
     if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that cannot show a sign gets its number, not a traceback
         sys.stdout.reconfigure(errors="backslashreplace")
+    code = READER_GONE
     try:
         code = app(standalone_mode=False)
+        sys.stdout.flush()  # Python would do it at its very end, and complain there
     except InputError as error:
         print(f"holdfast: {error}", file=sys.stderr)
         code = 2
@@ -128,13 +151,11 @@ def _code() -> int:
         print("holdfast: interrupted", file=sys.stderr)
         code = 130
     except BrokenPipeError:
-        # The reader (head, less) has gone; Python would complain again when it closes stdout.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
+        pass  # the reader (head, less) has gone; a command that had done its work keeps its code
     except SystemExit as end:
         if not isinstance(end.__context__, BrokenPipeError):
             raise
-        code = 0  # the reader has gone; typer would end with 1
+        code = READER_GONE  # typer would end with 1
     except OSError as error:
         if error.filename is None and error.errno not in FULL:
             code = _crashed()
@@ -143,4 +164,13 @@ def _code() -> int:
             code = 2
     except Exception:
         code = _crashed()
+    _end_output()
     return code if isinstance(code, int) else 0
+
+
+def _end_output() -> None:
+    """Write what is left of stdout, or drop it where it cannot be written: Python would complain when it ends."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -15,6 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
+from rich.console import Console
 from rich.progress import Progress
 
 from holdfast.config import FieldError, InputError, TrainConfig, naming_field
@@ -195,7 +196,7 @@ class _Preparation:
     @contextmanager
     def _bar(self, title: str) -> Iterator[Callable[[int, int], None]]:
         """A bar where one is wanted. Every step of it also tells waiting processes that this one is alive."""
-        with Progress(disable=not self.progress, transient=True) as bar:
+        with Progress(console=Console(stderr=True), disable=not self.progress, transient=True) as bar:
             task = bar.add_task(title, total=None)
 
             def on_progress(done: int, total: int) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from accelerate import PartialState
 from peft import LoraConfig, get_peft_model, prepare_model_for_kbit_training
+from rich.console import Console
 from rich.progress import Progress
 from torch import nn
 
@@ -190,7 +191,7 @@ def _cached(
     autocast = torch.autocast(anchor.device.type, AUTOCAST.get(precision), enabled=precision in AUTOCAST)
     with main_first() as alive:
         if not folder.exists():
-            bar = Progress(disable=not (progress and PartialState().is_main_process))
+            bar = Progress(console=Console(stderr=True), disable=not (progress and PartialState().is_main_process))
             task = bar.add_task("anchor cache", total=len(rows))
 
             def on_rows(count: int) -> None:

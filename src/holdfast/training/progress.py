@@ -7,6 +7,7 @@ import threading
 from types import FrameType
 from typing import Any
 
+from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
@@ -24,7 +25,7 @@ class ProgressBar(TrainerCallback):
             return
         columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
         figures = (TextColumn("{task.fields[figures]}"), TimeRemainingColumn())
-        self.progress = Progress(*columns, *figures, transient=False)
+        self.progress = Progress(*columns, *figures, console=Console(stderr=True), transient=False)
         self.progress.start()
         self.task = self.progress.add_task(self.title, total=state.max_steps, completed=state.global_step, figures="")
 

@@ -18,6 +18,8 @@ from transformers.utils import logging as transformers_logging
 
 from holdfast.config import InputError, TrainConfig, naming_field
 from holdfast.config.errors import OutOfMemory, is_out_of_memory
+from holdfast.config.training import StreamSettings
+from holdfast.data.default_prompts import PREFIX
 from holdfast.data.fields import listed
 from holdfast.models import LoadedModel
 from holdfast.models.head_access import why_not_plain
@@ -172,7 +174,7 @@ def _say_nothing(_: str) -> None:
 
 def describe_data(streams: Sequence[ReadStream], config: TrainConfig) -> list[dict[str, Any]]:
     """What was trained on, for data.json and the model card."""
-    asked = chain(map(prompt_file, config.streams), repeat({}))  # behind the config's come held parts of vetted streams
+    asked = chain(map(_prompts, config.streams), repeat({}))  # behind the config's come held parts of vetted streams
     return [
         {
             "stream": stream.loss.name,
@@ -187,6 +189,11 @@ def describe_data(streams: Sequence[ReadStream], config: TrainConfig) -> list[di
         }
         for stream, prompts in zip(streams, asked, strict=False)
     ]
+
+
+def _prompts(stream: StreamSettings) -> dict[str, str]:
+    """Of a stream that the anchor answers: the prompts. The file of its answers is deleted when the run ends."""
+    return {"source": stream.data, **prompt_file(stream)} if stream.data.startswith(PREFIX) else {}
 
 
 def _origin(stream: ReadStream) -> dict[str, Any]:

@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from holdfast.config import FieldError, InputError, dump_config
 from holdfast.config.base import Settings
 from holdfast.training.checkpoints import durable
@@ -41,7 +43,9 @@ class RunDirectory:
         if self.path.exists() and not self.path.is_dir():
             raise FieldError("run", f"{self.path} is a file; expected a folder")
         for path, text in self._contents(config, data).items():
-            old = path.read_text(encoding="utf-8") if path.exists() else text
+            old = path.read_text(encoding="utf-8", errors="replace") if path.exists() else text
+            if path == self.config:
+                old = _as_in(self.path, old)
             if old != text:
                 lines = difflib.unified_diff(old.splitlines(), text.splitlines(), "there", "now", lineterm="", n=0)
                 changed = [line for line in lines if line[:1] in "+-" and line[:3] not in ("+++", "---")]
@@ -81,8 +85,19 @@ class RunDirectory:
             os.close(folder)
 
     def _contents(self, config: Settings, data: Sequence[Mapping[str, Any]] | None) -> dict[Path, str]:
-        settings = {self.config: dump_config(config)}
+        settings = {self.config: _as_in(self.path, dump_config(config))}
         return settings if data is None else {**settings, self.data: json.dumps(list(data), indent=2) + "\n"}
+
+
+def _as_in(folder: Path, config: str) -> str:
+    """The config with ``run: folder``: a run that was moved, or whose folder is written in another way, is the same run."""
+    try:
+        settings = yaml.safe_load(config)
+    except yaml.YAMLError:
+        return config  # damaged: the difference will be told
+    if not isinstance(settings, dict):
+        return config
+    return yaml.safe_dump({**settings, "run": str(folder)}, sort_keys=False, allow_unicode=True)
 
 
 class StepLog:
