@@ -98,3 +98,35 @@ def test_numbers_that_the_commands_refuse_are_refused_in_python(call: Callable[[
 def test_one_name_need_not_be_in_a_list() -> None:
     assert hf.audit("tiny:aligned", suite="safety", limit=2, judges="world").result.judges == ("world",)
     assert hf.compare({"a": 1}, {"a": 2}, figures="score", less="score").figures[0].better == "less"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda rows: hf.audit("tiny:aligned", requests=rows, say=quiet),
+        lambda rows: hf.generate("tiny:aligned", rows),
+        lambda rows: hf.best_of("tiny:aligned", rows, n=2),
+        lambda rows: hf.drift("tiny:aligned", prompts=rows, samples=1),
+        lambda rows: hf.calibrate(rows),
+        lambda rows: hf.Stream(rows),
+    ],
+)
+def test_column_names_are_not_taken_for_rows(call: Callable[[Any], object]) -> None:
+    """A table of pandas, and a dict, give their columns' names when they are gone through: those were asked."""
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(InputError, match=r'expected a list of dicts, got a DataFrame; write df.to_dict\("records"\)$'):
+        call(pandas.DataFrame({"copy : sun river": ["copy : stone"]}))
+    with pytest.raises(InputError, match=r"expected a list, got a dict; put a row into a list, or name a split$"):
+        call({"copy : sun river": "copy : stone"})
+    with pytest.raises(InputError, match=r"expected a list, got a value of type int$"):
+        call(3)
+
+
+def test_a_row_is_not_asked_as_the_text_of_a_dict() -> None:
+    rows: Any = [{"prompt": "copy : sun"}]
+    with pytest.raises(InputError, match="drift: prompts: expected a list of texts, got an object in it"):
+        hf.drift("tiny:aligned", prompts=rows, samples=1)
+    with pytest.raises(InputError, match="a prompt is a text or a list of messages"):
+        hf.generate("tiny:aligned", [3])  # type: ignore[list-item]
+    with pytest.raises(InputError, match=r"rows in memory:1: expected a dict, got a string$"):
+        hf.calibrate(["copy : sun"])  # type: ignore[list-item]

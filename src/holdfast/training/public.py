@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from holdfast.config import InputError, TrainConfig
 from holdfast.config.loading import validated
-from holdfast.data import read_rows, traces_in_memory
+from holdfast.data import given_rows, read_rows, traces_in_memory
 from holdfast.data.default_prompts import HELD_BY_DEFAULT, KINDS, PREFIX, find_kind
 from holdfast.models.load import model_name
 from holdfast.records import Trace, Turn, context
@@ -55,7 +55,7 @@ class Stream:
 
     def __post_init__(self) -> None:
         if not isinstance(self.rows, str | Path):
-            object.__setattr__(self, "rows", tuple(self.rows))
+            object.__setattr__(self, "rows", given_rows(self.rows, "hf.Stream: rows"))
 
     def settings(self) -> dict[str, Any]:
         """As a config has them; rows in memory are read here, and named by their count and contents."""
