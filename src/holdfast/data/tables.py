@@ -20,7 +20,7 @@ Table = Path | tuple[Mapping[str, object], ...]
 def as_table(source: str | Path | Iterable[str | Mapping[str, object]]) -> Table:
     """A path, or rows in memory: dicts, or bare texts, which are prompts."""
     if isinstance(source, str | Path):
-        return Path(source)
+        return Path(source).expanduser()
     return tuple({"prompt": row} if isinstance(row, str) else row for row in given_rows(source))
 
 

@@ -67,10 +67,10 @@ def read_transcripts(source: Source, columns: Columns | None = None) -> Transcri
     """Every response of a file or of rows in memory; rows that lack a response or a reference are all named."""
     columns = columns or Columns()
     if isinstance(source, str | Path):
-        path = str(source)
-        if not Path(source).exists():
+        path, file = str(source), Path(source).expanduser()
+        if not file.exists():
             raise InputError(f"{path}: no such file")
-        kind, rows = _rows(Path(source))
+        kind, rows = _rows(file)
     else:
         given = given_rows(source, "transcripts")
         ready = tuple(row for row in given if isinstance(row, Transcript))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from holdfast.config import InputError, TrainConfig
+from holdfast.config.base import user_path
 from holdfast.config.loading import validated
 from holdfast.data import given_rows, read_rows, traces_in_memory
 from holdfast.data.default_prompts import HELD_BY_DEFAULT, KINDS, PREFIX, find_kind
@@ -155,7 +156,7 @@ def train_streams(
         anchor = {"model": model_name(anchor, "hf.train: anchor")}
     _refuse_other_names(training)
     settings = {
-        "run": str(run),
+        "run": str(user_path(run, "hf.train: run")),
         "model": name,
         "anchor": anchor or {},
         "streams": [stream.settings() for stream in _listed(streams)],
