@@ -123,7 +123,7 @@ def audit(
     limit: int | None = None,
     max_new_tokens: int | None = None,
     like: Audit | None = None,
-    anchor: str | LoadedModel | None = None,
+    anchor: str | LoadedModel | object | None = None,
     bars: Bars | None = None,
     before: Audit | str | Path | None = None,
     labels: Source | None = None,
@@ -278,18 +278,18 @@ def _sampler(
         return ModelSampler(_told(as_loaded(model, **loading), model, say), batch_size)
     if has_anchor:
         raise InputError("--anchor: an endpoint gives no token probabilities to compare; leave it out")
+    if not server.get("name"):
+        raise InputError(f'{model}: say which of its models with --model-name, in Python endpoint={{"name": ...}}')
     key = os.environ.get(server.get("key_variable", "OPENAI_API_KEY"))
     return EndpointSampler(str(model), server["name"], key, server.get("concurrency", 16), timeout, say=say)
 
 
 def _server(model: object, endpoint: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The settings of a server. Raises ``InputError`` for unknown ones, without a name, and for a name without a server."""
+    """The settings of a server. Raises ``InputError`` for unknown ones, and for a name without a server."""
     server = dict(endpoint or {})
     for setting in server:
         if setting not in SERVER:
             raise InputError(f"audit: endpoint: no setting '{setting}'{nearest_or_all(setting, SERVER)}")
-    if is_address(model) and not server.get("name"):
-        raise InputError(f'{model}: say which of its models with --model-name, in Python endpoint={{"name": ...}}')
     if server.get("name") and not is_address(model):
         raise InputError(
             f"--model-name {server['name']} (in Python endpoint=): it goes with the address of a server, http://..."

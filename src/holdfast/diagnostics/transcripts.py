@@ -77,7 +77,7 @@ def read_transcripts(source: Source, columns: Columns | None = None) -> Transcri
         if given and len(ready) == len(given):
             return Transcripts(ready, f"{len(ready)} responses in memory")
         path = "rows in memory"
-        kind, rows = _shape(list(enumerate(given, 1)))  # type: ignore[arg-type]
+        kind, rows = _shape(list(enumerate(given, 1)))
     convert = _SHAPES[kind]
     transcripts: list[Transcript] = []
     problems: list[Problem] = []

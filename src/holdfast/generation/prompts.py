@@ -25,7 +25,8 @@ def turns_of(prompt: Prompt) -> tuple[Turn, ...]:
     """The turns that the model is shown."""
     if isinstance(prompt, str):
         return (context("user", prompt),)
-    if not isinstance(prompt, Trace | Sequence):
+    given: object = prompt  # whatever a caller really put there
+    if not isinstance(given, Trace | Sequence):
         raise InputError(NO_PROMPT)
     turns = prompt.prompt if isinstance(prompt, Trace) else tuple(map(_turn, prompt))
     if not turns:

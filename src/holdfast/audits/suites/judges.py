@@ -14,7 +14,8 @@ DEFAULT = ("outcome", "refusal_phrases")
 def find_judges(names: Sequence[str], *, world: bool, timeout: float = JUDGE_TIMEOUT) -> tuple[Judge, ...]:
     """Those named; by default the oracle for the embedded world, and for anything else ``DEFAULT``."""
     names = names or (("world",) if world else DEFAULT)
-    for name in names:
+    given: Sequence[object] = names  # whatever a caller really put there
+    for name in given:
         if not isinstance(name, str):
             kind = type(name).__name__
             raise InputError(
