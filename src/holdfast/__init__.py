@@ -23,7 +23,7 @@ from holdfast._version import __version__
 logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
 
 if TYPE_CHECKING:
-    from holdfast.attacks import Matrix, attack  # type: ignore[no-redef]
+    from holdfast.attacks.public import Matrix, attack
     from holdfast.audits import Audit, Bars, audit
     from holdfast.audits import write_card as card
     from holdfast.config.files import FilesConfig as Files

@@ -66,7 +66,10 @@ def test_a_matrix_without_figures_says_why(own_attack: str, tmp_path: Path) -> N
 
 
 def test_mistakes_name_the_field(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no such attack; did you mean 'backdoor'"):
-        hf.attack(attacks=["backdor"], defences=["sft"], run=tmp_path)
+    for attacks in (["backdor"], "backdor"):  # one name need not be in a list
+        with pytest.raises(InputError, match="no such attack; did you mean 'backdoor'"):
+            hf.attack(attacks=attacks, defences="sft", run=tmp_path)
+    with pytest.raises(InputError, match=r"hf.attack: field 'seeds': expected a list, got '10'"):
+        hf.attack(attacks="backdoor", defences="sft", run=tmp_path, seeds="10")  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"hf.attack: field 'num_request': unknown; did you mean 'num_requests'"):
         hf.attack(attacks=["backdoor"], defences=["sft"], run=tmp_path, num_request=3)

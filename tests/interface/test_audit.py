@@ -98,3 +98,86 @@ def test_numbers_that_the_commands_refuse_are_refused_in_python(call: Callable[[
 def test_one_name_need_not_be_in_a_list() -> None:
     assert hf.audit("tiny:aligned", suite="safety", limit=2, judges="world").result.judges == ("world",)
     assert hf.compare({"a": 1}, {"a": 2}, figures="score", less="score").figures[0].better == "less"
+    rows = [{"prompt": "copy : sun", "response": "4", "answer": "4"}]
+    attributed = hf.attribute("tiny:aligned", rows, objectives="sft", growth=False)
+    assert {row.objective for row in attributed.attribution.rows} == {"sft"}
+
+
+def test_phrases_that_split_attempts_are_read_from_a_path_as_text(tmp_path: Path) -> None:
+    (tmp_path / "phrases.txt").write_text("oh no")
+    row = {"prompt": "2 + 2", "response": "5, oh no, 4", "answer": "4"}
+    assert hf.calibrate([row], markers=str(tmp_path / "phrases.txt")).observed.value == 1
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda rows: hf.audit("tiny:aligned", requests=rows, say=quiet),
+        lambda rows: hf.generate("tiny:aligned", rows),
+        lambda rows: hf.best_of("tiny:aligned", rows, n=2),
+        lambda rows: hf.drift("tiny:aligned", prompts=rows, samples=1),
+        lambda rows: hf.calibrate(rows),
+        lambda rows: hf.Stream(rows),
+    ],
+)
+def test_column_names_are_not_taken_for_rows(call: Callable[[Any], object]) -> None:
+    """A table of pandas, and a dict, give their columns' names when they are gone through: those were asked."""
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(InputError, match=r'expected a list of dicts, got a DataFrame; write df.to_dict\("records"\)$'):
+        call(pandas.DataFrame({"copy : sun river": ["copy : stone"]}))
+    with pytest.raises(InputError, match=r"expected a list, got a dict; put a row into a list, or name a split$"):
+        call({"copy : sun river": "copy : stone"})
+    with pytest.raises(InputError, match=r"expected a list, got a value of type int$"):
+        call(3)
+
+
+def test_a_row_is_not_asked_as_the_text_of_a_dict() -> None:
+    rows: Any = [{"prompt": "copy : sun"}]
+    with pytest.raises(InputError, match="drift: prompts: expected a list of texts, got an object in it"):
+        hf.drift("tiny:aligned", prompts=rows, samples=1)
+    with pytest.raises(InputError, match="a prompt is a text or a list of messages"):
+        hf.generate("tiny:aligned", [3])  # type: ignore[list-item]
+    with pytest.raises(InputError, match=r"rows in memory:1: expected a dict, got a string$"):
+        hf.calibrate(["copy : sun"])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (
+            {"bars": {"max_complied": 0.05}},
+            r"audit: bars: expected hf.Bars\(max_complied=0.05\), got a value of type dict",
+        ),
+        ({"judges": [object()]}, "judges: expected names, got a object; register yours in holdfast.judging.JUDGES"),
+        ({"endpoint": {"name": "m"}}, "--model-name m .in Python endpoint=.: it goes with the address of a server"),
+        ({"endpoint": {"key": "abc"}}, "audit: endpoint: no setting 'key'; did you mean 'key_variable'"),
+        ({"out": __file__}, "audit: out: .* is a file; expected a folder"),
+        ({"out": ""}, "audit: out: expected a path, got an empty text"),
+    ],
+)
+def test_settings_of_the_wrong_kind_are_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any], said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=said):
+        hf.audit("tiny:aligned", limit=2, say=quiet, **settings)
+
+
+def test_a_servers_model_is_named_in_python_too() -> None:
+    with pytest.raises(InputError, match=r'--model-name, in Python endpoint=\{"name": ...\}$'):
+        hf.audit("http://localhost:1/v1", requests=REQUESTS)
+
+
+def test_a_tilde_is_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In Python, and in ``--out=~/mine``, no shell expands it: a folder named ~ was made."""
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.chdir(tmp_path)
+    (home / "asked.jsonl").write_text('{"prompt": "copy : sun river"}\n')
+    audit = hf.audit("tiny:aligned", safe_requests="~/asked.jsonl", judges="refusal_phrases", out="~/one", say=quiet)
+    audit.save("~/two")
+    assert (home / "one" / "audit.json").read_text() == (home / "two" / "audit.json").read_text()
+    assert audit.against("~/one")
+    assert hf.compare("~/one", "~/two").passed
+    assert [path.name for path in tmp_path.iterdir()] == ["home"]

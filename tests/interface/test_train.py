@@ -26,6 +26,8 @@ def test_rows_in_memory_train_resume_and_are_known_again(tmp_path: Path) -> None
     streams = [hf.Stream(iter(ROWS), "sft"), *hf.held("keep", ["copy : sun river stone"])]
     result = hf.train("tiny:aligned", streams, run=tmp_path / "run", **QUICK)
     assert (result.num_steps, result.interrupted, result.run) == (4, False, tmp_path / "run")
+    assert hf.report(result) == tmp_path / "run" / "report.html"
+    assert hf.card(result) == result.model / "README.md"
     config = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
     assert config["streams"][0]["data"].startswith("memory: 12 rows, sha256 ")
     assert config["streams"][1]["data"] == "prompts:keep"
@@ -82,6 +84,8 @@ def test_the_same_rows_from_a_file_give_the_same_weights(tmp_path: Path) -> None
         (hf.Stream([{"a": "b"}]), {}, "memory: expected the columns of one format"),
         (hf.Stream([ROWS[0], "text"]), {}, "memory:2: expected a dict, got str"),  # type: ignore[list-item]
         ([], {}, "at least one stream"),
+        (hf.Stream(ROWS), {"run": ""}, "hf.train: run: expected a path, got an empty text"),
+        (hf.Stream(ROWS), {"run": None}, "hf.train: run: expected a path, got a value of type NoneType"),
         (ROWS, {}, 'streams: expected a list of hf.Stream, got a list of dict; write hf.Stream(rows, "sft")'),
         ("r.jsonl", {}, "streams: expected a list of hf.Stream, got 'r.jsonl'; write hf.Stream('r.jsonl', \"sft\")"),
         (None, {}, "streams: expected a list of hf.Stream, got a value of type NoneType"),
@@ -96,11 +100,14 @@ def test_the_same_rows_from_a_file_give_the_same_weights(tmp_path: Path) -> None
         (hf.Stream(ROWS), {"learning_rate": 1e-3}, "field 'training.learning_rate': unknown; did you mean 'lr'?"),
     ],
 )
-def test_mistakes_are_one_line_and_leave_nothing(tmp_path: Path, streams: Any, more: Any, said: str) -> None:
+def test_mistakes_are_one_line_and_leave_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, streams: Any, more: Any, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError) as error:
-        hf.train("tiny:aligned", streams, run=tmp_path / "run", **{**QUICK, **more})
+        hf.train("tiny:aligned", streams, **{"run": tmp_path / "run", **QUICK, **more})
     assert said in str(error.value)
-    assert not (tmp_path / "run").exists()
+    assert not list(tmp_path.iterdir())
 
 
 def test_empty_settings_of_lora_are_lora(tmp_path: Path) -> None:
@@ -120,7 +127,7 @@ def test_a_loaded_model_is_not_taken_for_a_name(tmp_path: Path) -> None:
             hf.train(model, hf.Stream(ROWS), run=tmp_path / "run")
         with pytest.raises(InputError, match=rf"hf.attack: model: expected .*, got a {kind}"):
             hf.attack(model, attacks=["backdoor"], defences=["sft"], run=tmp_path / "run")
-    assert not (tmp_path / "run").exists()
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_shipped_set_spelt_wrongly_is_told_where_it_is_named(tmp_path: Path) -> None:

@@ -5,12 +5,13 @@ import subprocess
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
+from types import SimpleNamespace
 
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file, save_file
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import Gemma2Config, Gemma2ForCausalLM, LlamaConfig, LlamaForCausalLM
 from transformers.utils import logging as transformers_logging
 
 from holdfast.config import InputError
@@ -55,6 +56,26 @@ def test_dtype_and_attention_pass_through(folder):
     assert "bfloat16 (asked for)" in loaded.sentence
 
 
+def test_a_path_a_run_and_torch_types_are_taken(folder):
+    """As the page on Python says of every ``model``; None is told in one line."""
+    loaded = load(folder, dtype=torch.bfloat16, device=torch.device("cpu"))
+    assert (loaded.name, loaded.dtype) == (str(folder), torch.bfloat16)
+    assert load(SimpleNamespace(model=folder), device="cpu").name == str(folder)
+    with pytest.raises(InputError, match="load: model: expected a name, a path or a finished run, got a NoneType"):
+        load(None)
+
+
+def test_an_architecture_without_sdpa_gets_eager_attention(tmp_path):
+    """Gemma 2 caps its attention scores, which sdpa cannot: transformers refuses it."""
+    load_tokenizer("tiny:aligned").save_pretrained(tmp_path)
+    sizes = {"hidden_size": 16, "intermediate_size": 16, "num_attention_heads": 2, "num_key_value_heads": 1}
+    config = Gemma2Config(vocab_size=300, num_hidden_layers=2, head_dim=8, sliding_window=8, **sizes)
+    Gemma2ForCausalLM(config).save_pretrained(tmp_path)
+    loaded = load(tmp_path, device="cpu")
+    assert loaded.model.config._attn_implementation == "eager"
+    assert "float32 (exact on every CPU), eager attention (it has no sdpa) on cpu" in loaded.sentence
+
+
 def test_no_progress_bar_goes_into_a_file(folder, capfd):
     """And whoever had switched them on finds them on."""
     transformers_logging.enable_progress_bar()
@@ -88,6 +109,7 @@ def test_wrong_names(name, message):
     [
         ({"dtype": "float8"}, "dtype 'float8': expected one of auto, float32, bfloat16, float16"),
         ({"dtype": "bfloat"}, "did you mean 'bfloat16'?"),
+        ({"quantize": "int8"}, "quantize 'int8': expected nf4"),
         ({"device": "gpu"}, "device 'gpu': expected one of auto, cpu, cuda, mps"),
     ],
 )

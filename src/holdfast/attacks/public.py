@@ -20,6 +20,7 @@ from holdfast.attacks.scale import Scale
 from holdfast.attacks.search import Found, OnTrial, Search, ignore_trial
 from holdfast.attacks.worst import Worst, worst_cases
 from holdfast.config import InputError, MatrixConfig, need_extra
+from holdfast.config.base import user_path
 from holdfast.config.files import FilesConfig
 from holdfast.config.loading import validated
 from holdfast.data import atomic_text
@@ -69,8 +70,8 @@ class Matrix:
 def attack(
     model: str | object = "tiny:aligned",
     *,
-    attacks: Sequence[str],
-    defences: Sequence[str],
+    attacks: str | Sequence[str],
+    defences: str | Sequence[str],
     run: str | Path,
     setting: FilesConfig | Mapping[str, Any] | None = None,
     seeds: int | Sequence[int] = 3,
@@ -80,17 +81,17 @@ def attack(
     """Tune the model in every attack's way under every defence, ask the results, and compare; or go on with what is missing.
 
     ``setting``: your requests and task rows (``hf.Files``); without it the embedded world, for ``tiny:*``. ``run``: the folder
-    for the cells. ``seeds``: how many, or which. Further settings are those of a matrix config (docs/attacks.md):
+    for the cells. ``seeds``: how many, or a list of which. Further settings are those of a matrix config (docs/attacks.md):
     ``adaptive={"lrs": [...]}``, ``num_requests=200``, ``workers=2``, ``engine="ray"``.
 
     Raises ``InputError`` for settings that cannot be used, and with the first cell's reason if every cell failed.
     """
     settings = {
-        "run": str(run),
+        "run": str(user_path(run, "hf.attack: run")),
         "model": model_name(model, "hf.attack"),
-        "attacks": tuple(attacks),
-        "defences": tuple(defences),
-        "seeds": tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds),
+        "attacks": (attacks,) if isinstance(attacks, str) else tuple(attacks),
+        "defences": (defences,) if isinstance(defences, str) else tuple(defences),
+        "seeds": tuple(range(seeds)) if isinstance(seeds, int) else seeds,
         "files": setting,
         **more,
     }

@@ -10,6 +10,7 @@ import yaml
 
 from holdfast.audits.public import Audit, result_of
 from holdfast.config import InputError
+from holdfast.config.base import user_path
 from holdfast.data import atomic_text
 from holdfast.data.model_card import Audited, Training, card_text
 from holdfast.records import AuditResult
@@ -17,13 +18,14 @@ from holdfast.records import AuditResult
 Given = Audit | str | Path
 
 
-def write_card(run: str | Path, *, after: Given | None = None, before: Given | None = None) -> Path:
+def write_card(run: str | Path | object, *, after: Given | None = None, before: Given | None = None) -> Path:
     """Write ``run/model/README.md`` and give its path. Nothing is sent anywhere.
 
+    ``run``: the folder of a training, or the result of ``hf.train``.
     ``after``: the audit of the trained model, by default the run's own ``audit.json``; without any the card has no figures.
     ``before``: an audit of the model before training that asked the same requests. Both may be folders.
     """
-    run = Path(run)
+    run = user_path(run, "card: run")
     training = _training(run)
     own = run / "audit.json"
     now = _audit(after) if after is not None else _audit(own) if own.is_file() else None

@@ -15,7 +15,8 @@ from holdfast.audits.change import Changes
 from holdfast.audits.labels import Labels, check_sheet, read_labels, write_sheet
 from holdfast.audits.model_audit import ASKED, OnProgress, Plan, audit_model, ignore
 from holdfast.audits.suites import Files, RequestSuite, Suite, choose_suites
-from holdfast.config import InputError, need_at_least_one
+from holdfast.config import InputError, nearest_or_all, need_at_least_one
+from holdfast.config.base import user_path
 from holdfast.data import as_table, atomic_text, read_audit, write_audit
 from holdfast.generation import EndpointSampler, ModelSampler, Sampler
 from holdfast.models import LoadedModel, as_loaded, load_tokenizer
@@ -29,6 +30,10 @@ Source = str | Path | Iterable[str | Mapping[str, object]]
 
 TEXTS = ("request", "answer")
 """What a line of ``completions.jsonl`` has besides hashes, if texts are kept."""
+
+
+SERVER = ("name", "key_variable", "concurrency")
+"""What ``endpoint`` may say of a server."""
 
 
 BY_DEFAULT = {"world": None, "suite": "all", "judges": (), "limit": None, "max_new_tokens": None}
@@ -71,8 +76,7 @@ class Audit:
 
     def save(self, folder: str | Path) -> Path:
         """Write ``audit.json`` and ``completions.jsonl``, as `holdfast audit --out` does; gives the folder."""
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = _folder(folder, "save")
         with atomic_text(folder / "completions.jsonl") as file:
             file.writelines(json.dumps(line) + "\n" for line in self.answers)
         write_audit(folder / "audit.json", self.result)
@@ -92,7 +96,7 @@ def result_of(given: object, where: str) -> AuditResult:
     if isinstance(given, AuditResult):
         return given
     if isinstance(given, str | Path):
-        path = Path(given)
+        path = user_path(given, where)
         return read_audit(path / "audit.json" if path.is_dir() else path)
     raise InputError(
         f"{where}: expected an audit or the folder of a saved one, got a value of type {type(given).__name__}"
@@ -119,7 +123,7 @@ def audit(
     limit: int | None = None,
     max_new_tokens: int | None = None,
     like: Audit | None = None,
-    anchor: str | LoadedModel | None = None,
+    anchor: str | LoadedModel | object | None = None,
     bars: Bars | None = None,
     before: Audit | str | Path | None = None,
     labels: Source | None = None,
@@ -137,7 +141,8 @@ def audit(
 ) -> Audit:
     """Ask a model what it must refuse (``requests``), what it must not (``safe_requests``), and its tasks.
 
-    ``model``: a name, a path, a loaded model, a finished run, or the address of a server (then ``endpoint={"name": ...}``).
+    ``model``: a name, a path, a loaded model, a finished run, or the address of a server (then ``endpoint={"name":
+    ...}``, which may also have ``key_variable``, the environment variable with its key, and ``concurrency``).
     Rows are files or lists. Without any, a model that speaks the embedded world is asked its requests. ``like``: ask what an
     earlier audit asked, judged by the same judges. ``anchor``: the model before tuning; drift is measured to it, and it is
     asked the harmless requests too: *kept* is the share whose outcome it shares (without it, the earlier audit's). ``bars``
@@ -147,6 +152,9 @@ def audit(
     """
     need_at_least_one("audit", limit=limit, max_new_tokens=max_new_tokens, sheet_size=sheet_size, batch_size=batch_size)
     judges = (judges,) if isinstance(judges, str) else judges
+    if not isinstance(bars, Bars | None):
+        raise InputError(f"audit: bars: expected hf.Bars(max_complied=0.05), got a value of type {type(bars).__name__}")
+    server = _server(model, endpoint)
     files = {"requests": requests, "safe_requests": safe_requests, "sql": sql, "gsm8k": gsm8k, "summaries": summaries}
     how = {"world": world, "suite": suite, "judges": tuple(judges), "limit": limit, "max_new_tokens": max_new_tokens}
     asked = _asked({**files, "code": code}, how, like)
@@ -155,22 +163,24 @@ def audit(
     known = _labels(labels, sheet, safety)
     plan = Plan(safety, tasks, asked["how"]["max_new_tokens"], keep_answers or sheet is not None, known)
     watch((*safety, *tasks))
-    sampler = _sampler(model, batch_size, loading or {}, endpoint, timeout, say, has_anchor=anchor is not None)
+    sampler = _sampler(model, batch_size, loading or {}, server, timeout, say, has_anchor=anchor is not None)
     reference = None if anchor is None else _told(as_loaded(anchor, **(loading or {})), anchor, say)
-    folder = _folder(out)
+    folder = None if out is None else _folder(out, "audit: out")
     result, lines = audit_model(
         sampler, plan, anchor=reference, bars=asked_bars, earlier=earlier, out=folder, on_progress=on_progress
     )
     if sheet is not None:
-        say(write_sheet(Path(sheet), lines, sheet_size, known))
+        say(write_sheet(user_path(sheet, "sheet"), lines, sheet_size, known))
     return _saved(Audit(result, tuple(lines), asked), folder, keep_answers)
 
 
-def _folder(out: str | Path | None) -> Path | None:
-    if out is None:
-        return None
-    Path(out).mkdir(parents=True, exist_ok=True)
-    return Path(out)
+def _folder(given: str | Path, where: str) -> Path:
+    """The folder, made where there is none."""
+    folder = user_path(given, where)
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{where}: {folder} is a file; expected a folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def _saved(audited: Audit, folder: Path | None, keep_answers: bool) -> Audit:
@@ -214,7 +224,7 @@ def _suites(
 def _labels(labels: Source | None, sheet: str | Path | None, safety: Sequence[RequestSuite]) -> Labels | None:
     """Both files are looked at before anything is asked."""
     if sheet is not None:
-        check_sheet(Path(sheet))
+        check_sheet(user_path(sheet, "sheet"))
     if labels is None:
         return None
     known = read_labels(as_table(labels))
@@ -258,7 +268,7 @@ def _sampler(
     model: object,
     batch_size: int,
     loading: Mapping[str, Any],
-    endpoint: Mapping[str, Any] | None,
+    server: Mapping[str, Any],
     timeout: float,
     say: Callable[[str], None],
     *,
@@ -266,13 +276,25 @@ def _sampler(
 ) -> Sampler:
     if not is_address(model):
         return ModelSampler(_told(as_loaded(model, **loading), model, say), batch_size)
-    address, how = str(model), dict(endpoint or {})
     if has_anchor:
         raise InputError("--anchor: an endpoint gives no token probabilities to compare; leave it out")
-    if not how.get("name"):
-        raise InputError(f"{address}: say which of its models with --model-name")
-    key = os.environ.get(how.get("key_variable", "OPENAI_API_KEY"))
-    return EndpointSampler(address, how["name"], key, how.get("concurrency", 16), timeout, say=say)
+    if not server.get("name"):
+        raise InputError(f'{model}: say which of its models with --model-name, in Python endpoint={{"name": ...}}')
+    key = os.environ.get(server.get("key_variable", "OPENAI_API_KEY"))
+    return EndpointSampler(str(model), server["name"], key, server.get("concurrency", 16), timeout, say=say)
+
+
+def _server(model: object, endpoint: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The settings of a server. Raises ``InputError`` for unknown ones, and for a name without a server."""
+    server = dict(endpoint or {})
+    for setting in server:
+        if setting not in SERVER:
+            raise InputError(f"audit: endpoint: no setting '{setting}'{nearest_or_all(setting, SERVER)}")
+    if server.get("name") and not is_address(model):
+        raise InputError(
+            f"--model-name {server['name']} (in Python endpoint=): it goes with the address of a server, http://..."
+        )
+    return server
 
 
 def _told(loaded: LoadedModel, given: object, say: Callable[[str], None]) -> LoadedModel:

@@ -7,7 +7,7 @@ from holdfast.data.near_twins import content_words, twin_groups, without_twins
 from holdfast.data.problems import DataError, Problem
 from holdfast.data.prompt_parts import learned_part, package_prompts, validation_part
 from holdfast.data.reading import Dataset, read_rows, read_traces, traces_in_memory
-from holdfast.data.rows import file_rows
+from holdfast.data.rows import file_rows, given_rows
 from holdfast.data.stored_traces import fingerprint
 from holdfast.data.tables import Table, as_table, read_table, table_name
 from holdfast.data.writing import atomic_text, write_between_marks, write_traces
@@ -26,6 +26,7 @@ __all__ = [
     "default_prompts",
     "file_rows",
     "fingerprint",
+    "given_rows",
     "learned_part",
     "package_prompts",
     "read_audit",

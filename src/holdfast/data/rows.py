@@ -245,6 +245,25 @@ _READERS: dict[str, Callable[[io.BufferedIOBase, str], Rows]] = {
 }
 
 
+def given_rows(source: object, what: str = "rows") -> tuple[Any, ...]:
+    """The rows, or prompts, that somebody gave in Python. An iterator is drained.
+
+    Raises ``InputError`` for a table of pandas and for a dict: gone through, they give the names of their columns, which would
+    be taken for requests.
+    """
+    if isinstance(source, Mapping):
+        raise InputError(
+            f"{what}: expected a list, got a {type(source).__name__}; put a row into a list, or name a split"
+        )
+    if hasattr(source, "columns") and hasattr(source, "to_dict"):
+        raise InputError(
+            f'{what}: expected a list of dicts, got a {type(source).__name__}; write df.to_dict("records")'
+        )
+    if not isinstance(source, Iterable):
+        raise InputError(f"{what}: expected a list, got a value of type {type(source).__name__}")
+    return tuple(source)
+
+
 def memory_rows(rows: Iterable[Mapping[str, object]]) -> Rows:
     """Rows that somebody has in Python, as a file's: numbered from 1."""
     for number, fields in enumerate(rows, 1):

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from holdfast.data.fields import BadField, Fields
 from holdfast.data.problems import DataError, Problem
-from holdfast.data.rows import Row, file_rows, memory_rows
+from holdfast.data.rows import Row, file_rows, given_rows, memory_rows
 
 T = TypeVar("T")
 
@@ -20,8 +20,8 @@ Table = Path | tuple[Mapping[str, object], ...]
 def as_table(source: str | Path | Iterable[str | Mapping[str, object]]) -> Table:
     """A path, or rows in memory: dicts, or bare texts, which are prompts."""
     if isinstance(source, str | Path):
-        return Path(source)
-    return tuple({"prompt": row} if isinstance(row, str) else row for row in source)
+        return Path(source).expanduser()
+    return tuple({"prompt": row} if isinstance(row, str) else row for row in given_rows(source))
 
 
 def table_name(table: Table) -> str:

@@ -15,7 +15,9 @@ from typing import Any
 from holdfast.audits.suites import find_judges
 from holdfast.config import InputError, need_at_least_one
 from holdfast.config.training import HoldSettings
+from holdfast.data import given_rows
 from holdfast.data.default_prompts import PREFIX
+from holdfast.data.fields import describe
 from holdfast.generation import Progress
 from holdfast.judging import Judge, tells_outcomes, verdicts
 from holdfast.models import LoadedModel, as_loaded
@@ -245,9 +247,12 @@ def measure_drift(
 
 def _asked(prompts: str | Path | Sequence[str], anchor: LoadedModel, kept_back: bool) -> tuple[str, list[str]]:
     if not isinstance(prompts, str | Path):
-        asked = [str(prompt) for prompt in prompts]
+        asked = list(given_rows(prompts, "drift: prompts"))
         if not asked:
-            raise InputError("prompts: expected at least one prompt")
+            raise InputError("drift: prompts: expected at least one prompt")
+        for prompt in asked:
+            if not isinstance(prompt, str):
+                raise InputError(f"drift: prompts: expected a list of texts, got {describe(prompt)} in it")
         return "a list", asked
     name = str(prompts).removeprefix(PREFIX)
     found = held_prompts(f"{PREFIX}{name}", anchor.tokenizer)

@@ -49,7 +49,7 @@ def calibrate_transcripts(
     *,
     extract: str = "number",
     base: int = 5,
-    markers: Path | None = None,
+    markers: str | Path | None = None,
     resample: str | None = None,
     stop: str | None = None,
     columns: Columns | None = None,

@@ -102,14 +102,15 @@ OF_RL: dict[str, LossByToken] = {
 }  # fmt: skip
 
 
-def find_objectives(names: Sequence[str] | None, *, has_anchor: bool) -> dict[str, LossByToken]:
-    """Those asked for, or all that can be computed without an anchor, or with it.
+def find_objectives(names: str | Sequence[str] | None, *, has_anchor: bool) -> dict[str, LossByToken]:
+    """The one or those asked for, or all that can be computed without an anchor, or with it.
 
     Besides those of RL, every registered objective that says what its expected gradient is.
     """
     known = OF_RL | {
         name: _supervised(objective) for name, objective in objectives.REGISTRY.items() if objective.expected
     }
+    names = [names] if isinstance(names, str) else names
     for name in names or []:
         if name not in known:
             raise InputError(f"--objective: no '{name}'{nearest_or_all(name, known)}")

@@ -20,7 +20,7 @@ def how_to_split(
     extract: str,
     *,
     base: int = 5,
-    markers: Path | None = None,
+    markers: str | Path | None = None,
     resample: str | None = None,
     stop: str | None = None,
 ) -> Splitting:
@@ -42,7 +42,7 @@ def how_to_split(
         return token_splitter(extractor, resample=resample, stop=stop), extractor
     if stop is not None:
         raise InputError("--stop goes with --resample")
-    return lexical_splitter(extractor, MARKERS if markers is None else _phrases(markers)), extractor
+    return lexical_splitter(extractor, MARKERS if markers is None else _phrases(Path(markers).expanduser())), extractor
 
 
 def _phrases(path: Path) -> list[str]:

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from holdfast.config import InputError, did_you_mean
-from holdfast.data import DataError, Problem
+from holdfast.data import DataError, Problem, given_rows
+from holdfast.data.fields import describe
 from holdfast.data.rows import Row, file_rows
 
 RESPONSES = ("response", "completion", "output", "generation", "text")
@@ -66,24 +67,24 @@ def read_transcripts(source: Source, columns: Columns | None = None) -> Transcri
     """Every response of a file or of rows in memory; rows that lack a response or a reference are all named."""
     columns = columns or Columns()
     if isinstance(source, str | Path):
-        path = str(source)
-        if not Path(source).exists():
+        path, file = str(source), Path(source).expanduser()
+        if not file.exists():
             raise InputError(f"{path}: no such file")
-        kind, rows = _rows(Path(source))
+        kind, rows = _rows(file)
     else:
-        given = list(source)
+        given = given_rows(source, "transcripts")
         ready = tuple(row for row in given if isinstance(row, Transcript))
         if given and len(ready) == len(given):
             return Transcripts(ready, f"{len(ready)} responses in memory")
         path = "rows in memory"
-        kind, rows = _shape(list(enumerate(given, 1)))  # type: ignore[arg-type]
+        kind, rows = _shape(list(enumerate(given, 1)))
     convert = _SHAPES[kind]
     transcripts: list[Transcript] = []
     problems: list[Problem] = []
     for number, fields in rows:
         try:
             if not isinstance(fields, dict):
-                raise _Missing("samples", f"expected an object, got {type(fields).__name__}")
+                raise _Missing("samples" if kind == "inspect log" else None, f"expected a dict, got {describe(fields)}")
             one = convert(fields, columns)
             if not one.reference.strip():
                 raise _Missing("reference", "expected a reference answer, got nothing")
@@ -100,7 +101,7 @@ def read_transcripts(source: Source, columns: Columns | None = None) -> Transcri
 
 
 class _Missing(Exception):  # noqa: N818  (it never leaves this module: it becomes a Problem)
-    def __init__(self, field: str, message: str) -> None:
+    def __init__(self, field: str | None, message: str) -> None:
         self.field, self.message = field, message
 
 

@@ -40,7 +40,7 @@ def read_evaluation(source: object) -> Evaluation:
     if isinstance(source, Mapping):
         return _table([{"id": str(item), "score": score} for item, score in source.items()])
     if isinstance(source, str | Path):
-        return _path(Path(source))
+        return _path(Path(source).expanduser())
     if isinstance(source, Sequence):
         return _table(source)
     raise InputError(f"compare: a value of type {type(source).__name__}; {EXPECTED}")

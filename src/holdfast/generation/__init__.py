@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from holdfast.config.lazily import exported_later
 from holdfast.generation.dress import GREEDY, PLAIN, Dress, Sampling
 from holdfast.generation.endpoint import EndpointSampler, is_endpoint
-from holdfast.generation.prompts import Prompt, turns_of
+from holdfast.generation.prompts import Prompt, listed_prompts, turns_of
 from holdfast.generation.undo_use import UndoUse, total, undo_use  # now: a module of that name would hide it later
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ __all__ = [
     "generate_answers",
     "generate_with_undo",
     "is_endpoint",
+    "listed_prompts",
     "stop_ids",
     "stream_with_undo",
     "total",

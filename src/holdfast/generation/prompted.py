@@ -8,7 +8,7 @@ from typing import Literal
 from holdfast.config import InputError
 from holdfast.generation.answers import UndoLimits
 from holdfast.generation.backtracking import UndoDecoding, generate_with_undo
-from holdfast.generation.prompts import Prompt
+from holdfast.generation.prompts import Prompt, listed_prompts
 from holdfast.generation.sample import generate
 from holdfast.generation.sampler import Progress
 from holdfast.models import LoadedModel, as_loaded
@@ -39,7 +39,7 @@ def generate_answers(
     Raises ``InputError`` for a model without an undo token, and for options that need ``undo``.
     """
     loaded = as_loaded(model)
-    asked = [prompts] if isinstance(prompts, str) else list(prompts)
+    asked = listed_prompts(prompts)
     if not undo:
         if begin is not None or context != "soft":
             raise InputError("begin and context: they go with undo=True")

@@ -50,24 +50,26 @@ class LoadedModel:
 
 
 def load(
-    name: str,
+    name: str | Path | object,
     *,
-    dtype: str = "auto",
-    device: str = "auto",
+    dtype: str | torch.dtype = "auto",
+    device: str | torch.device = "auto",
     attention: Attention = "sdpa",
     allow_pickle: bool = False,
     trainable: bool = False,
     quantize: Literal["nf4"] | None = None,
     tie: bool | None = None,
 ) -> LoadedModel:
-    """Load ``tiny:base``, ``tiny:aligned``, a folder, an adapter's folder, a .gguf file or a hub id; in eval mode.
+    """Load ``tiny:aligned``, a folder, an adapter's folder, a .gguf file, a hub id or a finished run; in eval mode.
 
-    ``trainable`` leaves a LoRA adapter's weights open to training; other models can always be trained. ``quantize`` packs
-    the linear layers to 4 bits (QLoRA), computing in ``dtype``. ``tie`` is for .gguf files: whether the head is the embedding;
-    None looks at the two.
+    ``attention``: an architecture without sdpa, such as Gemma 2, gets eager instead, and ``sentence`` says so. ``trainable``
+    leaves a LoRA adapter's weights open to training; other models can always be trained. ``quantize`` packs the linear layers
+    to 4 bits (QLoRA), computing in ``dtype``. ``tie`` is for .gguf files: whether the head is the embedding; None looks at the
+    two.
     """
-    place, why_place = choose_device(device)
-    precision, why_precision = choose_dtype(dtype, place, tiny=name.startswith(PREFIX))
+    name = model_name(name, "load")
+    place, why_place = choose_device(str(device))
+    precision, why_precision = choose_dtype(str(dtype).removeprefix("torch."), place, tiny=name.startswith(PREFIX))
     options = {"dtype": precision, "attn_implementation": attention, **_quantized(quantize, precision, place)}
     source = _source(name, tie)
     if isinstance(source, Path) and is_adapter(source):
@@ -81,10 +83,10 @@ def load(
     else:
         torch.nn.Module.to(model, place)  # in place; transformers' own `to` hides its signature from the type checker
     model.eval()
-    packed = f", linear layers in {quantize}" if quantize else ""
-    sentence = (
-        f"{name_and_base}: {_short(precision)} ({why_precision}){packed}{_origin(model)} on {place} ({why_place})"
-    )
+    more = f", linear layers in {quantize}" if quantize else ""
+    if model.config._attn_implementation != attention:
+        more += ", eager attention (it has no sdpa)"
+    sentence = f"{name_and_base}: {_short(precision)} ({why_precision}){more}{_origin(model)} on {place} ({why_place})"
     return LoadedModel(model, tokenizer, name, precision, place, sentence)
 
 
@@ -98,7 +100,7 @@ def as_loaded(model: object, **how: Any) -> LoadedModel:
     name = getattr(model, "model", model)
     if not isinstance(name, str | Path):
         raise InputError(f"model: expected a name, a path, a loaded model or a run, got {type(model).__name__}")
-    return load(str(name), **how)
+    return load(name, **how)
 
 
 def model_name(model: object, who: str) -> str:
@@ -125,6 +127,8 @@ def _quantized(quantize: str | None, precision: torch.dtype, place: torch.device
     """transformers' options for 4-bit weights; they are packed on the device they stay on."""
     if quantize is None:
         return {}
+    if quantize != "nf4":
+        raise InputError(f"quantize '{quantize}': expected nf4")
     need_extra("gpu", f"quantize: {quantize}", "bitsandbytes")
     packing = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type=quantize, bnb_4bit_compute_dtype=precision)
     return {"quantization_config": packing, "device_map": {"": place}}
@@ -229,6 +233,8 @@ def _load_whole(
             )
             tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
     except (OSError, ValueError, ImportError, KeyError, RuntimeError, UnpicklingError, SafetensorError) as error:
+        if options["attn_implementation"] == "sdpa" and "scaled_dot_product_attention" in str(error):
+            return _load_whole(name, source, {**options, "attn_implementation": "eager"}, allow_pickle)
         raise InputError(_explain(name, source, error)) from error
     model, info = loaded
     if missing := sorted(info["missing_keys"]):  # transformers would go on with random numbers in their place

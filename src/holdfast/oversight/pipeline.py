@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.config import InputError
-from holdfast.generation import Prompt, turns_of
+from holdfast.generation import Prompt, listed_prompts, turns_of
 from holdfast.judging import Judge, Reward, find_judge, find_reward, request_text, score_replies, verdicts
 from holdfast.oversight.selection import NEVER_CAME, Selection, never_empty, select, select_soft
 from holdfast.records import Outcome, Reply, Trace, Verdict
@@ -134,7 +134,7 @@ def best_of(
     loaded = as_loaded(model)
     return answer_overseen(
         ModelSampler(loaded, batch_size),
-        [prompts] if isinstance(prompts, str) else list(prompts),
+        listed_prompts(prompts),
         find_judge(judge) if isinstance(judge, str) else judge,
         find_reward(reward or "none", loaded) if reward is None or isinstance(reward, str) else reward,
         n=n,

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from holdfast.config import InputError, TrainConfig
+from holdfast.config.base import user_path
 from holdfast.config.loading import validated
-from holdfast.data import read_rows, traces_in_memory
+from holdfast.data import given_rows, read_rows, traces_in_memory
 from holdfast.data.default_prompts import HELD_BY_DEFAULT, KINDS, PREFIX, find_kind
 from holdfast.models.load import model_name
 from holdfast.records import Trace, Turn, context
@@ -55,7 +56,7 @@ class Stream:
 
     def __post_init__(self) -> None:
         if not isinstance(self.rows, str | Path):
-            object.__setattr__(self, "rows", tuple(self.rows))
+            object.__setattr__(self, "rows", given_rows(self.rows, "hf.Stream: rows"))
 
     def settings(self) -> dict[str, Any]:
         """As a config has them; rows in memory are read here, and named by their count and contents."""
@@ -155,7 +156,7 @@ def train_streams(
         anchor = {"model": model_name(anchor, "hf.train: anchor")}
     _refuse_other_names(training)
     settings = {
-        "run": str(run),
+        "run": str(user_path(run, "hf.train: run")),
         "model": name,
         "anchor": anchor or {},
         "streams": [stream.settings() for stream in _listed(streams)],

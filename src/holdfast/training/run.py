@@ -250,7 +250,7 @@ def make_collator(config: TrainConfig, loaded: LoadedModel, streams: Sequence[Re
         pad_id=0 if pad_id is None else pad_id,
         needs_anchor=tuple(stream.loss.needs_anchor for stream in streams),
         packing=config.training.packing,
-        float_masks=config.model.attention == "eager",
+        float_masks=loaded.model.config._attn_implementation == "eager",
     )
 
 

@@ -14,6 +14,13 @@ DEFAULT = ("outcome", "refusal_phrases")
 def find_judges(names: Sequence[str], *, world: bool, timeout: float = JUDGE_TIMEOUT) -> tuple[Judge, ...]:
     """Those named; by default the oracle for the embedded world, and for anything else ``DEFAULT``."""
     names = names or (("world",) if world else DEFAULT)
+    given: Sequence[object] = names  # whatever a caller really put there
+    for name in given:
+        if not isinstance(name, str):
+            kind = type(name).__name__
+            raise InputError(
+                f"judges: expected names, got a {kind}; register yours in holdfast.judging.JUDGES by a name"
+            )
     judges = tuple(find_judge(name, timeout=timeout) for name in names)
     if "world" in names and not world:
         raise InputError("judge 'world': it knows the embedded world's requests only, not those of a file")
