@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
+from holdfast.config import ModelSettings
 from holdfast.generation import generate
 from holdfast.judging import find_judge, verdicts
 from holdfast.models import load
@@ -29,15 +30,14 @@ class Material:
 
 def answers(config: DefenceConfig, name: str, prompts: Sequence[str], max_new_tokens: int) -> tuple[str, ...]:
     """What a model says before any training, greedy, in order. Every arm needs the same, so each is asked for once."""
-    how = (config.eval_dtype, config.model.device, config.model.attention, config.eval_batch)
-    return _answers(name, tuple(prompts), max_new_tokens, *how)
+    return _answers(name, tuple(prompts), max_new_tokens, config.model, config.eval_dtype, config.eval_batch)
 
 
 @cache
 def _answers(
-    name: str, prompts: tuple[str, ...], max_new_tokens: int, dtype: str, device: str, attention: str, batch_size: int
+    name: str, prompts: tuple[str, ...], max_new_tokens: int, how: ModelSettings, dtype: str, batch_size: int
 ) -> tuple[str, ...]:
-    loaded = load(name, dtype=dtype, device=device, attention=attention)
+    loaded = load(name, dtype=dtype, device=how.device, attention=how.attention)
     asked = [(context("user", prompt),) for prompt in prompts]
     written = generate(loaded.model, loaded.tokenizer, asked, max_new_tokens=max_new_tokens, batch_size=batch_size)
     return tuple(each.text.strip() for each in written)
