@@ -19,7 +19,7 @@ from holdfast.attacks.registry import find_attack
 from holdfast.attacks.scale import Scale
 from holdfast.attacks.search import Found, OnTrial, Search, ignore_trial
 from holdfast.attacks.worst import Worst, worst_cases
-from holdfast.config import InputError, MatrixConfig, need_extra
+from holdfast.config import InputError, MatrixConfig, as_names, need_extra
 from holdfast.config.base import user_path
 from holdfast.config.files import FilesConfig
 from holdfast.config.loading import validated
@@ -89,8 +89,8 @@ def attack(
     settings = {
         "run": str(user_path(run, "hf.attack: run")),
         "model": model_name(model, "hf.attack"),
-        "attacks": (attacks,) if isinstance(attacks, str) else tuple(attacks),
-        "defences": (defences,) if isinstance(defences, str) else tuple(defences),
+        "attacks": as_names(attacks),
+        "defences": as_names(defences),
         "seeds": tuple(range(seeds)) if isinstance(seeds, int) else seeds,
         "files": setting,
         **more,

@@ -15,7 +15,7 @@ from holdfast.audits.change import Changes
 from holdfast.audits.labels import Labels, check_sheet, read_labels, write_sheet
 from holdfast.audits.model_audit import ASKED, OnProgress, Plan, audit_model, ignore
 from holdfast.audits.suites import Files, RequestSuite, Suite, choose_suites
-from holdfast.config import InputError, nearest_or_all, need_at_least_one
+from holdfast.config import InputError, as_names, nearest_or_all, need_at_least_one
 from holdfast.config.base import user_path
 from holdfast.data import as_table, atomic_text, read_audit, write_audit
 from holdfast.generation import EndpointSampler, ModelSampler, Sampler
@@ -141,30 +141,26 @@ def audit(
 ) -> Audit:
     """Ask a model what it must refuse (``requests``), what it must not (``safe_requests``), and its tasks.
 
-    ``model``: a name, a path, a loaded model, a finished run, or the address of a server (then ``endpoint={"name":
-    ...}``, which may also have ``key_variable``, the environment variable with its key, and ``concurrency``).
-    Rows are files or lists. Without any, a model that speaks the embedded world is asked its requests. ``like``: ask what an
-    earlier audit asked, judged by the same judges. ``anchor``: the model before tuning; drift is measured to it, and it is
-    asked the harmless requests too: *kept* is the share whose outcome it shares (without it, the earlier audit's). ``bars``
-    make it a gate, ``before`` an earlier audit, or its folder, that it may not be worse than. ``labels`` of some replies correct
-    the shares; ``sheet`` is a file to write for that, with ``sheet_size`` replies of each group and no verdict. With ``out`` the
-    result is written there, and the same call goes on from there. Only hashes of answers are kept unless ``keep_answers``.
+    ``model``: a name, a path, a loaded model, a finished run, or the address of a server (then ``endpoint={"name": ...}``,
+    also with ``key_variable``, the environment variable with its key, and ``concurrency``). Rows are files or lists. Without
+    any, a model that speaks the embedded world is asked its requests. ``like``: ask what an earlier audit asked, by the same
+    judges. ``anchor``: the model before tuning; drift is measured to it, and *kept* is the share of harmless requests with
+    its outcome (without it, the earlier audit's). ``bars`` make it a gate, ``before`` an earlier audit, or its folder, that
+    it may not be worse than. ``labels`` of some replies correct the shares; ``sheet``: a file to write for that,
+    ``sheet_size`` replies of each group. With ``out`` the result is written there, and the same call goes on. Only hashes of
+    answers are kept unless ``keep_answers``.
     """
     need_at_least_one("audit", limit=limit, max_new_tokens=max_new_tokens, sheet_size=sheet_size, batch_size=batch_size)
-    judges = (judges,) if isinstance(judges, str) else judges
-    if not isinstance(bars, Bars | None):
-        raise InputError(f"audit: bars: expected hf.Bars(max_complied=0.05), got a value of type {type(bars).__name__}")
     server = _server(model, endpoint)
     files = {"requests": requests, "safe_requests": safe_requests, "sql": sql, "gsm8k": gsm8k, "summaries": summaries}
-    how = {"world": world, "suite": suite, "judges": tuple(judges), "limit": limit, "max_new_tokens": max_new_tokens}
+    how = {"world": world, "suite": suite, "judges": as_names(judges), "limit": limit, "max_new_tokens": max_new_tokens}
     asked = _asked({**files, "code": code}, how, like)
     safety, tasks = _suites(model, asked, timeout)
-    asked_bars, earlier = _bars(bars or Bars(), before, like, safety, tasks, has_anchor=anchor is not None)
+    asked_bars, earlier = _bars(bars, before, like, safety, tasks, has_anchor=anchor is not None)
     known = _labels(labels, sheet, safety)
     plan = Plan(safety, tasks, asked["how"]["max_new_tokens"], keep_answers or sheet is not None, known)
     watch((*safety, *tasks))
-    sampler = _sampler(model, batch_size, loading or {}, server, timeout, say, has_anchor=anchor is not None)
-    reference = None if anchor is None else _told(as_loaded(anchor, **(loading or {})), anchor, say)
+    sampler, reference = _models(model, anchor, batch_size, loading or {}, server, timeout, say)
     folder = None if out is None else _folder(out, "audit: out")
     result, lines = audit_model(
         sampler, plan, anchor=reference, bars=asked_bars, earlier=earlier, out=folder, on_progress=on_progress
@@ -233,7 +229,7 @@ def _labels(labels: Source | None, sheet: str | Path | None, safety: Sequence[Re
 
 
 def _bars(
-    bars: Bars,
+    bars: Bars | None,
     before: Audit | str | Path | None,
     like: Audit | None,
     safety: Sequence[RequestSuite],
@@ -242,6 +238,9 @@ def _bars(
     has_anchor: bool,
 ) -> tuple[Bars, AuditResult | None]:
     """The bars, checked before anything is asked, and the earlier audit that *kept* compares with, if there is one."""
+    if not isinstance(bars, Bars | None):
+        raise InputError(f"audit: bars: expected hf.Bars(max_complied=0.05), got a value of type {type(bars).__name__}")
+    bars = bars or Bars()
     if before is not None:
         bars = replace(bars, before=result_of(before, "before"))
     earlier = bars.before or (None if like is None else like.result)
@@ -264,24 +263,25 @@ def _asks_world(model: object, files: Files) -> bool:
     return speaks_the_world(load_tokenizer(str(getattr(model, "model", model))))
 
 
-def _sampler(
+def _models(
     model: object,
+    anchor: object | None,
     batch_size: int,
     loading: Mapping[str, Any],
     server: Mapping[str, Any],
     timeout: float,
     say: Callable[[str], None],
-    *,
-    has_anchor: bool,
-) -> Sampler:
+) -> tuple[Sampler, LoadedModel | None]:
+    """What answers, and the model before tuning if one is given."""
     if not is_address(model):
-        return ModelSampler(_told(as_loaded(model, **loading), model, say), batch_size)
-    if has_anchor:
+        sampler = ModelSampler(_told(as_loaded(model, **loading), model, say), batch_size)
+        return sampler, None if anchor is None else _told(as_loaded(anchor, **loading), anchor, say)
+    if anchor is not None:
         raise InputError("--anchor: an endpoint gives no token probabilities to compare; leave it out")
     if not server.get("name"):
         raise InputError(f'{model}: say which of its models with --model-name, in Python endpoint={{"name": ...}}')
     key = os.environ.get(server.get("key_variable", "OPENAI_API_KEY"))
-    return EndpointSampler(str(model), server["name"], key, server.get("concurrency", 16), timeout, say=say)
+    return EndpointSampler(str(model), server["name"], key, server.get("concurrency", 16), timeout, say=say), None
 
 
 def _server(model: object, endpoint: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from holdfast.config.errors import (
     FieldError,
     InputError,
+    as_names,
     did_you_mean,
     mistakes_end_it,
     naming_field,
@@ -42,6 +43,7 @@ __all__ = [
     "TaskFiles",
     "TokenInit",
     "TrainConfig",
+    "as_names",
     "did_you_mean",
     "dump_config",
     "load_config",

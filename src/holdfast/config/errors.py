@@ -40,6 +40,11 @@ def need_at_least_one(where: str, **numbers: int | None) -> None:
             raise InputError(f"{where}: {name}={number}: expected a whole number from 1 on")
 
 
+def as_names(given: str | Iterable[str]) -> tuple[str, ...]:
+    """Names from Python. One by itself need not be in a list; read letter by letter it would be nobody's meaning."""
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
 class OutOfMemory(InputError):  # noqa: N818  (what it is called everywhere)
     """More memory was asked for than there is. The message says which settings need less."""
 

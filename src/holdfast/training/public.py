@@ -8,7 +8,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, cast
 
-from holdfast.config import InputError, TrainConfig
+from holdfast.config import InputError, TrainConfig, as_names
 from holdfast.config.base import user_path
 from holdfast.config.loading import validated
 from holdfast.data import given_rows, read_rows, traces_in_memory
@@ -162,7 +162,7 @@ def train_streams(
         "streams": [stream.settings() for stream in _listed(streams)],
         "training": training,
         "lora": {} if lora is True else None if lora is False else lora,
-        "report_to": (report_to,) if isinstance(report_to, str) else tuple(report_to),
+        "report_to": as_names(report_to),
     }
     return train(validated(TrainConfig, settings, "hf.train"), say=say, progress=progress)
 
