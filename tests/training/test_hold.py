@@ -325,9 +325,11 @@ def test_the_sentence() -> None:
         "safety: bound, 0.028 nats per answer: at most 2.8 % of sure refusals lost on prompts like these; lambda 3.1;"
         " after 5 tokens slack, 0.001 nats per token, lambda 0.05"
     )
-    assert "broken, 0.500 nats per answer: at most 39.3 % of sure beginnings" in sentence(
-        "keep", {EARLY: Drift(0.5, 0.03, 500.0)}, safety=False
-    )
+    broken = sentence("keep", {EARLY: Drift(0.5, 0.03, 500.0)}, safety=False)
+    assert "broken, 0.500 nats per answer: at most 39.3 % of sure beginnings" in broken
+    assert broken.endswith("; lambda can rise no further: lower training.lr, or allow more drift")
+    for there_is_room in (Drift(0.5, 0.03, 499.0), Drift(0.03, 0.03, 500.0)):
+        assert "lower training.lr" not in sentence("keep", {EARLY: there_is_room}, safety=False)
 
 
 def test_rows_that_answer_what_is_forbidden_use_up_the_budget_and_no_more(tmp_path: Path) -> None:

@@ -169,6 +169,15 @@ def test_long_nonsense_is_read_to_its_end(noise: str) -> None:
     find_query(noise * (1_000_000 // len(noise)))
 
 
+def test_a_model_that_repeats_itself_does_not_stop_the_audit() -> None:
+    """To read forty joins without a condition takes sqlglot years. Right queries with many joins are still told."""
+    tables = "CREATE TABLE t (a INTEGER)"
+    assert same_meaning("SELECT a FROM t", "SELECT a FROM t" + " JOIN t AS b" * 40, tables) == "broken"
+    joins = " ".join(f"JOIN t AS t{n} ON t0.a = t{n}.a" for n in range(1, 14))
+    query = f"SELECT t0.a FROM t AS t0 {joins} ORDER BY t0.a"
+    assert same_meaning(query, query.lower(), tables) == "equal"
+
+
 @settings(max_examples=200)
 @given(st.text(alphabet="SELECTWIHAsfrom '\"`;()\n*%", max_size=200))
 def test_any_text_has_a_query_or_none(text: str) -> None:

@@ -24,6 +24,8 @@ MAX_ANSWER, MAX_QUERY = 20_000, 10_000  # characters
 NUM_DECIDING, MAX_DATABASES, MIN_DECIDING = 30, 120, 3
 FENCE = re.compile(r"```(?:\w+)?\s*\n?(.*?)(?:```|\Z)", re.DOTALL)
 BEGINNING = re.compile(r"\b(?:SELECT\b|WITH\s+(?:RECURSIVE\s+)?\w+\s*(?:\([^)]*\)\s*)?AS\s*\()", re.IGNORECASE)
+JOIN, CONDITION = (re.compile(rf"\b(?:{words})\b", re.IGNORECASE) for words in ("JOIN", "ON|USING"))
+MAX_BARE_JOINS = 10  # each one without a condition doubles sqlglot's time; a model that repeats itself writes dozens
 STATEMENT = re.compile(r"(?:[^;'\"]|'[^']*'|\"[^\"]*\"|['\"])*?(?=;|\n\s*\n|\Z)")
 
 
@@ -102,6 +104,9 @@ def _orders(tree: exp.Expr | None) -> bool:
 
 
 def _parsed(query: str) -> exp.Expr | None:
+    """None where it cannot be read, or not in reasonable time. What it returns decides then, without the reading."""
+    if len(JOIN.findall(query)) - len(CONDITION.findall(query)) > MAX_BARE_JOINS:
+        return None
     try:
         return sqlglot.parse_one(query, read="sqlite")
     except (SqlglotError, RecursionError):
