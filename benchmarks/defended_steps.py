@@ -148,7 +148,9 @@ def make_trainer(shape: Shape, load: Load, way: Way, device: str, folder: Path) 
         anchor = ModelAnchor(second)
     model = with_adapters(loaded.model, config.lora, []) if config.lora else loaded.model
     plan, losses = make_plan(config, streams), [stream.loss for stream in streams]
-    budgets = DriftBudgets([own.hold for own in losses], loaded.device) if way.held == "cheap" else None
+    budgets = None
+    if way.held == "cheap":
+        budgets = DriftBudgets([own.hold for own in losses], [own.weight for own in losses], loaded.device)
     arguments = training_arguments(config, plan, run, loaded.device, 1e-5)
     arguments.save_strategy = SaveStrategy.NO
     if way.foreach:

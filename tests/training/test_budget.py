@@ -134,8 +134,9 @@ def test_with_adam_and_noise_a_run_ends_near_its_budget(wide: float, steps: int,
 
 def test_one_step_by_hand() -> None:
     """k = .06 against .03: kbar = .06, e = clip(1) = 1, I = log 5 + .05, log lambda = I + log 2."""
-    first = Controller().updated(0.06, 0.03, share_done=0.5)
-    assert first == Controller(START + 0.05, 0.06, 1, pytest.approx(START + 0.05 + math.log(2)))
+    first, wanted = Controller().updated(0.06, 0.03, share_done=0.5), pytest.approx(START + 0.05 + math.log(2))
+    assert first == Controller(START + 0.05, 0.06, 1, wanted, wanted)
+    assert first.step_size == 1
     # Then k = 0: kbar = (.25 * .06) / (.25 + .5) = .02, e = -1/3, and the part ahead is log(2 / 3).
     second = first.updated(0.0, 0.03, share_done=0.6)
     assert second.kbar == pytest.approx(0.02)
@@ -147,6 +148,52 @@ def test_the_integral_only_grows_in_the_first_fifth() -> None:
     assert Controller().updated(0.0, 0.03, share_done=0.2).integral == START
     assert Controller().updated(0.0, 0.03, share_done=0.21).integral == START - 0.05
     assert Controller().updated(0.06, 0.03, share_done=0.1).integral == START + 0.05
+
+
+def test_a_held_token_pulls_at_most_as_hard_as_the_task() -> None:
+    """Loss .15 a token, budget .03 over 5 tokens: at most sqrt(.15 / .006) = 5. Wanted: 10.51, so steps are .69 as long."""
+    state = Controller().updated(0.06, 0.03, share_done=0.5, task=0.15, tokens=5)
+    assert state.weight == pytest.approx(5)
+    assert state.wanted == pytest.approx(START + 0.05 + math.log(2))
+    assert state.step_size == pytest.approx(math.sqrt(5 / (10 * math.exp(0.05))))
+    # The integral, now above log 5, grows no further, and still falls.
+    assert state.updated(0.06, 0.03, share_done=0.5, task=0.15, tokens=5).integral == state.integral
+    assert state.updated(0.0, 0.03, share_done=0.5, task=0.15, tokens=5).integral < state.integral
+    far = Controller(HIGHEST, 30.0, 9, HIGHEST, HIGHEST).updated(30.0, 0.03, share_done=1.0, task=0.006, tokens=5)
+    assert (far.weight, far.step_size) == (pytest.approx(1.0), 0.1)
+    assert Controller().updated(0.06, 0.03, share_done=0.5, task=0.0).weight > 10, "nothing known of the task"
+    within = Controller().updated(0.029, 0.03, share_done=0.5, task=0.006, tokens=5)
+    assert (within.weight, within.step_size) == (pytest.approx(1.0), 1), "within its budget nothing asks for shorter steps"
+
+
+def descend_with_noise(seed: int, *, bounded: bool) -> tuple[float, float]:
+    """Adam at a rate that is too high; the held gradient is mostly noise, as of a few rows. (drift / budget, task's loss)."""
+    size, budget, steps, problem = 20, 0.1, 130, torch.Generator().manual_seed(99)
+    a, h = curvature(problem, size), curvature(problem, size)
+    target = torch.randn(size, generator=problem, dtype=torch.float64)
+    x = torch.zeros(size, dtype=torch.float64, requires_grad=True)
+    optimizer = torch.optim.Adam([x], lr=0.5)
+    controller, generator = Controller(), torch.Generator().manual_seed(seed)
+    for step in range(steps):
+        noise = torch.randn(size, generator=generator, dtype=torch.float64)
+        k, task = 0.5 * x @ h @ x, 0.5 * (x - target) @ a @ (x - target)
+        held = k + 3 * k.detach().sqrt() * noise @ x
+        optimizer.zero_grad()
+        (task + controller.weight * held).backward()
+        optimizer.param_groups[0]["lr"] = 0.5 * (1 - step / steps) * controller.step_size
+        optimizer.step()
+        done, known = (step + 1) / steps, float(task.detach()) if bounded else 0.0
+        now = budget * width(30, share_done=done)
+        controller = controller.updated(float(k.detach()), now, share_done=done, task=known)
+    return drift(x.detach().numpy(), h.numpy()) / budget, float(task.detach())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_pull_without_bound_loses_both(seed: int) -> None:
+    """Adam's steps do not shrink as lambda grows: they follow the noise, the drift grows, and lambda with it."""
+    (drifted, lost), (bounded_drift, bounded_lost) = (descend_with_noise(seed, bounded=how) for how in (False, True))
+    assert bounded_drift < 0.5 * drifted
+    assert bounded_lost < 0.5 * lost
 
 
 def test_a_budget_that_narrows() -> None:

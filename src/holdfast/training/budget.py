@@ -2,7 +2,8 @@
 
 A held stream has two quantities: ``early``, the sum of KL(anchor || policy) over the first tokens of an answer, averaged over
 answers; and ``late``, its mean over the tokens after them. The loss is L_task + sum of lambda * k over these quantities, and
-after every step a controller moves each lambda so that k comes to lie at its budget.
+after every step a controller moves each lambda so that k comes to lie at its budget. At its budget a held token pulls at most as
+hard as a token of the task; where more is wanted, the next step is shorter instead.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import torch
 from torch import Tensor
 
 from holdfast.config.training import HoldSettings
-from holdfast.training.collate import EARLY, LATE, Counted, MicroBatch
+from holdfast.training.collate import EARLY, LATE, NUM_EARLY, Counted, MicroBatch
 
 PARTS = ("early", "late")
 LOGGED = (
@@ -30,6 +31,8 @@ GAIN = 0.05  # of the integral
 QUIET = 0.2  # share of the steps in which the integral only grows
 NARROWED = 0.4  # share of the steps after which a budget that began wider is itself
 NEAR = 0.3  # of the budget: how close to it "bound" is
+PULL = 1.0  # of a held token at its budget, at most, against a token of the task
+SHORTEST = 0.1  # step, against the one that the learning rate would take
 
 
 @dataclass(frozen=True)
@@ -40,25 +43,49 @@ class Controller:
     kbar: float = 0.0
     t: int = 0
     log_lambda: float = START
+    wanted: float = START  # log lambda, if it were not for the task, while k is above its budget
 
     @property
     def weight(self) -> float:
         """lambda."""
         return math.exp(self.log_lambda)
 
-    def updated(self, k: float, budget: float, *, share_done: float, every: int = 1) -> Controller:
+    @property
+    def step_size(self) -> float:
+        """What the next step is multiplied by: shorter steps instead of the lambda that is wanted and not allowed."""
+        return max(SHORTEST, math.exp((self.log_lambda - self.wanted) / 2))
+
+    def updated(
+        self, k: float, budget: float, *, share_done: float, every: int = 1, task: float = 0.0, tokens: int = 1
+    ) -> Controller:
         """After a step that measured ``k``; ``share_done``: of the run's steps, this one included.
 
         Where only every n-th step measures (``every``), it stands for n steps in the average and in the integral.
+        ``task``: the loss of a token of the task, 0 if nobody knows it; ``tokens``: that ``k`` is a sum over.
         """
         t, decay = self.t + 1, DECAY**every
         kbar = self.kbar + (1 - decay) / (1 - decay**t) * (k - self.kbar)  # debiased: after the first step it is k
         error = _clip((kbar - budget) / budget, -1, 1)
         if share_done <= QUIET:
             error = max(error, 0.0)
+        highest = _highest(task, budget / tokens)
+        if self.integral > highest:
+            error = min(error, 0.0)  # it would grow for nothing, and take as long to come back
         integral = _clip(self.integral + GAIN * every * error, LOWEST, HIGHEST)
         ahead = _clip(math.log(kbar / budget), -2, 2) if kbar > 0 else -2.0
-        return Controller(integral, kbar, t, _clip(integral + ahead, LOWEST, HIGHEST))
+        wanted = _clip(integral + ahead, LOWEST, HIGHEST)
+        allowed = min(wanted, highest)
+        return Controller(integral, kbar, t, allowed, wanted if kbar > budget else allowed)
+
+
+def _highest(task: float, budget: float) -> float:
+    """log of the largest lambda, from the loss of a token of the task and the budget of a held one.
+
+    A token pulls on its logits by |p - target|_1, at most sqrt(2 * its loss) for a cross-entropy and for a KL (Pinsker).
+    """
+    if task <= 0:
+        return HIGHEST
+    return _clip(math.log(PULL * math.sqrt(task / budget)), LOWEST, HIGHEST)
 
 
 def width(wide: float, *, share_done: float) -> float:
@@ -73,7 +100,7 @@ def _clip(value: float, low: float, high: float) -> float:
 class DriftBudgets:
     """The controllers of a run: two for every stream with ``hold``. The same numbers on every process."""
 
-    def __init__(self, holds: Sequence[HoldSettings | None], device: torch.device) -> None:
+    def __init__(self, holds: Sequence[HoldSettings | None], weights: Sequence[float], device: torch.device) -> None:
         self.budgets = {
             (stream, part): getattr(hold, name)
             for stream, hold in enumerate(holds)
@@ -82,7 +109,9 @@ class DriftBudgets:
         }
         self.every = [1 if hold is None else hold.every for hold in holds]
         self.wide = [1.0 if hold is None else hold.wide for hold in holds]
+        self.others = {stream: weights[stream] for stream, hold in enumerate(holds) if hold is None}
         self.controllers = {place: Controller() for place in self.budgets}
+        self.last_step_size = 1.0
         self.k: dict[tuple[int, int], float] = {}  # as the last step measured it
         self.sums = torch.zeros(len(holds), len(PARTS), dtype=torch.float64, device=device)
         self.counts: Tensor | None = None
@@ -108,16 +137,32 @@ class DriftBudgets:
     def step(self, accelerator: Any, *, share_done: float) -> None:
         """At the end of a step: add up over all processes, and move every lambda. Every process takes part."""
         assert self.counts is not None
-        means = drift_means(accelerator.reduce(self.sums, "sum"), self.counts)
+        sums = accelerator.reduce(self.sums, "sum")
+        means, task = drift_means(sums, self.counts), self._task(sums, self.counts)
         self.sums, self.counts = torch.zeros_like(self.sums), None
         for place, k in means.items():
             if place in self.budgets:
-                stream, _ = place
+                stream, part = place
                 budget = self.budgets[place] * width(self.wide[stream], share_done=share_done)
                 self.k[place] = k
                 self.controllers[place] = self.controllers[place].updated(
-                    k, budget, share_done=share_done, every=self.every[stream]
+                    k,
+                    budget,
+                    share_done=share_done,
+                    every=self.every[stream],
+                    task=task,
+                    tokens=NUM_EARLY if part == EARLY else 1,
                 )
+
+    def _task(self, sums: Tensor, counts: Tensor) -> float:
+        """The part of the loss that is not held."""
+        tokens = counts[:, Counted.TOKENS].clamp(min=1)
+        means = (sums.sum(1) / tokens).tolist()
+        return sum(weight * means[stream] for stream, weight in self.others.items())
+
+    def step_size(self) -> float:
+        """What the next step is multiplied by: the shortest that any quantity asks for."""
+        return min(controller.step_size for controller in self.controllers.values())
 
     def row(self, stream: int) -> dict[str, float]:
         """What steps.jsonl shows of a held stream: lambda is the one that the next step will use."""

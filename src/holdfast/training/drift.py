@@ -20,7 +20,7 @@ from holdfast.models.eval_mode import eval_mode
 from holdfast.models.head_access import why_not_plain
 from holdfast.tokens import TokenRow
 from holdfast.training.anchors import ModelAnchor
-from holdfast.training.budget import HIGHEST, PARTS, drift_means, drift_sums, standing
+from holdfast.training.budget import PARTS, drift_means, drift_sums, standing
 from holdfast.training.collate import EARLY, LATE, NUM_EARLY, Collator, Counted, StreamRow
 from holdfast.training.loss import StepLoss
 from holdfast.training.streams import bind_objective
@@ -138,6 +138,6 @@ def sentence(name: str, parts: dict[int, Drift], *, safety: bool) -> str:
     if LATE in parts:
         late = parts[LATE]
         text += f"; after {NUM_EARLY} tokens {late.standing}, {late.k:.3f} nats per token, lambda {late.weight:.2g}"
-    if any(part.standing == "broken" and math.log(part.weight) >= HIGHEST - 1e-6 for part in parts.values()):
-        text += "; lambda can rise no further: lower training.lr, or allow more drift"
+    if any(part.standing == "broken" for part in parts.values()):
+        text += "; lower training.lr, train adapters (lora) instead of all weights, or allow more drift"
     return text

@@ -71,6 +71,8 @@ class StepMonitor:
         assert self.steps_before is not None
         sums = self.sums(accelerator)
         by_stream, by_role = [stream.tolist() for stream in sums["by_stream"]], sums["by_role"].tolist()
+        if self.budgets is not None and "learning_rate" in logs:
+            logs = {**logs, "learning_rate": logs["learning_rate"] * self.budgets.last_step_size}
         row = {
             "step": step,
             "epoch": plan.epoch_at(step),

@@ -223,7 +223,9 @@ def _trainer(
     for number, stream in enumerate(streams):
         say(plan.sentence(number, stream.loss.name))
     losses = [stream.loss for stream in streams]
-    budgets = DriftBudgets([loss.hold for loss in losses], loaded.device) if any(loss.hold for loss in losses) else None
+    budgets = None
+    if any(loss.hold for loss in losses):
+        budgets = DriftBudgets([loss.hold for loss in losses], [loss.weight for loss in losses], loaded.device)
     return StreamTrainer(
         model,
         training_arguments(config, plan, run, loaded.device, choose_learning_rate(config, loaded.model, say)),

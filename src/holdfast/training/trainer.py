@@ -31,10 +31,27 @@ DescribeRows = Callable[[Sequence[int]], str]
 
 
 class _MoveBudgets(TrainerCallback):
-    """Moves every lambda after a step, before the step is logged or saved."""
+    """Takes steps of the size that the budgets allow; moves every lambda after a step, before it is logged or saved."""
 
     def __init__(self, budgets: DriftBudgets, accelerator: Accelerator) -> None:
         self.budgets, self.accelerator = budgets, accelerator
+        self.rates: list[float] = []
+
+    def on_pre_optimizer_step(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, *, optimizer: Any, **_: Any
+    ) -> None:
+        """For this step alone: the schedule knows nothing of it."""
+        self.budgets.last_step_size = self.budgets.step_size()
+        self.rates = [group["lr"] for group in optimizer.param_groups]
+        for group in optimizer.param_groups:
+            group["lr"] *= self.budgets.last_step_size
+
+    def on_optimizer_step(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, *, optimizer: Any, **_: Any
+    ) -> None:
+        """The rates as they were."""
+        for group, rate in zip(optimizer.param_groups, self.rates, strict=True):
+            group["lr"] = rate
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Every process takes part."""
