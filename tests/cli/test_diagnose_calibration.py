@@ -46,6 +46,26 @@ def test_table_and_json(file, tmp_path):
     assert found["decomposition"][0]["parts"]["total"]["value"] == 0.0
 
 
+@pytest.mark.parametrize(
+    ("responses", "said"),
+    [
+        (["4", "5. Wait, 4"], "reflection pays;"),
+        (["4. Wait, 5", "5"], "reflection costs: stopping after the first attempt would be right more often;"),
+        (
+            ["4", "5. Wait, 4", "4. Wait, 5"],
+            "not shown whether reflection pays: the interval of p_dC + p_dW - 1 includes 0;",
+        ),
+    ],
+)
+def test_what_the_interval_does_not_show_is_not_claimed(responses, said, tmp_path):
+    rows = [
+        {"prompt": f"{number} of them", "response": response, "answer": "4"}
+        for number, response in enumerate(responses * (1 if len(responses) == 3 else 20))
+    ]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    assert said in " ".join(run(tmp_path / "rows.jsonl").output.split())
+
+
 def test_exact_tokens_and_own_markers(file, tmp_path):
     (tmp_path / "markers.txt").write_text("let me verify\n", encoding="utf-8-sig")  # as Windows writes it
     run(file, "--markers", tmp_path / "markers.txt", "--json", tmp_path / "out.json")

@@ -10,7 +10,10 @@ import pytest
 
 from docs.pages import ROOT
 from holdfast import __version__
+from holdfast.config import plugins
 from holdfast.config.extras import EXTRAS
+from holdfast.diagnostics import RL_TASKS, SPLITTINGS
+from holdfast.worlds import WORLDS
 from invariants.launching import run_cli
 
 
@@ -103,3 +106,29 @@ def test_a_setting_that_names_nothing_is_told_with_file_and_line(
     )
     assert run_cli("train", "config.yaml", *arguments, monkeypatch=monkeypatch) == 2
     assert capsys.readouterr().err == f"holdfast: {line}\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "diagnose calibration rows.jsonl --extract product",
+        "diagnose calibration rows.jsonl --extract words",
+        "validate world:arithmetic/reflection/4x1+5x1",
+        "train rl model.name=tiny:aligned task=arithmetic data=null",
+    ],
+)
+def test_names_of_the_studies_say_what_to_install(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(plugins, "load_plugins", lambda: None)
+    for registry, name in (
+        (SPLITTINGS, "product"),
+        (SPLITTINGS, "words"),
+        (WORLDS, "arithmetic"),
+        (RL_TASKS, "arithmetic"),
+    ):
+        monkeypatch.delitem(registry, name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rows.jsonl").write_text('{"prompt": "1 + 1", "response": "2", "answer": "2"}\n', encoding="utf-8")
+    assert run_cli(*command.split(), monkeypatch=monkeypatch) == 2
+    assert capsys.readouterr().err.rstrip().endswith(plugins.STUDIES)

@@ -46,7 +46,7 @@ def test_cards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
         assert run_in_small(command.command, {}, SMALL, monkeypatch) == 0, command
         assert_said(command.output, capsys.readouterr().out)
     exec(fenced(CARDS, "python")[0], {})
-    results = ModelCard.load(tmp_path / "runs/sft/model/README.md").data.eval_results
+    results = ModelCard.load(tmp_path / "runs/carded/model/README.md").data.eval_results
     said = capsys.readouterr().out.splitlines()
     assert len(said) == len(results)
     assert all("before" in result.metric_args for result in results)

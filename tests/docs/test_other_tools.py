@@ -63,6 +63,12 @@ def test_compare_in_small(folder: Path) -> None:
     assert "not shown: may be worse by 0.03" in holdfast(*margin.words[1:], folder=folder, expected=1)
 
 
+def test_a_share_that_has_changed_is_noticed() -> None:
+    assert_said(["complied  0.000  0.895"], "complied 0.000 0.890 +0.890")
+    with pytest.raises(AssertionError):
+        assert_said(["complied  0.000  0.480"], "complied 0.000 0.895 +0.895")
+
+
 @pytest.mark.slow
 def test_the_figures_of_the_page(tmp_path: Path) -> None:
     for command in shown(COMPARE):

@@ -27,6 +27,7 @@ SMALL = {
 }
 """What makes the commands for a model of one's own small (the recipe `defended`)."""
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
+SHARE = re.compile(r"\b[01]\.\d{3}\b")
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def own_rows(folder: Path) -> None:
 
 
 def assert_said(wanted: Sequence[str], said: str) -> None:
-    """Every wanted line begins a line that was said, in order: the same words, percentages within 5 points of each other."""
+    """Every wanted line begins a line that was said, in order: the same words, shares within 5 points of each other."""
     lines = [" ".join(line.split()) for line in said.splitlines()]
     at = 0
     for want in (" ".join(line.split()) for line in wanted):
@@ -79,3 +80,5 @@ def assert_said(wanted: Sequence[str], said: str) -> None:
         if "%" in want:
             pairs = zip(NUMBER.findall(want), NUMBER.findall(lines[at - 1]), strict=False)
             assert all(abs(float(one) - float(other)) <= 5 for one, other in pairs), f"{want}\n{lines[at - 1]}"
+        pairs = zip(SHARE.findall(want), SHARE.findall(lines[at - 1]), strict=False)
+        assert all(abs(float(one) - float(other)) <= 0.05 for one, other in pairs), f"{want}\n{lines[at - 1]}"

@@ -9,12 +9,12 @@ from importlib.metadata import entry_points
 import typer
 
 from holdfast.config.errors import InputError
-from holdfast.config.plugins import COMMANDS
+from holdfast.config.plugins import COMMANDS, STUDIES
 
 OF_THE_STUDIES = {
     "": ("reproduce",),
     "oversee": ("study",),
-    "diagnose": ("checks", "decisions", "safety-gap", "theory", "undo-costs", "wrong-start"),
+    "diagnose": ("checks", "decisions", "safety-gap", "theory", "undo-costs", "undo-defence", "wrong-start"),
 }
 """Group -> verbs of the package holdfast-studies."""
 
@@ -38,6 +38,4 @@ def _say_how_to_install(place: typer.Typer, verb: str) -> None:
 
     @place.command(verb.split()[-1], hidden=True, context_settings=settings)
     def missing() -> None:
-        raise InputError(
-            f"`holdfast {verb}` comes with the studies, in a clone of the repository: pip install -e studies"
-        )
+        raise InputError(f"`holdfast {verb}` {STUDIES}")

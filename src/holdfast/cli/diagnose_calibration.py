@@ -116,13 +116,15 @@ def _table(figures: Calibration, name: str) -> Any:
 
 
 def _verdict(figures: Calibration) -> str:
-    pays = {True: "reflection pays", False: "reflection does not pay: stopping after the first attempt is as good"}
     gain = figures.gain
     if isinstance(gain, Unknown):
         verdict = f"whether reflection pays is unknown ({gain})"
+    elif gain.has_interval and gain.low > 0:
+        verdict = "reflection pays"
+    elif gain.has_interval and gain.high < 0:
+        verdict = "reflection costs: stopping after the first attempt would be right more often"
     else:
-        sure = gain.has_interval and (gain.low > 0 or gain.high < 0)
-        verdict = pays[gain.value > 0] + ("" if sure else " (the interval includes 0)")
+        verdict = "not shown whether reflection pays: the interval of p_dC + p_dW - 1 includes 0"
     error = figures.held_out_error
     return verdict if error is None else f"{verdict}; held-out prediction minus observed: {error:+.3f}"
 

@@ -13,6 +13,8 @@ from typing import TypeVar
 
 PLUGINS = "holdfast.plugins"
 COMMANDS = "holdfast.commands"
+STUDIES = "comes with the studies, in a clone of the repository: pip install -c constraints.txt -e studies"
+"""Said of a name that the package holdfast-studies would add."""
 
 Value = TypeVar("Value")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from holdfast.config import InputError, nearest_or_all
-from holdfast.config.plugins import look_up
+from holdfast.config.plugins import STUDIES, look_up
 from holdfast.config.rl import RlConfig
 from holdfast.data import DataError, Problem, file_rows
 from holdfast.diagnostics.attempts import Splitter, lexical_splitter
@@ -31,6 +31,8 @@ class RlTask(NamedTuple):
 def task_of(config: RlConfig) -> RlTask:
     """The task that the config names, with the reward that it names: by default the task's own."""
     make = look_up(RL_TASKS, config.task)
+    if make is None and config.task == "arithmetic":
+        raise InputError(f"task 'arithmetic' {STUDIES}")
     if make is None:
         raise InputError(f"task '{config.task}': no such task{nearest_or_all(config.task, RL_TASKS)}")
     task = make(config)

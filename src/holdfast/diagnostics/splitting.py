@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from holdfast.config import InputError
-from holdfast.config.plugins import look_up
+from holdfast.config.plugins import STUDIES, look_up
 from holdfast.diagnostics.attempts import MARKERS, Splitter, lexical_splitter, token_splitter
 from holdfast.judging.extractors import EXTRACTORS, Extractor, find_extractor
 
@@ -14,6 +14,8 @@ Splitting = tuple[Splitter, Extractor]
 
 SPLITTINGS: dict[str, Callable[[int], Splitting]] = {}
 """Ways that are neither phrases nor a token, by the name that ``--extract`` gives them; each takes a base. Plugins add theirs."""
+OF_THE_STUDIES = ("product", "words")
+"""Those that the package holdfast-studies adds."""
 
 
 def how_to_split(
@@ -33,6 +35,8 @@ def how_to_split(
             if value is not None:
                 raise InputError(f"{option}: --extract {extract} splits in its own way; leave it out")
         return own(base)
+    if extract in OF_THE_STUDIES:
+        raise InputError(f"--extract {extract} {STUDIES}")
     extractor = find_extractor(extract)
     if resample == "":
         raise InputError("--resample: expected a token, got nothing")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import get_args
 
 from holdfast.config import InputError, did_you_mean
-from holdfast.config.plugins import look_up
+from holdfast.config.plugins import STUDIES, look_up
 from holdfast.data import Dataset, fingerprint
 from holdfast.records import Trace
 from holdfast.worlds.examples import EXAMPLES
@@ -28,7 +28,7 @@ def world_traces(name: str, *, limit: int | None = None, draw: int = 0) -> Datas
     world, *parts = name.removeprefix("world:").split("/")
     rows_of = look_up(WORLDS, world)
     if rows_of is None:
-        raise InputError(f"data '{name}': expected {FORM}")
+        raise InputError(f"data '{name}' {STUDIES}" if world == "arithmetic" else f"data '{name}': expected {FORM}")
     traces = rows_of(name, parts, limit, draw)
     return Dataset(
         traces=traces,
