@@ -133,8 +133,6 @@ def _quantized(quantize: str | None, precision: torch.dtype, place: torch.device
     """transformers' options for 4-bit weights; they are packed on the device they stay on."""
     if quantize is None:
         return {}
-    if quantize != "nf4":
-        raise InputError(f"quantize '{quantize}': expected nf4")
     need_extra("gpu", f"quantize: {quantize}", "bitsandbytes")
     packing = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type=quantize, bnb_4bit_compute_dtype=precision)
     return {"quantization_config": packing, "device_map": {"": place}}
