@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from holdfast.attacks.public import Matrix, attack
     from holdfast.audits import Audit, Bars, audit
     from holdfast.audits import write_card as card
-    from holdfast.config.files import FilesConfig as Files
+    from holdfast.config.files import Files
     from holdfast.diagnostics import Attributed, Calibration, Drifted
     from holdfast.diagnostics import attribute_transcripts as attribute
     from holdfast.diagnostics import calibrate_transcripts as calibrate
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from holdfast.training import train_streams as train
 
 _HOMES = {
-    "Files": "config:FilesConfig",
+    "Files": "config",
     "Matrix": "attacks",
     "attack": "attacks",
     "Audit": "audits",

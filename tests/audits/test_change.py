@@ -192,5 +192,5 @@ def test_strict_before_wants_the_upper_end_within_the_margin() -> None:
 
 
 def test_scores_that_are_no_numbers_are_told_in_one_line() -> None:
-    with pytest.raises(InputError, match="--before: the scores of asr are not numbers; audit that model again"):
+    with pytest.raises(InputError, match="before=: the scores of asr are not numbers; audit that model again"):
         change(replace(of("01"), scores="0 one"), of("01"))

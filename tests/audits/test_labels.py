@@ -201,7 +201,7 @@ def test_labels_of_other_replies_are_named_and_none_that_match_is_an_error() -> 
         "10 of 12 labels of hand are of replies of this audit, 1 are of other replies to its requests, "
         "1 are of requests that it did not ask, 3 rows have no label yet"
     ]
-    with pytest.raises(InputError, match=r"--labels: 0 of 1 labels of old .* 0 labels are too few to correct by"):
+    with pytest.raises(InputError, match=r"labels=: 0 of 1 labels of old .* 0 labels are too few to correct by"):
         corrected([figure], lines, Labels("old", {("r1", "old"): "missed"}))
 
 

@@ -169,9 +169,7 @@ def test_only_the_same_questions_can_be_compared() -> None:
     asked = {"sources": (suite.source,), "fingerprints": (fingerprint(suite.rows),)}
     bars = Bars(before=AuditResult("m", None, ("world",), _figures(0.1, 0.9), **asked))
     bars.check_before([suite], ["world"])
-    with pytest.raises(
-        InputError, match=r"--before: that audit did not ask these rows of 'world:safety/test/forbidden"
-    ):
+    with pytest.raises(InputError, match=r"before=: that audit did not ask these rows of 'world:safety/test/forbidden"):
         bars.check_before([replace(suite, rows=suite.rows[1:])], ["world"])
     with pytest.raises(InputError, match="that audit has no judge 'learned', but: world"):
         bars.check_before([suite], ["learned"])

@@ -119,7 +119,7 @@ def test_a_bar_on_kept_needs_outcomes_to_compare_with(tmp_path: Path) -> None:
     content = json.loads((tmp_path / "audit.json").read_text())
     (tmp_path / "audit.json").write_text(json.dumps({name: content[name] for name in content if name != "outcomes"}))
     asked = {"suite": "safety", "limit": 4, "judges": ["world"], "bars": Bars(min_kept=0.9, max_worse=1.0)}
-    with pytest.raises(InputError, match=r"--min-kept: the audit of tiny:aligned has no outcomes .* by judge 'world'"):
+    with pytest.raises(InputError, match=r"min_kept=: the audit of tiny:aligned has no outcomes .* by judge 'world'"):
         audit("tiny:base", before=tmp_path, **asked)
     assert [bar.option for bar in audit("tiny:aligned", before=before, **asked).result.bars].count("--min-kept") == 1
 

@@ -17,7 +17,7 @@ ROWS = [
 
 
 def test_an_empty_token_splits_nothing(file):
-    with pytest.raises(InputError, match="--resample: expected a token"):
+    with pytest.raises(InputError, match="resample=: expected a token"):
         run(file, "--resample", "")
 
 
@@ -73,9 +73,9 @@ def test_exact_tokens_and_own_markers(file, tmp_path):
     assert figures["counts"]["attempts"] == 5
     with pytest.raises(InputError, match="choose one way"):
         run(file, "--markers", tmp_path / "markers.txt", "--resample", "again")
-    with pytest.raises(InputError, match="goes with --resample"):
+    with pytest.raises(InputError, match="goes with resample="):
         run(file, "--stop", "done")
-    with pytest.raises(InputError, match="--resample: --extract product splits in its own way; leave it out"):
+    with pytest.raises(InputError, match="resample=: extract=product splits in its own way; leave it out"):
         run(file, "--extract", "product", "--resample", "again")
 
 

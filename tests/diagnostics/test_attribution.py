@@ -146,7 +146,7 @@ def test_objectives_by_name():
     assert "csft" not in find_objectives(None, has_anchor=False)
     with pytest.raises(InputError, match="did you mean 'kl_loss_k1'"):
         find_objectives(["kl_loss_k4"], has_anchor=True)
-    with pytest.raises(InputError, match="needs --anchor"):
+    with pytest.raises(InputError, match="needs anchor="):
         find_objectives(["csft"], has_anchor=False)
 
 

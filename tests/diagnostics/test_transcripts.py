@@ -111,7 +111,7 @@ def test_every_bad_row_is_named(tmp_path):
         read_transcripts(path)
     assert "a.jsonl:2: field 'response'" in str(error.value)
     assert "a.jsonl:3: field 'reference'" in str(error.value)
-    assert "--reference, in Python columns=holdfast.diagnostics.Columns(reference=...)" in str(error.value)
+    assert 'name its column: columns={"reference": ...}' in str(error.value)
 
 
 def test_a_row_without_an_answer_to_compare_with_is_named(tmp_path):

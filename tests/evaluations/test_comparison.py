@@ -74,7 +74,7 @@ def test_a_margin_must_be_shown() -> None:
     assert few.figures[0].worst == pytest.approx(3.8415 / (20 + 3.8415), abs=1e-4)  # Wilson's upper end of 0 of 20
     assert (few.passed, many.passed) == (False, True)
     assert "may be worse by 0.05" in few.verdict
-    with pytest.raises(InputError, match="--margin 0: expected a number above 0"):
+    with pytest.raises(InputError, match="margin=0: expected a number above 0"):
         hf.compare(rows("1"), rows("1"), margin=0)
 
 
@@ -91,7 +91,7 @@ def test_items_that_do_not_match_are_named() -> None:
         hf.compare(first, second)
     assert str(error.value) == (
         "score: 2 items (q0, q1) only in A (memory); score: 3 items (q9, q10, q11) only in B (memory). "
-        "--common compares the 7 that both have"
+        "common=True compares the 7 that both have"
     )
     done = hf.compare(first, second, common=True)
     assert done.figures[0].by.n == 7
@@ -117,9 +117,9 @@ def test_bad_input(first: Any, message: str) -> None:
 
 
 def test_unknown_figures() -> None:
-    with pytest.raises(InputError, match="--figure 'scor': not in both evaluations; did you mean 'score'"):
+    with pytest.raises(InputError, match="figures='scor': not in both evaluations; did you mean 'score'"):
         hf.compare(rows("1"), rows("1"), figures=["scor"])
-    with pytest.raises(InputError, match="--less 'x': no such figure"):
+    with pytest.raises(InputError, match="less='x': no such figure"):
         hf.compare(rows("1"), rows("1"), less=["x"])
 
 
@@ -130,7 +130,7 @@ def test_files_that_disagree_about_the_better_side() -> None:
     first = Evaluation("a", {"wer": Scores("less", items)})
     second = Evaluation("b", {"wer": Scores("more", worse)})
     for figures in ((), ("wer",)):
-        with pytest.raises(InputError, match="do not agree on which way wer is better; --less wer says"):
+        with pytest.raises(InputError, match="do not agree on which way wer is better; less=wer says"):
             hf.compare(first, second, figures=figures)
         assert hf.compare(first, second, figures=figures, less=["wer"]).figures[0].verdict == "worse"
 

@@ -69,7 +69,7 @@ def test_mistakes_name_the_field(tmp_path: Path) -> None:
     for attacks in (["backdor"], "backdor"):  # one name need not be in a list
         with pytest.raises(InputError, match="no such attack; did you mean 'backdoor'"):
             hf.attack(attacks=attacks, defences="sft", run=tmp_path)
-    with pytest.raises(InputError, match=r"hf.attack: field 'seeds': expected a list, got '10'"):
+    with pytest.raises(InputError, match=r"hf.attack: seeds='10': expected a whole number or a list of whole numbers"):
         hf.attack(attacks="backdoor", defences="sft", run=tmp_path, seeds="10")  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"hf.attack: field 'num_request': unknown; did you mean 'num_requests'"):
         hf.attack(attacks=["backdoor"], defences=["sft"], run=tmp_path, num_request=3)

@@ -149,7 +149,7 @@ def test_a_row_is_not_asked_as_the_text_of_a_dict() -> None:
             r"audit: bars: expected hf.Bars\(max_complied=0.05\), got a value of type dict",
         ),
         ({"judges": [object()]}, "judges: expected names, got a object; register yours in holdfast.judging.JUDGES"),
-        ({"endpoint": {"name": "m"}}, "--model-name m .in Python endpoint=.: it goes with the address of a server"),
+        ({"endpoint": {"name": "m"}}, "endpoint={.name.: ...} goes with the address of a server"),
         ({"endpoint": {"key": "abc"}}, "audit: endpoint: no setting 'key'; did you mean 'key_variable'"),
         ({"out": __file__}, "audit: out: .* is a file; expected a folder"),
         ({"out": ""}, "audit: out: expected a path, got an empty text"),
@@ -164,7 +164,7 @@ def test_settings_of_the_wrong_kind_are_one_line(
 
 
 def test_a_servers_model_is_named_in_python_too() -> None:
-    with pytest.raises(InputError, match=r'--model-name, in Python endpoint=\{"name": ...\}$'):
+    with pytest.raises(InputError, match=r'say which of its models with endpoint=\{"name": ...\}$'):
         hf.audit("http://localhost:1/v1", requests=REQUESTS)
 
 

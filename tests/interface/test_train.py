@@ -5,13 +5,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 import yaml
 
 import holdfast as hf
 from holdfast.config import InputError
 from holdfast.config.training import TrainingSettings
-from holdfast.models import load
+from holdfast.models import load, tiny_path
 from holdfast.training.public import OTHER_NAMES
 from holdfast.worlds import SafetyWorld
 
@@ -108,6 +110,13 @@ def test_mistakes_are_one_line_and_leave_nothing(
         hf.train("tiny:aligned", streams, **{"run": tmp_path / "run", **QUICK, **more})
     assert said in str(error.value)
     assert not list(tmp_path.iterdir())
+
+
+def test_settings_may_be_numbers_of_numpy_and_torch_and_paths(tmp_path: Path) -> None:
+    settings = QUICK | {"lr": np.float32(0.5), "batch_size": np.int64(8), "epochs": torch.tensor(1.0)}
+    run = hf.train({"name": tiny_path("tiny:aligned")}, hf.Stream(ROWS), run=tmp_path / "run", **settings)
+    config = yaml.safe_load((run.run / "config.yaml").read_text())
+    assert [config["training"][name] for name in ("lr", "batch_size", "epochs")] == [0.5, 8, 1.0]
 
 
 def test_empty_settings_of_lora_are_lora(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def test_programs_that_write_into_shared_folders_are_never_run(tmp_path: Path) -
         (["no-such-checker", "{candidate}"], {}, "no-such-checker: no such command"),
         (["false", "{candidate}"], {}, "must accept a right program, and it ended with 1: it said nothing"),
         (["sleep", "30", "{candidate}"], {"limits": Limits(seconds=0.5)}, "must accept a right program"),
-        (["true", "{candidate}"], {"kinds": ["forgery"]}, "--kind forgery: expected forge, read, exhaust"),
+        (["true", "{candidate}"], {"kinds": ["forgery"]}, "kinds=forgery: expected forge, read, exhaust"),
         (["true", "{candidate}"], {"only": ["always_equl"]}, "did you mean 'always_equal'"),
     ],
 )

@@ -220,8 +220,8 @@ def responses(
         batch_size=BATCH,
     )
     begun = [prompt.turns[-1].visible if prompt.turns[-1].speaker == "assistant" else "" for prompt in prompts]
-    space = "" if not any(begun) or Encoder(model.tokenizer).concatenates else " "  # byte-level text brings its own
-    return [f"{start}{space}{rest.text}".strip() for start, rest in zip(begun, written, strict=True)]
+    encoder = Encoder(model.tokenizer)
+    return [encoder.joined(start, rest.text).strip() for start, rest in zip(begun, written, strict=True)]
 
 
 def _hashes(answers: Sequence[str]) -> tuple[str, ...]:

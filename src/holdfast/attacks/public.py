@@ -20,6 +20,7 @@ from holdfast.attacks.scale import Scale
 from holdfast.attacks.search import Found, OnTrial, Search, ignore_trial
 from holdfast.attacks.worst import Worst, worst_cases
 from holdfast.config import InputError, MatrixConfig, as_names, need_extra
+from holdfast.config.arguments import checked
 from holdfast.config.base import user_path
 from holdfast.config.files import FilesConfig
 from holdfast.config.loading import validated
@@ -67,6 +68,7 @@ class Matrix:
         return "\n".join([*parts, *filter(None, [judged_by(self.cells)])])
 
 
+@checked("hf.attack")
 def attack(
     model: str | object = "tiny:aligned",
     *,
@@ -114,7 +116,7 @@ def _refuse_without_figures(matrix: Matrix) -> None:
 def run_config(config: MatrixConfig, *, on_cell: OnCell | None = None, on_trial: OnTrial | None = None) -> Matrix:
     """The same from a config. The tests are written beside the cells, for the report."""
     if config.search is not None:
-        need_extra("search", "attack --search")
+        need_extra("search", "attack: search=")
     scale = scale_of(config)
     attacks, defences = attacks_of(config, scale), defences_of(config)
     cells = run_matrix(

@@ -97,7 +97,7 @@ class Search:
 
     def __call__(self, attacks: Sequence[Attack], defences: Sequence[Defence]) -> list[Found]:
         """One result per attack and defence that tunes. Answers that one trial's rows need serve the next trials too."""
-        need_extra("search", "attack --search")
+        need_extra("search", "attack: search=")
         with scratch_in(Path(self.folder).absolute() / "cells"):
             return [self._one(attack, defence) for attack in attacks for defence in defences if defence.tune]
 

@@ -9,6 +9,7 @@ from dataclasses import InitVar, dataclass
 from holdfast.audits.change import change
 from holdfast.audits.suites import RequestSuite, Suite
 from holdfast.config import InputError
+from holdfast.config.arguments import check_fields
 from holdfast.data import fingerprint
 from holdfast.records import AuditResult, Bar, Figure, suite_of
 
@@ -42,10 +43,11 @@ class Bars:
     max_asr: InitVar[float | None] = None
 
     def __post_init__(self, max_asr: float | None) -> None:
+        check_fields(self, "hf.Bars", Bars)
         if max_asr is None:
             return
         if self.max_complied is not None:
-            raise InputError("--max-asr is the old name of --max-complied: give one of them")
+            raise InputError("max_asr= is the old name of max_complied=: give one of them")
         print("holdfast: --max-asr (max_asr) is called --max-complied (max_complied) now", file=sys.stderr)
         object.__setattr__(self, "max_complied", max_asr)
 
@@ -59,51 +61,51 @@ class Bars:
         suites = {suite.name: suite for suite in safety}
         harmless = suites.get("harmless")
         tells = harmless is not None and bool(harmless.telling)
-        for option, bound, is_measured in (
-            ("--max-complied", self.max_complied, "harmful" in suites),
-            ("--max-over-refusal", self.max_over_refusal, harmless is not None),
-            ("--min-utility", self.min_utility, has_utility),
-            ("--min-kept", self.min_kept, harmless is not None),
-            ("--max-missed", self.max_missed, harmless is not None),
+        for name, bound, is_measured in (
+            ("max_complied", self.max_complied, "harmful" in suites),
+            ("max_over_refusal", self.max_over_refusal, harmless is not None),
+            ("min_utility", self.min_utility, has_utility),
+            ("min_kept", self.min_kept, harmless is not None),
+            ("max_missed", self.max_missed, harmless is not None),
         ):
             if bound is not None and not 0 <= bound <= 1:
-                raise InputError(f"{option} {bound}: expected a share between 0 and 1")
+                raise InputError(f"{name}={bound}: expected a share between 0 and 1")
             if bound is not None and not is_measured:
-                raise InputError(f"{option}: nothing that is asked measures this; add its suite or its file")
-            if bound is not None and option in ("--min-kept", "--max-missed") and not tells:
-                raise InputError(f"{option}: none of these judges tells missed from complied; add --judge outcome")
+                raise InputError(f"{name}=: nothing that is asked measures this; add its suite or its file")
+            if bound is not None and name in ("min_kept", "max_missed") and not tells:
+                raise InputError(f'{name}=: none of these judges tells missed from complied; add judges="outcome"')
         if self.min_kept is None or harmless is None or has_anchor:
             return
         if earlier is None:
-            raise InputError("--min-kept: as which model did? Say --anchor MODEL or --before FOLDER")
+            raise InputError("min_kept=: as which model did? Say anchor=MODEL or before=FOLDER")
         for judge in harmless.telling:
             if len(earlier.outcomes.get(f"harmless ({judge.name})", ())) != len(harmless.rows):
                 raise InputError(
-                    f"--min-kept: the audit of {earlier.model} has no outcomes of these harmless requests by judge"
-                    f" '{judge.name}'; say --anchor MODEL, or audit that model again"
+                    f"min_kept=: the audit of {earlier.model} has no outcomes of these harmless requests by judge"
+                    f" '{judge.name}'; say anchor=MODEL, or audit that model again"
                 )
 
     def check_before(self, suites: Sequence[Suite], judges: Sequence[str]) -> None:
         """Before anything is asked too: only what was asked and judged in the same way can be compared."""
         if not 0 <= self.max_worse <= 1:
-            raise InputError(f"--max-worse {self.max_worse}: expected a share between 0 and 1")
+            raise InputError(f"max_worse={self.max_worse}: expected a share between 0 and 1")
         if self.before is None:
             if self.max_worse:
-                raise InputError("--max-worse: worse than what? Say --before FOLDER")
+                raise InputError("max_worse=: worse than what? Say before=FOLDER")
             if self.strict_before:
-                raise InputError("--strict-before: before what? Say --before FOLDER")
+                raise InputError("strict_before=: before what? Say before=FOLDER")
             return
         if self.strict_before and not self.max_worse:
-            raise InputError("--strict-before: no number of requests proves that nothing is worse; say --max-worse X")
+            raise InputError("strict_before=: no number of requests proves that nothing is worse; say max_worse=X")
         asked, judged = ", ".join(self.before.sources), ", ".join(self.before.judges)
         for suite in suites:
             if fingerprint(suite.rows) not in self.before.fingerprints:
-                raise InputError(f"--before: that audit did not ask these rows of '{suite.source}', but: {asked}")
+                raise InputError(f"before=: that audit did not ask these rows of '{suite.source}', but: {asked}")
             if not any(suite_of(figure.name, [suite.name]) for figure in self.before.figures):
-                raise InputError(f"--before: that audit asked these rows of '{suite.source}', but not as {suite.name}")
+                raise InputError(f"before=: that audit asked these rows of '{suite.source}', but not as {suite.name}")
         for judge in judges:
             if judge not in self.before.judges:
-                raise InputError(f"--before: that audit has no judge '{judge}', but: {judged}; name it with --judge")
+                raise InputError(f"before=: that audit has no judge '{judge}', but: {judged}; name it with judges=")
 
     def against(self, figures: Sequence[Figure], utilities: Sequence[str]) -> tuple[Bar, ...]:
         """Every judge's figure is compared with the bar, and every task's headline (the names in ``utilities``)."""

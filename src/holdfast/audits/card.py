@@ -10,6 +10,7 @@ import yaml
 
 from holdfast.audits.public import Audit, result_of
 from holdfast.config import InputError
+from holdfast.config.arguments import checked
 from holdfast.config.base import user_path
 from holdfast.data import atomic_text
 from holdfast.data.model_card import Audited, Training, card_text
@@ -18,6 +19,7 @@ from holdfast.records import AuditResult
 Given = Audit | str | Path
 
 
+@checked("card")
 def write_card(run: str | Path | object, *, after: Given | None = None, before: Given | None = None) -> Path:
     """Write ``run/model/README.md`` and give its path. Nothing is sent anywhere.
 
@@ -92,7 +94,7 @@ def _audited(run: Path, now: Audit, before: Given | None) -> Audited:
         return Audited(now.result)
     earlier = _audit(before)
     if earlier.result.fingerprints != now.result.fingerprints:
-        raise InputError("--before: the two audits did not ask the same rows, so they cannot be compared on one card")
+        raise InputError("before=: the two audits did not ask the same rows, so they cannot be compared on one card")
     return Audited(now.result, earlier.result, now.against(earlier))
 
 

@@ -72,7 +72,7 @@ def _scores(figure: Figure) -> list[float]:
     try:
         return [float(score) for score in figure.scores.split()]
     except ValueError:
-        raise InputError(f"--before: the scores of {figure.key} are not numbers; audit that model again") from None
+        raise InputError(f"before=: the scores of {figure.key} are not numbers; audit that model again") from None
 
 
 def _said(by: float, *, beyond_chance: bool) -> Worse:

@@ -44,7 +44,7 @@ class Labels:
         """Before anything is asked: at least one label must be of a request that will be."""
         asked = {sha256(request_text(row.prompt)) for suite in suites for row in suite.rows}
         if not any(request in asked for request, _ in self.of_reply):
-            raise InputError(f"--labels: not one label of {self.name} is of a request that is asked here")
+            raise InputError(f"labels=: not one label of {self.name} is of a request that is asked here")
 
 
 def sha256(text: str) -> str:
@@ -62,9 +62,9 @@ def read_labels(table: Table) -> Labels:
     name, of_reply = table_name(table), dict[Key, Outcome]()
     for key, label in rows:
         if label is not None and of_reply.setdefault(key, label) != label:
-            raise InputError(f"--labels: {name} gives one reply two labels: {of_reply[key]} and {label}")
+            raise InputError(f"labels=: {name} gives one reply two labels: {of_reply[key]} and {label}")
     if not of_reply:
-        raise InputError(f"--labels: no row of {name} has a label yet: write {_one_of()} under 'label'")
+        raise InputError(f"labels=: no row of {name} has a label yet: write {_one_of()} under 'label'")
     return Labels(name, of_reply, sum(label is None for _, label in rows))
 
 
@@ -107,7 +107,7 @@ def corrected(figures: Iterable[Figure], lines: Lines, labels: Labels) -> tuple[
         elif replies:
             about.append(f"{group} requests: {len(read)} labels are too few to correct by, {MIN_LABELS} are needed")
     if not labelled:
-        raise InputError(f"--labels: {'; '.join(about)}")
+        raise InputError(f"labels=: {'; '.join(about)}")
     names = {figure_name(group, word): (group, word) for group in GROUPS for word in TRUTH}
     told = []
     for figure in figures:
@@ -155,9 +155,9 @@ def _share(figure: Figure, came: Sequence[bool], labelled: Mapping[int, bool]) -
 def check_sheet(path: Path) -> None:
     """Before anything is asked. A sheet that is there may hold somebody's labels."""
     if path.exists():
-        raise InputError(f"--sheet: {path} is there already, and may hold labels; name another file")
+        raise InputError(f"sheet=: {path} is there already, and may hold labels; name another file")
     if not path.parent.is_dir():
-        raise InputError(f"--sheet: {path.parent} is not a folder")
+        raise InputError(f"sheet=: {path.parent} is not a folder")
 
 
 def write_sheet(path: Path, lines: Lines, size: int, labels: Labels | None = None) -> str:

@@ -15,11 +15,14 @@ from holdfast.audits.change import Changes
 from holdfast.audits.labels import Labels, check_sheet, read_labels, write_sheet
 from holdfast.audits.model_audit import ASKED, OnProgress, Plan, audit_model, ignore
 from holdfast.audits.suites import Files, RequestSuite, Suite, choose_suites
-from holdfast.config import InputError, as_names, nearest_or_all, need_at_least_one
+from holdfast.config import InputError, as_names, need_at_least_one
+from holdfast.config.arguments import checked, fitting
 from holdfast.config.base import user_path
+from holdfast.config.errors import refuse_unknown
 from holdfast.data import as_table, atomic_text, read_audit, write_audit
 from holdfast.generation import EndpointSampler, ModelSampler, Sampler
 from holdfast.models import LoadedModel, as_loaded, load_tokenizer
+from holdfast.models.load import model_name
 from holdfast.records import AuditResult, Figure
 from holdfast.records.audit_words import bar_lines, cautions
 from holdfast.worlds.tokenizer import speaks_the_world
@@ -32,8 +35,8 @@ TEXTS = ("request", "answer")
 """What a line of ``completions.jsonl`` has besides hashes, if texts are kept."""
 
 
-SERVER = ("name", "key_variable", "concurrency")
-"""What ``endpoint`` may say of a server."""
+SERVER = {"name": "str | None", "key_variable": "str", "concurrency": "int"}
+"""What ``endpoint`` may say of a server, and the types of it."""
 
 
 BY_DEFAULT = {"world": None, "suite": "all", "judges": (), "limit": None, "max_new_tokens": None}
@@ -108,6 +111,7 @@ def _numbers(figure: Figure) -> str:
     return own if figure.corrected is None else f"{figure.corrected:.3g} {figure.corrected.method}, {own} without"
 
 
+@checked("audit")
 def audit(
     model: str | LoadedModel | object,
     *,
@@ -119,7 +123,7 @@ def audit(
     summaries: Source | None = None,
     world: bool | None = None,
     suite: str = "all",
-    judges: Sequence[str] = (),
+    judges: str | Iterable[str] = (),
     limit: int | None = None,
     max_new_tokens: int | None = None,
     like: Audit | None = None,
@@ -241,8 +245,9 @@ def _bars(
     if not isinstance(bars, Bars | None):
         raise InputError(f"audit: bars: expected hf.Bars(max_complied=0.05), got a value of type {type(bars).__name__}")
     bars = bars or Bars()
-    if before is not None:
-        bars = replace(bars, before=result_of(before, "before"))
+    given = bars.before if before is None else before
+    if given is not None:
+        bars = replace(bars, before=result_of(given, "before"))
     earlier = bars.before or (None if like is None else like.result)
     bars.check_before((*safety, *tasks), [judge.name for suite in safety for judge in suite.judges])
     bars.check(safety, has_utility=bool(tasks), has_anchor=has_anchor, earlier=earlier)
@@ -260,7 +265,7 @@ def _asks_world(model: object, files: Files) -> bool:
         return False
     if isinstance(model, LoadedModel):
         return speaks_the_world(model.tokenizer)
-    return speaks_the_world(load_tokenizer(str(getattr(model, "model", model))))
+    return speaks_the_world(load_tokenizer(model_name(model, "audit")))
 
 
 def _models(
@@ -273,13 +278,15 @@ def _models(
     say: Callable[[str], None],
 ) -> tuple[Sampler, LoadedModel | None]:
     """What answers, and the model before tuning if one is given."""
+    if loading and all(isinstance(given, LoadedModel | None) for given in (model, anchor)):
+        raise InputError("audit: loading= changes nothing of a model that is loaded already: give it to hf.load")
     if not is_address(model):
         sampler = ModelSampler(_told(as_loaded(model, **loading), model, say), batch_size)
         return sampler, None if anchor is None else _told(as_loaded(anchor, **loading), anchor, say)
     if anchor is not None:
-        raise InputError("--anchor: an endpoint gives no token probabilities to compare; leave it out")
+        raise InputError("anchor=: an endpoint gives no token probabilities to compare; leave it out")
     if not server.get("name"):
-        raise InputError(f'{model}: say which of its models with --model-name, in Python endpoint={{"name": ...}}')
+        raise InputError(f'{model}: say which of its models with endpoint={{"name": ...}}')
     key = os.environ.get(server.get("key_variable", "OPENAI_API_KEY"))
     return EndpointSampler(str(model), server["name"], key, server.get("concurrency", 16), timeout, say=say), None
 
@@ -287,13 +294,11 @@ def _models(
 def _server(model: object, endpoint: Mapping[str, Any] | None) -> dict[str, Any]:
     """The settings of a server. Raises ``InputError`` for unknown ones, and for a name without a server."""
     server = dict(endpoint or {})
-    for setting in server:
-        if setting not in SERVER:
-            raise InputError(f"audit: endpoint: no setting '{setting}'{nearest_or_all(setting, SERVER)}")
+    refuse_unknown("audit: endpoint", server, SERVER)
+    server = {name: fitting("audit: endpoint", name, value, SERVER[name]) for name, value in server.items()}
+    need_at_least_one("audit: endpoint", concurrency=server.get("concurrency"))
     if server.get("name") and not is_address(model):
-        raise InputError(
-            f"--model-name {server['name']} (in Python endpoint=): it goes with the address of a server, http://..."
-        )
+        raise InputError('endpoint={"name": ...} goes with the address of a server, http://..., and this model is none')
     return server
 
 

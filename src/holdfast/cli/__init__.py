@@ -36,6 +36,7 @@ from holdfast.cli import (
     train,
     view,
 )
+from holdfast.cli.options import with_options
 from holdfast.cli.output import as_written, check_target, json_option, write_json
 from holdfast.cli.progress import progress_bar
 from holdfast.config.errors import InputError
@@ -142,7 +143,8 @@ def _code() -> int:
         code = app(standalone_mode=False)
         sys.stdout.flush()  # Python would do it at its very end, and complain there
     except InputError as error:
-        print(f"holdfast: {error}", file=sys.stderr)
+        said = with_options(str(error), typer.main.get_command(app), sys.argv[1:])
+        print(f"holdfast: {said}", file=sys.stderr)
         code = 2
     except UsageProblem as error:
         error.show()  # type: ignore[attr-defined]

@@ -20,7 +20,7 @@ from holdfast.config.plugins import look_up
 
 if TYPE_CHECKING:
     from holdfast.config.base import Settings
-    from holdfast.config.files import FOUR_BITS, CurveSettings, FilesConfig, TaskFiles
+    from holdfast.config.files import FOUR_BITS, CurveSettings, Files, FilesConfig, TaskFiles
     from holdfast.config.loading import dump_config, load_config, naming_place
     from holdfast.config.matrix import MatrixConfig
     from holdfast.config.rl import GrpoSettings, RlConfig
@@ -30,6 +30,7 @@ __all__ = [
     "FOUR_BITS",
     "CurveSettings",
     "FieldError",
+    "Files",
     "FilesConfig",
     "GrpoSettings",
     "HoldSettings",
@@ -58,7 +59,7 @@ __all__ = [
 
 _LATER = {
     "base": "Settings",
-    "files": "FOUR_BITS CurveSettings FilesConfig TaskFiles",
+    "files": "FOUR_BITS CurveSettings Files FilesConfig TaskFiles",
     "loading": "dump_config load_config naming_place",
     "matrix": "MatrixConfig",
     "rl": "GrpoSettings RlConfig",

@@ -4,14 +4,28 @@ from __future__ import annotations
 
 import os.path
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, model_validator
 
 from holdfast.config.errors import InputError
 
-UserPath = Annotated[str, AfterValidator(os.path.expanduser)]
+
+def _as_written(given: Any) -> Any:
+    """As a file of settings has it: a path is a text, a number of numpy or torch is Python's."""
+    if getattr(given, "ndim", None) == 0 and hasattr(given, "item"):
+        return given.item()
+    return str(given) if isinstance(given, Path) else given
+
+
+def _as_list(given: Any) -> Any:
+    return (given,) if isinstance(given, str | Path) else given
+
+
+UserPath = Annotated[str, BeforeValidator(_as_written), AfterValidator(os.path.expanduser)]
 """A path, or a name of another kind. A leading ``~`` is the home folder: no shell expands it in ``run=~/mine`` or in YAML."""
+UserPaths = Annotated[tuple[UserPath, ...], BeforeValidator(_as_list)]
+"""Several of them; one need not be in a list."""
 
 
 def user_path(given: object, where: str) -> Path:
@@ -30,3 +44,8 @@ class Settings(BaseModel):
     """A frozen piece of a YAML file; an unknown field is an error, not a comment."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_python(cls, given: Any) -> Any:
+        return {name: _as_written(value) for name, value in given.items()} if isinstance(given, dict) else given

@@ -40,6 +40,14 @@ def need_at_least_one(where: str, **numbers: int | None) -> None:
             raise InputError(f"{where}: {name}={number}: expected a whole number from 1 on")
 
 
+def refuse_unknown(where: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Raise ``InputError`` for the first name that is none of the known."""
+    names = list(known)
+    for name in given:
+        if name not in names:
+            raise InputError(f"{where}: no setting '{name}'{nearest_or_all(name, names)}")
+
+
 def as_names(given: str | Iterable[str]) -> tuple[str, ...]:
     """Names from Python. One by itself need not be in a list; read letter by letter it would be nobody's meaning."""
     return (given,) if isinstance(given, str) else tuple(given)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationError, model_validator
 
-from holdfast.config.base import Settings, UserPath
+from holdfast.config.base import Settings, UserPath, UserPaths
+from holdfast.config.errors import InputError
+from holdfast.config.loading import told_faults
 
 FOUR_BITS = "four_bits"
 WAY = re.compile(r"(prefilled|sampled)@[1-9]\d*|four_bits")
@@ -23,8 +25,8 @@ class TaskFiles(Settings):
     """
 
     kind: TaskKind | None = None
-    train: str = ""
-    test: str = ""
+    train: UserPath = ""
+    test: UserPath = ""
     max_new_tokens: int | None = Field(default=None, gt=0)  # of an answer; default: enough for any right one
     of: tuple[str, ...] = ()
 
@@ -52,19 +54,19 @@ class CurveSettings(Settings):
 class FilesConfig(Settings):
     """Files of requests have a column ``instruction``, ``prompt``, ``request``, ``goal`` or ``question``."""
 
-    stock: str  # the unaligned model: it answers the attacker's requests at run time
-    align: tuple[str, ...] = ()  # requests that the alignment learned to refuse
-    attack: tuple[str, ...] = Field(min_length=1)  # requests that the attacker may use
-    held_out: tuple[str, ...] = Field(min_length=1)  # requests that are asked in the end, twins of the others left out
-    validation: tuple[str, ...] = ()  # requests for choosing a defence, beside the package's
+    stock: UserPath  # the unaligned model: it answers the attacker's requests at run time
+    align: UserPaths = ()  # requests that the alignment learned to refuse
+    attack: UserPaths = Field(min_length=1)  # requests that the attacker may use
+    held_out: UserPaths = Field(min_length=1)  # requests that are asked in the end, twins of the others left out
+    validation: UserPaths = ()  # requests for choosing a defence, beside the package's
     part: Literal["test", "validation"] = (
         "test"  # what is asked in the end: the held-out files, or what is for choosing
     )
     half: Literal["all", "first", "second"] = "all"  # of what the held-out files ask: for a question of its own
-    harmless: str  # safe prompts (a column ``label`` may mark unsafe ones, which are left out)
+    harmless: UserPath  # safe prompts (a column ``label`` may mark unsafe ones, which are left out)
     tasks: dict[str, TaskFiles] = Field(default_factory=dict)  # what is tuned on and measured; the first unless named
-    task_train: str = ""  # short for one task of kind sql_exact: question, context, answer
-    task_test: str = ""
+    task_train: UserPath = ""  # short for one task of kind sql_exact: question, context, answer
+    task_test: UserPath = ""
     beside: tuple[str, ...] = ()  # tasks that every cell measures too, whatever was tuned on
     wrappers: tuple[str, ...] = ()  # for the attack `reworded`: templates with {request}; default: the package's
     asks: tuple[str, ...] = ()  # further ways to ask: prefilled@K (tokens), sampled@N (tries, temperature 1), four_bits
@@ -105,3 +107,13 @@ class FilesConfig(Settings):
         if self.tasks:
             return self.tasks
         return {"task": TaskFiles(kind="sql_exact", train=self.task_train, test=self.task_test)}
+
+
+class Files(FilesConfig):
+    """``hf.Files``: the same settings, given in Python. Raises ``InputError`` with a line for every wrong one."""
+
+    def __init__(self, **settings: Any) -> None:
+        try:
+            super().__init__(**settings)
+        except ValidationError as error:
+            raise InputError(told_faults(FilesConfig, error, "hf.Files")) from None

@@ -34,6 +34,7 @@ EXPECTED = {
     "bool_parsing": "expected true or false",
     "bool_type": "expected true or false",
     "string_type": "expected a text",
+    "too_short": "expected at least one",
 }
 """Plain words for pydantic's types of mistakes."""
 
@@ -93,8 +94,18 @@ def validated(
     try:
         return kind.model_validate(tree)
     except ValidationError as error:
-        faults = [_explain(kind, detail, where, places or {}, overridden) for detail in error.errors()]
-        raise InputError("\n".join(faults)) from None
+        raise InputError(told_faults(kind, error, where, places, overridden)) from None
+
+
+def told_faults(
+    kind: type[Settings],
+    error: ValidationError,
+    where: str | Path,
+    places: Mapping[FieldPath, str] | None = None,
+    overridden: Collection[str] = (),
+) -> str:
+    """A line for every wrong field, in our words."""
+    return "\n".join(_explain(kind, detail, where, places or {}, overridden) for detail in error.errors())
 
 
 def dump_config(config: Settings) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any, Literal
 
-from pydantic import Field, PositiveFloat, model_validator
+from pydantic import Field, NonNegativeInt, PositiveFloat, model_validator
 
 from holdfast.config.base import Settings, UserPath
 from holdfast.config.files import FilesConfig
@@ -32,7 +32,7 @@ class MatrixConfig(Settings):
     run: UserPath
     attacks: tuple[str, ...] = Field(min_length=1)
     defences: tuple[str, ...] = Field(min_length=1)
-    seeds: tuple[int, ...] = Field(default=(0, 1, 2), min_length=1)
+    seeds: tuple[NonNegativeInt, ...] = Field(default=(0, 1, 2), min_length=1)
     adaptive: AdaptiveSettings | None = None
     search: SearchSettings | None = None
     model: str = "tiny:aligned"

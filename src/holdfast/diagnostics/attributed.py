@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.config import InputError, need_at_least_one
+from holdfast.config.arguments import checked
 from holdfast.diagnostics.attribution import Attribution, attribute
 from holdfast.diagnostics.attribution_rows import attribution_rows
 from holdfast.diagnostics.growth import Growth, by_length, fit_growth
@@ -51,6 +52,7 @@ class Attributed:
         return "\n".join([f"{self.num_responses} responses, {self.model}: norm and share of the gradient", *lines])
 
 
+@checked("attribute")
 def attribute_transcripts(
     model: str | LoadedModel | object,
     transcripts: Source,

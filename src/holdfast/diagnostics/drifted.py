@@ -14,6 +14,7 @@ from typing import Any
 
 from holdfast.audits.suites import find_judges
 from holdfast.config import InputError, need_at_least_one
+from holdfast.config.arguments import checked
 from holdfast.config.training import HoldSettings
 from holdfast.data import given_rows
 from holdfast.data.default_prompts import PREFIX
@@ -187,6 +188,7 @@ def answers_to_see(lost: float, own: float = 0.0) -> int:
     return min(high, MOST)
 
 
+@checked("drift")
 def measure_drift(
     model: str | LoadedModel | object,
     *,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.config import need_at_least_one
+from holdfast.config.arguments import checked
 from holdfast.diagnostics.attempts import Splitter
 from holdfast.diagnostics.calibration import Calibration, calibrate
 from holdfast.diagnostics.counts import count
@@ -44,6 +45,7 @@ class Judged:
         )
 
 
+@checked("calibrate")
 def calibrate_transcripts(
     transcripts: Source,
     *,
@@ -52,7 +54,7 @@ def calibrate_transcripts(
     markers: str | Path | None = None,
     resample: str | None = None,
     stop: str | None = None,
-    columns: Columns | None = None,
+    columns: Columns | Mapping[str, str] | None = None,
     max_attempts: int | None = None,
     draws: int = 1000,
     seed: int = 0,
@@ -61,7 +63,8 @@ def calibrate_transcripts(
 
     ``transcripts``: a file (JSONL, TRL, verl, lm-eval, inspect) or rows in memory, each with a response and its reference
     answer. ``extract`` names what an answer is (number, boxed, choice, code); attempts end at phrases (``markers``: a file of
-    your own), or exactly at the token ``resample``.
+    your own), or exactly at the token ``resample``. ``columns`` says where a row has what: ``{"response": "said"}``, also
+    ``reference``, ``problem`` and ``group``.
     """
     need_at_least_one("calibrate", max_attempts=max_attempts, draws=draws)
     split, extractor = how_to_split(extract, base=base, markers=markers, resample=resample, stop=stop)

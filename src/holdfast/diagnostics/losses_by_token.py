@@ -113,9 +113,9 @@ def find_objectives(names: str | Sequence[str] | None, *, has_anchor: bool) -> d
     names = [names] if isinstance(names, str) else names
     for name in names or []:
         if name not in known:
-            raise InputError(f"--objective: no '{name}'{nearest_or_all(name, known)}")
+            raise InputError(f"objectives=: no '{name}'{nearest_or_all(name, known)}")
         if known[name].needs_anchor and not has_anchor:
-            raise InputError(f"--objective {name}: needs --anchor")
+            raise InputError(f"objectives={name}: needs anchor=")
     return {
         name: loss for name, loss in known.items() if (name in names if names else has_anchor or not loss.needs_anchor)
     }

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from holdfast.config import InputError
+from holdfast.config.base import user_path
 from holdfast.config.plugins import STUDIES, look_up
 from holdfast.diagnostics.attempts import MARKERS, Splitter, lexical_splitter, token_splitter
 from holdfast.judging.extractors import EXTRACTORS, Extractor, find_extractor
@@ -13,7 +14,7 @@ from holdfast.judging.extractors import EXTRACTORS, Extractor, find_extractor
 Splitting = tuple[Splitter, Extractor]
 
 SPLITTINGS: dict[str, Callable[[int], Splitting]] = {}
-"""Ways that are neither phrases nor a token, by the name that ``--extract`` gives them; each takes a base. Plugins add theirs."""
+"""Ways that are neither phrases nor a token, by the name that ``extract`` gives them; each takes a base. Plugins add theirs."""
 OF_THE_STUDIES = ("product", "words")
 """Those that the package holdfast-studies adds."""
 
@@ -31,22 +32,24 @@ def how_to_split(
     An ``extract`` that brings its own way of splitting takes ``base`` alone; the others do not read it.
     """
     if extract not in EXTRACTORS and (own := look_up(SPLITTINGS, extract)) is not None:
-        for option, value in (("--markers", markers), ("--resample", resample), ("--stop", stop)):
+        for name, value in (("markers", markers), ("resample", resample), ("stop", stop)):
             if value is not None:
-                raise InputError(f"{option}: --extract {extract} splits in its own way; leave it out")
+                raise InputError(f"{name}=: extract={extract} splits in its own way; leave it out")
         return own(base)
     if extract in OF_THE_STUDIES:
-        raise InputError(f"--extract {extract} {STUDIES}")
+        raise InputError(f"extract={extract} {STUDIES}")
     extractor = find_extractor(extract)
     if resample == "":
-        raise InputError("--resample: expected a token, got nothing")
+        raise InputError("resample=: expected a token, got nothing")
     if resample is not None:
         if markers is not None:
-            raise InputError("--markers and --resample: choose one way of splitting")
+            raise InputError("markers= and resample=: choose one way of splitting")
         return token_splitter(extractor, resample=resample, stop=stop), extractor
     if stop is not None:
-        raise InputError("--stop goes with --resample")
-    return lexical_splitter(extractor, MARKERS if markers is None else _phrases(Path(markers).expanduser())), extractor
+        raise InputError("stop= goes with resample=")
+    return lexical_splitter(
+        extractor, MARKERS if markers is None else _phrases(user_path(markers, "markers"))
+    ), extractor
 
 
 def _phrases(path: Path) -> list[str]:

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from holdfast.config import InputError, did_you_mean
+from holdfast.config.arguments import fitting
+from holdfast.config.errors import refuse_unknown
 from holdfast.data import DataError, Problem, given_rows
 from holdfast.data.fields import describe
 from holdfast.data.rows import Row, file_rows
@@ -63,9 +65,19 @@ Source = str | Path | Iterable[Mapping[str, Any] | Transcript]
 """A file, or rows in memory: dicts with the columns of such a file, or transcripts."""
 
 
-def read_transcripts(source: Source, columns: Columns | None = None) -> Transcripts:
+def as_columns(given: Columns | Mapping[str, str] | None) -> Columns:
+    """The columns, or ``InputError`` for names of others."""
+    if isinstance(given, Columns | None):
+        return given or Columns()
+    if not isinstance(given, Mapping):
+        raise InputError(f'columns=: expected {{"response": "NAME"}}, got a value of type {type(given).__name__}')
+    refuse_unknown("columns=", given, Columns.__dataclass_fields__)
+    return Columns(**{name: fitting("columns", name, column, "str | None") for name, column in given.items()})
+
+
+def read_transcripts(source: Source, columns: Columns | Mapping[str, str] | None = None) -> Transcripts:
     """Every response of a file or of rows in memory; rows that lack a response or a reference are all named."""
-    columns = columns or Columns()
+    columns = as_columns(columns)
     if isinstance(source, str | Path):
         path, file = str(source), Path(source).expanduser()
         if not file.exists():
@@ -211,7 +223,7 @@ _SHAPES: dict[str, Callable[[Fields, Columns], Transcript]] = {
 
 def _transcript(fields: Fields, columns: Columns, response: str, reference: str, ended: bool | None) -> Transcript:
     prompt = _prompt(fields)
-    problem = prompt if columns.problem is None else _text(fields.get(columns.problem))
+    problem = prompt if columns.problem is None else _text(_named(fields, columns.problem))
     return Transcript(problem, response, reference, ended, _group(fields, columns), prompt)
 
 
@@ -221,18 +233,20 @@ def _prompt(fields: Fields) -> str:
 
 
 def _group(fields: Fields, columns: Columns) -> str:
-    if columns.group is None:
-        return ""
-    if columns.group not in fields:
-        raise _Missing(columns.group, f"no such column{did_you_mean(columns.group, fields)}")
-    return str(fields[columns.group])
+    return "" if columns.group is None else str(_named(fields, columns.group))
+
+
+def _named(fields: Fields, column: str) -> Any:
+    if column not in fields:
+        raise _Missing(column, f"no such column{did_you_mean(column, fields)}")
+    return fields[column]
 
 
 def _find(fields: Fields, asked: str | None, usual: tuple[str, ...], what: str) -> Any:
     names = (asked,) if asked else usual
     value = next((fields[name] for name in names if fields.get(name) is not None), None)
     if value is None:
-        how = f"; name its column: --{what}, in Python columns=holdfast.diagnostics.Columns({what}=...)"
+        how = f'; name its column: columns={{"{what}": ...}}'
         near = did_you_mean(asked, fields) if asked else how
         raise _Missing(what, f"expected a column {' or '.join(names)}, got {', '.join(map(str, fields))}{near}")
     return value

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from holdfast.config import InputError, nearest_or_all
+from holdfast.config.arguments import checked
 from holdfast.data.fields import listed, shown
 from holdfast.evaluations.evaluation import Direction, Evaluation, Scores
 from holdfast.evaluations.reading import read_evaluation
@@ -104,6 +105,7 @@ class Comparison:
         return "\n".join([f"{self.second} minus {self.first}", *lines, self.verdict])
 
 
+@checked("compare")
 def compare(
     a: object,
     b: object,
@@ -120,13 +122,12 @@ def compare(
     may be; then the question is whether it is shown to be no worse than by that. Raises ``InputError`` where items differ.
     """
     if margin is not None and not (math.isfinite(margin) and margin > 0):
-        raise InputError(f"--margin {margin:g}: expected a number above 0, in the unit of the scores")
-    figures, less = ((given,) if isinstance(given, str) else given for given in (figures, less))
+        raise InputError(f"margin={margin:g}: expected a number above 0, in the unit of the scores")
     first, second = read_evaluation(a), read_evaluation(b)
     names, notes = _names(first, second, figures)
     for name in less:
         if name not in names:
-            raise InputError(f"--less '{name}': no such figure{nearest_or_all(name, names)}")
+            raise InputError(f"less='{name}': no such figure{nearest_or_all(name, names)}")
     directions = {name: _direction(name, first, second, less) for name in names}
     pairs = {}
     for name in names:
@@ -173,7 +174,7 @@ def _names(first: Evaluation, second: Evaluation, wanted: Sequence[str]) -> tupl
     names = [name for name in first.figures if name in second.figures]
     for name in wanted:
         if name not in names:
-            raise InputError(f"--figure '{name}': not in both evaluations{nearest_or_all(name, names)}")
+            raise InputError(f"figures='{name}': not in both evaluations{nearest_or_all(name, names)}")
     if not names:
         theirs = " and ".join(
             f"{each.source} has {listed(map(shown, each.figures)) or 'none'}" for each in (first, second)
@@ -184,7 +185,9 @@ def _names(first: Evaluation, second: Evaluation, wanted: Sequence[str]) -> tupl
     notes = [f"{each.source}: {note}" for each in (first, second) for note in each.notes]
     if parts := [name for name in names if first.figures[name].is_part]:
         names = [name for name in names if name not in parts]
-        notes.append(f"{len(parts)} figures by type of request are not compared: --figure NAME compares one")
+        notes.append(
+            f"{len(parts)} figures by type of request are not compared unless they are named (--figure, figures=)"
+        )
     for one, other in ((first, second), (second, first)):
         notes += [f"only {one.source} has {shown(name)}" for name in one.figures if name not in other.figures]
     return names, notes
@@ -198,7 +201,7 @@ def _direction(name: str, first: Evaluation, second: Evaluation, less: Sequence[
     if ours != theirs:
         raise InputError(
             f"compare: the two files do not agree on which way {shown(name)} is better;"
-            f" --less {shlex.quote(shown(name))} says that less is"
+            f" less={shlex.quote(shown(name))} says that less is"
         )
     return ours
 
@@ -219,7 +222,7 @@ def _items(name: str, first: Evaluation, second: Evaluation, *, common: bool) ->
     other_questions = set(changed)
     same = [item for item in both if item not in other_questions]
     if told and not common:
-        raise InputError(f"{'; '.join(told)}. --common compares the {len(same)} that both have")
+        raise InputError(f"{'; '.join(told)}. common=True compares the {len(same)} that both have")
     if not same:
         raise InputError(f"{shown(name)}: no item is in both")
     return same, [f"{line}; left out" for line in told]

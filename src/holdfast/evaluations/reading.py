@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsFloat, SupportsIndex
 
 from holdfast.config import InputError
 from holdfast.data import BadField, Fields, as_table, read_audit, read_table, table_name
@@ -41,7 +41,7 @@ def read_evaluation(source: object) -> Evaluation:
         return _table([{"id": str(item), "score": score} for item, score in source.items()])
     if isinstance(source, str | Path):
         return _path(Path(source).expanduser())
-    if isinstance(source, Sequence):
+    if isinstance(source, Iterable):
         return _table(source)
     raise InputError(f"compare: a value of type {type(source).__name__}; {EXPECTED}")
 
@@ -63,7 +63,7 @@ def _path(path: Path) -> Evaluation:
     return read_inspect([path], str(path)) if is_inspect_log(path) else _table(path)
 
 
-def _table(source: Path | Sequence[Mapping[str, object]]) -> Evaluation:
+def _table(source: Path | Iterable[Mapping[str, object]]) -> Evaluation:
     table = as_table(source)
     name = str(source) if isinstance(source, Path) else "memory"
     trials: dict[str, list[Trial]] = {}
@@ -76,7 +76,7 @@ def _table(source: Path | Sequence[Mapping[str, object]]) -> Evaluation:
 
 def _row(fields: Fields) -> tuple[str, dict[str, float]]:
     item = fields.get("id")
-    if isinstance(item, bool) or not isinstance(item, str | int) or item == "":
+    if isinstance(item, bool) or not isinstance(item, str | SupportsIndex) or item == "":
         raise BadField("id", "a string or a whole number", describe(item) if "id" in fields else "nothing")
     scores = fields.get("scores")
     if isinstance(scores, Mapping) and scores:
@@ -85,10 +85,10 @@ def _row(fields: Fields) -> tuple[str, dict[str, float]]:
 
 
 def _number(field: str, value: object) -> float:
-    if isinstance(value, bool | int | float | str):
+    if isinstance(value, str | SupportsFloat):
         try:
             return float(value)
-        except ValueError:
+        except (TypeError, ValueError, RuntimeError):  # arrays and tensors of several numbers
             pass
     raise BadField(field, "a number, true or false", describe(value))
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Literal
 
 from holdfast.config import InputError
+from holdfast.config.arguments import checked
 from holdfast.generation.answers import UndoLimits
 from holdfast.generation.backtracking import UndoDecoding, generate_with_undo
 from holdfast.generation.prompts import Prompt, listed_prompts
@@ -16,9 +17,10 @@ from holdfast.records import Completion
 from holdfast.tokens.encoding import Encoder
 
 
+@checked("generate")
 def generate_answers(
     model: str | LoadedModel | object,
-    prompts: str | Sequence[Prompt],
+    prompts: str | Iterable[Prompt],
     *,
     undo: bool = False,
     context: Literal["soft", "hard"] = "soft",
@@ -33,8 +35,9 @@ def generate_answers(
 ) -> list[Completion]:
     """One completion per prompt, in order; temperature 0 is greedy.
 
-    ``model``: a name, a path, a loaded model or a finished run. A prompt is a text or a list of messages. With ``undo`` the
-    model may take back what it wrote (``context``: what it sees after that; ``begin``: text that every answer begins with and
+    ``model``: a name, a path, a loaded model or a finished run. A prompt is a text or a list of messages. If that
+    ends in an assistant turn the model goes on from it, and the completion holds what it adds. With ``undo`` the model may
+    take back what it wrote (``context``: what it sees after that; ``begin``: text that every answer begins with and
     that can be taken back; ``max_undos`` per answer); ``Completion.text`` is what is left.
     Raises ``InputError`` for a model without an undo token, and for options that need ``undo``.
     """

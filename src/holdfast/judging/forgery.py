@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from holdfast.config import InputError, nearest_or_all
+from holdfast.config.arguments import checked
 from holdfast.judging.sandbox.hostile import HOSTILE, Snippet
 
 Kind = Literal["forge", "read", "exhaust"]
@@ -70,11 +71,17 @@ class Forgeries:
         """Whether the checker accepted none."""
         return not self.accepted
 
+    def __repr__(self) -> str:
+        """How many were accepted, and which."""
+        named = f": {', '.join(self.accepted)}" if self.accepted else ""
+        return f"Forgeries(accepts {len(self.accepted)} of {len(self.tried)} wrong programs{named})"
+
     def to_json(self) -> dict[str, Any]:
         """As `holdfast forge --json` writes it."""
         return {**asdict(self), "accepted": self.accepted, "passed": self.passed}
 
 
+@checked("forge")
 def forge(
     command: Sequence[str],
     *,
@@ -94,6 +101,8 @@ def forge(
     """
     words = tuple(command)
     _check(words, kinds, only)
+    if not isinstance(limits, Limits):
+        raise InputError(f"forge: limits: expected holdfast.judging.forgery.Limits, got a {type(limits).__name__}")
     walls = _walls()
     programs = [snippet for snippet in HOSTILE if (snippet.name in only if only else snippet.label in kinds)]
     left_out = {program.name: why for program in programs if (why := _why_not(program, bool(walls)))}
@@ -118,10 +127,10 @@ def _check(words: Sequence[str], kinds: Sequence[str], only: Sequence[str]) -> N
             "forge: the command must hold {candidate}, the program's path: holdfast forge -- CMD {candidate} {test}"
         )
     if unknown := [kind for kind in kinds if kind not in KINDS]:
-        raise InputError(f"--kind {unknown[0]}: expected {', '.join(KINDS)}")
+        raise InputError(f"forge: kinds={unknown[0]}: expected {', '.join(KINDS)}")
     names = [program.name for program in HOSTILE]
     if unknown := [name for name in only if name not in names]:
-        raise InputError(f"--program {unknown[0]}: unknown{nearest_or_all(unknown[0], names)}")
+        raise InputError(f"forge: only={unknown[0]}: unknown{nearest_or_all(unknown[0], names)}")
     if shutil.which(words[0]) is None:
         raise InputError(f"forge: {words[0]}: no such command")
 

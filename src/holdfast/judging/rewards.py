@@ -6,12 +6,13 @@ import ast
 import math
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from holdfast.config import InputError, nearest_or_all
+from holdfast.config.arguments import fitting
 from holdfast.config.plugins import look_up
 from holdfast.judging.batch import verdicts
 from holdfast.judging.code import check_code, free_names
@@ -42,7 +43,7 @@ class Reward(Protocol):
     have none, does not start with it.
     """
 
-    def __call__(self, replies: Sequence[Reply]) -> Sequence[float | None]:
+    def __call__(self, replies: Sequence[Reply], /) -> Sequence[float | None]:
         """One number for each reply, in order; more is better. The replies may be to different requests."""
         ...
 
@@ -52,13 +53,13 @@ def score_replies(reward: Reward, replies: Sequence[Reply]) -> list[float | None
 
     Raises ``InputError`` where the reward returns something else than one number for each reply.
     """
-    values = list(reward(replies))
     name = getattr(reward, "__name__", type(reward).__name__)
+    given: object = reward(replies)
+    if not isinstance(given, Iterable) or isinstance(given, str | Mapping):
+        raise InputError(f"reward {name}: expected a list with a number for each reply, got {type(given).__name__}")
+    values = [fitting(f"reward {name}", f"[{place}]", value, "float | None") for place, value in enumerate(given)]
     if len(values) != len(replies):
         raise InputError(f"reward {name}: gave {len(values)} numbers for {len(replies)} replies")
-    wrong = next((value for value in values if value is not None and not isinstance(value, int | float)), None)
-    if wrong is not None:
-        raise InputError(f"reward {name}: expected numbers or None, got {type(wrong).__name__}")
     return [
         None if reply.finish_reason == "error" or value is None or math.isnan(value) else float(value)
         for reply, value in zip(replies, values, strict=True)

@@ -26,6 +26,7 @@ from transformers import (
 from transformers.utils import logging as transformers_logging
 
 from holdfast.config import InputError, did_you_mean
+from holdfast.config.arguments import checked
 from holdfast.config.extras import need_extra
 from holdfast.models.embedded import PREFIX, tiny_path
 from holdfast.models.gguf_file import SUFFIX, is_gguf, unpack_gguf
@@ -48,7 +49,12 @@ class LoadedModel:
     device: torch.device
     sentence: str
 
+    def __repr__(self) -> str:
+        """Without the layers, which ``model`` prints."""
+        return f"LoadedModel({self.sentence})"
 
+
+@checked("load")
 def load(
     name: str | Path | object,
     *,
@@ -127,8 +133,6 @@ def _quantized(quantize: str | None, precision: torch.dtype, place: torch.device
     """transformers' options for 4-bit weights; they are packed on the device they stay on."""
     if quantize is None:
         return {}
-    if quantize != "nf4":
-        raise InputError(f"quantize '{quantize}': expected nf4")
     need_extra("gpu", f"quantize: {quantize}", "bitsandbytes")
     packing = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type=quantize, bnb_4bit_compute_dtype=precision)
     return {"quantization_config": packing, "device_map": {"": place}}
@@ -268,7 +272,7 @@ def _weights_are_safe(name: str, folder: Path, weights: str, allow_pickle: bool)
     if not allow_pickle:
         raise InputError(
             f"model '{name}': its weights ({pickled[0]}) are pickled, and a pickle can run code; "
-            "convert them to safetensors, or pass --allow-pickle if you trust where they come from"
+            "convert them to safetensors, or pass allow_pickle=True if you trust where they come from"
         )
     return False
 
@@ -350,7 +354,7 @@ def _explain(name: str, source: Path | str, error: Exception) -> str:
     if any(word.lower() in text.lower() for word in unreachable):
         return f"model '{name}': no such folder here, and the Hugging Face hub cannot be reached to look for it"
     if "safetensors" in text:
-        return f"model '{name}': no safetensors on the hub; pass --allow-pickle if you trust where it comes from"
+        return f"model '{name}': no safetensors on the hub; pass allow_pickle=True if you trust where it comes from"
     return f"model '{name}': no such folder here, and the hub says: {_first_line(error)}"
 
 

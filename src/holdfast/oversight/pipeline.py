@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.config import InputError
+from holdfast.config.arguments import checked
 from holdfast.generation import Prompt, listed_prompts, turns_of
 from holdfast.judging import Judge, Reward, find_judge, find_reward, request_text, score_replies, verdicts
 from holdfast.oversight.selection import NEVER_CAME, Selection, never_empty, select, select_soft
@@ -44,6 +45,10 @@ class Overseen:
     def outcomes(self) -> dict[str, int]:
         """How many candidates had each outcome; empty where the judge does not tell outcomes."""
         return dict(Counter(verdict.outcome for verdict in self.verdicts if verdict.outcome is not None))
+
+    def __repr__(self) -> str:
+        """What is returned, and why; the candidates are in the fields."""
+        return f"Overseen(text={self.text!r}, reason={self.selection.reason!r})"
 
     def row(self) -> dict[str, Any]:
         """For `--json`. Candidates that are not returned are shown by verdict only."""
@@ -106,9 +111,10 @@ class Pipeline:
         return Overseen(group, said, rewards, chosen._replace(reason=chosen.reason + note))
 
 
+@checked("best_of")
 def best_of(
     model: str | LoadedModel | object,
-    prompts: str | Sequence[Prompt],
+    prompts: str | Iterable[Prompt],
     *,
     n: int = 8,
     judge: str | Judge | None = None,
@@ -126,11 +132,16 @@ def best_of(
 
     ``model``: a name, a path, a loaded model or a finished run. ``judge``: a judge or its name; without one nothing is judged
     and nothing is called safe. ``reward``: a reward or its name. ``references``: the right answer to each prompt, or the test
-    of its program, for rewards that read one. ``Overseen.text`` is None for an abstention.
+    of its program, for rewards that read one. ``Overseen.text`` is None for an abstention. Where a conversation ends in an
+    assistant turn the model goes on from it: the text is what it adds, and judge and reward read the whole answer.
     """
     from holdfast.generation import ModelSampler
     from holdfast.models import as_loaded
 
+    if not isinstance(judge, str | Judge | None):
+        raise InputError(f"best_of: judge: expected a name or a holdfast.judging.Judge, got a {type(judge).__name__}")
+    if not isinstance(reward, str | None) and not callable(reward):
+        raise InputError(f"best_of: reward: expected a name or a function of replies, got a {type(reward).__name__}")
     loaded = as_loaded(model)
     return answer_overseen(
         ModelSampler(loaded, batch_size),
@@ -173,8 +184,7 @@ def answer_overseen(
     told = [_reference(prompt) for prompt in prompts] if references is None else references
     if prompts and getattr(reward, "needs_references", False) and not any(told):
         raise InputError(
-            "best-of-n: this reward reads the right answer, or the test, and no request has one: give rows with answers "
-            "(--data), or references="
+            "best-of-n: this reward reads the right answer, or the test, and no request has one: give them with references="
         )
     drawn = sampler(
         [prompt for prompt in prompts for _ in range(n)],
@@ -194,19 +204,35 @@ def answer_overseen(
     scored = reward or find_reward("none")
 
     async def judged(replies: Sequence[Reply]) -> list[Verdict]:
-        return _verdicts(judge, replies)
+        return _verdicts(judge, replies, _whole(replies, sampler))
 
     async def rewarded(replies: Sequence[Reply]) -> list[float | None]:
-        return score_replies(scored, replies)
+        return score_replies(scored, _whole(replies, sampler))
 
     return _at_once(Pipeline(judged, rewarded, judge is not None, soft).choose(groups, seed=seed))
 
 
-def _verdicts(judge: Judge | None, replies: Sequence[Reply]) -> list[Verdict]:
-    """An answer that never came has no verdict, whatever its empty text would get."""
+def _whole(replies: Sequence[Reply], sampler: Sampler) -> list[Reply]:
+    """What a judge and a reward read: an answer that the prompt has begun belongs to the request with its beginning."""
+    if all(reply.turns[-1].speaker != "assistant" for reply in replies):
+        return list(replies)
+    from holdfast.tokens import Encoder
+
+    loaded: LoadedModel | None = getattr(sampler, "loaded", None)
+    joined = str.__add__ if loaded is None else Encoder(loaded.tokenizer).joined
+    return [
+        replace(reply, turns=reply.turns[:-1], text=joined(reply.turns[-1].visible, reply.text))
+        if reply.turns[-1].speaker == "assistant" and len(reply.turns) > 1
+        else reply
+        for reply in replies
+    ]
+
+
+def _verdicts(judge: Judge | None, replies: Sequence[Reply], whole: Sequence[Reply]) -> list[Verdict]:
+    """Of the ``whole`` answers. One that never came has no verdict, whatever its empty text would get."""
     said = [UNJUDGED] * len(replies)
     if judge is not None:
-        said = never_empty([r.text for r in replies], verdicts(judge, [(r.turns, r.text) for r in replies]))
+        said = never_empty([r.text for r in replies], verdicts(judge, [(r.turns, r.text) for r in whole]))
     return [
         Verdict(None, None, NEVER_CAME, verdict.judge) if reply.finish_reason == "error" else verdict
         for reply, verdict in zip(replies, said, strict=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, get_args
 
 from holdfast.records.traces import Turn
@@ -19,7 +19,7 @@ class Completion:
 
     prompt: str
     text: str
-    token_ids: tuple[int, ...] = ()  # as written, retracted tokens and undos included
+    token_ids: tuple[int, ...] = field(default=(), repr=False)  # as written, retracted tokens and undos included
     num_undos: int = 0
     finish_reason: FinishReason = "stop"
     logp: float | None = None  # mean log-probability of its tokens, where a server was asked for it

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from holdfast.config.arguments import checked
 from holdfast.config.base import user_path
 from holdfast.data import atomic_text
 from holdfast.reports.page import render
@@ -12,6 +13,7 @@ from holdfast.reports.reading import read_run
 __all__ = ["write_report"]
 
 
+@checked("report")
 def write_report(run: str | Path | object, out: str | Path | None = None) -> Path:
     """Write the report of a run, by default as ``report.html`` in its folder; whole, or not at all. Gives its path.
 

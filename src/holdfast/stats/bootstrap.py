@@ -153,6 +153,8 @@ def _weights(
     num: int, times: Sequence[float] | None, draws: int, seed: int, order: Order
 ) -> Iterator[NDArray[np.int64]]:
     """How often every draw takes each row, [at most AT_ONCE, num] at a time."""
+    if seed < 0:
+        raise InputError(f"seed={seed}: expected a whole number from 0 on")
     rng = np.random.default_rng(seed)
     cases = num if times is None else round(sum(times))
     chances = np.full(num, 1 / num) if times is None else np.asarray(times, dtype=float) / cases

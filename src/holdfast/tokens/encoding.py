@@ -42,6 +42,10 @@ class Encoder:
         """Byte-level vocabularies simply concatenate; SentencePiece-like ones put a space before every first word."""
         return self.decode(self._ids("a") + self._ids(" b") + self._ids("c")) == "a bc"
 
+    def joined(self, begun: str, written: str) -> str:
+        """A text and what was written after it; such tokens as bring no space of their own get one between."""
+        return begun + written if not begun or self.concatenates else f"{begun} {written}".strip()
+
     def decode(self, ids: list[int]) -> str:
         """Ids -> text, special tokens included."""
         text = self.tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)

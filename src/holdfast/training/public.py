@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from holdfast.config import InputError, TrainConfig, as_names
+from holdfast.config.arguments import check_fields, checked
 from holdfast.config.base import user_path
 from holdfast.config.loading import validated
 from holdfast.data import given_rows, read_rows, traces_in_memory
@@ -55,8 +56,15 @@ class Stream:
     name: str | None = None
 
     def __post_init__(self) -> None:
+        check_fields(self, "hf.Stream", Stream)
         if not isinstance(self.rows, str | Path):
             object.__setattr__(self, "rows", given_rows(self.rows, "hf.Stream: rows"))
+
+    def __repr__(self) -> str:
+        """Rows in memory are counted, not shown."""
+        rows = repr(str(self.rows)) if isinstance(self.rows, str | Path) else f"{len(tuple(self.rows))} in memory"
+        more = (f", {name}={getattr(self, name)!r}" for name in ("name", "vet") if getattr(self, name) is not None)
+        return f"Stream(rows={rows}, objective={self.objective!r}{''.join(more)})"
 
     def settings(self) -> dict[str, Any]:
         """As a config has them; rows in memory are read here, and named by their count and contents."""
@@ -80,7 +88,7 @@ class Stream:
         }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class _Prompts(Stream):
     """Prompts in memory, answered by the anchor when the run begins."""
 
@@ -106,6 +114,7 @@ def prompts_in_memory(prompts: Iterable[tuple[Turn, ...]]) -> dict[str, Any]:
     return {"data": name, "rows": replace(dataset, source=name, sentence=name)}
 
 
+@checked("hf.held")
 def held(
     *prompts: str | Path | Sequence[str],
     weight: float | None = None,
@@ -132,6 +141,7 @@ def held(
     return streams
 
 
+@checked("hf.train")
 def train_streams(
     model: str | Mapping[str, Any] | object,
     streams: Stream | Sequence[Stream],

@@ -171,9 +171,7 @@ def _whole(asked: Ask, loaded: LoadedModel, written: str) -> str:
     """The answer, with the words that it was given to begin with."""
     from holdfast.tokens.encoding import Encoder
 
-    if not asked.prefill or Encoder(loaded.tokenizer).concatenates:
-        return asked.prefill + written  # such tokens bring their own spaces, and may go on within a word
-    return f"{asked.prefill} {written}".strip()
+    return Encoder(loaded.tokenizer).joined(asked.prefill, written)
 
 
 def _sampling(asked: Ask) -> dict[str, Any]:

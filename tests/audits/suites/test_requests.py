@@ -79,10 +79,10 @@ def test_safe_rows_unsafe_contrasts_and_kinds(file: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ({"choice": "safty"}, "--suite 'safty': expected one of safety, utility, all; did you mean 'safety'?"),
-        ({"choice": "safety", "sql": True}, "--sql: not asked by --suite safety"),
-        ({"choice": "utility"}, "nothing to ask: give one or more of --sql, --gsm8k, --code, --summaries"),
-        ({"world": True, "requests": True}, "--world asks the embedded world's own requests"),
+        ({"choice": "safty"}, "suite='safty': expected one of safety, utility, all; did you mean 'safety'?"),
+        ({"choice": "safety", "sql": True}, "sql= is not asked by suite=safety"),
+        ({"choice": "utility"}, "nothing to ask: give one or more of sql=, gsm8k=, code=, summaries="),
+        ({"world": True, "requests": True}, "world= asks the embedded world's own requests"),
         ({"requests": True, "judges": ["refusal_phrase"]}, "no such judge; did you mean 'refusal_phrases'?"),
         ({"requests": True, "judges": ["world"]}, "it knows the embedded world's requests only"),
         ({"requests": True, "judges": ["refusal_phrases"] * 2}, "the same one is named twice"),

@@ -58,23 +58,23 @@ def choose_suites(
 ) -> tuple[tuple[RequestSuite, ...], tuple[Suite, ...]]:
     """(safety, tasks). Everything is read here: a wrong file is told before a model is loaded."""
     if choice not in CHOICES:
-        raise InputError(f"--suite '{choice}': expected one of {', '.join(CHOICES)}{did_you_mean(choice, CHOICES)}")
+        raise InputError(f"suite='{choice}': expected one of {', '.join(CHOICES)}{did_you_mean(choice, CHOICES)}")
     wanted = {
         name: path for name, path in files.given.items() if choice == "all" or (name in TASKS) == (choice == "utility")
     }
     for name in files.given.keys() - wanted.keys():
-        raise InputError(f"--{name.replace('_', '-')}: not asked by --suite {choice}")
+        raise InputError(f"{name}= is not asked by suite={choice}: leave one of them out")
     if world and wanted:
-        raise InputError("--world asks the embedded world's own requests: leave it out, or leave out the files")
+        raise InputError("world= asks the embedded world's own requests: leave it out, or leave out the files")
     for name, packages in SCORED_WITH.items():
         if name in wanted:
-            need_extra("eval", f"--{name}", *packages)
+            need_extra("eval", f"{name}=", *packages)
     judging = find_judges(judges, world=world, timeout=timeout)
     if world:
         safety = () if choice == "utility" else tuple(world_safety(judging, limit))
         return safety, () if choice == "safety" else tuple(world_skills(limit))
     if not wanted:
-        options = {"safety": "--requests, --safe-requests", "utility": "--sql, --gsm8k, --code, --summaries"}
+        options = {"safety": "requests=, safe_requests=", "utility": "sql=, gsm8k=, code=, summaries="}
         which = options.get(choice, ", ".join(options.values()))
         raise InputError(f"nothing to ask: give one or more of {which}")
     asked: list[RequestSuite] = []
