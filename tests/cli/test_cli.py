@@ -297,6 +297,12 @@ def test_a_closed_stdout_is_written_to_in_vain() -> None:
     assert (child.returncode, said) == (0, "")
 
 
+def test_what_is_said_on_a_closed_stderr_does_not_go_to_stdout() -> None:
+    child = started("recipes rowz", stdout=subprocess.PIPE, preexec_fn=lambda: os.close(2))
+    said, _ = child.communicate(timeout=PATIENCE)
+    assert (child.returncode, said) == (2, "")
+
+
 def test_train_writes_nothing_but_json_to_stdout(tmp_path: Path) -> None:
     """The bar goes to stderr. Else `holdfast train ... | head` would stop at the bar's last line, before the model is written."""
     words = f"train sft run={tmp_path / 'run'} training.max_steps=1 training.batch_size=2 --json -"

@@ -91,6 +91,8 @@ def test_json_and_data(undoing: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
         (["tiny:aligned"], "either requests or --data"),
         (["tiny:aligned", "x", "--context", "firm", "--undo"], "expected soft or hard"),
         (["tiny:aligned", "x", "--begin", "y"], "need --undo"),
+        (["tiny:aligned", "x", "--max-undos", "3"], "need --undo"),
+        (["tiny:aligned", "x", "--pace", "0"], "need --undo"),
         (["tiny:aligned", "x", "--undo"], "no <UNDO>"),
         (["tiny:aligned", "x", "--undo", "--events", "--json", "never.json"], "leave --json out"),
         (["tiny:aligned", "x", "--n", "2", "--temperature", "1", "--soft", "0"], "--soft 0: expected a temperature"),

@@ -188,3 +188,9 @@ def test_generate_refuses_options_that_would_do_nothing() -> None:
     assert "need --n" in holdfast("generate", "tiny:base", "copy : sun", "--soft", "1", code=2)
     assert "need --n" in holdfast("generate", "tiny:base", "copy : sun", "--reward", "none", code=2)
     assert "temperature" in holdfast("generate", "tiny:base", "copy : sun", "--temperature", "nan", code=2)
+
+
+def test_a_threshold_that_would_not_count_is_refused(tmp_path: Path) -> None:
+    file = written(tmp_path / "rows.jsonl", [{"prompt": f"p{i}", "unsafe": False, "score": 0.9} for i in range(300)])
+    said = holdfast("oversee", "calibrate", file, "--threshold", "0.9", "--target", "0.1", code=2)
+    assert said == "--target chooses the threshold: leave --threshold out, or --target"

@@ -133,8 +133,9 @@ def _as_ctrl_c(number: int, frame: FrameType | None) -> None:
 
 def _code() -> int:
     """Run a command; what a shell will see as its exit code."""
-    if sys.stdout is None:  # closed (>&-): what is printed goes nowhere
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  (until the end)
+    for name in ("stdout", "stderr"):  # closed (>&-): what is printed goes nowhere; print(file=None) would go to stdout
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115  (until the end)
     if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that cannot show a sign gets its number, not a traceback
         sys.stdout.reconfigure(errors="backslashreplace")
     code = READER_GONE
