@@ -197,6 +197,15 @@ def test_a_fault_of_ours_is_not_taken_for_a_missed_bar(
         assert f"{type(fault).__name__}: {fault}" in capsys.readouterr().err
 
 
+def test_ctrl_c_is_one_line(
+    uneven_rows: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """typer would end with 130 without a word."""
+    monkeypatch.setattr("holdfast.data.read_traces", Mock(side_effect=KeyboardInterrupt))
+    assert run_cli("validate", str(uneven_rows), monkeypatch=monkeypatch) == 130
+    assert capsys.readouterr().err == "holdfast: interrupted\n"
+
+
 def test_a_json_file_that_cannot_be_written_is_named_and_leaves_nothing(
     tmp_path: Path, uneven_rows: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

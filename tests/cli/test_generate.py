@@ -186,3 +186,11 @@ def test_what_is_on_the_screen_is_the_text(changes: list[str | int], width: int)
             text = text[: len(text) - min(change, len(text))]
         assert "".join(screen.rows).replace("\0", "") == text.replace("\n", "")
         assert paper.text == text
+
+
+def test_nothing_but_the_answers_is_said_without_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A progress bar that nobody sees left an empty line."""
+    assert run_cli("generate", "tiny:aligned", ASKED, monkeypatch=monkeypatch) == 0
+    assert capsys.readouterr().err == ""

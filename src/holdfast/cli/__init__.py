@@ -10,9 +10,10 @@ import signal
 import sys
 import traceback
 from types import FrameType
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from holdfast._version import __version__
 from holdfast.cli import (
@@ -54,8 +55,20 @@ CRASHED = 70
 READER_GONE = 141
 """Stopped by ``| head``: what a shell says of any program that its reader left. 0 would say that the work is done."""
 
+
+class _Commands(TyperGroup):
+    """typer would end a command at Ctrl-C without a word, and take it for one that chose its exit code."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise typer.Abort from None
+
+
 app = typer.Typer(
     name="holdfast",
+    cls=_Commands,
     help="Fine-tune language models without losing their safety, teach them to take back mistakes, and measure it honestly.",
     no_args_is_help=True,
     add_completion=False,
