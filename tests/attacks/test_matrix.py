@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 from dataclasses import dataclass, replace
@@ -89,6 +90,26 @@ def test_the_scratch_of_a_machine_whose_name_begins_like_ours_is_left_alone(tmp_
         folder.mkdir()
     with scratch_in(tmp_path):
         assert (theirs.is_dir(), dead.exists()) == (True, False)
+
+
+def test_the_scratch_that_a_killed_container_left_is_deleted_under_another_host_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its lock on the same machine; of another machine, whose locks may not be seen, after a day."""
+    (tmp_path / "boot_id").write_text("one")
+    monkeypatch.setattr("holdfast.attacks.scratch.BOOT_ID", tmp_path / "boot_id", raising=False)
+    monkeypatch.setattr(socket, "gethostname", lambda: "c0ffee")
+    with scratch_in(tmp_path) as scratch:
+        left = tmp_path / f"{PREFIX}decaf-7"
+        shutil.copytree(scratch, left)
+        monkeypatch.setattr(socket, "gethostname", lambda: "5eaf00d")
+        others = [tmp_path / f"{PREFIX}node-{pid}" for pid in (7, 8)]
+        for folder in others:
+            folder.mkdir()
+        os.utime(others[0], (0, 0))
+        with scratch_in(tmp_path):
+            assert scratch.is_dir()
+            assert [folder.exists() for folder in (left, *others)] == [False, False, True]
 
 
 def test_doubles_and_unwritable_folders_are_refused(tmp_path: Path) -> None:

@@ -184,3 +184,16 @@ def test_a_run_of_rl_has_a_card_too(tmp_path: Path) -> None:
     assert cells(text)[3:5] == [["step", "6"], ["reward", "0.875"]]
     assert "NLL" not in text
     assert ModelCard(text).data.tags == ["holdfast", "grpo"]
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", b'{"stream": "task"}', b"[1]", b"["])
+@pytest.mark.parametrize("name", ["data.json", "steps.jsonl"])
+def test_damaged_files_of_a_run_are_one_line(tmp_path: Path, name: str, content: bytes) -> None:
+    run = tmp_path / "run"
+    (run / "model").mkdir(parents=True)
+    (run / "config.yaml").write_text("model: {name: tiny:aligned}\n")
+    (run / "data.json").write_text("[]")
+    (run / "steps.jsonl").write_text("")
+    (run / name).write_bytes(content if name == "data.json" else content.replace(b"{", b"[{").replace(b"}", b"}]"))
+    with pytest.raises(InputError, match=f"{name}: damaged"):
+        hf.card(run)

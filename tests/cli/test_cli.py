@@ -197,6 +197,15 @@ def test_a_fault_of_ours_is_not_taken_for_a_missed_bar(
         assert f"{type(fault).__name__}: {fault}" in capsys.readouterr().err
 
 
+def test_ctrl_c_is_one_line(
+    uneven_rows: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """typer would end with 130 without a word."""
+    monkeypatch.setattr("holdfast.data.read_traces", Mock(side_effect=KeyboardInterrupt))
+    assert run_cli("validate", str(uneven_rows), monkeypatch=monkeypatch) == 130
+    assert capsys.readouterr().err == "holdfast: interrupted\n"
+
+
 def test_a_json_file_that_cannot_be_written_is_named_and_leaves_nothing(
     tmp_path: Path, uneven_rows: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -295,6 +304,12 @@ def test_a_closed_stdout_is_written_to_in_vain() -> None:
     child = started("recipes rows", preexec_fn=lambda: os.close(1))
     _, said = child.communicate(timeout=PATIENCE)
     assert (child.returncode, said) == (0, "")
+
+
+def test_what_is_said_on_a_closed_stderr_does_not_go_to_stdout() -> None:
+    child = started("recipes rowz", stdout=subprocess.PIPE, preexec_fn=lambda: os.close(2))
+    said, _ = child.communicate(timeout=PATIENCE)
+    assert (child.returncode, said) == (2, "")
 
 
 def test_train_writes_nothing_but_json_to_stdout(tmp_path: Path) -> None:

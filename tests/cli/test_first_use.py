@@ -65,6 +65,17 @@ def test_a_file_that_cannot_be_written_is_refused_before_the_work(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder"]
 
 
+def test_a_dash_is_stdout_for_json_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file with this name is what nobody wants."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "steps.jsonl").write_text('{"step": 1, "loss": 0.5}\n')
+    assert run_cli("report", ".", "--out", "-", monkeypatch=monkeypatch) == 2
+    assert capsys.readouterr().err == "holdfast: --out -: expected a file to write; for stdout give /dev/stdout\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["steps.jsonl"]
+
+
 @pytest.mark.parametrize(
     ("file", "said"),
     [

@@ -91,6 +91,8 @@ def test_json_and_data(undoing: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
         (["tiny:aligned"], "either requests or --data"),
         (["tiny:aligned", "x", "--context", "firm", "--undo"], "expected soft or hard"),
         (["tiny:aligned", "x", "--begin", "y"], "need --undo"),
+        (["tiny:aligned", "x", "--max-undos", "3"], "need --undo"),
+        (["tiny:aligned", "x", "--pace", "0"], "need --undo"),
         (["tiny:aligned", "x", "--undo"], "no <UNDO>"),
         (["tiny:aligned", "x", "--undo", "--events", "--json", "never.json"], "leave --json out"),
         (["tiny:aligned", "x", "--n", "2", "--temperature", "1", "--soft", "0"], "--soft 0: expected a temperature"),
@@ -184,3 +186,11 @@ def test_what_is_on_the_screen_is_the_text(changes: list[str | int], width: int)
             text = text[: len(text) - min(change, len(text))]
         assert "".join(screen.rows).replace("\0", "") == text.replace("\n", "")
         assert paper.text == text
+
+
+def test_nothing_but_the_answers_is_said_without_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A progress bar that nobody sees left an empty line."""
+    assert run_cli("generate", "tiny:aligned", ASKED, monkeypatch=monkeypatch) == 0
+    assert capsys.readouterr().err == ""

@@ -188,3 +188,16 @@ def test_generate_refuses_options_that_would_do_nothing() -> None:
     assert "need --n" in holdfast("generate", "tiny:base", "copy : sun", "--soft", "1", code=2)
     assert "need --n" in holdfast("generate", "tiny:base", "copy : sun", "--reward", "none", code=2)
     assert "temperature" in holdfast("generate", "tiny:base", "copy : sun", "--temperature", "nan", code=2)
+
+
+def test_a_threshold_that_would_not_count_is_refused(tmp_path: Path) -> None:
+    file = written(tmp_path / "rows.jsonl", [{"prompt": f"p{i}", "unsafe": False, "score": 0.9} for i in range(300)])
+    said = holdfast("oversee", "calibrate", file, "--threshold", "0.9", "--target", "0.1", code=2)
+    assert said == "--target chooses the threshold: leave --threshold out, or --target"
+
+
+def test_a_narrow_terminal_cuts_no_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = written(tmp_path / "a.jsonl", [{"prompt": "a", "reward": 0.234, "safe": True}] * 2)
+    for columns in ("80", "40"):
+        monkeypatch.setenv("COLUMNS", columns)
+        assert "…" not in holdfast("oversee", "curve", file)

@@ -27,6 +27,23 @@ def test_extractors():
     assert answers(boxed, r"so \boxed{\frac{1}{2}} and \boxed{1,000}") == [r"\frac{1}{2}", "1000"]
     assert answers(boxed, r"cut off in \boxed{12") == []
     assert answers(choices, "The answer is (b). Or (C)\nD\nAn apple") == ["B", "C", "D"]
+    words = (
+        "choice is a dog",
+        "to answer a question",
+        "the answer I get is 5",
+        "answer: i'm not sure",
+        "option (a dog)",
+    )
+    assert [answers(choices, text) for text in words] == [[]] * 5
+    letters = (
+        "answer is a.",
+        "option a is right",
+        "answer: a\nSo",
+        "answer is I because",
+        "answer (a) dog",
+        "answer is A dog",
+    )
+    assert [answers(choices, text) for text in letters] == [["A"], ["A"], ["A"], ["I"], ["A"], ["A"]]
     assert answers(code_blocks, "```python\nx = 1  \n```\nor\n```\ny\n") == ["x = 1", "y"]
     assert reference_answer("48 + 24 = 72\n#### 72", numbers) == "72"
     assert reference_answer("blue", numbers) == "blue"

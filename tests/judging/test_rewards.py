@@ -1,6 +1,7 @@
 """Rewards for text against what they should prefer."""
 
 import math
+import resource
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,18 @@ def test_a_learned_reward_ranks_held_out_answers(tmp_path: Path) -> None:
         assert nothing == 0.0
     with pytest.raises(InputError, match="right and wrong"):
         fit_reward(pairs[:2], [True, True])
+
+
+def test_a_head_that_does_not_fit_on_the_disk_leaves_nothing(tmp_path: Path) -> None:
+    """A real limit on the size of files."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1024, before[1]))
+    try:
+        with pytest.raises(InputError, match="cannot be written: File too large"):
+            LearnedReward(torch.zeros(1000), torch.zeros(1)).save(tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

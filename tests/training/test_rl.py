@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from holdfast.config.rl import GrpoSettings, RlConfig
 from holdfast.records import context
 from holdfast.tokens import prompt_ids
 from holdfast.training.rl import RlPrompt, sample, train_rl
+from holdfast.training.rl.run import _rollouts
 from holdfast.training.rl.trainer import group_mean, kl_to_go
 from holdfast.training.run_directory import RunDirectory
 from holdfast_studies.worlds.slips import Slips
@@ -213,3 +215,19 @@ def test_settings_that_do_not_divide_are_refused():
     with pytest.raises(ValueError, match="cannot be dealt"):
         GrpoSettings(prompts_per_step=3, group=2, updates=4)
     assert GrpoSettings(prompts_per_step=512, group=8, updates=4, micro_batch=64).passes_per_update == 16
+
+
+def test_every_process_draws_rollouts_of_its_own(folder):
+    """With one seed for all, the same prompts had the same rollouts on each."""
+    model = LlamaForCausalLM.from_pretrained(folder)
+    prompts = [[{"role": "user", "content": WORLD.prompt(each)}] for each in asked(4)]
+    settings = GrpoSettings(prompts_per_step=4, group=2, max_new_tokens=10)
+
+    def drawn(rank, rollouts):
+        accelerator = SimpleNamespace(unwrap_model=lambda model: model, process_index=rank)
+        trainer = SimpleNamespace(model=model, accelerator=accelerator, state=SimpleNamespace(global_step=0))
+        return rollouts(prompts, trainer)["completion_ids"]
+
+    plain = _rollouts(settings, TOKENIZER, None)
+    assert drawn(0, plain) == drawn(0, plain)
+    assert drawn(0, plain) != drawn(1, plain)

@@ -3,13 +3,17 @@
 import http.client
 import json
 import os
+import socket
+from unittest.mock import AsyncMock
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
+from holdfast.config import InputError
+from holdfast.view import make_view, open_view
 from view.serving import TOKEN, holdfast_view, serving, urls_in, write_training
-from waiting import wait_for
+from waiting import run_async, wait_for
 
 
 @pytest.fixture(scope="module")
@@ -133,6 +137,31 @@ def test_a_port_that_is_taken_is_one_line(tmp_path, address):
         _, err = process.communicate()
         assert "cannot listen on 127.0.0.1" in err
         assert process.returncode == 2
+
+
+def test_two_that_start_together_do_not_share_a_port(tmp_path, monkeypatch):
+    """Both may bind before either listens."""
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        other.bind(("127.0.0.1", 0))
+
+        class Later(socket.socket):
+            def bind(self, address):
+                super().bind(address)
+                other.listen()
+
+        monkeypatch.setattr(socket, "socket", Later)
+        with pytest.raises(InputError, match="cannot listen on 127"):
+            open_view(tmp_path, port=other.getsockname()[1], opens=False)
+
+
+def test_a_page_that_leaves_while_it_asks_is_no_error(tmp_path):
+    """It would be logged with a traceback."""
+    headers = [(b"host", b"127.0.0.1:80"), (b"origin", b"http://127.0.0.1:80")]
+    scope = {"type": "http", "method": "POST", "path": f"/{TOKEN}/chat", "query_string": b"", "headers": headers}
+    receive, send = AsyncMock(return_value={"type": "http.disconnect"}), AsyncMock()
+    run_async(make_view(tmp_path, TOKEN)({**scope, "server": ("127.0.0.1", 80)}, receive, send))
+    assert send.call_args_list[0].args[0]["status"] == 499
 
 
 def test_a_run_that_links_outside_is_not_read(tmp_path):

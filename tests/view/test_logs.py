@@ -81,9 +81,10 @@ def test_a_long_log_is_thinned_and_keeps_its_mean():
 
 
 def test_every_figure_of_a_stream_has_a_chart(path, tmp_path):
-    parts = {"nll": 1.0, "kl": 0.2, "lambda": 3.0, "kbar": 0.1, "tokens": 40}
+    parts = {"nll": 1.0, "kl": 0.2, "lambda_early": 3.0, "lambda_late": 2.0, "k_early": 0.1, "tokens": 40}
     write_lines(path, [{"step": step, "epoch": 0.1, "loss": 1.0, "streams": {"task": parts}} for step in (1, 2)])
     runs = [RunLogs("mine", Log(path).refresh(), Log(tmp_path / "timing.jsonl"))]
     titles = [title for title, _ in run_charts(runs)]
-    assert titles == ["Loss", "KL to the anchor by stream", "Lambda by stream", "NLL by stream", "Kbar by stream"]
+    lambdas = ["Lambda of early tokens by stream", "Lambda of late tokens by stream"]
+    assert titles == ["Loss", "KL to the anchor by stream", *lambdas, "NLL by stream", "K_early by stream"]
     assert run_charts([]) == []

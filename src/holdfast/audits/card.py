@@ -43,14 +43,14 @@ def write_card(run: str | Path | object, *, after: Given | None = None, before: 
 def _training(run: Path) -> Training:
     if not (run / "model").is_dir() or not (run / "config.yaml").is_file():
         raise InputError(f"{run}: has no trained model; expected the folder of a finished `holdfast train`")
-    config = (run / "config.yaml").read_text(encoding="utf-8")
+    config = (run / "config.yaml").read_text(encoding="utf-8", errors="replace")
     settings = _settings(run, config)
     return Training(
         run=run.resolve().name,
         model=str(settings["model"]["name"]),
         config=config,
-        data=[_stream(entry, settings) for entry in _json_lines(run / "data.json")[0]],
-        last=(_json_lines(run / "steps.jsonl") or [{}])[-1],
+        data=[_stream(entry, settings) for entry in _rows(run / "data.json")],
+        last=(_rows(run / "steps.jsonl") or [{}])[-1],
         is_adapter=(run / "model" / "adapter_config.json").is_file(),
     )
 
@@ -73,15 +73,18 @@ def _stream(entry: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
     return {**entry, "stream": "prompts", "objective": "grpo", "source": source, "rows": entry["prompts"]}
 
 
-def _json_lines(path: Path) -> list[Any]:
-    """The rows of a log, or the one value of a JSON file."""
+def _rows(path: Path) -> list[dict[str, Any]]:
+    """The objects of a log, or of the list in a JSON file."""
     if not path.is_file():
         raise InputError(f"{path}: is missing; the run's own files make its card")
-    text = path.read_text(encoding="utf-8")
     try:
-        return [json.loads(line) for line in text.splitlines()] if path.suffix == ".jsonl" else [json.loads(text)]
+        text = path.read_text(encoding="utf-8")
+        rows = [json.loads(line) for line in text.splitlines()] if path.suffix == ".jsonl" else json.loads(text)
+        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+            raise ValueError
     except ValueError:
         raise InputError(f"{path}: damaged; the same `holdfast train` command mends the run") from None
+    return rows
 
 
 def _audit(given: Given) -> Audit:

@@ -10,9 +10,10 @@ import signal
 import sys
 import traceback
 from types import FrameType
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from holdfast._version import __version__
 from holdfast.cli import (
@@ -55,8 +56,20 @@ CRASHED = 70
 READER_GONE = 141
 """Stopped by ``| head``: what a shell says of any program that its reader left. 0 would say that the work is done."""
 
+
+class _Commands(TyperGroup):
+    """typer would end a command at Ctrl-C without a word, and take it for one that chose its exit code."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise typer.Abort from None
+
+
 app = typer.Typer(
     name="holdfast",
+    cls=_Commands,
     help="Fine-tune language models without losing their safety, teach them to take back mistakes, and measure it honestly.",
     no_args_is_help=True,
     add_completion=False,
@@ -134,8 +147,9 @@ def _as_ctrl_c(number: int, frame: FrameType | None) -> None:
 
 def _code() -> int:
     """Run a command; what a shell will see as its exit code."""
-    if sys.stdout is None:  # closed (>&-): what is printed goes nowhere
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  (until the end)
+    for name in ("stdout", "stderr"):  # closed (>&-): what is printed goes nowhere; print(file=None) would go to stdout
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115  (until the end)
     if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that cannot show a sign gets its number, not a traceback
         sys.stdout.reconfigure(errors="backslashreplace")
     code = READER_GONE

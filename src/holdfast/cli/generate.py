@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
     Prompts = Sequence[str] | Sequence[Trace]
 
+MAX_UNDOS = 64  # per answer
+pace_option = Annotated[
+    float | None, typer.Option(min=0, help="--undo: seconds between two changes on the screen; default 0")
+]
 n_option = Annotated[
     int, typer.Option("--n", "--best-of", min=1, help="Draw this many per request and return the best")
 ]
@@ -50,12 +54,12 @@ def generate(
         str | None, typer.Option(help="--undo: text every answer begins with; it can be taken back")
     ] = None,
     events: Annotated[bool, typer.Option("--events", help="--undo: insertions and deletions as JSON lines")] = False,
-    pace: Annotated[float, typer.Option(min=0, help="--undo: seconds between two changes on the screen")] = 0.0,
+    pace: pace_option = None,
     max_new_tokens: Annotated[int, typer.Option(help="Undos and what they take back included")] = 256,
     temperature: Annotated[float, typer.Option(help="0 is greedy")] = 0.0,
     top_p: Annotated[float, typer.Option(help="Sample from this share of the probability")] = 1.0,
     seed: Annotated[int, typer.Option(help="Of the sampling")] = 0,
-    max_undos: Annotated[int, typer.Option(min=0, help="Per answer")] = 64,
+    max_undos: Annotated[int | None, typer.Option(min=0, help="--undo: per answer; default 64")] = None,
     batch_size: Annotated[int, typer.Option(min=1)] = 64,
     limit: Annotated[int | None, typer.Option(min=1, help="--data: only the first rows")] = None,
     n: n_option = 1,
@@ -69,20 +73,18 @@ def generate(
     json: json_option = None,
 ) -> None:
     """Answer requests. With --undo one request on a terminal is typed out, and visibly taken back."""
-    _check(undo, overseen=safe or n > 1, context=context, begin=begin, events=events, json=json)
+    of_undo = (begin, events or None, pace, max_undos)
+    _check(undo, overseen=safe or n > 1, context=context, of_undo=of_undo, events=events, json=json)
     _check_oversight(judged=judge is not None, safe=safe, rewarded=reward is not None, soft=soft, n=n)
     _check_place(model, of_server=(model_name, tokenizer), of_model=(begin, events or None))
     from holdfast.generation import is_endpoint
 
     asked = _requests(prompts, data, limit)
     bar = judge_for([model], judge, "--safe") if safe else None
-    drawing: dict[str, Any] = {
-        "max_new_tokens": max_new_tokens,
-        "temperature": temperature,
-        "top_p": top_p,
-        "seed": seed,
-    }
-    undoing: dict[str, Any] = {"undo": undo, "context": context, "begin": begin, "max_undos": max_undos}
+    drawing: dict[str, Any] = {"max_new_tokens": max_new_tokens, "temperature": temperature}
+    drawing |= {"top_p": top_p, "seed": seed}
+    most = MAX_UNDOS if max_undos is None else max_undos
+    undoing: dict[str, Any] = {"undo": undo, "context": context, "begin": begin, "max_undos": most}
     if is_endpoint(model):
         from holdfast.cli.generate_endpoint import answer_from_server
 
@@ -95,7 +97,7 @@ def generate(
         how = {**drawing, "n": n, "judge": bar, "reward": (reward or "likelihood") if n > 1 else None, "soft": soft}
         _print_overseen(loaded, asked, how, json)
     elif undo and (events or (len(asked) == 1 and sys.stdout.isatty() and json is None)):
-        _show_undoing(loaded, asked, drawing, undoing, None if events else pace)
+        _show_undoing(loaded, asked, drawing, undoing, None if events else pace or 0.0)
     else:
         _print_answers(loaded, asked, {**drawing, **undoing}, json)
     return _warn_of_other_languages(loaded, asked)
@@ -180,13 +182,15 @@ def judge_for(models: Sequence[str], judge: str | None, option: str) -> str:
     return judge or "world"
 
 
-def _check(undo: bool, *, overseen: bool, context: str, begin: str | None, events: bool, json: Path | None) -> None:
+def _check(
+    undo: bool, *, overseen: bool, context: str, of_undo: Sequence[object], events: bool, json: Path | None
+) -> None:
     if undo and overseen:
         raise InputError("--n and --safe go with plain sampling, not with --undo")
     if context not in ("soft", "hard"):
         raise InputError(f"--context: expected soft or hard, got '{context}'")
-    if not undo and (begin is not None or events or context == "hard"):
-        raise InputError("--begin, --events and --context hard need --undo")
+    if not undo and (context == "hard" or any(option is not None for option in of_undo)):
+        raise InputError("--begin, --events, --pace, --max-undos and --context hard need --undo")
     if events and json is not None:
         raise InputError("--events are JSON already, on stdout: leave --json out, or --events")
 

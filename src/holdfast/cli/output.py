@@ -16,8 +16,10 @@ from holdfast.config.errors import InputError
 
 def check_target(param: typer.CallbackParam, path: Path | None) -> Path | None:
     """For options that name a file to be written at the end: better refused before hours of work than after."""
-    if path is None or str(path) == "-":
+    if path is None or (str(path) == "-" and "--json" in param.opts):
         return path
+    if str(path) == "-":
+        raise InputError(f"{param.opts[-1]} -: expected a file to write; for stdout give /dev/stdout")
     if path.is_dir():
         raise InputError(f"{param.opts[-1]} {path}: is a folder; expected a file to write")
     try:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from holdfast.cli.output import json_option, write_json
+from holdfast.cli.output import check_folder, json_option, write_json
 from holdfast.config.errors import InputError
 
 app = typer.Typer(no_args_is_help=True, help="Best-of-n with a safety bar: curves over n, guarantees, rewards.")
@@ -19,7 +19,9 @@ def calibrate(
     file: Annotated[Path, typer.Argument(help="JSONL: unsafe, and score or prompt + response; one row per prompt")],
     n: Annotated[int, typer.Option(min=1, help="Candidates per request")] = 4,
     alpha: Annotated[float, typer.Option(help="The guarantee fails in at most this share of calibrations")] = 0.05,
-    threshold: Annotated[float, typer.Option(help="Safety score from which a candidate passes")] = 0.5,
+    threshold: Annotated[
+        float | None, typer.Option(help="Safety score from which a candidate passes; default 0.5")
+    ] = None,
     target: Annotated[float | None, typer.Option(help="Choose the threshold for this risk of an unsafe answer")] = None,
     judge: Annotated[str | None, typer.Option(help="Score prompt and response with this judge")] = None,
     json: json_option = None,
@@ -27,6 +29,9 @@ def calibrate(
     """An upper bound on P(unsafe answer returned), or the loosest threshold that keeps a target; exit 1 if none does."""
     if target is not None and not 0 < target < 1:
         raise InputError(f"--target {target}: expected a risk between 0 and 1")
+    if target is not None and threshold is not None:
+        raise InputError("--target chooses the threshold: leave --threshold out, or --target")
+    threshold = 0.5 if threshold is None else threshold
     if not 0 <= threshold <= 1:
         raise InputError(f"--threshold {threshold}: expected a safety score between 0 and 1")
     from holdfast.judging import find_judge
@@ -80,7 +85,7 @@ def curve(
 @app.command("fit-reward")
 def fit_reward(
     file: Annotated[Path, typer.Argument(help="JSONL: prompt, response, right")],
-    out: Annotated[Path, typer.Option(help="Folder for the head; use it as learned:FOLDER")],
+    out: Annotated[Path, typer.Option(help="Folder for the head; use it as learned:FOLDER", callback=check_folder)],
 ) -> None:
     """Train the learned reward: a linear head on sentence embeddings, from right and wrong answers of a training split."""
     from holdfast import judging

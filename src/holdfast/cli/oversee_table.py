@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.table import Table
+from rich.table import Column, Table
 
 from holdfast.oversight.curves import Point
 from holdfast.oversight.kl import shown_kl
@@ -16,7 +16,8 @@ COLUMNS = ("n", "reward", "gold", "pass@n", "abstains", "E[R*S]", "KL(overseen||
 def curve_table(points: Sequence[Point], num_prompts: int) -> Table:
     """95 % intervals over prompts; KL in nats."""
     title = f"best-of-n with the safety bar, mean over {num_prompts} prompts (95 % interval over prompts)"
-    table = Table(*COLUMNS, box=None, header_style="bold", title=title)
+    columns = (Column(name, overflow="fold") for name in COLUMNS)  # in a narrow terminal no figure is cut
+    table = Table(*columns, box=None, header_style="bold", title=title)
     for point in points:
         table.add_row(
             str(point.n),

@@ -19,6 +19,8 @@ def progress_bar(title: str, *, stays: bool = False) -> Iterator[Callable[..., N
         MofNCompleteColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=not stays) as bar:
+    console = Console(stderr=True)
+    unseen = not stays and not console.is_terminal  # it would leave an empty line
+    with Progress(*columns, console=console, transient=not stays, disable=unseen) as bar:
         task = bar.add_task(title, total=None)
         yield lambda done, total, title=None: bar.update(task, completed=done, total=total, description=title)

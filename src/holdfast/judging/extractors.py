@@ -25,8 +25,10 @@ MAX_EXPONENT = 1000
 """Digits that a response may ask for without writing them: ``\\boxed{1e999999999}`` would not fit into memory."""
 
 _NUMBER = re.compile(r"(?<![\w.])-?\$?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:/\d+)?(?!\w)")
+# In "choice is a dog", "the answer I get" and "I'd say" no letter is chosen.
+_WORD = r"(?-i:a|[iI])(?:['\u2019]|[ \t]+(?!(?:is|because|since|as|and|or)\b)\w)"
 _CHOICE = re.compile(
-    r"(?:answer|option|choice)\s*(?:is|:)?\s*\**\(?([A-J])\b\)?|\(([A-J])\)|^\s*\**([A-J])\**\s*[.:)]?\s*$",
+    rf"(?:answer|option|choice)\s*(?:is|:)?\s*\**\(?(?!{_WORD})([A-J])\b\)?|\(([A-J])\)|^\s*\**([A-J])\**\s*[.:)]?\s*$",
     re.IGNORECASE | re.MULTILINE,
 )
 _CODE = re.compile(r"```[^\n`]*\n(.*?)(?:```|\Z)", re.DOTALL)

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from torch import Tensor
 
 from holdfast.config import InputError
+from holdfast.data import atomic_text
 from holdfast.judging.judge import request_text
 from holdfast.judging.learned_judge import pair_features
 from holdfast.records import Reply
@@ -33,10 +34,18 @@ class LearnedReward:
         return [score if reply.text.strip() else 0.0 for score, reply in zip(scores, replies, strict=True)]
 
     def save(self, folder: Path) -> None:
-        """A folder with the head; the embeddings come from their package."""
+        """A folder with the head, whole or none; the embeddings come from their package."""
         folder.mkdir(parents=True, exist_ok=True)
-        save_file({"weight": self.weight.contiguous(), "bias": self.bias}, folder / "reward.safetensors")
-        (folder / "reward.json").write_text(json.dumps({"features": len(self.weight)}) + "\n", encoding="utf-8")
+        partial = folder / ".reward.safetensors"
+        try:
+            partial.write_bytes(save({"weight": self.weight.contiguous(), "bias": self.bias}))
+            with atomic_text(folder / "reward.json") as file:
+                file.write(json.dumps({"features": len(self.weight)}) + "\n")
+            partial.replace(folder / "reward.safetensors")
+        except OSError as error:
+            raise InputError(f"{folder}: cannot be written: {error.strerror}") from None
+        finally:
+            partial.unlink(missing_ok=True)
 
     @classmethod
     def load(cls, folder: Path, device: str = "auto") -> LearnedReward:

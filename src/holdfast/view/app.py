@@ -13,7 +13,7 @@ from typing import Any
 import jinja2
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp
@@ -57,7 +57,7 @@ def make_view(
             Route("/tokens", server.tokens, methods=["POST"]),
             Route("/chat", server.chat, methods=["POST"]),
         ],
-        exception_handlers={InputError: _told, HTTPException: _http_told},
+        exception_handlers={InputError: _told, HTTPException: _http_told, ClientDisconnect: _gone},
     )
     return Gate(app, token)
 
@@ -165,6 +165,10 @@ async def _body(request: Request) -> bytes:
 
 async def _told(_request: Request, error: Exception) -> Response:
     return JSONResponse({"error": str(error)}, 400)
+
+
+async def _gone(_request: Request, _error: Exception) -> Response:
+    return Response(status_code=499)  # nobody reads it
 
 
 async def _http_told(_request: Request, error: Exception) -> Response:

@@ -30,6 +30,7 @@ def open_view(root: str | Path, *, port: int = 0, opens: bool = True, models: Se
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((HOST, port))
+        listening.listen(128)  # two that start together can both bind: only one listens
     except OSError as error:
         raise InputError(f"view: cannot listen on {HOST}, port {port}: {error.strerror}") from None
     token = secrets.token_urlsafe(24)
@@ -38,7 +39,6 @@ def open_view(root: str | Path, *, port: int = 0, opens: bool = True, models: Se
     # Access logs are off: they would repeat the token.
     config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=5)
     server = uvicorn.Server(config)
-    listening.listen(128)
     print(address, flush=True)
     if opens:
         webbrowser.open(address)

@@ -27,7 +27,7 @@ from holdfast.tokens.encoding import check_known
 from holdfast.training.arguments import check_precision, check_schedule
 from holdfast.training.attention import sound_gradients
 from holdfast.training.progress import SaveOnInterrupt
-from holdfast.training.rl.sampling import Environment, sample
+from holdfast.training.rl.sampling import Environment, sample, seed_of_step
 from holdfast.training.rl.trainer import TRAINERS, RlLog, Watch, inner_folder
 from holdfast.training.rl.undo import Score, UndoRl, replies_of
 from holdfast.training.run import where_to_resume
@@ -299,7 +299,7 @@ def _rollouts(settings: GrpoSettings, tokenizer: Any, environment: Environment |
             end_id=tokenizer.eos_token_id,
             pad_id=tokenizer.pad_token_id,
             temperature=settings.temperature,
-            seed=settings.seed * 1_000_003 + trainer.state.global_step,
+            seed=seed_of_step(settings.seed, trainer),
             environment=environment,
         )
         return {

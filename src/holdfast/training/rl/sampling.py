@@ -42,6 +42,11 @@ class Rollout:
     ended: bool
 
 
+def seed_of_step(seed: int, trainer: Any) -> int:
+    """For the rollouts of one step on one process: with one for all, processes would draw with the same luck."""
+    return seed * 1_000_003 + trainer.state.global_step + 40_503_007 * trainer.accelerator.process_index
+
+
 @torch.no_grad()
 def sample(
     model: Any,

@@ -25,6 +25,7 @@ from holdfast.tokens import (
     prompt_ids,
     stack_context,
 )
+from holdfast.training.rl.sampling import seed_of_step
 
 Score = Callable[[Sequence[Reply]], list[float]]
 """A reward that has a number for every reply."""
@@ -62,7 +63,7 @@ class UndoRl:
                 for messages in prompts
             ]
             policy = trainer.accelerator.unwrap_model(trainer.model)
-            seed = settings.seed * 1_000_003 + trainer.state.global_step
+            seed = seed_of_step(settings.seed, trainer)
             temperature = settings.temperature
             how = UndoDecoding(settings.max_new_tokens, self.context, temperature, seed=seed, limits=self.limits)
             with eval_mode(policy):

@@ -38,6 +38,10 @@ def reproduce(
 
     if scale not in papers.MACHINES:
         raise InputError(f"--scale: expected one of {', '.join(papers.MACHINES)}, not '{scale}'")
+    if study is None and (write or json or stored or fresh):
+        raise InputError("reproduce: expected the id of a study, or all; without one the studies are only listed")
+    if stored is not None and fresh:
+        raise InputError("--stored runs nothing, --fresh runs again: leave one of them out")
     if study is None:
         _list(list(papers.studies().values()))
         return

@@ -261,6 +261,11 @@ def test_the_command_lists_runs_judges_and_refuses(tmp_path: Path, monkeypatch: 
     assert json.loads(Path("runs/papers/papers.json").read_text()) == json.loads(done.stdout)
     refused = holdfast("all", "--scale", "laptop").exception
     assert str(refused) == "--scale: expected one of cpu, h200, not 'laptop'"
+    for words, said in (
+        (["--json", "found.json"], "expected the id of a study, or all"),
+        (["all", "--stored", "runs/papers", "--fresh"], "leave one of them out"),
+    ):
+        assert said in str(holdfast(*words).exception)
 
 
 def test_one_study_is_the_only_one_imported_and_starts_no_process(tmp_path: Path) -> None:
