@@ -163,7 +163,9 @@ def test_a_held_token_pulls_at_most_as_hard_as_the_task() -> None:
     assert (far.weight, far.step_size) == (pytest.approx(1.0), 0.1)
     assert Controller().updated(0.06, 0.03, share_done=0.5, task=0.0).weight > 10, "nothing known of the task"
     within = Controller().updated(0.029, 0.03, share_done=0.5, task=0.006, tokens=5)
-    assert (within.weight, within.step_size) == (pytest.approx(1.0), 1), "within its budget nothing asks for shorter steps"
+    assert (within.weight, within.step_size) == (pytest.approx(1.0), 1), (
+        "within its budget nothing asks for shorter steps"
+    )
 
 
 def descend_with_noise(seed: int, *, bounded: bool) -> tuple[float, float]:
