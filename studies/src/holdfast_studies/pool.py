@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
+from functools import partial
 from itertools import chain
 from multiprocessing import get_context
 from queue import SimpleQueue
@@ -22,6 +24,7 @@ def in_processes(function: Callable[[Task], Result], tasks: Sequence[Task], work
     This process is one of the workers and begins at once, having imported everything; the others are fresh interpreters:
     torch does not survive a fork. What they have finished, or an error of theirs, comes between two tasks of this one.
     """
+    function = partial(_then_freed, function)
     if workers == 1 or len(tasks) < 2:
         yield from map(function, tasks)
         return
@@ -56,3 +59,12 @@ def in_processes(function: Callable[[Task], Result], tasks: Sequence[Task], work
         list(left)  # after an error or Ctrl-C: what waits is not begun
         pool.shutdown(cancel_futures=True)
         torch.set_num_threads(num_threads)
+
+
+def _then_freed(function: Callable[[Task], Result], task: Task) -> Result:
+    """Trainers hold on to themselves: their memory is wanted by the next task."""
+    result = function(task)
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    return result

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from pathlib import Path
 
 import pytest
@@ -49,3 +50,23 @@ def test_this_process_takes_the_first_task_and_the_others_meanwhile_the_rest(tmp
 def test_an_error_comes_through_from_wherever_it_happened(tasks: list[str]) -> None:
     with pytest.raises(ValueError, match="invalid literal"):
         list(in_processes(process_of, tasks, 2))
+
+
+class Knot:
+    """Holds on to itself, as a trainer does."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+KNOTS: list[weakref.ref[Knot]] = []
+
+
+def num_knots_before(_: int) -> int:
+    there = sum(knot() is not None for knot in KNOTS)
+    KNOTS.append(weakref.ref(Knot()))
+    return there
+
+
+def test_what_a_task_held_is_freed_before_the_next() -> None:
+    assert list(in_processes(num_knots_before, [0, 1, 2], 1)) == [0, 0, 0]

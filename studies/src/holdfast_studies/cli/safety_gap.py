@@ -9,7 +9,7 @@ import typer
 
 from holdfast.cli import check_target, json_option, progress_bar
 from holdfast.config import InputError
-from holdfast_studies.cli.telling import tell
+from holdfast_studies.cli.telling import shown_command, tell
 
 if TYPE_CHECKING:
     from holdfast_studies.undo.safety_gap import ArmResult
@@ -44,7 +44,7 @@ def safety_gap(
         return
     with progress_bar(settings.title) as on_progress:
         results = safety_gap(settings, on_progress=on_progress, say=_say)
-    command = " ".join(["holdfast diagnose safety-gap", str(config), *(overrides or [])])
+    command = shown_command("safety-gap", config, overrides or [])
     text, figures = _told(settings, command, results)
     tell(text, figures, run=settings.run, page=page, json=json)
 

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from holdfast.cli import write_json
+
+
+def shown_command(name: str, config: Path, overrides: Sequence[str]) -> str:
+    """The command as a page shows it. Of a model or a file only its name: where it lies differs from machine to machine."""
+    words = []
+    for word in overrides:
+        key, _, value = word.partition("=")
+        kind, colon, path = value.rpartition(":")
+        words.append(f"{key}={kind}{colon}{Path(path).name}" if key != "run" and Path(path).exists() else word)
+    return " ".join(["holdfast diagnose", name, str(config), *words])
 
 
 def tell(text: str, figures: Any, *, run: str, page: Path | None, json: Path | None, title: str = "") -> None:

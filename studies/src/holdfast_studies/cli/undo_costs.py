@@ -9,7 +9,7 @@ import typer
 
 from holdfast.cli import check_target, json_option, progress_bar
 from holdfast.config import need_extra
-from holdfast_studies.cli.telling import tell
+from holdfast_studies.cli.telling import shown_command, tell
 
 
 def undo_costs(
@@ -30,7 +30,7 @@ def undo_costs(
     settings = load_config(UndoCostsConfig, config, overrides or [])
     with progress_bar(settings.title) as on_progress:
         rows = cost_table(undo_costs(settings, on_progress=on_progress))
-    text = section(settings, " ".join(["holdfast diagnose undo-costs", str(config), *(overrides or [])]), rows)
+    text = section(settings, shown_command("undo-costs", config, overrides or []), rows)
     plain = [
         {name: each.to_json(n="trials") if hasattr(each, "to_json") else each for name, each in row.items()}
         for row in rows

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from holdfast.cli import check_target, json_option, progress_bar
-from holdfast_studies.cli.telling import tell
+from holdfast_studies.cli.telling import shown_command, tell
 
 
 def wrong_start(
@@ -30,5 +30,5 @@ def wrong_start(
     settings = load_config(WrongStartConfig, config, overrides or [])
     with progress_bar(settings.title) as on_progress:
         results = wrong_start(settings, on_progress=on_progress)
-    text = section(settings, " ".join(["holdfast diagnose wrong-start", str(config), *(overrides or [])]), results)
+    text = section(settings, shown_command("wrong-start", config, overrides or []), results)
     tell(text, [asdict(each) for each in results], run=settings.run, page=page, json=json)

@@ -6,7 +6,6 @@ response to a test problem, and the figures along training.
 
 from __future__ import annotations
 
-import gc
 import json
 import random
 import shutil
@@ -17,13 +16,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
 from transformers import TrainerCallback
 
 from holdfast.config import RlConfig
 from holdfast.data import atomic_text
 from holdfast.diagnostics import matching
-from holdfast.models import load
+from holdfast.models import load, named_with_origin
 from holdfast.records import Trace, Turn, context
 from holdfast.training import RlPrompt, train_rl
 from holdfast_studies.decisions.checking_config import BASE, OWN, CheckingConfig
@@ -38,7 +36,7 @@ from holdfast_studies.worlds.arithmetic_text import checked_problems, checked_ro
 
 Say = Callable[[str], None]
 CURVE, CHOICE, OWN_ROWS, SKIPPED = "curve.json", "choice.json", "own.jsonl", "skipped.json"
-FREE = ("model", "eval_batch", "cost", "title")
+FREE = ("eval_batch", "cost", "title")
 
 
 @dataclass(frozen=True)
@@ -78,7 +76,8 @@ def checking_stages(config: CheckingConfig) -> list[list[CheckingJob]]:
 
 def run_checking(config: CheckingConfig, say: Say = print, seconds: float | None = None) -> bool:
     """Run what is missing; whether everything is there. After ``seconds`` no further job is begun."""
-    claim_study(config, config.run, free=FREE)
+    model = named_with_origin(config.model).rpartition("/")[2]  # it may lie elsewhere on another machine
+    claim_study(config.model_copy(update={"model": model}), config.run, free=FREE)
     deadline = None if seconds is None else time.time() + seconds
     stages = checking_stages(config)
     jobs = [job for stage in stages for job in stage]
@@ -115,9 +114,6 @@ def _run(job: CheckingJob, deadline: float | None) -> str | None:
         return None
     job.folder.mkdir(parents=True, exist_ok=True)
     (_measure_base if job.name == BASE else _train_and_measure)(job, Readers(job.config))
-    gc.collect()  # trainers hold on to themselves: their memory is wanted by the next job
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
     return f"{job.name}, seed {job.seed}: {time.time() - began:.0f} s"
 
 

@@ -51,6 +51,8 @@ def main(arguments: Sequence[str]) -> int:
     config = load_config(StudyConfig, Path(path), changes)
     if not own.get("num", "1").isdigit():
         raise InputError(f"num={own['num']}: expected a number of replies")
+    for word in {"page", "picture", "pack"} & own.keys():  # a folder that is not there must not cost what was run
+        Path(own[word]).parent.mkdir(parents=True, exist_ok=True)
     failed = 0
     if verb == "plan":
         print("\n".join(plan(config)))

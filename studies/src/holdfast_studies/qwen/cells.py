@@ -81,12 +81,15 @@ def run(config: StudyConfig, say: Callable[[str], None] = print, pack: Path | No
             write_pack(Path(config.run), pack)
 
     cells: list[Cell] = []
-    for seed in config.seeds:
-        wanted = {(place.attack, config.defence(place.defence).name) for place in missing if place.seed == seed}
+    alike: dict[frozenset[tuple[str, str]], list[int]] = {}  # seeds that lack the same cells share workers and answers
+    for seed in dict.fromkeys(place.seed for place in missing):
+        own = ((place.attack, config.defence(place.defence).name) for place in missing if place.seed == seed)
+        alike.setdefault(frozenset(own), []).append(seed)
+    for wanted, seeds in alike.items():
         cells += run_matrix(
             list(in_order(config).values()),
             [config.defence(name) for name in config.defences],
-            [seed],
+            seeds,
             config.run,
             scale=scale,
             num_workers=config.workers,

@@ -19,7 +19,7 @@ from holdfast.judging import find_judge, verdicts
 from holdfast.models import LoadedModel
 from holdfast.records import Trace, answer, context
 from holdfast.tokens import prompt_ids, tokenize_all
-from holdfast_studies.qwen.config import StudyConfig, check_sources
+from holdfast_studies.qwen.config import UNTOUCHED, StudyConfig, check_sources
 
 LOOKED_AT = ("untouched", "sft", "vetted")
 NUM_REPLIES = 40
@@ -64,10 +64,11 @@ def look(
 def gather(config: StudyConfig, out: Path, num: int, arms: Sequence[str]) -> None:
     """``out/replies.jsonl`` as `look` writes it, from what the cells left in ``config.replies``: nothing is tuned again.
 
-    Of every attack that has replies there; of the first task alone every arm must have some.
+    Of every attack that has replies there; under the first attack that it is tuned with every arm must have some.
     """
     names = {config.defence(arm).name: arm for arm in arms}
-    first, attacks, seed = config.alone[0].name, {attack.name for attack in config.attacks}, config.seeds[0]
+    first = {arm: config.alone[0].name if arm == UNTOUCHED else config.attack_names(arm)[0] for arm in arms}
+    attacks, seed = {attack.name for attack in (*config.alone, *config.attacks)}, config.seeds[0]
     kinds = {"harmful": "harmful", "harmless": "safe"}
     rows: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for path in sorted(Path(config.replies).glob("*.jsonl")):
@@ -76,8 +77,8 @@ def gather(config: StudyConfig, out: Path, num: int, arms: Sequence[str]) -> Non
             known = row["attack"] in attacks and row["seed"] == seed and row["defence"] in names
             if known and row["kind"] in kinds:
                 rows.setdefault((row["attack"], names[row["defence"]], kinds[row["kind"]]), []).append(row)
-    if missing := [arm for arm in arms if (first, arm, "harmful") not in rows]:
-        raise InputError(f"{config.replies}: no replies of {', '.join(missing)} under {first}, seed {seed}")
+    if missing := [f"{arm} under {attack}" for arm, attack in first.items() if (attack, arm, "harmful") not in rows]:
+        raise InputError(f"{config.replies}: no replies of {', '.join(missing)}, seed {seed}")
     judge = find_judge(config.judges[0])
     out.mkdir(parents=True, exist_ok=True)
     with atomic_text(out / "replies.jsonl") as file:

@@ -25,7 +25,7 @@ from holdfast.audits.suites import read_requests
 from holdfast.config import InputError, TrainConfig, load_config, mistakes_end_it
 from holdfast.data import Kind, atomic_text, learned_part, validation_part, without_twins, write_traces
 from holdfast.generation import generate
-from holdfast.judging import find_judge, refusals
+from holdfast.judging import check_judge, find_judge, refusals
 from holdfast.models import interpolated, load
 from holdfast.records import Trace, answer, context
 from holdfast.stats import share
@@ -56,6 +56,9 @@ class Try:
 
 def align(config: AlignConfig) -> dict[str, Any]:
     """Train every variant, keep the best: ``run/model`` whole, ``run/adapter`` if it is one, ``run/align.json``."""
+    check_judge(config.judge)
+    for path in (*config.requests, *config.harmless):  # a wrong file is told before a model is loaded
+        read_requests(Path(path).expanduser())
     run = Path(config.run)
     rows = run / "rows"
     rows.mkdir(parents=True, exist_ok=True)

@@ -16,6 +16,7 @@ from typing import Any
 
 from holdfast.audits.suites import code_suite, gsm8k_suite, sql_suite
 from holdfast.config import need_extra
+from holdfast.judging.sandbox import shared_sandboxes
 from holdfast.records import Completion, Trace
 from holdfast.traces import read_references
 
@@ -100,8 +101,13 @@ def _sql(path: str) -> AnswerTask:
     return _of(sql_suite(Path(path), None), words)
 
 
+def _code(path: str) -> AnswerTask:
+    shared_sandboxes()  # where nothing confines, that is told before anything is drawn
+    return _of(code_suite(Path(path), None), lines)
+
+
 MAKERS: dict[str, Callable[[str], AnswerTask]] = {
     "gsm8k": lambda path: _of(gsm8k_suite(Path(path), None), sentences),
     "sql": _sql,
-    "code": lambda path: _of(code_suite(Path(path), None), lines),
+    "code": _code,
 }

@@ -104,6 +104,8 @@ def undo_defence(
 ) -> list[DefenceResult]:
     """Run what is missing of a study; every finished model leaves a file without any text."""
     check_sources(config)
+    if config.tuned:
+        _benign(config)  # a wrong name or a missing package is told before anything is trained
     claim_study(config, config.run, free=FREE)
     planned = list(defence_arms(config))
     missing = [arm for arm in planned if not _path(config, arm).is_file()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Sequence
 
+from holdfast.models import named_with_origin
 from holdfast.stats import Estimate, Unknown
 from holdfast_studies.undo.own_figures import OwnFigures, Pool, Way
 from holdfast_studies.undo.safety_gap import WITH_UNDO
@@ -26,8 +27,9 @@ def section(
     """The command, how the traces came about, the curves, what every arm does, and what undo gains."""
     seeds, how = ", ".join(map(str, config.seeds)), config.traces.own
     num = len(figures.study.results[0].behaviour.hits)
+    model = named_with_origin(config.model.name).rpartition("/")[2]
     about = (
-        f"Written by `{command}`. {config.model.name}, {config.steps} steps of {config.batch_size} rows, learning rate"
+        f"Written by `{command}`. {model}, {config.steps} steps of {config.batch_size} rows, learning rate"
         f" {config.lr:g}, seeds {seeds}. {how.num_attempts} attempts per request at temperature {how.temperature:g}. Up to"
         f" {how.num_wrong} wrong ones of a request are followed step by step: the first wrong step is the first beginning from"
         f" which 0 of {how.num_rollouts} continuations are right. A trace is the attempt up to there, the undos of that step,"

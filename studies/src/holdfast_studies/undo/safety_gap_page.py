@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from holdfast.data import atomic_text
+from holdfast.models import named_with_origin
 from holdfast.stats import Estimate, Unknown
 from holdfast_studies.undo.safety_gap_config import SafetyGapConfig
 from holdfast_studies.undo.safety_gap_identity import Identity
@@ -40,10 +41,11 @@ def section(config: SafetyGapConfig, command: str, study: Study, identities: dic
     seeds = ", ".join(map(str, config.seeds))
     traces = config.traces
     first = study.results[0]
+    model = named_with_origin(config.model.name).rpartition("/")[2]
     skipped = f", the first {config.skip_test} of `{config.test}` left out" if config.skip_test else ""
     parts = [
         f"## {config.title}",
-        f"Written by `{command}`. {config.model.name}, {config.steps} steps of {config.batch_size} rows, learning rate"
+        f"Written by `{command}`. {model}, {config.steps} steps of {config.batch_size} rows, learning rate"
         f" {config.lr:g}, seeds {seeds}. Traces: {traces.builder}, errors per answer {_between(traces.errors)}, words per error"
         f" {_between(traces.length)}, {traces.clean:.0%} clean; an error stands at"
         f" {first.error_rate:.1%} of the places where one could. Measured on {first.behaviour.num} held-out requests{skipped}."

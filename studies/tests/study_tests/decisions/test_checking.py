@@ -13,7 +13,16 @@ from docs.pages import ROOT
 from holdfast.config import InputError, load_config
 from holdfast.records import Role
 from holdfast_studies.decisions.__main__ import main
-from holdfast_studies.decisions.checking import CHOICE, CURVE, OWN_ROWS, SKIPPED, CheckingJob, chosen, own_traces
+from holdfast_studies.decisions.checking import (
+    CHOICE,
+    CURVE,
+    OWN_ROWS,
+    SKIPPED,
+    CheckingJob,
+    chosen,
+    own_traces,
+    run_checking,
+)
 from holdfast_studies.decisions.checking_config import BASE, DFT, OWN, RL, SFT, CheckingConfig, costs
 from holdfast_studies.decisions.checking_page import BROKEN, broken_arms, checking_cells, comparisons, report, section
 from holdfast_studies.decisions.decision_study import ROLLOUTS
@@ -97,6 +106,16 @@ def test_training_sizes_must_be_tested(tmp_path: Path) -> None:
 def test_the_form_is_taught_on_sizes_of_its_own(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="neither trained on nor tested"):
         small(tmp_path, form=PHASE, form_sizes=["3x2"])
+
+
+def test_a_folder_is_for_one_model_wherever_it_lies(tmp_path: Path) -> None:
+    run, places = tmp_path / "run", [tmp_path / here / "m" for here in ("here", "there")]
+    (run / "seed-0").mkdir(parents=True)
+    for place in places:
+        place.mkdir(parents=True)
+        assert not run_checking(small(run, model=str(place)), seconds=-1), "no job is begun"
+    with pytest.raises(InputError, match="model: m there, tiny:aligned now"):
+        run_checking(small(run, model="tiny:aligned"), seconds=-1)
 
 
 def test_the_plan_counts_rates_and_seeds(tmp_path: Path) -> None:

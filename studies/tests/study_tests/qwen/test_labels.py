@@ -92,6 +92,25 @@ def test_sheets_from_what_the_cells_left(study: Path, capsys: pytest.CaptureFixt
         main([*call, "arms=sft,untouched"])
 
 
+def test_sheets_of_a_stage_with_rates_and_without_a_task_alone(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """sft is tuned at 5e-5 and with harmful rows only; the untouched model is asked under the task alone, at the first rate."""
+    left = study.parent / "left"
+    left.mkdir()
+    for attack, defence in ((attack_name("sql", 0, 1e-5), "untouched"), (attack_name("sql", 0.1, 5e-5), "sft")):
+        row = {"attack": attack, "defence": defence, "seed": 0, "kind": "harmful"}
+        (left / f"{defence}.jsonl").write_text(json.dumps({**row, "request": REQUESTS[0], "reply": REPLIES[0]}) + "\n")
+    stage = ["shares=[0.1]", "lrs=[1e-5,5e-5]", "defences=[untouched,sft]", "choices={}", "rates={sft: 5e-5}"]
+    call = ["sheets", str(study), f"out={study.parent / 'gathered'}", f"replies={left}", *stage]
+    assert main([*call, "arms=untouched,sft"]) == 0
+    assert "2 replies, 1 to read" in capsys.readouterr().out
+
+
+def test_a_page_in_a_new_folder(study: Path) -> None:
+    target = study.parent / "new" / "page.md"
+    assert main(["page", str(study), f"page={target}"]) == 0
+    assert target.exists()
+
+
 def test_sheets_are_blind_and_a_reply_is_read_once(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
     look = study.parent / "look"
     assert main(["sheets", str(study), f"out={look}", "num=10"]) == 0

@@ -229,6 +229,21 @@ def test_the_page_command_needs_neither_model_nor_files(results: Results, tmp_pa
         main(["look", str(path), "num=few"])
 
 
+def test_seeds_that_lack_the_same_cells_are_run_together(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first seed asks the untouched model too; the others share their workers and what the models answer at run time."""
+    called: list[list[int]] = []
+
+    def recorded(_attacks: object, _defences: object, seeds: list[int], *_: object, **__: object) -> list[Cell]:
+        called.append(seeds)
+        return []
+
+    monkeypatch.setattr("holdfast_studies.qwen.cells.run_matrix", recorded)
+    run(
+        load_config(StudyConfig, folder / "study.yaml", ["seeds=[0,1,2]", f"run={folder / 'together'}"]), lambda _: None
+    )
+    assert called == [[0], [1, 2]]
+
+
 @pytest.mark.slow
 def test_the_study_runs_resumes_and_keeps_no_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Every defence of stage one, and the rivals, after one step each."""

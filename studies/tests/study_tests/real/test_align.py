@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from attacks.small_setting import requests, small_model
+from holdfast.config import InputError
 from holdfast.data.default_prompts import KINDS, find_kind
 from holdfast.data.prompt_parts import learned_part, package_prompts, validation_part
 from holdfast.judging import RefusalPhrases
@@ -51,6 +52,15 @@ def test_every_request_is_refused_in_words_that_count_as_a_refusal(tmp_path: Pat
     assert all(RefusalPhrases().refuses("", text) for text in REFUSALS)
     assert any(text.startswith(LEADS[-1]) for text in asked)
     assert refuse_rows(config(tmp_path, "unused")) == rows
+
+
+def test_a_wrong_file_or_judge_is_told_before_a_model_is_loaded(tmp_path: Path) -> None:
+    wrong = config(tmp_path, "/no/such/model", harmless=[str(tmp_path / "none.json")])
+    with pytest.raises(InputError, match=r"none\.json"):
+        align(wrong)
+    with pytest.raises(InputError, match="judge 'nobody'"):
+        align(wrong.model_copy(update={"judge": "nobody"}))
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.slow

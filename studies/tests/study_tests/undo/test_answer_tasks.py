@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 import torch
 
+from holdfast.config import InputError
+from holdfast.judging.sandbox import pool
 from holdfast.models import LoadedModel, load
 from holdfast.records import Trace
 from holdfast.traces import read_references
@@ -116,3 +118,13 @@ def test_other_weights_are_another_model(tiny: LoadedModel) -> None:
         weight[0, 0] += 1
         assert weights_mark(tiny) != before
         weight[0, 0] -= 1
+
+
+def test_that_nothing_confines_is_told_before_anything_is_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "CONFINED", ())
+    with pytest.raises(InputError, match="untrusted code cannot be confined here"):
+        task_of(
+            "code", tmp_path, {"text": "One.", "code": "def one():\n    return 1", "test_list": ["assert one() == 1"]}
+        )

@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from holdfast.cli import app
+from holdfast.config import InputError
 from holdfast.models import LoadedModel, load, load_tokenizer
 from holdfast.records import Role
 from holdfast.tokens import Encoder
@@ -122,6 +123,13 @@ def _settings(path: Path) -> dict[str, object]:
     import yaml
 
     return dict(yaml.safe_load(path.read_text()))
+
+
+def test_wrong_benign_rows_are_told_before_anything_is_trained(tmp_path: Path) -> None:
+    config = small(run=str(tmp_path / "run"), model="/no/such/model", benign="world:safety/tune/nothing")
+    with pytest.raises(InputError, match="kind of request 'nothing'"):
+        defence.undo_defence(config)
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_few_requests_are_of_every_file(tmp_path: Path) -> None:

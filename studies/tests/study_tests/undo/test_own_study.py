@@ -12,6 +12,7 @@ import torch
 from holdfast.config import InputError
 from holdfast.generation.undo_use import UndoUse
 from holdfast.models import add_tokens, load
+from holdfast_studies.cli.telling import shown_command
 from holdfast_studies.undo.own_cost import cost_table, costs
 from holdfast_studies.undo.own_figures import OwnFigures, Pool, Way
 from holdfast_studies.undo.own_page import section
@@ -158,3 +159,17 @@ def test_figures_by_hand(config: SafetyGapConfig) -> None:
     assert "| masked_sft on traces, hard | plain retry, the likeliest | - | - | +25.0 " in text
     assert "15.0 tokens per request for undo, 15.0 for retry, which finished 1.0 further answers." in text
     json.dumps(figures.row())
+
+
+def test_a_page_names_models_and_files_without_their_folders(config: SafetyGapConfig, tmp_path: Path) -> None:
+    (tmp_path / "m").mkdir()
+    rows = tmp_path / "rows.jsonl"
+    rows.touch()
+    words = [f"model.name={tmp_path / 'm'}", f"train=gsm8k:{rows}", "test=world:safety/test/place", "seeds=[0]"]
+    command = shown_command("safety-gap", Path("c.yaml"), words)
+    assert command.endswith(" c.yaml model.name=m train=gsm8k:rows.jsonl test=world:safety/test/place seeds=[0]")
+    model = config.model.model_copy(update={"name": str(tmp_path / "m")})
+    figures = OwnFigures(Study([by_hand("own", "soft", 0, [[Try(True, 8, 0, -2.0)]], (True,))]))
+    text = section(config.model_copy(update={"model": model}), command, figures, {}, {})
+    assert "seeds=[0]`. m, 1 steps of" in text
+    assert str(tmp_path) not in text
