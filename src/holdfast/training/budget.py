@@ -157,7 +157,7 @@ class DriftBudgets:
     def _task(self, sums: Tensor, counts: Tensor) -> float:
         """The part of the loss that is not held."""
         tokens = counts[:, Counted.TOKENS].clamp(min=1)
-        means = (sums.sum(1) / tokens).tolist()
+        means: list[float] = (sums.sum(1) / tokens).tolist()
         return sum(weight * means[stream] for stream, weight in self.others.items())
 
     def step_size(self) -> float:

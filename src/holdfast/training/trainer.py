@@ -38,19 +38,20 @@ class _MoveBudgets(TrainerCallback):
         self.rates: list[float] = []
 
     def on_pre_optimizer_step(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, *, optimizer: Any, **_: Any
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **given: Any
     ) -> None:
         """For this step alone: the schedule knows nothing of it."""
+        groups = given["optimizer"].param_groups
         self.budgets.last_step_size = self.budgets.step_size()
-        self.rates = [group["lr"] for group in optimizer.param_groups]
-        for group in optimizer.param_groups:
+        self.rates = [group["lr"] for group in groups]
+        for group in groups:
             group["lr"] *= self.budgets.last_step_size
 
     def on_optimizer_step(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, *, optimizer: Any, **_: Any
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **given: Any
     ) -> None:
         """The rates as they were."""
-        for group, rate in zip(optimizer.param_groups, self.rates, strict=True):
+        for group, rate in zip(given["optimizer"].param_groups, self.rates, strict=True):
             group["lr"] = rate
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
