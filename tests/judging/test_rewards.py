@@ -166,8 +166,12 @@ def test_a_reward_of_ones_own_is_found_and_checked(monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(REWARDS, "nobody", lambda _option, _model: None)
     never_came = Reply(ASKED.turns, "", "error")
     assert score_replies(find_reward("length:of the text"), [ASKED, never_came]) == [9.0, None]
+    assert score_replies(lambda _: [True], [ASKED]) == [1.0], "passed or not is a number too"
     with pytest.raises(InputError, match="no function of replies"):
         find_reward("nobody")
-    for wrong, said in ((lambda _: [1.0, 2.0], "2 numbers for 1 replies"), (lambda _: ["good"], "got str")):
+    for wrong, said in (
+        (lambda _: [1.0, 2.0], "2 numbers for 1 replies"),
+        (lambda _: ["good"], "'good': expected a number"),
+    ):
         with pytest.raises(InputError, match=said):
             score_replies(wrong, [ASKED])
