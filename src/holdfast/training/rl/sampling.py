@@ -44,7 +44,8 @@ class Rollout:
 
 def seed_of_step(seed: int, trainer: Any) -> int:
     """For the rollouts of one step on one process: with one for all, processes would draw with the same luck."""
-    return seed * 1_000_003 + trainer.state.global_step + 40_503_007 * trainer.accelerator.process_index
+    step, process = int(trainer.state.global_step), int(trainer.accelerator.process_index)
+    return seed * 1_000_003 + step + 40_503_007 * process
 
 
 @torch.no_grad()
