@@ -141,6 +141,8 @@ def write_pack(config: ChoosingConfig, pack: Path) -> int:
 
 def unpack(config: ChoosingConfig, pack: Path) -> None:
     """Put the pools of a pack into the run's folder, but for those that are further there."""
+    if not pack.is_file():
+        raise InputError(f"{pack}: is not there: `sample` writes it")
     with tarfile.open(pack) as archive:
         for domain in DOMAINS:
             path = pool_path(config, domain)

@@ -201,3 +201,8 @@ def test_a_pack_keeps_the_pools_of_domains_that_are_not_drawn_now(
     main(["sample", str(config), f"pack={pack}", "domains=[requests]", f"run={config.parent / 'next'}"])
     with tarfile.open(pack) as archive:
         assert archive.getnames() == ["humaneval.jsonl", "requests.jsonl"]
+
+
+def test_a_pack_that_is_not_there_is_told_in_one_line(config: Path) -> None:
+    with pytest.raises(InputError, match=r"none\.tar\.gz: is not there: `sample` writes it"):
+        main(["score", str(config), f"pack={config.parent / 'none.tar.gz'}"])

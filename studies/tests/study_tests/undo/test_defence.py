@@ -12,9 +12,9 @@ from holdfast.models import LoadedModel, load, load_tokenizer
 from holdfast.records import Role
 from holdfast.tokens import Encoder
 from holdfast_studies.undo import defence, defence_rows
-from holdfast_studies.undo.defence import DefenceArm, defence_arms
+from holdfast_studies.undo.defence import Asked, DefenceArm, DefenceResult, defence_arms
 from holdfast_studies.undo.defence_config import DefenceConfig
-from holdfast_studies.undo.defence_page import by_title, estimate, outcome
+from holdfast_studies.undo.defence_page import by_title, estimate, outcome, undone
 from holdfast_studies.undo.defence_rows import RESET, Material, beginnings, first_tokens, rows_for
 
 CONFIG = """\
@@ -123,6 +123,14 @@ def _settings(path: Path) -> dict[str, object]:
     import yaml
 
     return dict(yaml.safe_load(path.read_text()))
+
+
+def test_a_share_of_nothing_has_a_width() -> None:
+    """20 requests, none complied: bootstrap alone would say 0 % [0 %, 0 %]."""
+    asked = {0: Asked(("refused",) * 20, ("refused",) * 20, (0,) * 20, (False,) * 20)}
+    found = estimate([DefenceResult(DefenceArm("undo", False, False, 0), 1, asked, {})], "harmful", 0, undone)
+    assert found.value == found.low == 0
+    assert 0.05 < found.high < 0.25
 
 
 def test_wrong_benign_rows_are_told_before_anything_is_trained(tmp_path: Path) -> None:
