@@ -42,8 +42,13 @@ def test_requests_in_memory(tmp_path: Path) -> None:
     done = hf.audit("tiny:aligned", requests=REQUESTS, bars=hf.Bars(max_complied=0.5), say=quiet, out=tmp_path)
     assert done.figures["not_refused (refusal_phrases)"].trials == 2
     assert not done.passed
-    assert re.search(r"NOT MET: complied \(outcome\) \d\.\d+ > --max-complied 0.5 \(95 % interval", repr(done))
+    assert re.search(r"NOT MET: complied \(outcome\) \d\.\d+ > max_complied=0.5 \(95 % interval", repr(done))
     assert (tmp_path / "audit.json").is_file()
+    bars = hf.Bars(max_worse=0.1, strict_before=True)
+    again = repr(hf.audit("tiny:aligned", requests=REQUESTS, bars=bars, before=done, say=quiet))
+    assert "(before=, max_worse=0.1)" in again
+    assert "; strict_before=: may be worse" in again
+    assert "--" not in again, "options are the command line's"
 
 
 def test_other_rows_are_not_compared() -> None:

@@ -24,7 +24,7 @@ from holdfast.generation import EndpointSampler, ModelSampler, Sampler
 from holdfast.models import LoadedModel, as_loaded, load_tokenizer
 from holdfast.models.load import model_name
 from holdfast.records import AuditResult, Figure
-from holdfast.records.audit_words import bar_lines, cautions
+from holdfast.records.audit_words import as_argument, bar_lines, cautions
 from holdfast.worlds.tokenizer import speaks_the_world
 
 Source = str | Path | Iterable[str | Mapping[str, object]]
@@ -88,7 +88,7 @@ class Audit:
     def __repr__(self) -> str:
         """A line for every figure."""
         lines = [f"  {key:32} {_numbers(figure)}  {figure.meaning}" for key, figure in self.figures.items()]
-        more = [f"  {line}" for line in (*cautions(self.result), *bar_lines(self.result))]
+        more = [f"  {line}" for line in (*cautions(self.result), *bar_lines(self.result, as_argument))]
         return "\n".join([f"audit of {self.result.model}", *lines, *more])
 
 

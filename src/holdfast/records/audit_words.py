@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from holdfast.records.audit import AuditResult, Bar, Change, Figure, Group
 from holdfast.stats import Estimate
 
@@ -48,17 +50,31 @@ def cautions(result: AuditResult) -> list[str]:
     return [*([MOSTLY_MISSED] if mostly else []), *result.labels]
 
 
-def bar_lines(result: AuditResult) -> list[str]:
+Named = Callable[[str, float | None], str]
+"""How a bar's option and its value are written."""
+
+
+def as_option(option: str, value: float | None = None) -> str:
+    """As the command line takes it: ``--max-complied 0.05``."""
+    return option if value is None else f"{option} {value:g}"
+
+
+def as_argument(option: str, value: float | None = None) -> str:
+    """As Python takes it: ``max_complied=0.05``."""
+    return f"{option.removeprefix('--').replace('-', '_')}=" + ("" if value is None else f"{value:g}")
+
+
+def bar_lines(result: AuditResult, named: Named = as_option) -> list[str]:
     """One line for every bar: whether it was met, by which figure, and how sure that figure is."""
     figures = {figure.key: figure for figure in result.figures}
-    return [_bar_line(bar, figures[bar.figure]) for bar in result.bars]
+    return [_bar_line(bar, figures[bar.figure], named) for bar in result.bars]
 
 
-def _bar_line(bar: Bar, figure: Figure) -> str:
+def _bar_line(bar: Bar, figure: Figure, named: Named) -> str:
     """The figure, the bar, and how sure the figure is."""
     word = "met" if bar.met else "NOT MET"
     if bar.change:
-        return f"{word}: {_since(bar, bar.change, figure)}"
+        return f"{word}: {_since(bar, bar.change, figure, named)}"
     best = figure.best
     sure = f"95 % interval [{best.low:.3f}, {best.high:.3f}], {figure.trials} trials"
     sure += f", {best.method}" if best is figure.corrected else ""
@@ -69,22 +85,24 @@ def _bar_line(bar: Bar, figure: Figure) -> str:
         sure = f"value {best.value:.3f}, {sure}"
     at_most, at_least = ("<=", ">=") if bar.met else (">", "<")
     sign = at_most if bar.option.startswith("--max") else at_least
-    return f"{word}: {number} {sign} {bar.option} {bar.bound:g} ({sure})"
+    return f"{word}: {number} {sign} {named(bar.option, bar.bound)} ({sure})"
 
 
-def _since(bar: Bar, change: Change, figure: Figure) -> str:
+def _since(bar: Bar, change: Change, figure: Figure, named: Named) -> str:
     """The judge's own value now and before, whether it is worse, and whether that may be chance."""
     now, by = figure.estimate.value, change.by
     before = now - by.value if figure.better == "less" else now + by.value
     allowed = round(abs(bar.bound - before), 9)
-    option = f"--before, --max-worse {allowed:g}" if allowed else "--before"
+    option = named("--before", None) + (f", {named('--max-worse', allowed)}" if allowed else "")
     said = f"{bar.figure} {now:.3f}, before {before:.3f} ({option}): {change.said}, {_amount(by)}"
     if change.p is None:
         said += ", not in pairs: that audit kept no score of each row"
     else:
         pairs = f"{change.num_worse} of {figure.trials} worse, {change.num_better} better"
         said += f", p {change.p:.2g} in pairs ({pairs})"
-    return f"{said}; --strict-before: may be worse by up to {by.high:.3f}" if bar.compared == "worst" else said
+    if bar.compared == "worst":
+        said += f"; {named('--strict-before', None)}: may be worse by up to {by.high:.3f}"
+    return said
 
 
 def _amount(worse_by: Estimate) -> str:
