@@ -52,6 +52,30 @@ def test_commands_exist(path: Path) -> None:
         assert complaint(command.split()) is None, f"holdfast {command}: {complaint(command.split())}"
 
 
+TRAINED = re.compile(
+    r"^(?:    |\$ |[A-Z_]+=\S+ |accelerate [^\n]*-m )[^`\n]*?holdfast (train \S+[^`\n]*)", re.MULTILINE
+)
+"""Commands to type, also behind `accelerate launch`."""
+
+
+def test_no_two_commands_train_otherwise_into_one_folder() -> None:
+    """The second of them would be refused: the folder has another run."""
+    by_folder: dict[str, set[str]] = {}
+    for path in PAGES:
+        for found in TRAINED.findall(path.read_text(encoding="utf-8")):
+            command = found.partition(" #")[0].strip()
+            recipe = RECIPES / f"{command.split()[1]}.yaml"
+            default = (
+                re.search(r"^run: (\S+)", recipe.read_text(encoding="utf-8"), re.MULTILINE)
+                if recipe.is_file()
+                else None
+            )
+            if folder := re.search(r"\brun=(\S+)", command) or default:
+                by_folder.setdefault(folder[1], set()).add(command.replace(f" run={folder[1]}", ""))
+    assert by_folder["runs/sft"] >= {"train sft training.epochs=10 training.lr=3e-3"}
+    assert {folder: commands for folder, commands in by_folder.items() if len(commands) > 1} == {}
+
+
 def test_it_finds_commands_and_can_complain() -> None:
     assert sum(len(shown(path.read_text(encoding="utf-8"))) for path in FILES) > 100
     assert shown("x `holdfast ls` y\n    A=1 holdfast audit m \\\n      --limit 3  # few\n") == [
