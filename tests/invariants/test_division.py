@@ -1,11 +1,14 @@
 """One division per step (MATH §2): how a step is cut into passes, processes and shards changes nothing but rounding."""
 
+import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from invariants.launching import figures, launch, run_cli, write_config
+from invariants.launching import figures, launch, run_cli, steps, write_config
 
 TOLERANCE = 2e-5  # float32, different orders of summation, four steps of AdamW
 
@@ -67,3 +70,28 @@ def test_fsdp2_shards_the_model_and_gives_the_same_run(
     assert done.returncode == 0, done.stderr
     assert "FSDP2: policy sharded over 2 processes; anchor sharded over 2 processes" in done.stderr
     assert figures(tmp_path / "run") == pytest.approx(whole_step, rel=TOLERANCE, abs=1e-7)
+
+
+def rl_run(folder: Path, *, prompts: int, processes: int) -> subprocess.CompletedProcess[str]:
+    """One pass of GRPO over eight questions, ``prompts`` in a step."""
+    rows = [{"prompt": f"Is {number} even ?", "answer": "yes"} for number in range(8)]
+    (folder / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    rl = {"prompts_per_step": prompts, "group": 2, "lr": 1e-3, "max_new_tokens": 2, "epochs": 1}
+    config = {"run": str(folder / "run"), "model": "tiny:base", "data": str(folder / "rows.jsonl"), "rl": rl}
+    (folder / "rl.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    return launch("train", str(folder / "rl.yaml"), processes=processes)
+
+
+def test_a_step_of_grpo_has_as_many_prompts_on_two_processes_as_on_one(tmp_path: Path) -> None:
+    """Each process took all of them: eight questions, four at a time, were one step instead of two."""
+    done = rl_run(tmp_path, prompts=4, processes=2)
+    assert done.returncode == 0, done.stderr
+    assert [row["step"] for row in steps(tmp_path / "run")] == [1, 2]
+    assert (done.stdout + done.stderr).count("trained model:") == 1
+
+
+def test_prompts_that_cannot_be_dealt_to_the_processes_are_refused(tmp_path: Path) -> None:
+    done = rl_run(tmp_path, prompts=3, processes=2)
+    assert done.returncode == 2
+    assert "field 'rl.prompts_per_step': 3 prompts cannot be dealt to 2 processes evenly" in done.stderr
+    assert not (tmp_path / "run").exists()

@@ -214,7 +214,14 @@ def test_prompts_that_a_pass_leaves_out_are_counted(folder, tmp_path):
 def test_settings_that_do_not_divide_are_refused():
     with pytest.raises(ValueError, match="cannot be dealt"):
         GrpoSettings(prompts_per_step=3, group=2, updates=4)
-    assert GrpoSettings(prompts_per_step=512, group=8, updates=4, micro_batch=64).passes_per_update == 16
+    settings = GrpoSettings(prompts_per_step=512, group=8, updates=4, micro_batch=64)
+    assert settings.passes() == (64, 16)
+    assert settings.passes(processes=8) == (64, 2)
+    assert GrpoSettings(prompts_per_step=6, group=4).passes(processes=2) == (12, 1)
+    with pytest.raises(ValueError, match="512 prompts cannot be dealt to 3 processes"):
+        settings.passes(processes=3)
+    with pytest.raises(ValueError, match="to 4 updates on 32 processes in passes of 64"):
+        settings.passes(processes=32)
 
 
 def test_every_process_draws_rollouts_of_its_own(folder):

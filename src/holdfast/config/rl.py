@@ -15,10 +15,10 @@ class GrpoSettings(Settings):
 
     steps: int | None = Field(default=None, gt=0)  # optimizer steps; default: ``epochs`` passes over the prompts
     epochs: float = Field(default=1.0, gt=0)
-    prompts_per_step: int = Field(default=32, gt=0)  # "train batch size"
+    prompts_per_step: int = Field(default=32, gt=0)  # over all processes; "train batch size"
     group: int = Field(default=8, gt=1)  # "rollouts per query"
     updates: int = Field(default=1, gt=0)  # optimizer steps per batch of rollouts: train batch / "PPO mini-batch"
-    micro_batch: int | None = Field(default=None, gt=0)  # rollouts per forward; default: all of an update
+    micro_batch: int | None = Field(default=None, gt=0)  # rollouts per forward of a process; default: all it has
     lr: float = Field(default=1e-6, gt=0)
     scheduler: str = "constant"
     warmup_steps: int = Field(default=0, ge=0)
@@ -40,22 +40,23 @@ class GrpoSettings(Settings):
 
     @model_validator(mode="after")
     def _divides(self) -> GrpoSettings:
-        rollouts = self.prompts_per_step * self.group
-        if rollouts % self.updates or (self.micro_batch and rollouts // self.updates % self.micro_batch):
-            raise ValueError(
-                f"{rollouts} rollouts cannot be dealt to {self.updates} updates in passes of {self.micro_batch or 'all'}"
-            )
+        self.passes()
         return self
 
-    @property
-    def rows_per_pass(self) -> int:
-        """Rollouts per forward of the policy."""
-        return self.micro_batch or self.prompts_per_step * self.group // self.updates
+    def passes(self, processes: int = 1) -> tuple[int, int]:
+        """Rollouts of one pass on one process, and how many passes an update has there.
 
-    @property
-    def passes_per_update(self) -> int:
-        """Forwards per optimizer step."""
-        return self.prompts_per_step * self.group // (self.updates * self.rows_per_pass)
+        ``prompts_per_step`` is the number over all processes. A group stays on one process: its mean is taken there.
+        """
+        rollouts = self.prompts_per_step * self.group
+        if self.prompts_per_step % processes:
+            raise ValueError(f"{self.prompts_per_step} prompts cannot be dealt to {processes} processes evenly")
+        own, uneven = divmod(rollouts, self.updates * processes)
+        rows = self.micro_batch or own
+        if uneven or own % rows:
+            among = f"{self.updates} updates" + (f" on {processes} processes" if processes > 1 else "")
+            raise ValueError(f"{rollouts} rollouts cannot be dealt to {among} in passes of {self.micro_batch or 'all'}")
+        return rows, own // rows
 
 
 class RlConfig(Settings):

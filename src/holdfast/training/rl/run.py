@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from accelerate import PartialState
 from transformers import AutoConfig, AutoModelForCausalLM, PrinterCallback, TrainerCallback
 from transformers.utils import logging as transformers_logging
 from trl import GRPOConfig
@@ -71,6 +72,10 @@ def train_rl(
     _check_number(config.rl, prompts, say)
     _refuse_what_would_be_ignored(config, environment, undo)
     check_schedule("rl.scheduler", config.rl.scheduler)
+    device, _ = choose_device(config.model.device)
+    processes = PartialState(cpu=device.type == "cpu")  # the first one decides: without cpu=True, each would be alone
+    say = say if processes.is_main_process else _say_nothing
+    _passes(config.rl)
     folder, data, watch = RunDirectory(config.run), _described(prompts, undo), Watch()
     folder.check(config, data)
     if folder.model.is_dir():  # the last thing that a run makes
@@ -227,17 +232,30 @@ def _check_lengths(config: RlConfig, prompts: Sequence[RlPrompt], tokenizer: Any
         )
 
 
+def _say_nothing(_: str) -> None:
+    """Only one process of several speaks."""
+
+
+def _passes(settings: GrpoSettings) -> tuple[int, int]:
+    """Rollouts of a pass and passes of an update, on each of the processes that were started."""
+    try:
+        return settings.passes(PartialState().num_processes)
+    except ValueError as error:
+        raise FieldError("rl.prompts_per_step", str(error)) from None
+
+
 def _arguments(config: RlConfig, device: torch.device) -> GRPOConfig:
     settings = config.rl
     dtype = config.model.dtype
     check_precision("rl.precision", settings.precision, device)
+    rows, num_passes = _passes(settings)
     return GRPOConfig(
         output_dir=config.run,
         max_steps=settings.steps or -1,
         num_train_epochs=settings.epochs,
-        per_device_train_batch_size=settings.rows_per_pass,
-        gradient_accumulation_steps=settings.passes_per_update,
-        steps_per_generation=settings.passes_per_update * settings.updates,
+        per_device_train_batch_size=rows,
+        gradient_accumulation_steps=num_passes,
+        steps_per_generation=num_passes * settings.updates,
         num_generations=settings.group,
         learning_rate=settings.lr,
         lr_scheduler_type=settings.scheduler,
