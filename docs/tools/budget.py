@@ -28,23 +28,27 @@ class Arm:
     rule: str = ""
     rank: int = 0  # of adapters; 0: all weights are tuned
     share: float = 0.5  # rows of each held stream in a step, against the task's
+    longer: float = 1.0  # times the steps of the attack
 
 
 def _weights(safety: float, keep: float, **more: Any) -> Arm:
     return Arm(({"weight": safety}, {"weight": keep}), **more)
 
 
-def _budgets(near: bool = False, share: float = 0.5, **hold: float) -> Arm:
-    return Arm(({"hold": hold},) * 2, near=near, share=share)
+def _budgets(near: bool = False, share: float = 0.5, longer: float = 1.0, **hold: float) -> Arm:
+    return Arm(({"hold": hold},) * 2, near=near, share=share, longer=longer)
 
 
 ARMS = {
     "sft": Arm(),
+    "sft, 1.5 times the steps": Arm(longer=1.5),
     "weights 1, 1": _weights(1, 1),
     "weights 20, 1": _weights(20, 1),
     "budgets, wide 1": _budgets(wide=1),
     "budgets, wide 10": _budgets(wide=10),
     "budgets, wide 30": _budgets(wide=30),
+    "budgets, wide 30, 1.5 times the steps": _budgets(wide=30, longer=1.5),
+    "budgets, wide 30, 2 times the steps": _budgets(wide=30, longer=2),
     "wide 1, keep near the task": _budgets(near=True, wide=1),
     "wide 30, keep near the task": _budgets(near=True, wide=30),
     "wide 30, 16 tokens": _budgets(wide=30, tokens=16),
@@ -69,6 +73,7 @@ ROWS: dict[str, tuple[str, float | None]] = {
 }
 """Rows of an attack, at its own learning rate or at another one."""
 DEFAULT = "budgets, wide 30"
+LONGER = ("budgets, wide 30, 1.5 times the steps", "budgets, wide 30, 2 times the steps")
 CHOSEN_FROM = ("weights 20, 1", "budgets, wide 1", "budgets, wide 10", DEFAULT)
 MAIN = ("sft", "weights 20, 1", "budgets, wide 1", DEFAULT)
 TRIED = [arm for arm in ARMS if arm.startswith(("SafeGrad", "hidden", "adapter")) or "near" in arm]
@@ -81,9 +86,12 @@ def wanted(part: str) -> Iterator[tuple[str, str, int]]:
         yield from ((rows, arm, 100) for rows in ROWS for arm in CHOSEN_FROM)
         yield from ((rows, arm, 100) for rows in (HARMFUL, SLOWER) for arm in CHEAPER)
         yield from ((rows, arm, 100) for rows in (SLOWER, HARMFUL) for arm in TRIED)
+        yield from ((rows, arm, seed) for rows in ROWS for seed in (100, 101, 102) for arm in ("sft", DEFAULT, *LONGER))
         return
     for rows in (HARMFUL, SLOWER, BENIGN):
         yield from ((rows, arm, seed) for seed in (0, 1, 2) for arm in MAIN)
+    timed = ("sft, 1.5 times the steps", LONGER[0])
+    yield from ((rows, arm, seed) for rows in (SLOWER, HARMFUL, BENIGN) for seed in (0, 1, 2) for arm in timed)
     yield from ((SLOWER, "wide 1, keep near the task", seed) for seed in (0, 1, 2))
     yield from ((rows, "weights 1, 1", 0) for rows in ROWS)
 
@@ -136,7 +144,7 @@ def _trained(attack: Any, arm: Arm, rows: Sequence[Any], lr: float, seed: int, f
         "lora": {"r": arm.rank, "alpha": 2 * arm.rank, "merge": True} if arm.rank else None,
         "training": {
             "lr": lr,
-            "max_steps": -(-len(rows) // attack.batch_size) * int(attack.epochs),
+            "max_steps": int(-(-len(rows) // attack.batch_size) * int(attack.epochs) * arm.longer),
             "batch_size": int(sum(stream.share for stream in streams)),
             "seed": seed,
         },

@@ -8,8 +8,18 @@ from typing import Any
 
 from budget import ARMS, ROWS
 
-COLOURS = {"sft": "#888888", "weights 1, 1": "#e0a030", "weights 20, 1": "#c04a1a"}
-BUDGET_COLOURS = {"budgets, wide 1": "#7ab0e0", "budgets, wide 30": "#1f5fa8", "wide 1, keep near the task": "#2a8a4a"}
+COLOURS = {
+    "sft": "#888888",
+    "sft, 1.5 times the steps": "#444444",
+    "weights 1, 1": "#e0a030",
+    "weights 20, 1": "#c04a1a",
+}
+BUDGET_COLOURS = {
+    "budgets, wide 1": "#7ab0e0",
+    "budgets, wide 30": "#1f5fa8",
+    "budgets, wide 30, 1.5 times the steps": "#7a2a8a",
+    "wide 1, keep near the task": "#2a8a4a",
+}
 SIZE, LEFT, TOP, GAP = 230, 70, 40, 40
 TICKS = (0.0, 0.03, 0.1, 0.3, 1.0)
 
@@ -30,7 +40,7 @@ def plane(cells: Sequence[dict[str, Any]]) -> str:
                 )
     shown = [arm for arm in ARMS if any(cell["part"] == "test" and cell["arm"] == arm for cell in cells)]
     for number, arm in enumerate(shown):
-        x, y = LEFT + (number % 3) * 240, TOP + SIZE + 76 + 22 * (number // 3)
+        x, y = LEFT + (number % 3) * 260, TOP + SIZE + 76 + 22 * (number // 3)
         parts.append(f'<circle cx="{x}" cy="{y - 4}" r="5" fill="{colours[arm]}"/>')
         parts.append(_text(x + 12, y, arm))
     width, height = LEFT + len(ROWS) * (SIZE + GAP), TOP + SIZE + 130
