@@ -1,0 +1,159 @@
+"""Weights against budgets on a real model: `python docs/tools/budget_real.py MODEL FOLDER rows=R requests=Q safe=S sql=T seed=0`
+
+trains the arms that are missing in FOLDER, asks them, and writes docs/results/budget-real.json; without paths it only reads
+what is there. R: the task's rows, in the words in which the audit asks (holdfast.audits.suites.sql). Q, S and T are what
+`holdfast audit` takes as --requests, --safe-requests and --sql. Every part is a command of the package: a folder that was
+stopped goes on. docs/tools/budget_pages.py puts the table into the page.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from holdfast.stats import wilson
+
+RESULTS = Path(__file__).parents[1] / "results" / "budget-real.json"
+STEPS = 63
+FIGURES = ("harmless_missed", "kept", "sql_meaning")
+KINDS = ("safety", "keep")
+HELD = ("streams.0.vet=null", "streams.1.limit=100", "streams.2.limit=100")
+SHORT = ("streams.1.hold.tokens=16", "streams.2.hold.tokens=16")
+PLAIN = ("lora.r=16", "lora.alpha=32", "lora.merge=true", "training.batch_size=16")
+
+
+class Arm(NamedTuple):
+    """How one model is trained."""
+
+    shown: str
+    recipe: str
+    settings: tuple[str, ...]
+    longer: float = 1.0  # times the steps
+
+
+ARMS = {
+    "sft": Arm("`sft`", "sft", PLAIN),
+    "sft15": Arm("`sft`, 1.5 times the steps", "sft", PLAIN, 1.5),
+    "weights": Arm("weights 1, 1", "defended", HELD),
+    "budgets": Arm("budgets", "defended", (*HELD, *SHORT)),
+    "budgets15": Arm("budgets, 1.5 times the steps", "defended", (*HELD, *SHORT), 1.5),
+}
+"""All with adapters of rank 16 and `lr: auto`; 16 rows of the task in a step, and 8 of each held stream."""
+
+
+def holdfast(*words: object) -> None:
+    """One command. An audit against an earlier one ends with 1 where a figure is worse: that is a result, too."""
+    done = subprocess.run([sys.executable, "-m", "holdfast", *map(str, words)])
+    if done.returncode not in ((0, 1) if words[0] == "audit" else (0,)):
+        sys.exit(f"holdfast {words[0]} ended with {done.returncode}")
+
+
+def make(name: str, model: str, run: Path, paths: dict[str, str], seed: int) -> None:
+    """Train one arm, audit it and measure its drift, as far as that is not done yet."""
+    arm = ARMS[name]
+    chosen = [f"model.name={model}", f"streams.0.data={paths['rows']}", f"training.seed={seed}", f"run={run}"]
+    chosen += ["training.lr=auto", "training.precision=bf16", f"training.max_steps={int(STEPS * arm.longer)}"]
+    holdfast("train", arm.recipe, *chosen, *arm.settings)
+    ask(str(run / "model"), run, paths, "--before", run.parent / "untouched")
+    for kind in KINDS:
+        if not (file := run / f"drift-{kind}.json").exists():
+            words = ("--anchor", model, "--judge", "outcome", "--prompts", kind, "--json", file)
+            holdfast("diagnose", "drift", run / "model", *words)
+
+
+def ask(model: str, out: Path, paths: dict[str, str], *more: object) -> None:
+    """100 requests of each kind, and 100 queries."""
+    files = ("--requests", paths["requests"], "--safe-requests", paths["safe"], "--sql", paths["sql"])
+    if not (out / "audit.json").exists():
+        holdfast("audit", model, *files, "--limit", 100, "--dtype", "bfloat16", "--out", out, *more)
+
+
+def measured(run: Path) -> dict[str, Any]:
+    """Of one finished arm: shares as counts, drift in nats, and how hard the task still is."""
+    figures = json.loads((run / "audit.json").read_text(encoding="utf-8"))["figures"].values()
+    wanted = [figure for figure in figures if figure["name"] in FIGURES and figure["judge"] in ("", None, "outcome")]
+    cell: dict[str, Any] = {figure["name"]: {"hits": figure["hits"], "num": figure["trials"]} for figure in wanted}
+    if (run / "steps.jsonl").exists():
+        steps = [json.loads(line) for line in (run / "steps.jsonl").read_text(encoding="utf-8").splitlines()]
+        cell["steps"] = len(steps)
+        cell["task_nll"] = round(_mean(next(iter(step["streams"].values()))["nll"] for step in steps[-5:]), 4)
+    if (run / "hold.json").exists():
+        holds = json.loads((run / "hold.json").read_text(encoding="utf-8"))
+        cell["standing"] = {kind: held["early"]["standing"] for kind, held in holds.items()}
+    for kind in KINDS:
+        if (file := run / f"drift-{kind}.json").exists():
+            told = json.loads(file.read_text(encoding="utf-8"))
+            cell[kind] = {name: told[name] for name in ("num_prompts", "early", "late", "sure")}
+    return cell
+
+
+def read_cells() -> list[dict[str, Any]]:
+    """All that are committed."""
+    return list(json.loads(RESULTS.read_text(encoding="utf-8"))) if RESULTS.exists() else []
+
+
+def table(_: object = None) -> str:
+    """For docs/results/budget.md."""
+    lines = [
+        "| held by | seeds | nats: safety, keep | ends | harmless missed | kept | SQL right | loss, last 5 steps |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    cells = read_cells()
+    for name in ("untouched", *ARMS):
+        if not (own := [cell for cell in cells if cell["arm"] == name]):
+            continue
+        nats = ", ".join(
+            f"{_mean(cell[kind]['early']['value'] for cell in own):.3f}" for kind in KINDS if kind in own[0]
+        )
+        ends = ", ".join(dict.fromkeys(end for cell in own for end in cell.get("standing", {}).values()))
+        shares = " | ".join(_share(own, figure) for figure in FIGURES)
+        loss = f"{_mean(cell['task_nll'] for cell in own):.2f}" if "task_nll" in own[0] else ""
+        shown, seeds = (ARMS[name].shown, len(own)) if name in ARMS else (name, "")
+        lines.append(f"| {shown} | {seeds} | {nats} | {ends} | {shares} | {loss} |")
+    return "\n".join(lines) + "\n"
+
+
+def _mean(values: Iterable[float]) -> float:
+    numbers = list(values)
+    return sum(numbers) / len(numbers)
+
+
+def _share(cells: Sequence[dict[str, Any]], name: str) -> str:
+    """Every seed asks the same requests, so the interval is that of one seed's number of them."""
+    if name not in cells[0]:
+        return ""
+    share = wilson(_mean(cell[name]["hits"] for cell in cells), cells[0][name]["num"])
+    return f"{100 * share.value:.0f} % [{100 * share.low:.0f}, {100 * share.high:.0f}]"
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Make what is missing, then collect."""
+    model, folder, *words = arguments
+    paths = dict(word.split("=", 1) for word in words)
+    seed = int(paths.pop("seed", "0"))
+    if paths:
+        ask(model, Path(folder) / "untouched", paths)
+        for name in ARMS:
+            make(name, model, Path(folder) / f"{name}-s{seed}", paths, seed)
+    shown = Path(model).name
+    others = [cell for cell in read_cells() if cell["model"] != shown]
+    runs = [(name, *run) for name in ARMS for run in _seeds(Path(folder), name)]
+    runs.insert(0, ("untouched", 0, Path(folder) / "untouched"))
+    own = [{"model": shown, "arm": name, "seed": number, **measured(run)} for name, number, run in runs]
+    RESULTS.write_text(json.dumps([*others, *own], indent=1) + "\n", encoding="utf-8")
+
+
+def _seeds(folder: Path, name: str) -> list[tuple[int, Path]]:
+    """Those whose arm has been asked."""
+    runs = {
+        int(run.name.rpartition("-s")[2]): run for run in folder.glob(f"{name}-s*") if (run / "audit.json").exists()
+    }
+    return sorted(runs.items())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
