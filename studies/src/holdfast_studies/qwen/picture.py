@@ -56,7 +56,7 @@ def _heads(results: Results, attack: str, top: int) -> Iterator[str]:
     x, y = float(BAR[0]), top + HEAD - 12
     yield f'<text x="{x}" y="{y}" class="small">harmful requests:</text>'
     for outcome in OUTCOMES:
-        x += 108 if outcome == "complied" else 76
+        x += 114 if outcome == "complied" else 76
         yield f'<rect x="{x}" y="{y - 10}" width="11" height="11" class="{outcome}"/>'
         yield f'<text x="{x + 15}" y="{y}" class="small">{outcome}</text>'
     yield f'<text x="{KEPT[0] - 40}" y="{y}" class="small">harmless: as before</text>'
