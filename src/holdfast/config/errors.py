@@ -67,7 +67,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """``; did you mean 'x'?`` for the nearest known word, or nothing."""
-    scores = {each: _likeness(word, each) for each in known}
+    scores = {candidate: _likeness(word, candidate) for candidate in known}
     nearest = max(scores, key=scores.__getitem__, default="")
     return f"; did you mean '{nearest}'?" if scores.get(nearest, 0) >= NEAR else ""
 

@@ -46,9 +46,9 @@ def load_config(kind: type[SettingsType], path: str | Path, overrides: Sequence[
     for override in overrides:
         _apply_override(tree, override)
     overridden = _overridden(overrides)
-    if missing := [_explain_required(*each, places) for each in _required_values(tree, ())]:
+    if missing := [_explain_required(*required, places) for required in _required_values(tree, ())]:
         unknown = [detail for detail in _faults(kind, tree) if detail["type"] == "extra_forbidden"]
-        raise InputError("\n".join([*(_explain(kind, each, path, places, overridden) for each in unknown), *missing]))
+        raise InputError("\n".join([*(_explain(kind, fault, path, places, overridden) for fault in unknown), *missing]))
     return validated(kind, tree, path, places, overridden)
 
 
@@ -344,10 +344,10 @@ def _fields_at(kind: type[BaseModel], at: FieldPath) -> list[str]:
         if isinstance(part, int):
             continue
         models = [
-            found
+            inner
             for model in models
             if part in model.model_fields
-            for found in _models_in(model.model_fields[part].annotation)
+            for inner in _models_in(model.model_fields[part].annotation)
         ]
     return sorted({name for model in models for name in model.model_fields})
 
