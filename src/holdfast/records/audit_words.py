@@ -32,7 +32,7 @@ def shares_line(result: AuditResult, group: Group) -> str:
     first = next(iter(figures.values()))
     notes = [f"{first.trials} requests", f"judge {first.judge}"]
     if first.corrected is not None:
-        alone = [f"{_word(word)} {_share(each.estimate)}" for word, each in own.items() if each.corrected is not None]
+        alone = [f"{_word(word)} {_share(rate.estimate)}" for word, rate in own.items() if rate.corrected is not None]
         notes += [first.corrected.method, f"by the judge alone {', '.join(alone)}"]
     if "missed" not in figures:
         notes[1] += ", which does not tell missed from complied"

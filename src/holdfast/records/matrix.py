@@ -106,7 +106,7 @@ class Cell:
         said = self.outcomes.get(f"{group}:{judge}")
         if said is None:
             return cast(Hits, self.outcomes.get(f"{name}:{judge}", ()))
-        return tuple(None if each is None else each == outcome for each in said)
+        return tuple(None if given is None else given == outcome for given in said)
 
     def counted(self, measure: str) -> tuple[bool, ...]:
         """The hits, where what could not be judged counts against the model."""
@@ -148,7 +148,7 @@ class Cell:
     @staticmethod
     def from_json(content: Mapping[str, Any]) -> Cell:
         """The inverse of ``to_json``; also of files that kept outcomes as strings of digits."""
-        kept: dict[str, Any] = {each.name: content[each.name] for each in fields(Cell) if each.name in content}
+        kept: dict[str, Any] = {field.name: content[field.name] for field in fields(Cell) if field.name in content}
         shares: dict[str, Any] = {
             name: value and Estimate.from_json(value, n="trials")
             for name, value in kept.items()
