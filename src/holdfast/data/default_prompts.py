@@ -85,7 +85,7 @@ def find_kind(name: str) -> Kind:
     kind = name.removeprefix(PREFIX)
     if kind in KINDS:
         return kind
-    known = ", ".join(f"{PREFIX}{each}" for each in KINDS)
+    known = ", ".join(f"{PREFIX}{kind}" for kind in KINDS)
     raise InputError(
         f"'{name}': no such file; the prompts that come with the package are {known}{did_you_mean(kind, KINDS)}"
     )

@@ -54,4 +54,4 @@ def _filled(text: str, fillers: str) -> Iterator[str]:
         if choice is None:
             yield sentence
         else:
-            yield from (sentence.replace(choice[0], each) for each in choice[1].split("/"))
+            yield from (sentence.replace(choice[0], word) for word in choice[1].split("/"))
