@@ -24,8 +24,8 @@ def hash_of(root: Path, files: Iterable[Path]) -> str:
     for path in files:
         if path.is_file():
             digest.update(f"{path.relative_to(root).as_posix()}\0".encode())
-            found = path.stat()
-            digest.update(_file_hash(path, (found.st_size, found.st_mtime_ns)))
+            stat = path.stat()
+            digest.update(_file_hash(path, (stat.st_size, stat.st_mtime_ns)))
     return digest.hexdigest()
 
 
