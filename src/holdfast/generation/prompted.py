@@ -42,14 +42,14 @@ def generate_answers(
     Raises ``InputError`` for a model without an undo token, and for options that need ``undo``.
     """
     loaded = as_loaded(model)
-    asked = listed_prompts(prompts)
+    requests = listed_prompts(prompts)
     if not undo:
         if begin is not None or context != "soft":
             raise InputError("begin and context: they go with undo=True")
         return generate(
             loaded.model,
             loaded.tokenizer,
-            asked,
+            requests,
             max_new_tokens=max_new_tokens,
             temperature=temperature,
             top_p=top_p,
@@ -61,9 +61,9 @@ def generate_answers(
     return generate_with_undo(
         loaded.model,
         loaded.tokenizer,
-        asked,
+        requests,
         how,
-        begun=begun_with(loaded, begin, len(asked)),
+        begun=begun_with(loaded, begin, len(requests)),
         batch_size=batch_size,
         on_progress=on_progress,
     )

@@ -143,8 +143,8 @@ def _writer(
 
     def write(batch: Sequence[int]) -> list[list[int]]:
         prompts = [ids[index] for index in batch]
-        found = graphs.attempt(prompts, None if luck is None else luck[list(batch)]) if graphs else None
-        return _write(model, prompts, settings, stop_when) if found is None else found.ids
+        by_graph = graphs.attempt(prompts, None if luck is None else luck[list(batch)]) if graphs else None
+        return _write(model, prompts, settings, stop_when) if by_graph is None else by_graph.ids
 
     return write
 

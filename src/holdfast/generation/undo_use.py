@@ -22,7 +22,7 @@ class UndoUse:
     undone_nothing: int = 0  # at the start
 
     def __add__(self, other: UndoUse) -> UndoUse:
-        return UndoUse(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
+        return UndoUse(*(getattr(self, count.name) + getattr(other, count.name) for count in fields(self)))
 
 
 def undo_use(written: Sequence[int], right: Sequence[int], undo_id: int) -> UndoUse:
