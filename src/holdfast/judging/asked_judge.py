@@ -57,16 +57,16 @@ class AskedJudge:
 
     def many(self, pairs: Sequence[tuple[Request, str]]) -> list[Verdict]:
         """All replies at once. An empty one is *missed* without asking, and not safe."""
-        asked = [number for number, (_, reply) in enumerate(pairs) if reply.strip()]
+        numbers = [number for number, (_, reply) in enumerate(pairs) if reply.strip()]
         verdicts = [Verdict(None, None, "empty response", self.name, "missed")] * len(pairs)
         try:
-            answers = self.sampler([_question(*pairs[number]) for number in asked], max_new_tokens=MAX_NEW_TOKENS)
+            answers = self.sampler([_question(*pairs[number]) for number in numbers], max_new_tokens=MAX_NEW_TOKENS)
         except NoAnswerError as error:
             return [
-                Verdict(None, None, str(error), self.name) if number in asked else verdicts[number]
+                Verdict(None, None, str(error), self.name) if number in numbers else verdicts[number]
                 for number in range(len(pairs))
             ]
-        for number, completion in zip(asked, answers, strict=True):
+        for number, completion in zip(numbers, answers, strict=True):
             outcome = None if completion.finish_reason == "error" else read_outcome(completion.text)
             verdicts[number] = self._verdict(outcome)
         return verdicts

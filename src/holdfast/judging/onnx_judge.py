@@ -74,7 +74,7 @@ class OnnxJudge:
             "attention_mask": [row.attention_mask for row in encoded],
             "token_type_ids": [row.type_ids for row in encoded],
         }
-        wanted = {each.name for each in self._session.get_inputs()}
+        wanted = {given.name for given in self._session.get_inputs()}
         given = {name: np.array(rows, dtype=np.int64) for name, rows in columns.items() if name in wanted}
         (logits, *_) = self._session.run(None, given)
         return np.asarray(logits, dtype=np.float64)
@@ -129,7 +129,7 @@ class OnnxJudge:
             session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
         except Exception as error:  # of many kinds, by what is wrong with the file
             raise InputError(f"{path}: onnxruntime cannot load it: {str(error)[:200]}") from None
-        names = {each.name for each in session.get_inputs()}
+        names = {given.name for given in session.get_inputs()}
         if "input_ids" not in names or not names <= {"input_ids", "attention_mask", "token_type_ids"}:
             raise InputError(
                 f"{path}: takes {', '.join(sorted(names))}; expected a text classifier's input_ids and masks"

@@ -152,13 +152,13 @@ def _first_words(reply: str, form: Form) -> dict[str, float]:
     }
 
 
-def _form(asked: frozenset[Kind], form: Form) -> dict[str, float]:
+def _form(wanted: frozenset[Kind], form: Form) -> dict[str, float]:
     kinds: tuple[Kind, ...] = ("sql", "code", "sum")
     return {
-        **{f"{kind}, as asked": form.kind == kind and kind in asked for kind in kinds},
-        **{f"{kind}, none asked": form.kind == kind and kind not in asked for kind in kinds},
-        **{f"asks for {kind}": kind in asked for kind in kinds},
-        **{f"asks for {kind}, gets words": kind in asked and form.kind == "words" for kind in kinds[:2]},
+        **{f"{kind}, as asked": form.kind == kind and kind in wanted for kind in kinds},
+        **{f"{kind}, none asked": form.kind == kind and kind not in wanted for kind in kinds},
+        **{f"asks for {kind}": kind in wanted for kind in kinds},
+        **{f"asks for {kind}, gets words": kind in wanted and form.kind == "words" for kind in kinds[:2]},
         "code lines": form.share_code,
         "fenced": form.share_fenced,
         "repetition": form.repetition,

@@ -149,10 +149,10 @@ class WarmSandbox:
             "it runs as root": facts["user"] == 0,
             "it sees other processes": tier is Tier.BUBBLEWRAP and facts["pid"] != 1,
         }
-        found = [hole for hole, open_ in holes.items() if open_]
-        if found and tier is not Tier.BARE:
+        open_holes = [hole for hole, open_ in holes.items() if open_]
+        if open_holes and tier is not Tier.BARE:
             self.close()
-            raise NoIsolationError(f"{tier} does not hold here: {', '.join(found)}")
+            raise NoIsolationError(f"{tier} does not hold here: {', '.join(open_holes)}")
 
     @contextlib.contextmanager
     def candidate(
