@@ -207,9 +207,9 @@ class _Preparation:
 
     def _say_found(self, stream: str, before: Counts) -> None:
         """How many answers came from an earlier run; nothing if none did."""
-        asked, found = self.anchor.counts.asked - before.asked, self.anchor.counts.found - before.found
-        if found:
-            self.say(f"{stream}: {found} of {asked} answers are kept from an earlier run, {answers_folder()}")
+        num_asked, num_kept = self.anchor.counts.asked - before.asked, self.anchor.counts.found - before.found
+        if num_kept:
+            self.say(f"{stream}: {num_kept} of {num_asked} answers are kept from an earlier run, {answers_folder()}")
 
 
 def _num_tokens(stream: StreamSettings) -> int:

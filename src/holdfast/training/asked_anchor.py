@@ -86,10 +86,10 @@ class AskedAnchor:
             return said if struck is None else struck.left(said)
 
         if self._kept is None or (struck is not None and not struck.is_kept):
-            texts, found = list(make()), False
+            texts, is_kept = list(make()), False
         else:
-            texts, found = self._kept.found_or_made(self._key(prompts, how, struck.rule if struck else ""), num, make)
-        self.counts = Counts(self.counts.asked + num, self.counts.found + num * found)
+            texts, is_kept = self._kept.found_or_made(self._key(prompts, how, struck.rule if struck else ""), num, make)
+        self.counts = Counts(self.counts.asked + num, self.counts.found + num * is_kept)
         return texts
 
     def _key(self, prompts: Sequence[Prompt], how: Asking, rule: str) -> str:

@@ -63,9 +63,9 @@ class KeptAnswers:
         """The ``num`` answers under ``key``, and whether they were there already. ``make`` is called if they were not."""
         path = self.folder / f"{key}.json"
         with self._alone(key):
-            found = _read(path, num)
-            if found is not None:
-                return found, True
+            kept = _read(path, num)
+            if kept is not None:
+                return kept, True
             made = list(make())
             assert len(made) == num
             self._write(path, made)

@@ -174,7 +174,7 @@ def _say_nothing(_: str) -> None:
 
 def describe_data(streams: Sequence[ReadStream], config: TrainConfig) -> list[dict[str, Any]]:
     """What was trained on, for data.json and the model card."""
-    asked = chain(map(_prompts, config.streams), repeat({}))  # behind the config's come held parts of vetted streams
+    prompt_sets = chain(map(_prompts, config.streams), repeat({}))  # those that vetting adds come last
     return [
         {
             "stream": stream.loss.name,
@@ -187,7 +187,7 @@ def describe_data(streams: Sequence[ReadStream], config: TrainConfig) -> list[di
             **_origin(stream),
             **prompts,
         }
-        for stream, prompts in zip(streams, asked, strict=False)
+        for stream, prompts in zip(streams, prompt_sets, strict=False)
     ]
 
 

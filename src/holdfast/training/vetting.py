@@ -58,10 +58,10 @@ def vetted(
         for place in _answers(row)
         if len(prompt_ids(row.turns[:place], anchor.loaded.tokenizer)) < room  # training cuts off what lies beyond it
     ]
-    asked = [rows[number].turns[:place] for number, place in places]
+    requests = [rows[number].turns[:place] for number, place in places]
 
     def refused_ones(said: Sequence[str]) -> list[str | None]:
-        is_refusal = refusals(judge, list(zip(asked, said, strict=True)))
+        is_refusal = refusals(judge, list(zip(requests, said, strict=True)))
         num_unknown = sum(
             refused is None and bool(text.strip()) for text, refused in zip(said, is_refusal, strict=True)
         )
@@ -73,13 +73,13 @@ def vetted(
         return [text if refused and text else None for text, refused in zip(said, is_refusal, strict=True)]
 
     struck = Struck(judge_name, refused_ones, is_kept=_is_ours(judge_name))
-    said = anchor.ask(asked, Asking(ANSWER_TOKENS, batch_size), struck=struck, on_progress=on_progress)
+    said = anchor.ask(requests, Asking(ANSWER_TOKENS, batch_size), struck=struck, on_progress=on_progress)
     first: dict[int, tuple[int, str]] = {}
     for (number, place), refusal in zip(places, said, strict=True):
         if refusal is not None:
             first.setdefault(number, (place, refusal))
     learned = [_before(row, first[number][0]) if number in first else row for number, row in enumerate(rows)]
-    held = [_held(rows[number], *found) for number, found in first.items()]
+    held = [_held(rows[number], *refusal) for number, refusal in first.items()]
     return Vetted([row for row in learned if row is not None], held, list(first))
 
 
@@ -109,11 +109,11 @@ def _read_only(turn: Turn) -> Turn:
     return context(turn.speaker, turn.visible, {name: x for name, x in turn.other_fields.items() if name != "weight"})
 
 
-def write_vetted(found: Vetted, folder: Path, about: Mapping[str, Any]) -> None:
+def write_vetted(vetted_rows: Vetted, folder: Path, about: Mapping[str, Any]) -> None:
     """All or nothing: a folder that is there is whole. ``about``: where the rows came from."""
-    sizes = {LEARNED: len(found.learned), HELD: len(found.held)}
+    sizes = {LEARNED: len(vetted_rows.learned), HELD: len(vetted_rows.held)}
     with made_whole(folder) as part:
-        for name, rows in ((LEARNED, found.learned), (HELD, found.held)):
+        for name, rows in ((LEARNED, vetted_rows.learned), (HELD, vetted_rows.held)):
             if rows:
                 write_traces(part / name, rows)
         (part / ABOUT).write_text(json.dumps({**about, "sizes": sizes}), encoding="utf-8")
@@ -124,8 +124,8 @@ def about(data: str) -> dict[str, Any] | None:
     path = Path(data).parent / ABOUT
     if Path(data).name not in (LEARNED, HELD) or not path.is_file():
         return None
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return found
+    origin: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return origin
 
 
 def vetted_streams(stream: StreamSettings, number: int, folder: Path, least_share: float) -> list[StreamSettings]:
