@@ -33,7 +33,7 @@ class Perturb:
         for reference in references:
             for before, word, after in _neighbours(reference.words):
                 slots[before, after].add(word)
-        self._slots = {place: sorted(found)[:MAX_ALTERNATIVES] for place, found in slots.items() if len(found) > 1}
+        self._slots = {place: sorted(words)[:MAX_ALTERNATIVES] for place, words in slots.items() if len(words) > 1}
 
     def places(self, reference: RightAnswer) -> list[int]:
         """Where something plausible but wrong is known."""
