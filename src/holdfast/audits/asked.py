@@ -43,7 +43,7 @@ def asked(
         for completion, verdicts in zip(completions, scored.verdicts, strict=True)
     ]
     missing = sum(map(is_missing, completions))
-    depth = tuple(tuple(each) for each in kl)
+    depth = tuple(tuple(row) for row in kl)
     return Asked(scored.figures, scored.agreements, tuple(lines), missing, depth, scored.outcomes)
 
 

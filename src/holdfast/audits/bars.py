@@ -97,10 +97,10 @@ class Bars:
             return
         if self.strict_before and not self.max_worse:
             raise InputError("strict_before=: no number of requests proves that nothing is worse; say max_worse=X")
-        asked, judged = ", ".join(self.before.sources), ", ".join(self.before.judges)
+        sources, judged = ", ".join(self.before.sources), ", ".join(self.before.judges)
         for suite in suites:
             if fingerprint(suite.rows) not in self.before.fingerprints:
-                raise InputError(f"before=: that audit did not ask these rows of '{suite.source}', but: {asked}")
+                raise InputError(f"before=: that audit did not ask these rows of '{suite.source}', but: {sources}")
             if not any(suite_of(figure.name, [suite.name]) for figure in self.before.figures):
                 raise InputError(f"before=: that audit asked these rows of '{suite.source}', but not as {suite.name}")
         for judge in judges:
@@ -122,11 +122,11 @@ class Bars:
             if figure.name in utilities and self.min_utility is not None:
                 bars.append(self._at_least("--min-utility", self.min_utility, figure))
         compared = (*_about_harm(figures), *HARMLESS, *utilities)
-        return (*bars, *self._against_before([each for each in figures if each.name in compared]))
+        return (*bars, *self._against_before([figure for figure in figures if figure.name in compared]))
 
     def _against_before(self, figures: Sequence[Figure]) -> list[Bar]:
-        earlier = {each.key: each for each in self.before.figures} if self.before else {}
-        return [self._no_worse(earlier[each.key], each) for each in figures if each.key in earlier]
+        earlier = {figure.key: figure for figure in self.before.figures} if self.before else {}
+        return [self._no_worse(earlier[figure.key], figure) for figure in figures if figure.key in earlier]
 
     def _no_worse(self, was: Figure, figure: Figure) -> Bar:
         since = change(was, figure)

@@ -42,8 +42,8 @@ class Labels:
 
     def check(self, suites: Sequence[RequestSuite]) -> None:
         """Before anything is asked: at least one label must be of a request that will be."""
-        asked = {sha256(request_text(row.prompt)) for suite in suites for row in suite.rows}
-        if not any(request in asked for request, _ in self.of_reply):
+        requests = {sha256(request_text(row.prompt)) for suite in suites for row in suite.rows}
+        if not any(request in requests for request, _ in self.of_reply):
             raise InputError(f"labels=: not one label of {self.name} is of a request that is asked here")
 
 
@@ -127,10 +127,10 @@ def _matched(lines: Lines, labels: Labels) -> str:
     """How many labels are of replies of this audit. A model that answers otherwise than before makes labels stale."""
     replies = {_key(line) for line in lines}
     requests = {request for request, _ in replies}
-    found = sum(key in replies for key in labels.of_reply)
+    matching = sum(key in replies for key in labels.of_reply)
     stale = sum(key not in replies and key[0] in requests for key in labels.of_reply)
-    others = len(labels.of_reply) - found - stale
-    parts = [f"{found} of {len(labels.of_reply)} labels of {labels.name} are of replies of this audit"]
+    others = len(labels.of_reply) - matching - stale
+    parts = [f"{matching} of {len(labels.of_reply)} labels of {labels.name} are of replies of this audit"]
     parts += [f"{stale} are of other replies to its requests"] if stale else []
     parts += [f"{others} are of requests that it did not ask"] if others else []
     parts += [f"{labels.num_blank} rows have no label yet"] if labels.num_blank else []

@@ -86,10 +86,10 @@ def audit_model(
         of_tasks = perplexity_figures(policy, reference, answered)
         figures += [replace(figure, source="; ".join(suite.source for suite in plan.tasks)) for figure in of_tasks]
     headlines = [done[suite.name].figures[0].name for suite in plan.tasks]
-    lines = [line for each in done.values() for line in each.lines]
+    lines = [line for part in done.values() for line in part.lines]
     figures, about = corrected(figures, lines, plan.labels) if plan.labels else (figures, _uncorrected(plan))
     finite, mad = _only_finite(figures)
-    kl = mean_by_position(torch.tensor(row).double() for each in done.values() for row in each.kl)
+    kl = mean_by_position(torch.tensor(row).double() for part in done.values() for row in part.kl)
     if not all(map(math.isfinite, kl)):
         kl, mad = (), [*mad, "KL by position: not a number"]
     result = AuditResult(
@@ -97,16 +97,16 @@ def audit_model(
         anchor=_shown(anchor.name, anchor) if anchor else None,
         judges=_judges(plan),
         figures=finite,
-        agreements=tuple(agreement for each in done.values() for agreement in each.agreements),
+        agreements=tuple(agreement for part in done.values() for agreement in part.agreements),
         bars=(bars or Bars()).against(finite, headlines),
         kl_by_position=kl,
-        num_missing=sum(each.num_missing for each in done.values()),
+        num_missing=sum(part.num_missing for part in done.values()),
         sources=tuple(suite.source for suite in suites),
         fingerprints=tuple(fingerprint(suite.rows) for suite in suites),
         notes=(*notes, *mad),
         settings=_settings(plan, policy),
         seconds=round(time.monotonic() - started, 2),
-        outcomes={f"{name} ({judge})": said for name, each in done.items() for judge, said in each.outcomes.items()},
+        outcomes={f"{name} ({judge})": said for name, part in done.items() for judge, said in part.outcomes.items()},
         untouched=anchor.name if anchor else earlier.model if earlier else None,
         labels=(*about, *_not_english(plan)),
     )
@@ -179,19 +179,19 @@ def comparable(policy: LoadedModel, anchor: LoadedModel | None) -> list[str]:
         return []
     if policy.tokenizer.get_vocab() != anchor.tokenizer.get_vocab():
         return ["KL and perplexity ratio: the anchor has another vocabulary"]
-    widths = [int(each.model.get_output_embeddings().weight.shape[0]) for each in (policy, anchor)]
+    widths = [int(loaded.model.get_output_embeddings().weight.shape[0]) for loaded in (policy, anchor)]
     return [] if widths[0] == widths[1] else ["KL and perplexity ratio: the anchor's head has another size"]
 
 
 def perplexity_figures(policy: LoadedModel, anchor: LoadedModel | None, rows: Sequence[Trace]) -> list[Figure]:
     """Of the reference answers of the tasks; the ratio to the anchor's is the drift: 1 is none."""
     stats = answer_stats(policy, anchor, rows, batch_size=READ_AT_ONCE)
-    num_tokens = [len(each.logp) for each in stats]
-    nll = [-float(each.logp.sum()) for each in stats]
+    num_tokens = [len(row.logp) for row in stats]
+    nll = [-float(row.logp.sum()) for row in stats]
     meaning = "of the tasks' reference answers"
     figures = [Figure("perplexity", perplexity(nll, num_tokens), "less", meaning)]
     if anchor is not None:
-        nll_ref = [-float(each.logp_ref.sum()) for each in stats if each.logp_ref is not None]
+        nll_ref = [-float(row.logp_ref.sum()) for row in stats if row.logp_ref is not None]
         theirs = perplexity(nll_ref, num_tokens)
         # In pairs, so that hard rows do not widen it.
         ratio = perplexity([ours - anchors for ours, anchors in zip(nll, nll_ref, strict=True)], num_tokens)
@@ -209,10 +209,10 @@ def perplexity(nll: Sequence[float], num_tokens: Sequence[int]) -> Estimate:
 
 def _ask(suite: Suite, models: Models, plan: Plan, path: Path | None, on_progress: OnProgress) -> Asked:
     """Unless it has been asked already."""
-    found = None if path is None else read_asked(path)
-    if found is not None:
+    earlier = None if path is None else read_asked(path)
+    if earlier is not None:
         on_progress(suite.name, len(suite.rows), len(suite.rows))
-        return found
+        return earlier
     compares = isinstance(suite, RequestSuite) and suite.name == "harmless" and bool(suite.telling)
     twice = compares and models.untouched is not None
     total = len(suite.rows) * (1 + twice)
@@ -232,7 +232,7 @@ def _ask(suite: Suite, models: Models, plan: Plan, path: Path | None, on_progres
     kl: list[list[float]] = []
     if models.policy is not None and models.reference is not None and suite.name == "harmful":
         rows = _to_read(suite, completions)
-        kl = [_kl(each) for each in answer_stats(models.policy, models.reference, rows, batch_size=READ_AT_ONCE)]
+        kl = [_kl(stats) for stats in answer_stats(models.policy, models.reference, rows, batch_size=READ_AT_ONCE)]
     scored = suite.score(completions)
     _check_judges(suite, completions, scored)
     done = asked(suite, completions, scored, kl, plan.keep_answers)
@@ -279,8 +279,8 @@ def _kl(stats: AnswerStats) -> list[float]:
 def _settings(plan: Plan, policy: LoadedModel | None) -> dict[str, Any]:
     """What the answers depend on besides the model; a server does not say in what precision it computes."""
     dtype = None if policy is None else str(policy.dtype).removeprefix("torch.")
-    asked = {"max_new_tokens": plan.max_new_tokens, "keep_answers": plan.keep_answers}
-    return {"temperature": 0.0, **asked, "dtype": dtype}
+    options = {"max_new_tokens": plan.max_new_tokens, "keep_answers": plan.keep_answers}
+    return {"temperature": 0.0, **options, "dtype": dtype}
 
 
 def _only_finite(figures: Sequence[Figure]) -> tuple[tuple[Figure, ...], list[str]]:

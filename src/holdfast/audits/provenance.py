@@ -26,7 +26,7 @@ def model_hash(name: str) -> str:
 
 def own_code(*made: object) -> list[str]:
     """Hashes of the files outside the package that these classes and functions come from: they change between runs too."""
-    names = {getattr(sys.modules.get(getattr(each, "__module__", "")), "__file__", None) for each in made}
+    names = {getattr(sys.modules.get(getattr(thing, "__module__", "")), "__file__", None) for thing in made}
     files = [path for name in names if name and PACKAGE not in (path := Path(name).absolute()).parents]
     return sorted(hash_of(path.parent, [path]) for path in files)
 

@@ -158,11 +158,11 @@ def audit(
     server = _server(model, endpoint)
     files = {"requests": requests, "safe_requests": safe_requests, "sql": sql, "gsm8k": gsm8k, "summaries": summaries}
     how = {"world": world, "suite": suite, "judges": as_names(judges), "limit": limit, "max_new_tokens": max_new_tokens}
-    asked = _asked({**files, "code": code}, how, like)
-    safety, tasks = _suites(model, asked, timeout)
+    questions = _asked({**files, "code": code}, how, like)
+    safety, tasks = _suites(model, questions, timeout)
     asked_bars, earlier = _bars(bars, before, like, safety, tasks, has_anchor=anchor is not None)
     known = _labels(labels, sheet, safety)
-    plan = Plan(safety, tasks, asked["how"]["max_new_tokens"], keep_answers or sheet is not None, known)
+    plan = Plan(safety, tasks, questions["how"]["max_new_tokens"], keep_answers or sheet is not None, known)
     watch((*safety, *tasks))
     sampler, reference = _models(model, anchor, batch_size, loading or {}, server, timeout, say)
     folder = None if out is None else _folder(out, "audit: out")
@@ -171,7 +171,7 @@ def audit(
     )
     if sheet is not None:
         say(write_sheet(user_path(sheet, "sheet"), lines, sheet_size, known))
-    return _saved(Audit(result, tuple(lines), asked), folder, keep_answers)
+    return _saved(Audit(result, tuple(lines), questions), folder, keep_answers)
 
 
 def _folder(given: str | Path, where: str) -> Path:
@@ -212,9 +212,9 @@ def _asked(files: Mapping[str, Source | None], how: Mapping[str, Any], like: obj
 
 
 def _suites(
-    model: object, asked: Mapping[str, Any], timeout: float
+    model: object, questions: Mapping[str, Any], timeout: float
 ) -> tuple[tuple[RequestSuite, ...], tuple[Suite, ...]]:
-    files, how = asked["files"], asked["how"]
+    files, how = questions["files"], questions["how"]
     asks_world = _asks_world(model, files) if how["world"] is None else how["world"]
     return choose_suites(
         how["suite"], files, world=asks_world, judges=how["judges"], limit=how["limit"], timeout=timeout
