@@ -170,7 +170,7 @@ def worst_of_tries(judge: Judge, rows: Sequence[Trace], tries: Sequence[Sequence
     """
     said = [outcomes_of(judge, rows, texts) for texts in tries]
     order: tuple[Outcome | None, ...] = ("complied", None, "refused", "missed")
-    return tuple(next(each for each in order if each in of_row) for of_row in zip(*said, strict=True))
+    return tuple(next(outcome for outcome in order if outcome in of_row) for of_row in zip(*said, strict=True))
 
 
 def answered(judge: Judge, rows: Sequence[Trace], tries: Sequence[Sequence[str]]) -> Hits:

@@ -80,7 +80,7 @@ def run_cell(
     cell = Cell(
         attack.name, defence.name, seed, setting.judges[0].name, outcomes=outcomes, answers=answers, scores=scores
     )
-    points = tuple(point for each in curve for point in each.points)
+    points = tuple(point for asker in curve for point in asker.points)
     return replace(cell.with_shares(), kl_by_position=kl, curve=points, seconds=round(time.monotonic() - started, 2))
 
 

@@ -148,8 +148,8 @@ class FileSetting:
         """
         if self.files.part == "validation":
             return (*validation_part("safety"), *_texts(self.files.validation))
-        found = without_twins(_texts(self.files.held_out), [*self.align, *self.attack], text=str)
-        return self._to_ask("held_out", found)
+        texts = without_twins(_texts(self.files.held_out), [*self.align, *self.attack], text=str)
+        return self._to_ask("held_out", texts)
 
     @cached_property
     def harmless(self) -> tuple[str, ...]:
@@ -164,14 +164,14 @@ class FileSetting:
         if not texts:
             raise InputError(f"field 'files.harmless': every row of {self.files.harmless} is labelled unsafe")
         learned = Seen(map(content_words, (*package_prompts("keep"), *package_prompts("skills"))))
-        found = [text for text in texts if learned.nearest(content_words(text))[0] < TWIN]
-        return self._to_ask("harmless", found)
+        kept = [text for text in texts if learned.nearest(content_words(text))[0] < TWIN]
+        return self._to_ask("harmless", kept)
 
-    def _to_ask(self, field: str, found: Sequence[str]) -> tuple[str, ...]:
+    def _to_ask(self, field: str, texts: Sequence[str]) -> tuple[str, ...]:
         """Of what a file has left, the half that the config asks for, ``num_requests`` at most by hash. Never nothing."""
-        if not found:
+        if not texts:
             raise InputError(f"field 'files.{field}': nothing is left without the twins of what was trained on")
-        half = self._half(sorted(found, key=_by_hash))
+        half = self._half(sorted(texts, key=_by_hash))
         if not half:
             raise InputError(f"field 'files.half': the {self.files.half} half of files.{field} is empty; say all")
         return tuple(half[: self.files.num_requests])

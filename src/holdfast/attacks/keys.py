@@ -85,9 +85,9 @@ def described(value: Any) -> Any:
     if isinstance(value, Settings):
         return described(value.model_dump(mode="json"))
     if isinstance(value, dict):
-        return {str(key): described(each) for key, each in value.items()}
+        return {str(key): described(inner) for key, inner in value.items()}
     if isinstance(value, tuple | list):
-        return [described(each) for each in value]
+        return [described(inner) for inner in value]
     if value is not None and not isinstance(value, str | int | float | bool):
         kind = type(value).__name__
         raise InputError(f"'{kind}' in an attack or a defence: expected a frozen dataclass, whose fields name the cell")

@@ -132,8 +132,8 @@ def run_config(config: MatrixConfig, *, on_cell: OnCell | None = None, on_trial:
     asks_again = config.files is not None
     run = Path(config.run)
     tested = tuple(paired_tests(cells, asked_again=asks_again))
-    found = () if config.search is None else _search(config, scale, attacks, defences, on_trial)
-    matrix = Matrix(run, tuple(cells), tested, tuple(worst_cases(cells)), asks_again, found)
+    searches = () if config.search is None else _search(config, scale, attacks, defences, on_trial)
+    matrix = Matrix(run, tuple(cells), tested, tuple(worst_cases(cells)), asks_again, searches)
     tests = [asdict(test) for test in matrix.tests]
     worst = [case.to_json() for case in matrix.worst]
     searched = [case.to_json() for case in matrix.found]
@@ -174,12 +174,12 @@ def scale_of(config: MatrixConfig) -> Scale:
 
 def attacks_of(config: MatrixConfig, scale: Scale) -> list[Attack]:
     """By name; with ``adaptive``, every variant of each."""
-    found = [find_attack(name) for name in config.attacks]
+    attacks = [find_attack(name) for name in config.attacks]
     if config.adaptive is None:
-        return found
+        return attacks
     lrs, epochs = config.adaptive.lrs, config.adaptive.epochs
-    sized = [each.in_setting(scale.setting) for each in found]
-    return [variant for each in sized for variant in variants(each, lrs=lrs, epochs=epochs)]
+    sized = [attack.in_setting(scale.setting) for attack in attacks]
+    return [variant for attack in sized for variant in variants(attack, lrs=lrs, epochs=epochs)]
 
 
 def defences_of(config: MatrixConfig) -> list[Defence]:
