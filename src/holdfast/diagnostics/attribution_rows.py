@@ -65,7 +65,7 @@ def attribution_rows(
 def _merged(parts: Attempts) -> Attempts:
     """Neighbours of one role as one segment, so that segments and runs of tokens are the same thing."""
     runs = [
-        Segment(role, "".join(each.text for each in run)) for role, run in groupby(parts.segments, lambda s: s.role)
+        Segment(role, "".join(part.text for part in run)) for role, run in groupby(parts.segments, lambda s: s.role)
     ]
     return Attempts(parts.answers, parts.stopped, tuple(runs))
 

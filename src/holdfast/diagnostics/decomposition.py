@@ -59,7 +59,7 @@ def decompose(
     )
     why = why or "unidentified: one model never had to decide about such an attempt"
     shares = [
-        wilson(float(ratio(each.whole, "final_right", "responses")) * each.n, each.n) for each in (drawn_b, drawn_a)
+        wilson(float(ratio(side.whole, "final_right", "responses")) * side.n, side.n) for side in (drawn_b, drawn_a)
     ]
     observed = newcombe(*shares)
     return Decomposition(**{name: _estimate(values[name], drawn[name], why, observed) for name in (*PARTS, "observed")})
