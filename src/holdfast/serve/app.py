@@ -130,18 +130,18 @@ class _Server:
         self._access.admit(request)
         if self._num_in_flight > self._settings.max_concurrent:
             raise ProtocolError(503, "too many requests at once; try again later", "overloaded", "api_error")
-        asked = dialect.read(await self._access.body(request), self._settings)
-        first = asked[0]
+        requests = dialect.read(await self._access.body(request), self._settings)
+        first = requests[0]
         model = self._model(first.model or self._models[0])
         if self._settings.log_prompts:
-            log.info("%s prompt: %s", request_id, [one.messages or one.prompt for one in asked])
+            log.info("%s prompt: %s", request_id, [one.messages or one.prompt for one in requests])
         headers = self._clamp_told(request_id, first)
         if first.retracting and self._overseer.hinted(first) is None:
             pieces = await self._in_time(request, self._overseer.stream(first))
             stream = self._counted(retracting_stream(request_id, model, first, pieces, self._overseer))
             headers |= {"X-Holdfast-Verdict": "unjudged", "X-Holdfast-Warning": WARNING}
             return StreamingResponse(stream, media_type="text/event-stream", headers=headers), "retracting stream"
-        answer = await self._in_time(request, self._answer_all(asked))
+        answer = await self._in_time(request, self._answer_all(requests))
         verdict = answer.verdict
         headers |= {"X-Holdfast-Verdict": verdict["verdict"], "X-Holdfast-Reason": _header(verdict["reason"])}
         if verdict["outcome"] is not None:
@@ -153,20 +153,20 @@ class _Server:
             return StreamingResponse(stream, media_type="text/event-stream", headers=headers), outcome
         return JSONResponse(dialect.body(request_id, model, answer), headers=headers), outcome
 
-    async def _answer_all(self, asked: Sequence[AnswerRequest]) -> Answer:
+    async def _answer_all(self, requests: Sequence[AnswerRequest]) -> Answer:
         """Several prompts at once; where one of them fails the others are given up."""
-        tasks = [asyncio.create_task(self._overseer.answer(one)) for one in asked]
+        tasks = [asyncio.create_task(self._overseer.answer(one)) for one in requests]
         try:
             return joined(await asyncio.gather(*tasks))
         finally:
             for task in tasks:
                 task.cancel()
 
-    def _clamp_told(self, request_id: str, asked: AnswerRequest) -> dict[str, str]:
+    def _clamp_told(self, request_id: str, request: AnswerRequest) -> dict[str, str]:
         """Fewer tokens than were asked for: the client is told, and so is the log."""
-        if not asked.is_clamped:
+        if not request.is_clamped:
             return {}
-        told = f"max_tokens {asked.wanted_tokens} -> {asked.options['max_tokens']}"
+        told = f"max_tokens {request.wanted_tokens} -> {request.options['max_tokens']}"
         log.info("%s clamped: %s", request_id, told)
         return {"X-Holdfast-Clamped": told}
 
@@ -254,8 +254,8 @@ async def _crash(_request: Request, _error: Exception) -> Response:
 async def _http_error(request: Request, error: Exception) -> Response:
     """What starlette itself refuses, such as a path that does not exist, in the protocol's shape too."""
     assert isinstance(error, HTTPException)
-    asked = f"{request.method} {shown(request.url.path)}"
-    known = {404: (f"{asked}: no such path", "not_found"), 405: (f"{asked}: wrong method", "method_not_allowed")}
+    call = f"{request.method} {shown(request.url.path)}"
+    known = {404: (f"{call}: no such path", "not_found"), 405: (f"{call}: wrong method", "method_not_allowed")}
     message, code = known.get(error.status_code, (error.detail, "bad_request"))
     return _error_response(ProtocolError(error.status_code, message, code), error.headers)
 

@@ -119,8 +119,8 @@ class HttpBackend:
             raise _refusal(response.status_code, request)
         choices = content.get("choices") if isinstance(content, dict) else None
         read = _read_choice if request.prompt is None else _read_text_choice
-        found = [read(choice, bool(request.tools)) for choice in (choices if isinstance(choices, list) else [])]
-        draws = [draw for draw in found if draw is not None]
+        readings = [read(choice, bool(request.tools)) for choice in (choices if isinstance(choices, list) else [])]
+        draws = [draw for draw in readings if draw is not None]
         if not draws:
             raise BackendError("no usable choice")
         return Drawn(draws[:n], *_tokens(content.get("usage")))

@@ -51,14 +51,14 @@ class GuardedJudge:
         begun = time.monotonic()
         work = asyncio.get_running_loop().run_in_executor(self._threads, self._all, prompt, list(texts))
         try:
-            found, finished = await asyncio.wait_for(work, self._seconds)
+            given, finished = await asyncio.wait_for(work, self._seconds)
         except TimeoutError:
             finished = math.inf
         if finished - begun > self._seconds:  # a busy event loop may see a late verdict before it sees the deadline
             return [self._nothing(f"the judge took more than {self._seconds:g} s") for _ in texts]
-        if len(found) != len(texts):
+        if len(given) != len(texts):
             return [self._nothing("the judge gave another number of verdicts") for _ in texts]
-        return never_empty(texts, [self._checked(verdict) for verdict in found])
+        return never_empty(texts, [self._checked(verdict) for verdict in given])
 
     def passes(self, verdict: Verdict) -> bool:
         """Whether an answer with this verdict may be returned: without a judge every one may."""
@@ -70,10 +70,10 @@ class GuardedJudge:
         With the time when the last verdict was there.
         """
         try:
-            found: list[object] = list(verdicts(self._judge, [(prompt, text) for text in texts]))
+            given: list[object] = list(verdicts(self._judge, [(prompt, text) for text in texts]))
         except Exception:
-            found = [self._one(prompt, text) for text in texts]
-        return found, time.monotonic()
+            given = [self._one(prompt, text) for text in texts]
+        return given, time.monotonic()
 
     def _one(self, prompt: Request, text: str) -> object:
         try:

@@ -81,8 +81,8 @@ def from_completion(told: Any) -> Tokens | None:
 
 
 def _ranked(top: dict[str, float]) -> tuple[tuple[str, float], ...]:
-    found = [(_text(text), _finite(logp)) for text, logp in top.items()]
-    return tuple(sorted(found, key=lambda pair: -pair[1]))
+    pairs = [(_text(text), _finite(logp)) for text, logp in top.items()]
+    return tuple(sorted(pairs, key=lambda pair: -pair[1]))
 
 
 def _text(text: Any) -> str:

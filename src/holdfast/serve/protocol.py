@@ -136,10 +136,10 @@ def read_count(body: dict[str, Any], name: str, default: int, between: tuple[int
 def read_wish(body: dict[str, Any], name: str, key: str, value: object) -> bool:
     """Whether the object ``name`` asks for the one thing that is understood in it."""
     wish = body.get(name) or {}
-    asked = {field: wanted for field, wanted in wish.items() if wanted} if isinstance(wish, dict) else wish
-    if asked not in ({}, {key: value}):
+    wishes = {field: wanted for field, wanted in wish.items() if wanted} if isinstance(wish, dict) else wish
+    if wishes not in ({}, {key: value}):
         raise ProtocolError(400, f"'{name}' can only hold '{key}': {json.dumps(value)}", "unsupported")
-    return bool(asked)
+    return bool(wishes)
 
 
 def read_stops(stop: Any) -> list[str]:
