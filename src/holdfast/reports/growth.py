@@ -47,8 +47,8 @@ class DrawnLaw:
 def read_law(row: Mapping[str, object]) -> Law | None:
     """A law that can be drawn, or None."""
     points, exponent = row.get("points"), finite(row.get("exponent"))
-    found = [_point(each) for each in points] if isinstance(points, list) else []
-    known = [point for point in found if point is not None]
+    drawable = [_point(pair) for pair in points] if isinstance(points, list) else []
+    known = [point for point in drawable if point is not None]
     if exponent is None or len({length for length, _ in known}) < 2:
         return None
     low, high = finite(row.get("low")), finite(row.get("high"))

@@ -44,8 +44,8 @@ def matrix_outcomes(matrix: Matrix) -> list[OutcomeLine]:
                 groups.setdefault(name, []).extend(outcomes)
         for name, replies in groups.items():
             group, _, judge = shown(name, 80).partition(":")
-            asked = f"{group} ({judge})" if judge else group
-            lines.append(_line(f"{shown(defence, 80)} under {shown(attack, 80)}: {asked}", replies))
+            title = f"{group} ({judge})" if judge else group
+            lines.append(_line(f"{shown(defence, 80)} under {shown(attack, 80)}: {title}", replies))
     return [line for line in lines if line is not None][:MAX_LINES]
 
 

@@ -59,7 +59,7 @@ def trained_runs(curves: Sequence[Curve], notes: list[str]) -> list[TrainedRun]:
     return drawn_runs("r", {index: (curve, _panels(curve)) for index, curve in enumerate(curves[:MAX_CURVES])})
 
 
-def drawn_runs(key: str, found: Mapping[int, tuple[Curve, Sequence[Panel]]]) -> list[TrainedRun]:
+def drawn_runs(key: str, panels_of: Mapping[int, tuple[Curve, Sequence[Panel]]]) -> list[TrainedRun]:
     """The runs, by number, that have something to draw."""
     return [
         TrainedRun(
@@ -67,7 +67,7 @@ def drawn_runs(key: str, found: Mapping[int, tuple[Curve, Sequence[Panel]]]) -> 
             f"{len(curve.steps):,} rows to step {curve.steps[-1]:,.0f}",
             _charts(f"{key}{index}", curve, panels),
         )
-        for index, (curve, panels) in found.items()
+        for index, (curve, panels) in panels_of.items()
         if panels
     ]
 
