@@ -34,7 +34,7 @@ def check_target(param: typer.CallbackParam, path: Path | None) -> Path | None:
 def check_folder(param: typer.CallbackParam, path: Path | None) -> Path | None:
     """The same for a folder. It is not made yet: a mistake elsewhere should leave nothing behind."""
     if path is not None:
-        there = next(each for each in (path.absolute(), *path.absolute().parents) if each.exists())
+        there = next(parent for parent in (path.absolute(), *path.absolute().parents) if parent.exists())
         if not there.is_dir():
             raise InputError(f"{param.opts[-1]} {path}: cannot be made: {there} is no folder")
         if not os.access(there, os.W_OK):

@@ -25,8 +25,8 @@ def ls(
     if folder != RUNS and not folder.is_dir():
         raise InputError(f"{folder}: no such folder")
     files = [path for name in ("config.yaml", "matrix.jsonl") for path in folder.glob(f"**/{name}")]
-    found = sorted({path.parent for path in files if not _is_hidden(path.relative_to(folder))})
-    runs = [describe_run(path) for path in found]
+    folders = sorted({path.parent for path in files if not _is_hidden(path.relative_to(folder))})
+    runs = [describe_run(path) for path in folders]
     if write_json(json, {"runs": runs}):
         return
     console = Console(highlight=False)
