@@ -43,6 +43,6 @@ def world_prompts(kind: Kind) -> tuple[str, ...]:
     kinds = WORLD_KINDS[kind]
     taken = set(world_prompts("keep")) if kind == "skills" else set()
     world, num = SafetyWorld(), NUM_WORLD_PROMPTS // len(kinds)
-    in_turn = zip(*(world.requests("train", each, num + len(taken)) for each in kinds), strict=True)
+    in_turn = zip(*(world.requests("train", of_kind, num + len(taken)) for of_kind in kinds), strict=True)
     prompts = [last_request(row) for rows in in_turn for row in rows]
     return tuple(prompt for prompt in prompts if prompt not in taken)[: num * len(kinds)]
