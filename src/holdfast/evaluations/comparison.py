@@ -101,7 +101,7 @@ class Comparison:
 
     def __repr__(self) -> str:
         """A line for every figure, and the verdict."""
-        lines = [f"  {each.figure:32} {each.by:+.3f}  p {each.p_holm:.3g}  {each.verdict}" for each in self.figures]
+        lines = [f"  {row.figure:32} {row.by:+.3f}  p {row.p_holm:.3g}  {row.verdict}" for row in self.figures]
         return "\n".join([f"{self.second} minus {self.first}", *lines, self.verdict])
 
 
@@ -153,7 +153,7 @@ def compare(
                 num_down=test.num_down,
                 smallest=smallest_difference(ours, theirs, power=POWER, alpha=LEVEL / len(pairs)),
                 verdict=_verdict(test.by, corrected[name], better, margin),
-                num_repeats=max(each.figures[name].most_repeats for each in (first, second)),
+                num_repeats=max(side.figures[name].most_repeats for side in (first, second)),
             )
         )
     return Comparison(first.source, second.source, tuple(compared), margin, tuple(dict.fromkeys(notes)))
@@ -177,12 +177,12 @@ def _names(first: Evaluation, second: Evaluation, wanted: Sequence[str]) -> tupl
             raise InputError(f"figures='{name}': not in both evaluations{nearest_or_all(name, names)}")
     if not names:
         theirs = " and ".join(
-            f"{each.source} has {listed(map(shown, each.figures)) or 'none'}" for each in (first, second)
+            f"{side.source} has {listed(map(shown, side.figures)) or 'none'}" for side in (first, second)
         )
         raise InputError(f"compare: no figure is in both: {theirs}")
     if wanted:
         return [name for name in names if name in wanted], []
-    notes = [f"{each.source}: {note}" for each in (first, second) for note in each.notes]
+    notes = [f"{side.source}: {note}" for side in (first, second) for note in side.notes]
     if parts := [name for name in names if first.figures[name].is_part]:
         names = [name for name in names if name not in parts]
         notes.append(
