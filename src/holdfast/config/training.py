@@ -15,7 +15,7 @@ MEMORY = "memory:"
 
 
 def _is_rate(value: Any) -> Any:
-    """One message for what is neither a number above 0 nor ``auto``: pydantic would give one for each."""
+    """Give one message for what is neither a number above 0 nor ``auto``; pydantic would give two."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if value == "auto" or (is_number and 0 < value < math.inf):
         return value
