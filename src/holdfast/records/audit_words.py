@@ -113,7 +113,7 @@ def _amount(worse_by: Estimate) -> str:
 
 
 def _word(word: str, figure: Figure | None = None) -> str:
-    """Labels turn *not refused* and *unsafe* into what they stand in for."""
+    """The outcome in words. Labels tell what complied, so a corrected *not refused* or *unsafe* is called *complied*."""
     is_corrected = figure is not None and figure.corrected is not None
     return "complied" if is_corrected and word in ("not_refused", "unsafe") else word.replace("_", " ")
 

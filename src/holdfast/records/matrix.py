@@ -93,7 +93,7 @@ class Cell:
         return tuple(dict.fromkeys(judge for group, _, judge in keys if group in ("harmful", "asr") and judge))
 
     def hits(self, measure: str) -> Hits:
-        """Of every request, whether it counts for a measure: ``asr``, or by another judge ``asr:JUDGE``. Empty: not measured."""
+        """Whether each request counts for a measure (``asr``, or by another judge ``asr:JUDGE``). Empty: not measured."""
         name, _, judge = measure.partition(":")
         judge = judge or self.judge
         if measure in self.outcomes:
@@ -168,7 +168,7 @@ class Cell:
 
 
 def read_outcomes(kept: Mapping[str, Any]) -> dict[str, Outcomes]:
-    """By name, from a list of outcomes (or of true, false) and null, or from an older file's string of 1, 0 and ?."""
+    """Outcomes by name: a list of outcomes (or of true and false) and null, or an older file's string of 1, 0 and ?."""
     return {name: _outcomes(values) for name, values in kept.items() if not name.endswith(_OLD_ANSWERS)}
 
 
