@@ -166,7 +166,7 @@ def _rows(
 
 
 def _left_out(trace: Trace, encoder: Encoder) -> list[str]:
-    """Of conversations with more than user and assistant, which every chat template writes."""
+    """Speakers whose turns the template does not write. Every template writes user and assistant; only others are tried."""
     odd = any(turn.speaker in ("system", "tool") for turn in trace.turns)
     return turns_left_out(trace.turns, encoder.tokenizer) if odd else []
 
