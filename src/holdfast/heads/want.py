@@ -20,7 +20,7 @@ class Want:
 
     @staticmethod
     def make(reference: Reference | None, names: Iterable[str] | None, soften: float | None) -> Want:
-        """Everything that the reference allows, or what was asked for of it; delta brings top_ref along."""
+        """Which statistics to take: those of ``names`` (None: all) that the reference can give. delta brings top_ref along."""
         if soften is not None and not soften > 0:
             raise InputError(f"soften: expected a temperature above 0, got {soften}")
         possible = {"entropy", *FROM_ANCHOR}
