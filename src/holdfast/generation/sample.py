@@ -89,7 +89,7 @@ def continue_ids(
     settings = _settings(model, tokenizer, max_new_tokens, temperature, top_p)
     order = sorted(range(len(ids)), key=lambda index: -len(ids[index]))  # longest first: memory trouble shows at once
     written: dict[int, list[int]] = {}
-    # Greedy answers draw nothing, and must not touch the process's luck: another thread may be drawing.
+    # Greedy answers draw nothing, and must not touch the process's random state: another thread may be drawing.
     luck = _seeded(model, seed) if temperature > 0 else contextlib.nullcontext()
     with eval_mode(model), luck, torch.inference_mode():
         write = _writer(model, ids, settings, min(batch_size, len(ids)), stop_when)

@@ -1,4 +1,4 @@
-"""Was an undo called for? What was written against the one answer that is right, token by token."""
+"""Count how a model used ``<UNDO>``: what it wrote, token by token, against the one answer that is right."""
 
 from __future__ import annotations
 
@@ -63,5 +63,5 @@ def undo_use(written: Sequence[int], right: Sequence[int], undo_id: int) -> Undo
 
 
 def total(uses: Iterable[UndoUse]) -> UndoUse:
-    """All answers together."""
+    """The counts of all answers together."""
     return sum(uses, UndoUse())
