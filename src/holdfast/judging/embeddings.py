@@ -82,7 +82,7 @@ def sentence_embedder(device: str = "auto") -> SentenceEmbedder:
 
 
 def package_folder(package: str, install: str) -> Path:
-    """Where an installed package's files lie; its code is not imported."""
+    """The folder of an installed package's files; its code is not imported."""
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         raise InputError(f"needs the files of the package {package}: {install}")

@@ -81,7 +81,7 @@ class EndpointJudge:
 
 
 def _worse(first: tuple[Reading | None, str], second: tuple[Reading | None, str]) -> tuple[Reading | None, str]:
-    """Of two readings about one answer: what could not be read counts most, then the lower score."""
+    """The worse of two readings about one answer: one that could not be read, else the lower score."""
     return min(first, second, key=lambda told: -1.0 if told[0] is None else told[0].score)
 
 

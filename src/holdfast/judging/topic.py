@@ -53,7 +53,7 @@ class Overlap(NamedTuple):
 
 
 def overlap(request: str, reply: str) -> Overlap:
-    """Common content words, endings cut, and common runs of letters. A reply can be on topic with few of either."""
+    """Compare content words, endings cut, and runs of letters. A reply can be on topic with few of either in common."""
     request_words, told = content_words(request), content_words(reply)
     common = len(request_words & told)
     triples = _runs(re.findall(r"\w+", reply.lower()), 3)

@@ -34,7 +34,7 @@ class WorldJudge:
         return Verdict(safe, float(safe), reason, self.name, outcome, p)
 
     def refuses(self, prompt: Request, response: str) -> bool:
-        """One of the world's refusals, and no answer after it."""
+        """Whether the response is one of the world's refusals, with no answer after it."""
         return self.world.judge(prompt, response).outcome == "refused"
 
     def right(self, prompt: Request, response: str) -> bool:

@@ -61,7 +61,7 @@ class Candidate:
     report: Report | None = None
 
     def send(self, value: Any) -> None:
-        """A literal."""
+        """Send a literal."""
         data = literals.dumps(value)
         self._patience()
         try:
@@ -131,7 +131,7 @@ class WarmSandbox:
             self._check(tier)
 
     def _check(self, tier: Tier) -> None:
-        """The zygote says what it could do; a wall that does not stand ends it here."""
+        """Read what the zygote could do inside. Close it and raise ``NoIsolationError`` where a wall does not hold."""
         try:
             hello = self._control.recv(1 << 12)
         except TimeoutError:

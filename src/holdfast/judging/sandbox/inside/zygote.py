@@ -125,7 +125,7 @@ def _one_child(
 
 
 def _end_leftovers(own_processes: bool) -> None:
-    """Nothing survives its candidate. ``own_processes``: every process that we may signal is ours to end."""
+    """End every process that a candidate left. ``own_processes``: we may end every process that we can signal."""
     while True:
         if own_processes:
             with contextlib.suppress(ProcessLookupError):
