@@ -29,7 +29,7 @@ def _objectives_of_every_file() -> dict[str, Objective]:
 REGISTRY: dict[str, Objective] = _objectives_of_every_file()
 """By name. One of your own: ``REGISTRY["focal"] = Objective("focal", focal, reads=("logp",))``."""
 
-# objectives.NAME is the function of that name, in a file that is not imported above too: never the file.
+# Importing a file of this folder sets objectives.NAME to a module; here it becomes the function of that name.
 globals().update({name: objective.function for name, objective in REGISTRY.items()})
 
 
