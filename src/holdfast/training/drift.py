@@ -48,7 +48,7 @@ def most_lost(k: float) -> float:
 
 
 class AnswerDrift(NamedTuple):
-    """Of one answer: KL(anchor || policy) summed over its first tokens and over the others, and how many those are."""
+    """One answer's KL(anchor || policy), summed over its first tokens and over the others, and how many those are."""
 
     early: float
     late: float

@@ -96,7 +96,7 @@ class KeptAnswers:
     def _lock(self, key: str) -> IO[str] | None:
         """None in a folder that cannot be written: it has no writers to wait for."""
         try:
-            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)  # answers are nobody else's business
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)  # other users must not read answers
             return (self.folder / f".lock-{key[:2]}").open("w")  # few files for all keys: none is ever deleted
         except OSError:
             return None

@@ -84,12 +84,12 @@ def vetted(
 
 
 def _is_ours(judge: str) -> bool:
-    """Not one that a user has put under the name of ours."""
+    """Whether the judge of this name is ours, and not one that a user registered in its place."""
     return judge in KEPT and JUDGES[judge].__module__.startswith("holdfast.")
 
 
 def _answers(row: Trace) -> list[int]:
-    """Where an assistant turn that is learned follows something to answer."""
+    """The places of the trained assistant turns that follow a request."""
     return [place for place, turn in enumerate(row.turns) if place and turn.is_target and turn.speaker == "assistant"]
 
 
@@ -105,12 +105,12 @@ def _held(row: Trace, place: int, refusal: str) -> Trace:
 
 
 def _read_only(turn: Turn) -> Turn:
-    """As context, without the ``weight`` that made it context in the file: here every turn but the refusal is."""
+    """The turn as context, also without a ``weight``: here every turn but the refusal is context."""
     return context(turn.speaker, turn.visible, {name: x for name, x in turn.other_fields.items() if name != "weight"})
 
 
 def write_vetted(vetted_rows: Vetted, folder: Path, about: Mapping[str, Any]) -> None:
-    """All or nothing: a folder that is there is whole. ``about``: where the rows came from."""
+    """Write the rows that are learned and those that are held, all or nothing. ``about``: where the rows came from."""
     sizes = {LEARNED: len(vetted_rows.learned), HELD: len(vetted_rows.held)}
     with made_whole(folder) as part:
         for name, rows in ((LEARNED, vetted_rows.learned), (HELD, vetted_rows.held)):
@@ -120,7 +120,7 @@ def write_vetted(vetted_rows: Vetted, folder: Path, about: Mapping[str, Any]) ->
 
 
 def about(data: str) -> dict[str, Any] | None:
-    """Of a file that vetting has written: where its rows came from."""
+    """Where the rows of a file came from, if vetting has written it; None for any other file."""
     path = Path(data).parent / ABOUT
     if Path(data).name not in (LEARNED, HELD) or not path.is_file():
         return None
