@@ -52,7 +52,7 @@ class Perturb:
         return list(dict.fromkeys(self._others(reference, at)))
 
     def _others(self, reference: RightAnswer, at: int) -> Iterator[str]:
-        """One by one: whether there is any at all is asked of every place, and shall not cost the whole list."""
+        """Yield the candidates one by one: ``places`` only needs to know whether there is one."""
         words, word = reference.words, reference.words[at]
         place = (words[at - 1] if at else "", words[at + 1] if at + 1 < len(words) else "")
         others = chain(_numbers(word), _operators(word), _names(word, reference), self._slots.get(place, ()))

@@ -45,7 +45,7 @@ def _sql(path: str) -> list[Row]:
 
 
 def _gsm8k(path: str) -> list[Row]:
-    """Without the calculator's annotations: a model without one would have to write every number twice."""
+    """GSM8K's rows without the calculator's annotations: a model without one would have to write every number twice."""
 
     def row(fields: Fields) -> Row:
         return take_text(fields, "question"), re.sub(r"<<[^>]*>>", "", take_text(fields, "answer"))
