@@ -33,7 +33,7 @@ class Point:
     kl_bound: float
 
     def row(self) -> dict[str, Any]:
-        """For JSON, which has no infinity: that becomes the word, and NaN becomes null."""
+        """For JSON: an infinite figure becomes the word, and NaN becomes null."""
         return {name: _plain(value) for name, value in vars(self).items()}
 
 
@@ -104,7 +104,7 @@ class _Drawn(NamedTuple):
             return self._estimate(lambda sums: sums[..., above] / sums[..., below])
 
     def _estimate(self, statistic: Callable[[Any], Any]) -> Estimate:
-        """With its interval over prompts. One prompt has none: every draw is that prompt."""
+        """A figure with its interval over prompts. One prompt has none: every draw is that prompt."""
         estimate = self.resamples.estimate(statistic)
         return estimate if self.resamples.n > 1 else replace(estimate, low=-math.inf, high=math.inf)
 
