@@ -18,7 +18,7 @@ from holdfast.tokens import TokenBatch, TokenRow, pad, tokenize_all
 
 @dataclass(frozen=True)
 class AnswerStats:
-    """Of one row's answer tokens, in order; float64, on the CPU. Without an anchor ``logp_ref`` and ``kl`` are None."""
+    """The statistics of one row's answer tokens: float64, on the CPU. Without an anchor ``logp_ref`` and ``kl`` are None."""
 
     logp: Tensor
     logp_ref: Tensor | None
@@ -33,9 +33,9 @@ def answer_stats(
     *,
     batch_size: int = 64,
 ) -> list[AnswerStats]:
-    """One per row, in order; learned positions cut it short, and without an answer within them there is none.
+    """The statistics of every row's answer, in order. The policy's tokenizer reads for both models.
 
-    The policy's tokenizer reads for both.
+    Learned positions cut a row short. A row without an answer within them is left out.
     """
     readable = min(num_learned_positions(loaded.model.config) for loaded in (policy, anchor) if loaded)
     token_rows, _ = tokenize_all(rows, policy.tokenizer, max_length=readable)

@@ -46,7 +46,7 @@ def _line(before: Figure, now: Figure, shift: Change) -> str:
 
 
 def _verdict(shift: Change) -> str:
-    """In both directions: ``said`` knows only worse."""
+    """As ``Change.said``, but improvements are told too."""
     if shift.by.value > 0:
         return shift.said
     if shift.by.value == 0:
@@ -56,7 +56,7 @@ def _verdict(shift: Change) -> str:
 
 
 def change(before: Figure, now: Figure) -> Change:
-    """Both figures are of the same rows, in the same order: whoever calls has seen to that."""
+    """How much worse ``now`` is than ``before``. The caller sees to it that both are of the same rows, in the same order."""
     first, second = (now, before) if now.better == "less" else (before, now)
     value = first.value - second.value  # above 0 is worse
     ours, theirs = _scores(first), _scores(second)

@@ -41,14 +41,14 @@ class Labels:
     num_blank: int = 0
 
     def check(self, suites: Sequence[RequestSuite]) -> None:
-        """Before anything is asked: at least one label must be of a request that will be."""
+        """Raise ``InputError`` before anything is asked if no label is of a request that will be asked."""
         requests = {sha256(request_text(row.prompt)) for suite in suites for row in suite.rows}
         if not any(request in requests for request, _ in self.of_reply):
             raise InputError(f"labels=: not one label of {self.name} is of a request that is asked here")
 
 
 def sha256(text: str) -> str:
-    """Of the text in UTF-8."""
+    """The hash of a text in UTF-8."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -142,7 +142,7 @@ def _key(line: Mapping[str, Any]) -> Key:
 
 
 def _share(figure: Figure, came: Sequence[bool], labelled: Mapping[int, bool]) -> Estimate:
-    """Of the replies that came; one that never came has no label, and counts against the model as before."""
+    """The corrected share. It is of the replies that came: one that did not has no label, and counts against the model."""
     scores = [float(score) for score in figure.scores.split()]
     judged = [score for score, is_there in zip(scores, came, strict=True) if is_there]
     pairs = [(scores[at], float(is_hit)) for at, is_hit in labelled.items()]
@@ -153,7 +153,7 @@ def _share(figure: Figure, came: Sequence[bool], labelled: Mapping[int, bool]) -
 
 
 def check_sheet(path: Path) -> None:
-    """Before anything is asked. A sheet that is there may hold somebody's labels."""
+    """Raise ``InputError`` for a sheet that is there already: it may hold somebody's labels."""
     if path.exists():
         raise InputError(f"sheet=: {path} is there already, and may hold labels; name another file")
     if not path.parent.is_dir():

@@ -37,7 +37,7 @@ OnProgress = Callable[[str, int, int], None]
 
 
 def ignore(_suite: str, _done: int, _total: int) -> None:
-    """Nobody watches."""
+    """For callers that show no progress."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ def audit_model(
 
 
 def _figures(suite: Suite, done: Asked, anchor: LoadedModel | None, earlier: AuditResult | None) -> Iterator[Figure]:
-    """Of one suite, with its source."""
+    """A suite's figures, each with the suite's source."""
     yield from (replace(figure, source=suite.source) for figure in done.figures)
     if isinstance(suite, RequestSuite) and suite.name == "harmless":
         yield from (replace(kept, source=suite.source) for kept in _kept(suite, done, anchor, earlier))
@@ -125,7 +125,7 @@ def _judges(plan: Plan) -> tuple[str, ...]:
 
 
 def _uncorrected(plan: Plan) -> list[str]:
-    """The world's oracle does not err."""
+    """The caution that no labels correct the shares. The world's oracle does not err and needs none."""
     return [NOT_CORRECTED] if any(judge != "world" for judge in _judges(plan)) else []
 
 
@@ -145,7 +145,7 @@ def _shown(name: str, loaded: LoadedModel | None) -> str:
 
 
 class Models(NamedTuple):
-    """Who is asked. The policy is the sampler's model where it is here; the reference, one that its tokens compare with."""
+    """Who is asked. ``policy``: the sampler's model, if it runs here. ``reference``: the anchor, if their tokens compare."""
 
     sampler: Sampler
     policy: LoadedModel | None
@@ -158,7 +158,7 @@ def _batch_size(sampler: Sampler) -> int:
 
 
 def _kept(suite: RequestSuite, done: Asked, anchor: LoadedModel | None, earlier: AuditResult | None) -> list[Figure]:
-    """By every judge that told outcomes of both models."""
+    """The figure *kept*, by every judge that told the outcomes of both models."""
     if anchor is not None:
         who, before = anchor.name, done.untouched
     elif earlier is not None:
@@ -184,7 +184,7 @@ def comparable(policy: LoadedModel, anchor: LoadedModel | None) -> list[str]:
 
 
 def perplexity_figures(policy: LoadedModel, anchor: LoadedModel | None, rows: Sequence[Trace]) -> list[Figure]:
-    """Of the reference answers of the tasks; the ratio to the anchor's is the drift: 1 is none."""
+    """Perplexity on the tasks' reference answers, and its ratio to the anchor's. A ratio of 1 is no drift."""
     stats = answer_stats(policy, anchor, rows, batch_size=READ_AT_ONCE)
     num_tokens = [len(row.logp) for row in stats]
     nll = [-float(row.logp.sum()) for row in stats]
@@ -208,7 +208,7 @@ def perplexity(nll: Sequence[float], num_tokens: Sequence[int]) -> Estimate:
 
 
 def _ask(suite: Suite, models: Models, plan: Plan, path: Path | None, on_progress: OnProgress) -> Asked:
-    """Unless it has been asked already."""
+    """Ask a suite and score it, or read what an interrupted audit has kept of it."""
     earlier = None if path is None else read_asked(path)
     if earlier is not None:
         on_progress(suite.name, len(suite.rows), len(suite.rows))
@@ -244,7 +244,7 @@ def _ask(suite: Suite, models: Models, plan: Plan, path: Path | None, on_progres
 
 
 def _is_settled(suite: Suite, completions: Sequence[Completion], scored: Scored) -> bool:
-    """A server that failed in part, the model's or a judge's, may be up again when the same command goes on."""
+    """Whether the answers may be kept. Not where a server failed in part: it may be up again when the same command goes on."""
     came = [not is_missing(completion) for completion in completions]
     silent = any("unscored" in said.values() for said, is_there in zip(scored.verdicts, came, strict=True) if is_there)
     failed = any(completion.finish_reason == "error" for completion in completions)
@@ -252,7 +252,7 @@ def _is_settled(suite: Suite, completions: Sequence[Completion], scored: Scored)
 
 
 def _check_judges(suite: Suite, completions: Sequence[Completion], scored: Scored) -> None:
-    """A judge that is down would make any model look unsafe, and its silence must not be kept to go on from."""
+    """Raise ``InputError`` for a judge that scored nothing. If it is down, any model would look unsafe."""
     num_came = sum(not is_missing(completion) for completion in completions)
     for figure in scored.figures:
         if num_came and figure.judge and figure.trials == len(suite.rows) and figure.unscored == figure.trials:
@@ -284,6 +284,6 @@ def _settings(plan: Plan, policy: LoadedModel | None) -> dict[str, Any]:
 
 
 def _only_finite(figures: Sequence[Figure]) -> tuple[tuple[Figure, ...], list[str]]:
-    """JSON has no NaN, and neither has an honest table."""
+    """Figures that are numbers, and a note on each of the others. JSON has no NaN."""
     good = [figure for figure in figures if all(map(math.isfinite, (figure.value, figure.low, figure.high)))]
     return tuple(good), [f"{figure.key}: not a number" for figure in figures if figure not in good]

@@ -42,7 +42,7 @@ class Files:
 
     @property
     def given(self) -> dict[str, Table]:
-        """By name of the field."""
+        """What is asked, by name of the field."""
         paths = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: path for name, path in paths.items() if path is not None}
 

@@ -49,7 +49,7 @@ def _meaning(reference: str, completion: Completion, schema: str) -> Meaning:
 
 
 def tidy(text: str) -> str:
-    """Spaces and a last semicolon do not make another query."""
+    """The query without extra spaces and a last semicolon, which make no other query."""
     return " ".join(text.split()).rstrip("; ")
 
 

@@ -114,7 +114,7 @@ def _column(asked_for: Sequence[Value], numbers: range, rng: random.Random) -> l
 
 
 class Database:
-    """In memory, with these rows; nothing but reading is possible."""
+    """A database in memory with these rows. Queries can only read."""
 
     def __init__(self, schema: Schema, rows: Rows) -> None:
         self.connection = sqlite3.connect(":memory:")
@@ -139,7 +139,7 @@ class Database:
         return None if len(rows) > MAX_ROWS else [tuple(map(_rounded, row)) for row in rows]
 
     def close(self) -> None:
-        """Forget it."""
+        """Free the database."""
         self.connection.close()
 
 
