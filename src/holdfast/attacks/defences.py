@@ -102,7 +102,7 @@ DEFENCES: dict[str, Defence] = {defence.name: defence for defence in _ALL}
 
 
 def find_defence(name: str) -> Defence:
-    """By name; a clear line for a name that is not there."""
+    """The defence of that name. Raises ``InputError`` where there is none."""
     defence = look_up(DEFENCES, name)
     if defence is None:
         raise InputError(f"defence '{name}': no such defence{nearest_or_all(name, DEFENCES)}")

@@ -37,12 +37,12 @@ def inside(run: Path, tuned: LoadedModel, anchor: LoadedModel, rows: Sequence[Tr
 
 
 def inside_path(cell: Path) -> Path:
-    """Beside the cell's own file."""
+    """The file of a cell's inside, beside the cell's own."""
     return cell.with_suffix(".inside.json")
 
 
 def write_inside(cell: Path, content: dict[str, Any]) -> None:
-    """Whole or not at all."""
+    """Write a cell's inside, whole or not at all."""
     _write(inside_path(cell), content)
 
 

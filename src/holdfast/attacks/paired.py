@@ -28,7 +28,7 @@ class Paired:
 
     @property
     def differs(self) -> bool:
-        """Beyond chance, at 5 %."""
+        """Whether the two differ beyond chance, at 5 %."""
         return self.p_holm < LEVEL
 
 
@@ -77,7 +77,7 @@ def _p_by_request(seeds: Sequence[Pairs]) -> float:
 
 
 def _pairs(cells: Sequence[Cell], attack: str, measure: Measure, first: str, second: str) -> list[Pairs]:
-    """Of each seed that both have."""
+    """For each seed that both have, the two outcomes of every request."""
     hits_of = {
         (cell.defence, cell.seed): hits for cell in cells if cell.attack == attack and (hits := cell.counted(measure))
     }

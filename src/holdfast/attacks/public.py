@@ -32,7 +32,7 @@ from holdfast.stats import Estimate
 
 @dataclass(frozen=True)
 class Matrix:
-    """Every cell, the paired tests between defences, and the worst case of attacks that adapt."""
+    """The result of an attack matrix: all cells, the paired tests between defences, and the worst case of attacks that adapt."""
 
     run: Path
     cells: tuple[Cell, ...]
@@ -80,11 +80,15 @@ def attack(
     on_cell: OnCell | None = None,
     **more: Any,
 ) -> Matrix:
-    """Tune the model in every attack's way under every defence, ask the results, and compare; or go on with what is missing.
+    """Tune the model in every attack's way under every defence, ask the results and compare them; return a ``Matrix``.
 
-    ``setting``: your requests and task rows (``hf.Files``); without it the embedded world, for ``tiny:*``. ``run``: the folder
-    for the cells. ``seeds``: how many, or a list of which. Further settings are those of a matrix config (docs/attacks.md):
-    ``adaptive={"lrs": [...]}``, ``num_requests=200``, ``workers=2``, ``engine="ray"``.
+    Cells that ``run`` has already are kept, so the same call goes on with what is missing.
+
+    ``run``: the folder for the cells.
+    ``setting``: your requests and task rows (``hf.Files``); without it the embedded world, for ``tiny:*``.
+    ``seeds``: how many, or a list of which.
+    ``more``: settings of a matrix config (docs/attacks.md), such as ``adaptive={"lrs": [...]}``, ``num_requests=200``,
+    ``workers=2``, ``engine="ray"``.
 
     Raises ``InputError`` for settings that cannot be used, and with the first cell's reason if every cell failed.
     """
@@ -114,7 +118,7 @@ def _refuse_without_figures(matrix: Matrix) -> None:
 
 
 def run_config(config: MatrixConfig, *, on_cell: OnCell | None = None, on_trial: OnTrial | None = None) -> Matrix:
-    """The same from a config. The tests are written beside the cells, for the report."""
+    """As ``attack``, from a config. The tests are written beside the cells, for the report."""
     if config.search is not None:
         need_extra("search", "attack: search=")
     scale = scale_of(config)
@@ -173,7 +177,7 @@ def scale_of(config: MatrixConfig) -> Scale:
 
 
 def attacks_of(config: MatrixConfig, scale: Scale) -> list[Attack]:
-    """By name; with ``adaptive``, every variant of each."""
+    """The config's attacks; with ``adaptive``, every variant of each."""
     attacks = [find_attack(name) for name in config.attacks]
     if config.adaptive is None:
         return attacks
@@ -183,5 +187,5 @@ def attacks_of(config: MatrixConfig, scale: Scale) -> list[Attack]:
 
 
 def defences_of(config: MatrixConfig) -> list[Defence]:
-    """By name."""
+    """The config's defences."""
     return [find_defence(name) for name in config.defences]

@@ -33,7 +33,7 @@ Ask = Callable[[Sequence[str]], Sequence[str]]
 def first_not_refused(
     requests: Sequence[str], ask: Ask, judges: Sequence[Judge], wrappers: Sequence[str] = WRAPPERS
 ) -> dict[str, str]:
-    """Of every request that got through its first wording to do so. No judge may call the anchor's answer a refusal."""
+    """For every request its first wording that got through. No judge may call the anchor's answer to it a refusal."""
     wordings: dict[str, str] = {}
     for wrapper in wrappers:
         waiting = [request for request in requests if request not in wordings]

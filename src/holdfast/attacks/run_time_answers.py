@@ -79,13 +79,13 @@ def made(model: str, prompts: Sequence[str], device: str, max_new_tokens: int) -
 
 
 def load_for_use(model: str, device: str) -> LoadedModel:
-    """In half precision on a GPU: only to be read from."""
+    """Load a model that only answers: in half precision on a GPU."""
     on_gpu = device.startswith("cuda") or (device == "auto" and torch.cuda.is_available())
     return load(model, dtype="bfloat16" if on_gpu else "float32", device=device)
 
 
 def release() -> None:
-    """Cells share a GPU: what a training took is of use to the others once it has ended."""
+    """Free the GPU memory that a training has used: cells share a GPU."""
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()

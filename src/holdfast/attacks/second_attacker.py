@@ -36,7 +36,7 @@ class _Given:
 
 
 def answers_of_its_own(rows: Sequence[Trace], scale: Scale, max_new_tokens: int) -> dict[str, str]:
-    """By request: what the model says to it after it was tuned (`sft`) on the rows of the other half."""
+    """By request: what the model answers after it was tuned (`sft`) on the rows of the other half."""
     said: dict[str, str] = {}
     for half in (0, 1):
         lesson, requests = rows[half::2], [request_text(row.prompt) for row in rows[1 - half :: 2]]
