@@ -71,7 +71,7 @@ def _merged(parts: Attempts) -> Attempts:
 
 
 def _to_go_by_token(row: TokenRow, rewards: Sequence[float]) -> list[float]:
-    """Every token of a segment is given the rewards of its own and of all later segments."""
+    """For every token, the rewards of its own segment and of all later ones."""
     runs = [len(list(run)) for role, run in groupby(row.roles) if role != Role.PROMPT]
     values: list[float] = []
     for number, size in enumerate(runs):

@@ -34,7 +34,7 @@ class Decomposition:
     observed: Estimate | Unknown
 
     def row(self) -> dict[str, Any]:
-        """For `--json`."""
+        """All parts, for `--json`."""
         return {name: row_of(value) for name, value in vars(self).items()}
 
 
@@ -46,7 +46,7 @@ def decompose(
     draws: int = 1000,
     seed: int = 0,
 ) -> Decomposition:
-    """From the counts of two models (``counts.count``). Responses are drawn independently for the two.
+    """Split the difference between two models, given their counts (``counts.count``), which are drawn independently.
 
     ``problems``: of each model's responses, as in ``calibrate``: those to one problem are drawn together.
     """

@@ -71,7 +71,7 @@ class Sure:
         return replace(early, value=value, low=low, high=high)
 
     def row(self) -> dict[str, Any]:
-        """For `--json`."""
+        """All fields, for `--json`."""
         figures = {"own": self.own, "early": self.early, "most_lost": self.most_lost, "lost": self.lost}
         kept = {name: None if figure is None else figure.to_json() for name, figure in figures.items()}
         return {"outcome": self.outcome, "prompts": self.num_prompts, **kept, "became": self.became}
@@ -204,15 +204,17 @@ def measure_drift(
 ) -> Drifted:
     """What a budget means for ``model``, or how far it has drifted from ``anchor`` and what that cost.
 
-    ``prompts``: a shipped set (``safety``, ``keep``, ``skills``), a file, or a list. Of a set or file only the fifth is asked
-    that a run with ``hold:`` keeps back (``kept_back=False``: all). ``samples`` answers to each are drawn at temperature 1.
-    ``judge``: who says the outcome; by default as in an audit. Raises ``InputError`` for models of different vocabularies, and
-    for a judge that tells no outcomes.
+    ``prompts``: a shipped set (``safety``, ``keep``, ``skills``), a file, or a list.
+    ``kept_back``: of a set or file, ask only the fifth that a run with ``hold:`` keeps back; False asks all.
+    ``samples``: answers drawn to each prompt, at temperature 1.
+    ``judge``: who tells the outcome; by default as in an audit.
+
+    Raises ``InputError`` for models of different vocabularies, and for a judge that tells no outcomes.
     """
     need_at_least_one("drift", limit=limit, samples=samples, batch_size=batch_size)
     policy = as_loaded(model)
     held_to = policy if anchor is None else as_loaded(anchor)
-    name, requests = _asked(prompts, held_to, kept_back)
+    name, requests = _requests(prompts, held_to, kept_back)
     requests = requests[:limit]
     tells = _judge(judge, held_to, requests)
     first, second = seeds_of(seed, samples), seeds_of(SECOND_DRAW + seed, samples)
@@ -247,7 +249,7 @@ def measure_drift(
     return _compared(base, policy, held_to, requests, texts, before, after, batch_size)
 
 
-def _asked(prompts: str | Path | Sequence[str], anchor: LoadedModel, kept_back: bool) -> tuple[str, list[str]]:
+def _requests(prompts: str | Path | Sequence[str], anchor: LoadedModel, kept_back: bool) -> tuple[str, list[str]]:
     if not isinstance(prompts, str | Path):
         requests = list(given_rows(prompts, "drift: prompts"))
         if not requests:
@@ -342,6 +344,6 @@ def _drifts(
 
 
 def _mean(parts: Sequence[tuple[int, float, float]]) -> Estimate:
-    """Of (prompt, value, count): sum over sum, with an interval by drawing prompts anew, each with all of its answers."""
+    """The mean of (prompt, value, count): sum over sum. Its interval draws prompts anew, each with all of its answers."""
     rows, prompts = [part[1:] for part in parts], [part[0] for part in parts]
     return Resamples.of(rows, groups=prompts).estimate(lambda sums: sums[..., 0] / sums[..., 1].clip(min=1e-9))

@@ -228,7 +228,7 @@ def _transcript(fields: Fields, columns: Columns, response: str, reference: str,
 
 
 def _prompt(fields: Fields) -> str:
-    """Under the first of the usual names that is there; of a conversation, its last message."""
+    """The prompt, under the first of the usual names that is there; of a conversation, its last message."""
     return _text(next((fields[name] for name in PROMPTS if fields.get(name) is not None), None))
 
 
