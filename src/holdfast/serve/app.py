@@ -95,11 +95,11 @@ class _Server:
         self._num_in_flight = 0
 
     async def chat(self, request: Request) -> Response:
-        """/v1/chat/completions."""
+        """Answer /v1/chat/completions."""
         return await self._respond(request, CHAT)
 
     async def completions(self, request: Request) -> Response:
-        """/v1/completions."""
+        """Answer /v1/completions."""
         return await self._respond(request, COMPLETIONS)
 
     async def _respond(self, request: Request, dialect: Dialect) -> Response:
@@ -171,7 +171,7 @@ class _Server:
         return {"X-Holdfast-Clamped": told}
 
     async def _counted(self, stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        """A stream that is still being written is in flight."""
+        """Pass a stream on, and count it as in flight while it is being written."""
         self._in_flight(+1)
         try:
             async for piece in stream:
@@ -184,7 +184,7 @@ class _Server:
         self._metrics.in_flight.set(self._num_in_flight)
 
     async def _in_time(self, request: Request, answering: Coroutine[Any, Any, T]) -> T:
-        """With the deadline for everything, and given up when the client goes."""
+        """Await an answer until the deadline; give it up when the client goes."""
         work = asyncio.create_task(answering)
         gone = asyncio.create_task(_disconnected(request))
         try:
@@ -202,12 +202,12 @@ class _Server:
             await asyncio.gather(work, gone, return_exceptions=True)
 
     async def list_models(self, request: Request) -> Response:
-        """The names by which it may be called: what is behind them is nobody's business."""
+        """The names that clients may use. What stands behind them is not told."""
         self._access.admit(request)
         return JSONResponse({"object": "list", "data": [_entry(name) for name in self._models]})
 
     async def model(self, request: Request) -> Response:
-        """One of them."""
+        """One of these names."""
         self._access.admit(request)
         return JSONResponse(_entry(self._model(request.path_params["name"])))
 
@@ -225,7 +225,7 @@ class _Server:
         return JSONResponse({**facts, "backends": len(self._overseer.backends.backends)})
 
     async def figures(self, request: Request) -> Response:
-        """Prometheus."""
+        """Figures for Prometheus."""
         return Response(self._metrics.text(), media_type="text/plain; version=0.0.4")
 
 
@@ -252,7 +252,7 @@ async def _crash(_request: Request, _error: Exception) -> Response:
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
-    """What starlette itself refuses, such as a path that does not exist, in the protocol's shape too."""
+    """Errors of starlette's own, such as a path that does not exist, in the protocol's shape."""
     assert isinstance(error, HTTPException)
     call = f"{request.method} {shown(request.url.path)}"
     known = {404: (f"{call}: no such path", "not_found"), 405: (f"{call}: wrong method", "method_not_allowed")}

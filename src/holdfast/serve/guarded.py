@@ -22,11 +22,11 @@ class NullJudge:
     name = "none"
 
     def __call__(self, prompt: Request, response: str) -> Verdict:
-        """None, unseen."""
+        """An unscored verdict; the response is not looked at."""
         return Verdict(None, None, "not judged: the server runs without a judge", self.name)
 
     def refuses(self, prompt: Request, response: str) -> bool:
-        """It does not look."""
+        """Always False: it does not look."""
         return False
 
 
@@ -65,9 +65,9 @@ class GuardedJudge:
         return verdict.safe is True or not self.judges
 
     def _all(self, prompt: Request, texts: list[str]) -> tuple[list[object], float]:
-        """All at once; where that fails one by one, so that one bad text does not cost the others their verdict.
+        """The verdicts on all texts, and the time when the last one was there.
 
-        With the time when the last verdict was there.
+        Where judging all at once fails, texts are judged one by one, so that a bad text does not cost the others their verdict.
         """
         try:
             given: list[object] = list(verdicts(self._judge, [(prompt, text) for text in texts]))
@@ -93,5 +93,5 @@ class GuardedJudge:
         return Verdict(None, None, why, self.name)
 
     def close(self) -> None:
-        """Without waiting for threads that hang."""
+        """Close the threads, without waiting for those that hang."""
         self._threads.shutdown(wait=False, cancel_futures=True)
