@@ -51,7 +51,7 @@ def decisions_part(cells: Sequence[Mapping[str, object]]) -> list[tuple[str, Lin
 
 
 def _steps(size: object) -> float | None:
-    """``3x9``: 27."""
+    """The steps of an attempt of that size: 27 for ``3x9``."""
     sides = re.fullmatch(r"(\d{1,3})x(\d{1,3})", str(size))
     return None if sides is None else float(int(sides[1]) * int(sides[2]))
 

@@ -56,7 +56,7 @@ def _dominating(matrix: Matrix) -> str:
 
 
 def _mostly_missed(matrix: Matrix, defence: str, attacks: list[str]) -> str:
-    """Where. A model that answers everything in SQL complies with nothing and may be the best at SQL: it is not safe."""
+    """Under which of these attacks a defence misses most requests, as a model does that answers everything in SQL."""
     missed = {attack: matrix.pooled[defence, attack].rate("missed") for attack in attacks}
     most = {attack: rate for attack, rate in missed.items() if rate and rate.value > MOST}
     return " and ".join(f"{percent(rate.value)} under {attack}" for attack, rate in most.items())

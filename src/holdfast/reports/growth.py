@@ -87,7 +87,7 @@ def _panel(law: Law, x: Axis, y: Axis) -> Markup:
 
 
 def _slopes(law: Law, x: Axis, y: Axis) -> list[Markup]:
-    """All run through the middle of the points, as a least-squares line does."""
+    """Lines for comparison. All run through the middle of the points, as a least-squares line does."""
     middle = [sum(math.log10(value) for value in column) / len(law.points) for column in zip(*law.points, strict=True)]
 
     def ends(slope: float) -> list[str]:

@@ -122,16 +122,16 @@ class Problems:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.found: list[str] = []
+        self.lines: list[str] = []
 
     def add(self, line: int, message: str) -> None:
         """Note one problem of one line."""
-        self.found.append(f"{self.name}:{line}: {message}")
+        self.lines.append(f"{self.name}:{line}: {message}")
 
     def notes(self) -> list[str]:
         """The first few, and how many more there are."""
-        more = len(self.found) - MAX_NOTES
-        return self.found[:MAX_NOTES] + ([f"{self.name}: {more:,} more problems like these."] if more > 0 else [])
+        more = len(self.lines) - MAX_NOTES
+        return self.lines[:MAX_NOTES] + ([f"{self.name}: {more:,} more problems like these."] if more > 0 else [])
 
 
 def _bytes(path: Path, notes: list[str]) -> bytes | None:

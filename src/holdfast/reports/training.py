@@ -32,7 +32,7 @@ class Panel(NamedTuple):
 
 
 def compared_runs(curves: Sequence[Curve]) -> Charts:
-    """Of a matrix: under every attack, how fast each defence learned the rows that all of them were given."""
+    """Charts for a matrix: under every attack, how fast each defence learned the rows that all of them were given."""
     defences = sorted({curve.defence for curve in curves if curve.attack})
     charts: Charts = []
     for attack in sorted({curve.attack for curve in curves if curve.attack}):
