@@ -114,7 +114,7 @@ class _Server:
         return _html("matrix.html.j2", **await asyncio.to_thread(matrix_values, cells))
 
     async def cell(self, request: Request) -> Response:
-        """One cell opened."""
+        """One cell in detail."""
         cells, query = await self._cells(request), request.query_params
         place = (query.get("defence", ""), query.get("attack", ""))
         values = await asyncio.to_thread(cell_values, cells, *place, with_requests="requests" in query)
