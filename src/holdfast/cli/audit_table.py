@@ -18,7 +18,7 @@ WIDTH = 120  # of a table that goes into a file
 
 
 def show(result: AuditResult) -> None:
-    """On stdout."""
+    """Print the audit on stdout."""
     from holdfast.records.audit_words import NOUNS, bar_lines, cautions, shares_lines
 
     console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)

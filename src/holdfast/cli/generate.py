@@ -104,7 +104,7 @@ def generate(
 
 
 def _check_place(model: str, *, of_server: Sequence[object], of_model: Sequence[object]) -> None:
-    """Options that only a server has, or only a model in this process."""
+    """Refuse options that only a server has, or only a model in this process."""
     from holdfast.generation import is_endpoint
 
     if is_endpoint(model):
@@ -150,7 +150,7 @@ def _print_answers(loaded: LoadedModel, requests: Prompts, how: dict[str, Any], 
 def _show_undoing(
     loaded: LoadedModel, requests: Prompts, drawing: dict[str, Any], undoing: dict[str, Any], pace: float | None
 ) -> None:
-    """Typed out at ``pace``; without one, as events."""
+    """Type the answers out at ``pace``, or print events where there is none."""
     from holdfast.generation import UndoDecoding, UndoLimits
 
     sampling = {name: value for name, value in drawing.items() if name != "batch_size"}
@@ -173,7 +173,7 @@ def _print_overseen(loaded: LoadedModel, requests: Prompts, how: dict[str, Any],
 
 
 def judge_for(models: Sequence[str], judge: str | None, option: str) -> str:
-    """Whose word decides. The embedded world has an oracle; for other models no judge fits every request."""
+    """The judge named, or the oracle for embedded models. Raises ``InputError`` for others: no judge fits every request."""
     if judge is None and not all(model.startswith("tiny:") for model in models):
         raise InputError(
             f"{option}: whose word decides? Give --judge: a guard model (such as wildguard:MODEL@URL), code_policy for programs, "

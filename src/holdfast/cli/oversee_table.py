@@ -28,7 +28,7 @@ def curve_table(points: Sequence[Point], num_prompts: int) -> Table:
 
 
 def shown(estimate: Estimate | Unknown | None) -> str:
-    """Value and interval."""
+    """A value with its interval."""
     if estimate is None:
         return ""
     if isinstance(estimate, Unknown):

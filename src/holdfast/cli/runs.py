@@ -72,7 +72,7 @@ def describe_run(run: Path) -> dict[str, Any]:
 
 
 def _rounded(value: object) -> float | str:
-    """Nothing where there is none yet, or where it was no number (null in the log)."""
+    """A logged figure, rounded; nothing where there is none yet or it was no number."""
     return round(value, 4) if isinstance(value, int | float) else ""
 
 
