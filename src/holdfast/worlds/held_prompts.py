@@ -26,9 +26,9 @@ NUM_WORLD_PROMPTS = 300  # of each kind: about as many as in English
 
 
 def held_prompts(data: str, tokenizer: PreTrainedTokenizerBase) -> tuple[str, ...]:
-    """Of ``prompts:KIND``: the embedded world's own for a model that speaks it, else the English ones.
+    """The prompts of ``prompts:KIND``: the embedded world's own for a model that speaks it, else the English ones.
 
-    Of ``prompts:FILE``: the requests of a file, one a line in a ``.txt``, else a column of it.
+    ``prompts:FILE`` gives the requests of a file: one a line in a ``.txt``, else a column of it.
     """
     path = Path(data.removeprefix(PREFIX)).expanduser()
     if path.is_file():
