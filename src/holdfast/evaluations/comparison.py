@@ -47,7 +47,7 @@ class Compared:
 
     @property
     def worst(self) -> float:
-        """By how much the second may be worse: the interval's end on the bad side, above 0 for worse."""
+        """By how much the second may be worse at most: the interval's end on the bad side. Above 0 is worse."""
         return self.by.high if self.better == "less" else -self.by.low
 
     def to_json(self) -> dict[str, Any]:
@@ -59,7 +59,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What two evaluations differ by, figure by figure."""
+    """How two evaluations differ, figure by figure. ``passed`` says whether the second is good enough."""
 
     first: str
     second: str
@@ -69,14 +69,14 @@ class Comparison:
 
     @property
     def passed(self) -> bool:
-        """With a margin: every figure is shown to be no worse than by that. Without: none is worse beyond chance."""
+        """Whether every figure is shown to be worse by the margin at most; without one, whether none is worse beyond chance."""
         if self.margin is None:
             return all(figure.verdict != "worse" for figure in self.figures)
         return all(figure.verdict == "not inferior" for figure in self.figures)
 
     @property
     def verdict(self) -> str:
-        """One line."""
+        """The result in one line."""
         if self.margin is not None:
             short = [figure.figure for figure in self.figures if figure.verdict != "not inferior"]
             if not short:
@@ -115,11 +115,15 @@ def compare(
     common: bool = False,
     margin: float | None = None,
 ) -> Comparison:
-    """Compare evaluation ``b`` with ``a``, paired by item.
+    """Compare evaluation ``b`` with ``a``, paired by item; return a ``Comparison``.
 
-    ``a`` and ``b``: paths or values that ``read_evaluation`` takes. ``figures``: only these. ``less``: figures of which less is
-    better, where the files do not say. ``common``: leave out items that only one of them has. ``margin``: how much worse ``b``
-    may be; then the question is whether it is shown to be no worse than by that. Raises ``InputError`` where items differ.
+    ``a`` and ``b``: paths or values that ``read_evaluation`` takes.
+    ``figures``: compare only these.
+    ``less``: figures of which less is better, where the files do not say.
+    ``common``: leave out items that only one of the two has.
+    ``margin``: how much worse ``b`` may be. With it ``b`` passes only if it is shown to be no worse than that.
+
+    Raises ``InputError`` where items differ.
     """
     if margin is not None and not (math.isfinite(margin) and margin > 0):
         raise InputError(f"margin={margin:g}: expected a number above 0, in the unit of the scores")
