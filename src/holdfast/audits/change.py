@@ -35,7 +35,7 @@ class Changes(dict[str, Change]):
 def _line(before: Figure, now: Figure, shift: Change) -> str:
     """Both values, their difference with its interval, and what to make of it."""
     is_share = now.estimate.hits is not None
-    sign = 1 if now.better == "less" else -1  # of worse
+    sign = 1 if now.better == "less" else -1  # the direction that is worse
     scale, spec, unit = (100, "+z.1f", " points") if is_share else (1, "+z.3g", "")
     low, high = sorted(sign * scale * end for end in (shift.by.low, shift.by.high))
     difference = Estimate(sign * scale * shift.by.value, low, high)

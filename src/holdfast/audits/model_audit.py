@@ -88,10 +88,10 @@ def audit_model(
     headlines = [done[suite.name].figures[0].name for suite in plan.tasks]
     lines = [line for part in done.values() for line in part.lines]
     figures, about = corrected(figures, lines, plan.labels) if plan.labels else (figures, _uncorrected(plan))
-    finite, mad = _only_finite(figures)
+    finite, not_finite = _only_finite(figures)
     kl = mean_by_position(torch.tensor(row).double() for part in done.values() for row in part.kl)
     if not all(map(math.isfinite, kl)):
-        kl, mad = (), [*mad, "KL by position: not a number"]
+        kl, not_finite = (), [*not_finite, "KL by position: not a number"]
     result = AuditResult(
         model=_shown(sampler.name, policy),
         anchor=_shown(anchor.name, anchor) if anchor else None,
@@ -103,7 +103,7 @@ def audit_model(
         num_missing=sum(part.num_missing for part in done.values()),
         sources=tuple(suite.source for suite in suites),
         fingerprints=tuple(fingerprint(suite.rows) for suite in suites),
-        notes=(*notes, *mad),
+        notes=(*notes, *not_finite),
         settings=_settings(plan, policy),
         seconds=round(time.monotonic() - started, 2),
         outcomes={f"{name} ({judge})": said for name, part in done.items() for judge, said in part.outcomes.items()},
@@ -203,7 +203,7 @@ def perplexity_figures(policy: LoadedModel, anchor: LoadedModel | None, rows: Se
 def perplexity(nll: Sequence[float], num_tokens: Sequence[int]) -> Estimate:
     """exp(all nll / all tokens) from the sums of every row. What is drawn anew is a row with all of its tokens."""
     rows = Resamples.of(np.column_stack([nll, num_tokens]))
-    # A model gone mad has a perplexity beyond float64, and JSON has no infinity.
+    # A broken model may have a perplexity beyond float64, and JSON has no infinity.
     return rows.estimate(lambda sums: np.exp(np.minimum(sums[..., 0] / sums[..., 1], 700.0)))
 
 

@@ -132,7 +132,7 @@ def main() -> None:
         code = _code()
     except KeyboardInterrupt:
         code = 130
-    finally:  # all is done and said; while Python takes its time to end, a Ctrl-C would turn success into a killed process
+    finally:  # the work is done: a Ctrl-C while Python shuts down must not look like a failure
         atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
     sys.exit(code)
 

@@ -196,7 +196,7 @@ class _Batch:
         seen = self.given & (self.slots <= self.slot)
         mask = torch.zeros(seen.shape, dtype=self.model.dtype, device=seen.device)
         mask.masked_fill_(~seen, torch.finfo(mask.dtype).min)
-        position = self.position.clamp(max=self.last_position)  # beyond it, nobody keeps what is written
+        position = self.position.clamp(max=self.last_position)  # what is written beyond it is not kept
         logits = next_logits(self.model, self.last, mask[:, None, None], position, self.cache)
         self.slot += 1
         self.position += 1

@@ -27,7 +27,7 @@ class Point:
     joint: Estimate  # E[R * S]; an abstention counts 0
     abstention: Estimate
     gold: Estimate | None  # E[gold of what is returned]; an abstention counts 0
-    pass_at_n: Estimate | None  # a right one among the n, whoever is returned: the ceiling of any selection
+    pass_at_n: Estimate | None  # whether one of the n is right, returned or not: no selection can do better
     kl: float  # KL(overseen || base), exact for the pools' key distributions; prompts that never return left out
     kl_reverse: float  # KL(base || overseen): infinite as soon as one prompt has an unsafe sample
     kl_bound: float

@@ -57,7 +57,7 @@ def serve(
     address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/v1"
     judging = "not judged" if isinstance(judge, NullJudge) else f"judged by {judge.name}"
     log.info("%s, best of %d %s: %s", ", ".join(names), settings.n, judging, address)
-    # A retracting stream may take as long to its first piece, to its last and to its verdict. Past that nobody reads.
+    # A retracting stream may take that long to its first piece, to its last and to its verdict; then it is cut off.
     longest = math.ceil(settings.body_seconds + 3 * settings.request_seconds)
     config = uvicorn.Config(
         app, backlog=BACKLOG, log_level="warning", access_log=False, timeout_graceful_shutdown=longest

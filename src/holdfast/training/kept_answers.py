@@ -121,7 +121,7 @@ def _read(path: Path, num: int) -> list[Text] | None:
         return None
     if digest != _digest(path.stem, texts) or len(texts) != num:
         return None
-    with suppress(OSError):  # somebody else's folder
+    with suppress(OSError):  # the folder may belong to another user
         os.utime(path)
     return list(texts)
 

@@ -241,7 +241,7 @@ class StreamTrainer(Trainer):
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Trainer's figures and ours, in one row of steps.jsonl and to every tracker asked for."""
-        of_the_plan = self.state.epoch  # Trainer's epoch is the whole plan, and it would tell trackers that
+        of_the_plan = self.state.epoch  # Trainer's epoch is the whole plan; trackers are given ours
         if "loss" in logs:
             logs = self.monitor.row(self.state.global_step, self.plan, logs, self.accelerator)
         self.state.epoch = self.plan.epoch_at(self.state.global_step)

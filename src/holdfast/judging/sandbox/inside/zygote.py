@@ -45,7 +45,7 @@ def main(settings: dict[str, Any]) -> None:
         limits.drop_user(settings["user"])
     limits.adopt_orphans()
     gc.collect()
-    gc.freeze()  # or the collector of every child would touch, and so copy, all of this memory
+    gc.freeze()  # otherwise every child's collector would touch, and so copy, all of this memory
     control.send(json.dumps(_facts(settings)).encode())
     while True:
         message, descriptors, _, _ = socket.recv_fds(control, 1 << 12, 3)
