@@ -222,7 +222,7 @@ class EmbeddedBackend:
         return str(self.loaded.tokenizer.decode(list(ids), skip_special_tokens=False))
 
     async def close(self) -> None:
-        """Finish what was accepted, then end the thread."""
+        """End the thread after its current draw. Draws that wait are given up."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
 

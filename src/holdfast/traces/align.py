@@ -47,7 +47,7 @@ class Align:
         return range(len(reference.words) + 1)
 
     def __call__(self, reference: RightAnswer, budget: Budget, rng: random.Random) -> list[Error]:
-        """The places where the sample left the reference, as many of them as the budget allows."""
+        """The errors that the sample made, at as many places as the budget allows."""
         wrong = {error.at: error for error in departures(reference.words, self.samples[reference].split(), budget, rng)}
         return [wrong[at] for at in budget.places(list(wrong), rng)]
 
