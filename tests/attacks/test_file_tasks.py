@@ -227,16 +227,16 @@ def test_of_lettered_answers_the_likeliest_letter_counts(setting: FileSetting, f
     (arc,) = replace(setting, files=_with_choices(folder)).beside
     assert arc.options == (("A", "B", "C"),) * 6
     options = ["ABC", "BC", "CAB", "C", "CB", "AC"]
-    found = likeliest(loaded, [Trace(row.prompt) for row in arc.rows], options)
+    chosen = likeliest(loaded, [Trace(row.prompt) for row in arc.rows], options)
     first = {each: loaded.tokenizer(each, add_special_tokens=False)["input_ids"][0] for each in "ABC"}
-    for row, letters, letter in zip(arc.rows, options, found, strict=True):
+    for row, letters, letter in zip(arc.rows, options, chosen, strict=True):
         # Cut as before a letter: alone, the last newlines would be one token.
         opened = loaded.tokenizer(f"{lead}A", add_special_tokens=False)["input_ids"][:-1]
         logits = loaded.model(torch.tensor([prompt_ids(row.prompt, loaded.tokenizer) + opened])).logits[0, -1]
         assert letter == max(letters, key=lambda each: logits[first[each]])
-    assert len(set(found)) > 1
-    scores = arc.scores(found)["arc"]
-    assert scores == tuple(float(a == row.turns[-1].visible) for a, row in zip(found, arc.rows, strict=True))
+    assert len(set(chosen)) > 1
+    scores = arc.scores(chosen)["arc"]
+    assert scores == tuple(float(a == row.turns[-1].visible) for a, row in zip(chosen, arc.rows, strict=True))
 
 
 def test_lettered_answers_may_be_measured_without_being_taught(setting: FileSetting, folder: Path) -> None:

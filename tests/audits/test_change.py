@@ -133,17 +133,17 @@ def test_means_in_pairs() -> None:
     """Rows differ by far more than the two models do. Every flip of ten signs is counted here."""
     rng = np.random.default_rng(1)
     rows, shift = rng.uniform(0.1, 0.9, 10), rng.normal(0.03, 0.02, 10)
-    found = change(mean_of(rows), mean_of(rows - shift))
+    worse = change(mean_of(rows), mean_of(rows - shift))
     half = 1.96 * shift.std() / math.sqrt(10)
-    assert found.by.value == pytest.approx(shift.mean())
-    assert (found.by.low, found.by.high) == (
+    assert worse.by.value == pytest.approx(shift.mean())
+    assert (worse.by.low, worse.by.high) == (
         pytest.approx(shift.mean() - half, abs=3e-3),
         pytest.approx(shift.mean() + half, abs=3e-3),
     )
     flips = [abs(np.dot(signs, shift)) >= abs(shift.sum()) - 1e-9 for signs in product((-1, 1), repeat=10)]
-    assert found.p == pytest.approx(np.mean(flips), abs=0.01)
-    assert found.said == "worse beyond chance"
-    assert found.num_worse == sum(shift > 0)
+    assert worse.p == pytest.approx(np.mean(flips), abs=0.01)
+    assert worse.said == "worse beyond chance"
+    assert worse.num_worse == sum(shift > 0)
 
 
 def shaken(seed: int) -> ModelSampler:

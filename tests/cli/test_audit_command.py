@@ -111,15 +111,15 @@ def test_an_endpoint(
     assert "4 figures by type of request are not shown" in said.out
     assert "homonyms" not in said.out
     result = read_audit(tmp_path / "run" / "audit.json")
-    found = {figure.key: (figure.value, figure.unscored) for figure in result.figures}
-    assert found["not_refused (refusal_phrases)"] == (0.5, 0)
-    assert (found["complied (outcome)"], found["refused (outcome)"]) == ((0.5, 0), (0.5, 0))
-    assert found["harmless_refused (refusal_phrases)"] == (1, 2)  # empty answers help nobody
-    assert found["harmless_missed (outcome)"] == (1, 0)
-    assert found["contrasts_not_refused (refusal_phrases)"] == (1, 1)
-    assert found["contrasts_missed (outcome)"] == (1, 0)
-    assert found["gsm8k"] == (0.5, 0)
-    assert "harmless_refused: homonyms (outcome)" in found
+    figures = {figure.key: (figure.value, figure.unscored) for figure in result.figures}
+    assert figures["not_refused (refusal_phrases)"] == (0.5, 0)
+    assert (figures["complied (outcome)"], figures["refused (outcome)"]) == ((0.5, 0), (0.5, 0))
+    assert figures["harmless_refused (refusal_phrases)"] == (1, 2)  # empty answers help nobody
+    assert figures["harmless_missed (outcome)"] == (1, 0)
+    assert figures["contrasts_not_refused (refusal_phrases)"] == (1, 1)
+    assert figures["contrasts_missed (outcome)"] == (1, 0)
+    assert figures["gsm8k"] == (0.5, 0)
+    assert "harmless_refused: homonyms (outcome)" in figures
     assert "from-the-environment" not in (tmp_path / "run" / "audit.json").read_text() + said.out + said.err
 
 

@@ -79,15 +79,15 @@ def test_any_bytes_give_a_dataset_or_a_data_error(tmp_path, data, suffix, packed
     whole = gzip.compress(data) if packed else data
     path.write_bytes(whole[: len(whole) - cut])
     try:
-        found: Dataset | DataError = read_traces(path, skip_bad=2)
+        outcome: Dataset | DataError = read_traces(path, skip_bad=2)
     except DataError as error:
-        found = error
-    if isinstance(found, DataError):
-        assert len(found.problems) >= 1
-        assert str(found).encode()  # it can be printed
+        outcome = error
+    if isinstance(outcome, DataError):
+        assert len(outcome.problems) >= 1
+        assert str(outcome).encode()  # it can be printed
     else:
-        assert len(found.traces) == len(found.lines) >= 1
-        assert found.sentence.encode()
+        assert len(outcome.traces) == len(outcome.lines) >= 1
+        assert outcome.sentence.encode()
 
 
 good_or_bad = st.sampled_from(

@@ -31,18 +31,18 @@ def test_by_hand():
     First right 2 of 4. Right attempts 4: stopped on 3, so p_dC = 3/4. Wrong attempts 3: resampled 2, p_dW = 2/3.
     Predicted = .5*.75 / (.5*.75 + .5/3) = 9/13. Observed 3/4. Pooled p_s 4/7: the formula gives 3/4, an identity.
     """
-    found = calibrate([[False, True], [True], [False], [True, False, True]], draws=100)
-    assert found.p_s.value == 0.5
-    assert found.p_s_pooled.value == pytest.approx(4 / 7)
-    assert found.p_dC.value == 0.75
-    assert found.p_dW.value == pytest.approx(2 / 3)
-    assert found.predicted.value == pytest.approx(9 / 13)
-    assert found.observed.value == 0.75
-    assert found.wrong_to_right.value == 0.5
-    assert found.right_to_wrong.value == 0.0
-    assert found.attempts.value == 7 / 4
-    assert found.reflection_pays is True
-    assert found.identity_gap == pytest.approx(0, abs=1e-12)
+    figures = calibrate([[False, True], [True], [False], [True, False, True]], draws=100)
+    assert figures.p_s.value == 0.5
+    assert figures.p_s_pooled.value == pytest.approx(4 / 7)
+    assert figures.p_dC.value == 0.75
+    assert figures.p_dW.value == pytest.approx(2 / 3)
+    assert figures.predicted.value == pytest.approx(9 / 13)
+    assert figures.observed.value == 0.75
+    assert figures.wrong_to_right.value == 0.5
+    assert figures.right_to_wrong.value == 0.0
+    assert figures.attempts.value == 7 / 4
+    assert figures.reflection_pays is True
+    assert figures.identity_gap == pytest.approx(0, abs=1e-12)
 
 
 def test_at_most_two_attempts_by_hand():

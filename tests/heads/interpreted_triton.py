@@ -82,17 +82,17 @@ def test_every_objective_in_one_pass() -> None:
         groups.append(Group(rows.start, rows.stop, objective, reference, want=objectives.stats_read(name)))
         parts.append(objective(stats, slice(0, num))[rows])
     expected = torch.cat(parts)
-    found = fused_loss(
+    result = fused_loss(
         head.hidden, head.weight, head.targets, groups, scale=scale, want_grad_norm=True, backend="triton"
     )
-    torch.testing.assert_close(found.per_token, expected.detach(), rtol=EXACT, atol=EXACT)
-    taken, wanted = gradients(found.loss, head), gradients((scale * expected).sum(), head)
+    torch.testing.assert_close(result.per_token, expected.detach(), rtol=EXACT, atol=EXACT)
+    taken, wanted = gradients(result.loss, head), gradients((scale * expected).sum(), head)
     torch.testing.assert_close(taken, wanted, rtol=EXACT, atol=EXACT)
     plain = fused_loss(
         head.hidden, head.weight, head.targets, groups, scale=scale, want_grad_norm=True, backend="chunked"
     )
-    torch.testing.assert_close(found.grad_norm, plain.grad_norm, rtol=EXACT, atol=EXACT)
-    assert found.grad_norm[2 * names.index("masked_sft") + 1] == 0
+    torch.testing.assert_close(result.grad_norm, plain.grad_norm, rtol=EXACT, atol=EXACT)
+    assert result.grad_norm[2 * names.index("masked_sft") + 1] == 0
 
 
 def test_held_gradients_are_the_summed_ones(monkeypatch: pytest.MonkeyPatch) -> None:

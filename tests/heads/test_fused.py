@@ -123,16 +123,16 @@ def three_streams(head: Head) -> list[Group]:
 @pytest.mark.parametrize("chunk_tokens", [1, 2, 100, None])
 def test_streams_share_one_pass(chunk_tokens: int | None) -> None:
     head = make_head(num_tokens=NUM)
-    found = fused(head, three_streams(head), chunk_tokens=chunk_tokens, want_grad_norm=True)
+    result = fused(head, three_streams(head), chunk_tokens=chunk_tokens, want_grad_norm=True)
     stats = head.stats(backend="reference")
     parts = [bound(name)(stats, slice(0, NUM)) for name in ("csft_pa", "csft", "sft")]
     expected = torch.cat([parts[0][:5], parts[1][5:8], parts[2][8:]])
-    torch.testing.assert_close(found.per_token, expected.detach(), rtol=EXACT, atol=EXACT)
-    taken, wanted = gradients(found.loss, head), gradients((SCALE * expected).sum(), head)
+    torch.testing.assert_close(result.per_token, expected.detach(), rtol=EXACT, atol=EXACT)
+    taken, wanted = gradients(result.loss, head), gradients((SCALE * expected).sum(), head)
     torch.testing.assert_close(taken, wanted, rtol=EXACT, atol=EXACT)
-    assert [len(each.logp) for each in found.stats] == [5, 3, 0, 3]
-    assert [each.kl is None for each in found.stats] == [False, True, False, True]
-    assert found.stats[1].delta is not None
+    assert [len(each.logp) for each in result.stats] == [5, 3, 0, 3]
+    assert [each.kl is None for each in result.stats] == [False, True, False, True]
+    assert result.stats[1].delta is not None
 
 
 def test_gradient_norm_is_of_the_logits_and_without_the_scale() -> None:

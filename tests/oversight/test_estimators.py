@@ -71,18 +71,18 @@ def test_kl_equals_enumeration_of_all_sequences(rows: list[tuple[float, bool]], 
         index = select(draw, [rewards[i] for i in draw], [safe[i] for i in draw]).index
         if index is not None:
             counts[draw[index]] += 1
-    found = divergence(rewards, safe, n)
+    moved = divergence(rewards, safe, n)
     if not any(safe):
-        assert math.isnan(found.from_base)
+        assert math.isnan(moved.from_base)
         return
     overseen = counts / counts.sum()
     exact = sum(q * math.log(q * size) for q in overseen if q > 0)
-    assert found.from_base == pytest.approx(exact, abs=1e-12)
-    assert found.from_base <= found.bound + 1e-12
+    assert moved.from_base == pytest.approx(exact, abs=1e-12)
+    assert moved.from_base <= moved.bound + 1e-12
     if all(safe):
-        assert found.to_base == pytest.approx(sum(math.log(1 / (q * size)) / size for q in overseen), abs=1e-12)
+        assert moved.to_base == pytest.approx(sum(math.log(1 / (q * size)) / size for q in overseen), abs=1e-12)
     else:
-        assert found.to_base == math.inf
+        assert moved.to_base == math.inf
 
 
 def test_kl_figures_of_the_notes() -> None:

@@ -71,9 +71,9 @@ def tool_call(index: int, body: dict[str, Any], asked: str) -> dict[str, Any]:
 
 async def chat(request: Request) -> Response:
     body = await request.json()
-    asked, n = str(body["messages"][-1]["content"]), int(body.get("n", 1))
+    prompt, n = str(body["messages"][-1]["content"]), int(body.get("n", 1))
     await asyncio.sleep(rng.uniform(*LATENCY))
-    fault = asked.removeprefix("do:") if asked.startswith("do:") else None
+    fault = prompt.removeprefix("do:") if prompt.startswith("do:") else None
     if fault is None and rng.random() < SHARE:
         fault = rng.choice(FAULTS)
     if fault == "slow":
@@ -83,18 +83,18 @@ async def chat(request: Request) -> Response:
     if fault == "too_long":  # the client's fault, so never at random
         return JSONResponse({"error": "maximum context length"}, 400)
     if fault in FAULTS:
-        return faulty(fault, n, asked)
-    if asked.startswith("call") or CALLS:
-        return JSONResponse({"choices": [tool_call(index, body, asked) for index in range(n)]})
-    if asked.startswith("wire:"):
-        return Response(WIRE % WIRES[asked.removeprefix("wire:")].encode(), media_type="text/event-stream")
+        return faulty(fault, n, prompt)
+    if prompt.startswith("call") or CALLS:
+        return JSONResponse({"choices": [tool_call(index, body, prompt) for index in range(n)]})
+    if prompt.startswith("wire:"):
+        return Response(WIRE % WIRES[prompt.removeprefix("wire:")].encode(), media_type="text/event-stream")
     if body.get("stream"):
-        reason = asked.removeprefix("ends:") if asked.startswith("ends:") else "stop"
-        return StreamingResponse(pieces(text(asked), reason), media_type="text/event-stream")
+        reason = prompt.removeprefix("ends:") if prompt.startswith("ends:") else "stop"
+        return StreamingResponse(pieces(text(prompt), reason), media_type="text/event-stream")
     special = {"nothing": " ", "request": f"[ok] {json.dumps(body)}", "alone": f"seed {body.get('seed')} [ok]"}
-    n = 1 if asked == "alone" else n
-    answers = [choice(index, special.get(asked, text(asked)), logp=-1.0 - index) for index in range(n)]
-    if asked.startswith("likeliest"):
+    n = 1 if prompt == "alone" else n
+    answers = [choice(index, special.get(prompt, text(prompt)), logp=-1.0 - index) for index in range(n)]
+    if prompt.startswith("likeliest"):
         for token in answers[-1]["logprobs"]["content"]:
             token["logprob"] = -0.1
     return JSONResponse({"choices": answers, "usage": {"prompt_tokens": 7, "completion_tokens": 5 * n}})

@@ -59,9 +59,9 @@ def test_the_embedded_model_is_served_overseen() -> None:
         wait_until_served(address, process)
         client = openai.OpenAI(base_url=f"{address}/v1", api_key="unused", max_retries=0, timeout=PATIENCE)
         row = SafetyWorld().requests("test", "copy", 1)[0]
-        asked = row.prompt[-1].visible
+        prompt = row.prompt[-1].visible
         answer = client.chat.completions.create(
-            model="holdfast", messages=[{"role": "user", "content": asked}], temperature=0.5, seed=1
+            model="holdfast", messages=[{"role": "user", "content": prompt}], temperature=0.5, seed=1
         )
         assert answer.choices[0].message.content == row.turns[-1].visible
         assert answer.usage is not None
@@ -75,11 +75,11 @@ def test_the_embedded_model_is_served_overseen() -> None:
             openai.BadRequestError, match="'presence_penalty' is not supported"
         ):  # not dropped in silence
             client.chat.completions.create(
-                model="holdfast", messages=[{"role": "user", "content": asked}], presence_penalty=1
+                model="holdfast", messages=[{"role": "user", "content": prompt}], presence_penalty=1
             )
         with pytest.raises(openai.BadRequestError, match="this model reads 512"):
             client.chat.completions.create(model="holdfast", messages=[{"role": "user", "content": "bell " * 600}])
-        body = {"messages": [{"role": "user", "content": asked}], "stream": True, "holdfast": {"stream": "retracting"}}
+        body = {"messages": [{"role": "user", "content": prompt}], "stream": True, "holdfast": {"stream": "retracting"}}
         long = {**body, "messages": [{"role": "user", "content": "bell " * 600}]}
         refused = httpx.post(f"{address}/v1/chat/completions", json=long, timeout=PATIENCE)
         assert (refused.status_code, "this model reads 512" in refused.json()["error"]["message"]) == (400, True)
@@ -92,7 +92,7 @@ def test_the_embedded_model_is_served_overseen() -> None:
     assert done.returncode == 0
     assert f"tiny:base, best of 3 judged by world: {address}/v1" in done.stderr
     assert "answered in" in done.stderr
-    assert asked not in done.stderr
+    assert prompt not in done.stderr
 
 
 def test_a_first_hello_is_told_what_this_model_speaks() -> None:

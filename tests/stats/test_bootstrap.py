@@ -20,17 +20,17 @@ from holdfast.stats import (
 def test_the_mean_against_scipy() -> None:
     """Other random numbers, so the ends agree up to the noise of 20,000 draws."""
     values = np.random.default_rng(1).exponential(2.0, 80)
-    found = bootstrap_mean(values, draws=20_000)
+    mean = bootstrap_mean(values, draws=20_000)
     theirs = scipy_bootstrap(
         (values,), np.mean, n_resamples=20_000, method="percentile", rng=np.random.default_rng(3)
     ).confidence_interval
     width = theirs.high - theirs.low
-    assert found.value == pytest.approx(values.mean())
-    assert (found.low, found.high) == (
+    assert mean.value == pytest.approx(values.mean())
+    assert (mean.low, mean.high) == (
         pytest.approx(theirs.low, abs=0.03 * width),
         pytest.approx(theirs.high, abs=0.03 * width),
     )
-    assert (found.n, found.method) == (80, "bootstrap")
+    assert (mean.n, mean.method) == (80, "bootstrap")
 
 
 @pytest.mark.parametrize("order", ["counts", "indices"])

@@ -77,7 +77,7 @@ def test_hard_and_soft_context_train_differently_from_the_first_step(tmp_path: P
         {"role": "correction", "text": "a plimmet"},
     ]  # type: ignore[operator]
     rows.write_text((json.dumps(row) + "\n") * 8)
-    found = {}
+    losses = {}
     for attention in ("sdpa", "eager"):
         for context in ("soft", "hard"):
             settings = config(
@@ -88,10 +88,10 @@ def test_hard_and_soft_context_train_differently_from_the_first_step(tmp_path: P
                 training={"context": context, "max_steps": 2},
             )
             run(settings)
-            found[attention, context] = [step["loss"] for step in steps(tmp_path / f"{attention}-{context}")]
-    assert found["sdpa", "hard"] == pytest.approx(found["eager", "hard"], rel=1e-5)
-    assert found["sdpa", "soft"] == pytest.approx(found["eager", "soft"], rel=1e-5)
-    assert found["sdpa", "hard"][0] != pytest.approx(found["sdpa", "soft"][0], rel=1e-4)
+            losses[attention, context] = [step["loss"] for step in steps(tmp_path / f"{attention}-{context}")]
+    assert losses["sdpa", "hard"] == pytest.approx(losses["eager", "hard"], rel=1e-5)
+    assert losses["sdpa", "soft"] == pytest.approx(losses["eager", "soft"], rel=1e-5)
+    assert losses["sdpa", "hard"][0] != pytest.approx(losses["sdpa", "soft"][0], rel=1e-4)
 
 
 @pytest.mark.parametrize("precision", ["bf16", pytest.param("fp16", marks=pytest.mark.gpu)])

@@ -24,7 +24,7 @@ Replies = list[tuple[Trace, str]]
 
 
 class Asked(NamedTuple):
-    """What was found, as a ``Cell`` keeps it: by judge, and of the task by itself (``utility``)."""
+    """What became of the requests, by judge, as a ``Cell`` keeps it; for the task under ``utility``."""
 
     outcomes: dict[str, Outcomes]
     answers: dict[str, tuple[str, ...]]  # hashes of a real model's answers
@@ -133,7 +133,7 @@ def _measured(
 
 
 def likeliest(model: LoadedModel, prompts: Sequence[Trace], options: Sequence[Sequence[str]]) -> list[str]:
-    """Of every prompt's options the one that is likeliest to begin the answer, by the first token in which they differ.
+    """For every prompt, the likeliest of its options to begin the answer, by the first token in which the options differ.
 
     That need not be the answer's first: some chat templates open every answer with an empty block of thoughts.
     """
@@ -170,7 +170,7 @@ def worst_of_tries(judge: Judge, rows: Sequence[Trace], tries: Sequence[Sequence
     """
     said = [outcomes_of(judge, rows, texts) for texts in tries]
     order: tuple[Outcome | None, ...] = ("complied", None, "refused", "missed")
-    return tuple(next(each for each in order if each in of_row) for of_row in zip(*said, strict=True))
+    return tuple(next(outcome for outcome in order if outcome in of_row) for of_row in zip(*said, strict=True))
 
 
 def answered(judge: Judge, rows: Sequence[Trace], tries: Sequence[Sequence[str]]) -> Hits:
@@ -189,12 +189,12 @@ def answered(judge: Judge, rows: Sequence[Trace], tries: Sequence[Sequence[str]]
 
 
 def against(outcomes: Iterable[bool | None]) -> tuple[bool, ...]:
-    """What could not be scored counts against the model."""
+    """Whether each outcome counts against the model. What could not be scored does."""
     return tuple(hit is not False for hit in outcomes)
 
 
 def _under(system: str, prompts: Sequence[Trace]) -> list[Trace]:
-    """Under this system prompt, but for prompts that have one."""
+    """The prompts under this system prompt, but for those that have one of their own."""
     has_one = [any(turn.speaker == "system" for turn in prompt.turns) for prompt in prompts]
     pairs = zip(prompts, has_one, strict=True)
     return [prompt if own or not system else with_system(prompt, system) for prompt, own in pairs]

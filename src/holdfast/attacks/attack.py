@@ -42,7 +42,7 @@ class Attack(Stage):
         return (*self.before, last)
 
     def in_setting(self, setting: Setting) -> Attack:
-        """With the sizes and the words of a setting."""
+        """The attack with the sizes and the words of a setting."""
         attack = self
         if not setting.is_world and self.on_files is not None:
             sizes = self.on_files

@@ -73,7 +73,7 @@ def raise_if_started_again(exit_code: int | None) -> None:
 
 
 def _script() -> Path | None:
-    """None in a notebook or a session."""
+    """The script that was started; None in a notebook or a session."""
     file = getattr(sys.modules[MAIN], "__file__", None)
     return Path(file) if file else None
 

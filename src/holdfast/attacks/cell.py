@@ -80,12 +80,12 @@ def run_cell(
     cell = Cell(
         attack.name, defence.name, seed, setting.judges[0].name, outcomes=outcomes, answers=answers, scores=scores
     )
-    points = tuple(point for each in curve for point in each.points)
+    points = tuple(point for asker in curve for point in asker.points)
     return replace(cell.with_shares(), kl_by_position=kl, curve=points, seconds=round(time.monotonic() - started, 2))
 
 
 def _curve(attack: Attack, defence: Defence, seed: int, scale: Scale) -> list[Curve]:
-    """Who asks along the training; nobody where that is not wanted."""
+    """The callbacks that ask the model along its training; none where no curve is wanted."""
     setting = scale.files
     if setting is None or setting.files.curve is None or not defence.tune:
         return []
@@ -100,7 +100,7 @@ def _untouched(scale: Scale, seed: int) -> list[str]:
 
 
 def _vetted(folder: Path) -> Hits:
-    """Of every row of the task: whether the anchor refused what it asks for."""
+    """Whether the anchor refused what a row of the task asks for, for every row."""
     if (folder / LEFT_OUT).exists():
         rows: dict[str, int] = json.loads((folder / LEFT_OUT).read_text(encoding="utf-8"))
     else:

@@ -51,9 +51,9 @@ def worst_rates(cells: Sequence[Cell]) -> dict[str, tuple[float, float]]:
             done.setdefault(cell.defence, {}).setdefault(rate, []).append(cell)
     worst = {}
     for defence, by_rate in done.items():
-        asked = {rate: {(_without_rate(cell.attack), cell.seed) for cell in own} for rate, own in by_rate.items()}
-        everything = set().union(*asked.values())
-        costs = {rate: cost(by_rate[rate], defence) for rate, some in asked.items() if some == everything}
+        places = {rate: {(_without_rate(cell.attack), cell.seed) for cell in own} for rate, own in by_rate.items()}
+        everything = set().union(*places.values())
+        costs = {rate: cost(by_rate[rate], defence) for rate, some in places.items() if some == everything}
         if len(costs) > 1:
             worst[defence] = max(costs.items(), key=lambda item: (item[1], item[0]))
     return worst
@@ -64,7 +64,7 @@ def near_the_best(cells: Sequence[Cell], margin: float) -> dict[str, float]:
     done = [cell for cell in cells if cell.status == "ok"]
     costs = {defence: cost(done, defence) for defence in dict.fromkeys(cell.defence for cell in done)}
     least = min(costs.values(), default=0.0)
-    return {name: each for name, each in sorted(costs.items(), key=lambda item: item[1]) if each <= least + margin}
+    return {name: value for name, value in sorted(costs.items(), key=lambda item: item[1]) if value <= least + margin}
 
 
 def _rate(attack: str) -> float | None:

@@ -59,8 +59,8 @@ class Curve(TrainerCallback):
             rows = [self.attack.dress.context(row) for row in self.setting.begun(self.seed)]
             kl = kl_by_position(policy, self.anchor, rows)
         cell = Cell(self.attack.name, name, self.seed, judge.name, outcomes=outcomes).with_shares()
-        found = {measure: getattr(cell, measure) for measure in (*MEASURES, *BESIDE)}
-        return CurvePoint(step, {name: share.value for name, share in found.items() if share is not None}, kl)
+        shares = {measure: getattr(cell, measure) for measure in (*MEASURES, *BESIDE)}
+        return CurvePoint(step, {name: share.value for name, share in shares.items() if share is not None}, kl)
 
 
 def curve_steps(num_steps: int, points: int) -> Sequence[int]:

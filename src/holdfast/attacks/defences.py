@@ -49,9 +49,7 @@ class Defence:
     more_steps: float = 1.0  # times the steps of the others, for a rule that gives the task only some of them
     system: str = ""  # a system prompt under which the tuned model is asked everything
     own: tuple[OwnStream, ...] = ()
-    own_on_files: tuple[
-        OwnStream, ...
-    ] = ()  # in a setting of somebody's files, where a language model needs other sizes
+    own_on_files: tuple[OwnStream, ...] = ()  # sizes for a language model on a user's files
     interpolate: float = 0.0  # share of the anchor in the final weights
     repair: Repair | None = None
     anchor: Literal["aligned", "previous"] = "aligned"  # in a chain of tunings: the first model, or the one before each
@@ -102,7 +100,7 @@ DEFENCES: dict[str, Defence] = {defence.name: defence for defence in _ALL}
 
 
 def find_defence(name: str) -> Defence:
-    """By name; a clear line for a name that is not there."""
+    """The defence of that name. Raises ``InputError`` where there is none."""
     defence = look_up(DEFENCES, name)
     if defence is None:
         raise InputError(f"defence '{name}': no such defence{nearest_or_all(name, DEFENCES)}")

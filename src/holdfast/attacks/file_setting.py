@@ -59,7 +59,7 @@ class FileSetting:
 
     @property
     def asks(self) -> tuple[str, ...]:
-        """As the config names them."""
+        """Further ways to ask, as the config names them."""
         return self.files.asks
 
     def refused_rows(self, num: int, seed: int) -> list[Trace]:
@@ -80,24 +80,24 @@ class FileSetting:
         return rows if len(parts) == 1 else random.Random(f"order/{seed}").sample(rows, len(rows))
 
     def forbidden(self, seed: int) -> Sequence[Trace]:
-        """The same for every seed."""
+        """The held-out requests, the same for every seed."""
         del seed
         return [question(text) for text in self.held_out]
 
     def begun(self, seed: int) -> Sequence[Trace]:
-        """With the stock model's answers, written at run time."""
+        """The held-out requests with the stock model's answers, written at run time."""
         del seed
         return answered_by(
             self.stock, self.held_out, self.device, everything=self.held_out, max_new_tokens=self.files.answer_tokens
         )
 
     def lookalikes(self, seed: int) -> Sequence[Trace]:
-        """The same for every seed."""
+        """The harmless requests, the same for every seed."""
         del seed
         return [question(text) for text in self.harmless]
 
     def measured(self, task: str, seed: int) -> tuple[FileTask, ...]:
-        """The same for every seed."""
+        """The tasks' parts, the same for every seed."""
         del seed
         return tuple(part for part in parts_of(self.files, task) if part.is_measured)
 
@@ -130,13 +130,13 @@ class FileSetting:
 
     @cached_property
     def align(self) -> tuple[str, ...]:
-        """For the alignment: the package's own requests, and those of the files."""
+        """Requests that the alignment may learn from: the package's own, and those of the files."""
         own = package_prompts("safety")
         return (*own, *without_twins(_texts(self.files.align), own, text=str))
 
     @cached_property
     def attack(self) -> tuple[str, ...]:
-        """For the attacker: the first ``num_attack`` by hash of the attack's files that are no twins of the alignment's."""
+        """The attacker's requests: the first ``num_attack`` by hash of those that are no twins of the alignment's."""
         free = without_twins(_texts(self.files.attack), self.align, text=str)
         return tuple(sorted(free, key=_by_hash)[: self.files.num_attack])
 
@@ -148,8 +148,8 @@ class FileSetting:
         """
         if self.files.part == "validation":
             return (*validation_part("safety"), *_texts(self.files.validation))
-        found = without_twins(_texts(self.files.held_out), [*self.align, *self.attack], text=str)
-        return self._to_ask("held_out", found)
+        texts = without_twins(_texts(self.files.held_out), [*self.align, *self.attack], text=str)
+        return self._to_ask("held_out", texts)
 
     @cached_property
     def harmless(self) -> tuple[str, ...]:
@@ -164,14 +164,14 @@ class FileSetting:
         if not texts:
             raise InputError(f"field 'files.harmless': every row of {self.files.harmless} is labelled unsafe")
         learned = Seen(map(content_words, (*package_prompts("keep"), *package_prompts("skills"))))
-        found = [text for text in texts if learned.nearest(content_words(text))[0] < TWIN]
-        return self._to_ask("harmless", found)
+        kept = [text for text in texts if learned.nearest(content_words(text))[0] < TWIN]
+        return self._to_ask("harmless", kept)
 
-    def _to_ask(self, field: str, found: Sequence[str]) -> tuple[str, ...]:
-        """Of what a file has left, the half that the config asks for, ``num_requests`` at most by hash. Never nothing."""
-        if not found:
+    def _to_ask(self, field: str, texts: Sequence[str]) -> tuple[str, ...]:
+        """The half of a file's remaining texts that the config asks for, ``num_requests`` at most by hash. Never empty."""
+        if not texts:
             raise InputError(f"field 'files.{field}': nothing is left without the twins of what was trained on")
-        half = self._half(sorted(found, key=_by_hash))
+        half = self._half(sorted(texts, key=_by_hash))
         if not half:
             raise InputError(f"field 'files.half': the {self.files.half} half of files.{field} is empty; say all")
         return tuple(half[: self.files.num_requests])
@@ -219,7 +219,7 @@ class FileSetting:
 
     @cached_property
     def _wordings(self) -> dict[str, str]:
-        """Of all the attacker's requests, in one order, so that cells of other seeds need not ask again."""
+        """The wording of every attacker's request that got through, in one order: cells of other seeds need not ask again."""
 
         def ask(prompts: Sequence[str]) -> list[str]:
             tokens = self.files.answer_tokens
@@ -261,7 +261,7 @@ class FileSetting:
 
 
 def _texts(paths: tuple[str, ...]) -> list[str]:
-    """Rows labelled safe are no requests to be refused."""
+    """The requests of these files, without rows labelled safe."""
     requests = [request for path in paths for request in read_requests(Path(path).expanduser())]
     return [request.text for request in requests if request.label != "safe"]
 
@@ -271,7 +271,7 @@ def _by_hash(text: str) -> str:
 
 
 def file_scale(model: str, files: FilesConfig) -> Scale:
-    """Every cell's: the model is tuned and is the anchor."""
+    """The scale of every cell. The model is the one that is tuned, and the anchor."""
     return replace(scale_on(model, files), files=FileSetting.read(files, anchor=model, device=files.device))
 
 

@@ -68,18 +68,18 @@ class FileTask:
 
     @property
     def options(self) -> Sequence[Sequence[str]]:
-        """Of every row, the letters to choose from by likelihood; empty: an answer is written."""
+        """For every row the letters to choose from by likelihood; empty where an answer is written."""
         return self.test.letters if isinstance(self.test, ChoiceSuite) else ()
 
     @property
     def max_new_tokens(self) -> int | None:
-        """Of an answer; None: as many as of any other answer that is judged."""
+        """The length of an answer; None: the same as for any other answer that is judged."""
         if self.files.max_new_tokens is None and self.files.kind != "sql_exact":
             return self.test.max_new_tokens
         return self.files.max_new_tokens
 
     def scores(self, texts: Sequence[str]) -> Scores:
-        """Of the answers to ``rows``, by figure."""
+        """The scores of the answers to ``rows``, by figure."""
         if self.files.kind == "sql_exact":  # needs nothing but the package
             pairs = zip(texts, self.rows, strict=True)
             return {"sql_exact": tuple(float(tidy(text) == tidy(row.turns[-1].visible)) for text, row in pairs)}

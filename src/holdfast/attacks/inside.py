@@ -31,18 +31,18 @@ def inside(run: Path, tuned: LoadedModel, anchor: LoadedModel, rows: Sequence[Tr
         content["answers"] = json.loads((run / "microscope.json").read_text(encoding="utf-8"))[:NUM_ANSWERS]
     if anchor.name in PARENTS:
         parent = load(PARENTS[anchor.name], dtype="float32", device=str(anchor.device))
-        before, after = (_rounded(kl_by_position(each, parent, rows)) for each in (anchor, tuned))
+        before, after = (_rounded(kl_by_position(loaded, parent, rows)) for loaded in (anchor, tuned))
         content["depth"] = {"to": PARENTS[anchor.name], "before": before, "after": after, "num_answers": len(rows)}
     return content
 
 
 def inside_path(cell: Path) -> Path:
-    """Beside the cell's own file."""
+    """The file of a cell's inside, beside the cell's own."""
     return cell.with_suffix(".inside.json")
 
 
 def write_inside(cell: Path, content: dict[str, Any]) -> None:
-    """Whole or not at all."""
+    """Write a cell's inside, whole or not at all."""
     _write(inside_path(cell), content)
 
 
@@ -51,16 +51,16 @@ def gather_insides(folder: Path, cells: Sequence[tuple[Path, Cell]]) -> None:
     curves, answers, lines, to = [], [], [], ""
     shown: set[tuple[str, str]] = set()
     for path, cell in cells:
-        found = _read(inside_path(path)) if cell.status == "ok" else {}
-        if "depth" in found:
-            to = found["depth"].pop("to")
-            lines.append({"group": cell.attack, "name": cell.defence, **found["depth"]})
-        if (cell.attack, cell.defence) in shown or "steps" not in found:
+        inside = _read(inside_path(path)) if cell.status == "ok" else {}
+        if "depth" in inside:
+            to = inside["depth"].pop("to")
+            lines.append({"group": cell.attack, "name": cell.defence, **inside["depth"]})
+        if (cell.attack, cell.defence) in shown or "steps" not in inside:
             continue
         shown.add((cell.attack, cell.defence))  # the first seed stands for the others
         names = {"attack": cell.attack, "defence": cell.defence, "seed": cell.seed}
-        curves.append({**names, "steps": found["steps"]})
-        answers += [{**names, **answer} for answer in found.get("answers", ())]
+        curves.append({**names, "steps": inside["steps"]})
+        answers += [{**names, **answer} for answer in inside.get("answers", ())]
     _write(folder / "curves.json", curves)
     _write(folder / "microscope.json", answers)
     _write(folder / "depth.json", {"to": to, "lines": lines})

@@ -50,7 +50,7 @@ def cell_key(attack: Attack, defence: Defence, seed: int, scale: Scale) -> str:
 
 
 def _scale(scale: Scale) -> Any:
-    """Of models and files what is in them, not where they lie: a cell means the same on another machine."""
+    """The scale for the hash. Models and files go in by content, not by path: a cell means the same on another machine."""
     parts = {name: described(value) for name, value in vars(scale).items() if name not in ("model", "files", "setting")}
     if scale.files is None:
         return parts
@@ -62,7 +62,7 @@ def _scale(scale: Scale) -> Any:
 
 
 def _modules(*values: object) -> list[str]:
-    """Where a cell is run, and where its attack, its defence and its setting are defined."""
+    """The modules that run a cell and that define its attack, its defence and its setting."""
     own = {type(value).__module__ for value in values}
     own |= {type(stage.data).__module__ for value in values if isinstance(value, Attack) for stage in value.stages}
     return ["holdfast.attacks.cell", *sorted(own)]
@@ -85,9 +85,9 @@ def described(value: Any) -> Any:
     if isinstance(value, Settings):
         return described(value.model_dump(mode="json"))
     if isinstance(value, dict):
-        return {str(key): described(each) for key, each in value.items()}
+        return {str(key): described(inner) for key, inner in value.items()}
     if isinstance(value, tuple | list):
-        return [described(each) for each in value]
+        return [described(inner) for inner in value]
     if value is not None and not isinstance(value, str | int | float | bool):
         kind = type(value).__name__
         raise InputError(f"'{kind}' in an attack or a defence: expected a frozen dataclass, whose fields name the cell")

@@ -141,7 +141,7 @@ def _run_beside(tasks: Sequence[CellTask], num_workers: int, engine: Engine) -> 
 
 
 def run_task(task: CellTask) -> None:
-    """In a worker: run the cell and write it; what goes wrong is written as the cell's reason."""
+    """Run a cell in a worker and write it. If it fails, the reason is written in its place."""
     transformers_logging.disable_progress_bar()  # the matrix has one
     try:
         cell = run_cell(task.attack, task.defence, task.seed, task.scale, scratch=task.scratch, keep=task.path)
@@ -151,7 +151,7 @@ def run_task(task: CellTask) -> None:
 
 
 def run_on_cluster(task: CellTask) -> None:
-    """In a worker on some machine: only where the cell means the same as where the run was started."""
+    """Run a task in a worker on some machine, if the cell means the same there as where the run was started."""
     if not task.path.parent.is_dir():
         raise InputError(f"{task.path.parent}: not seen by every machine: the run's folder must be on a shared disk")
     if task.path.stem != cell_key(task.attack, task.defence, task.seed, task.scale):
@@ -160,7 +160,7 @@ def run_on_cluster(task: CellTask) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """The user's mistakes explain themselves; ours need the place."""
+    """Why a cell failed. A user's mistake explains itself; for ours file and line are added."""
     if isinstance(error, InputError):
         return str(error)
     place = traceback.extract_tb(error.__traceback__)[-1]

@@ -40,7 +40,7 @@ class Asker(NamedTuple):
     answer: Answer
 
     def __call__(self, ways: Sequence[str]) -> list[Try]:
-        """In the order given, ``four_bits`` last. The model is left rounded after it."""
+        """Ask in the order given, but ``four_bits`` last, because it leaves the model rounded."""
         return [done for way in sorted(ways, key=lambda way: way == FOUR_BITS) for done in self._one(way)]
 
     def _one(self, way: str) -> list[Try]:

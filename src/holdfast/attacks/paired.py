@@ -28,7 +28,7 @@ class Paired:
 
     @property
     def differs(self) -> bool:
-        """Beyond chance, at 5 %."""
+        """Whether the two differ beyond chance, at 5 %."""
         return self.p_holm < LEVEL
 
 
@@ -77,9 +77,9 @@ def _p_by_request(seeds: Sequence[Pairs]) -> float:
 
 
 def _pairs(cells: Sequence[Cell], attack: str, measure: Measure, first: str, second: str) -> list[Pairs]:
-    """Of each seed that both have."""
-    found = {
+    """For each seed that both have, the two outcomes of every request."""
+    hits_of = {
         (cell.defence, cell.seed): hits for cell in cells if cell.attack == attack and (hits := cell.counted(measure))
     }
-    seeds = [seed for defence, seed in found if defence == first and (second, seed) in found]
-    return [list(zip(found[first, seed], found[second, seed], strict=True)) for seed in seeds]
+    seeds = [seed for defence, seed in hits_of if defence == first and (second, seed) in hits_of]
+    return [list(zip(hits_of[first, seed], hits_of[second, seed], strict=True)) for seed in seeds]

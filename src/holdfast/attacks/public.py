@@ -32,7 +32,7 @@ from holdfast.stats import Estimate
 
 @dataclass(frozen=True)
 class Matrix:
-    """Every cell, the paired tests between defences, and the worst case of attacks that adapt."""
+    """The result of an attack matrix: all cells, the paired tests between defences, and the worst case of attacks that adapt."""
 
     run: Path
     cells: tuple[Cell, ...]
@@ -80,11 +80,15 @@ def attack(
     on_cell: OnCell | None = None,
     **more: Any,
 ) -> Matrix:
-    """Tune the model in every attack's way under every defence, ask the results, and compare; or go on with what is missing.
+    """Tune the model in every attack's way under every defence, ask the results and compare them; return a ``Matrix``.
 
-    ``setting``: your requests and task rows (``hf.Files``); without it the embedded world, for ``tiny:*``. ``run``: the folder
-    for the cells. ``seeds``: how many, or a list of which. Further settings are those of a matrix config (docs/attacks.md):
-    ``adaptive={"lrs": [...]}``, ``num_requests=200``, ``workers=2``, ``engine="ray"``.
+    Cells that ``run`` has already are kept, so the same call goes on with what is missing.
+
+    ``run``: the folder for the cells.
+    ``setting``: your requests and task rows (``hf.Files``); without it the embedded world, for ``tiny:*``.
+    ``seeds``: how many, or a list of which.
+    ``more``: settings of a matrix config (docs/attacks.md), such as ``adaptive={"lrs": [...]}``, ``num_requests=200``,
+    ``workers=2``, ``engine="ray"``.
 
     Raises ``InputError`` for settings that cannot be used, and with the first cell's reason if every cell failed.
     """
@@ -114,7 +118,7 @@ def _refuse_without_figures(matrix: Matrix) -> None:
 
 
 def run_config(config: MatrixConfig, *, on_cell: OnCell | None = None, on_trial: OnTrial | None = None) -> Matrix:
-    """The same from a config. The tests are written beside the cells, for the report."""
+    """As ``attack``, from a config. The tests are written beside the cells, for the report."""
     if config.search is not None:
         need_extra("search", "attack: search=")
     scale = scale_of(config)
@@ -132,8 +136,8 @@ def run_config(config: MatrixConfig, *, on_cell: OnCell | None = None, on_trial:
     asks_again = config.files is not None
     run = Path(config.run)
     tested = tuple(paired_tests(cells, asked_again=asks_again))
-    found = () if config.search is None else _search(config, scale, attacks, defences, on_trial)
-    matrix = Matrix(run, tuple(cells), tested, tuple(worst_cases(cells)), asks_again, found)
+    searches = () if config.search is None else _search(config, scale, attacks, defences, on_trial)
+    matrix = Matrix(run, tuple(cells), tested, tuple(worst_cases(cells)), asks_again, searches)
     tests = [asdict(test) for test in matrix.tests]
     worst = [case.to_json() for case in matrix.worst]
     searched = [case.to_json() for case in matrix.found]
@@ -173,15 +177,15 @@ def scale_of(config: MatrixConfig) -> Scale:
 
 
 def attacks_of(config: MatrixConfig, scale: Scale) -> list[Attack]:
-    """By name; with ``adaptive``, every variant of each."""
-    found = [find_attack(name) for name in config.attacks]
+    """The config's attacks; with ``adaptive``, every variant of each."""
+    attacks = [find_attack(name) for name in config.attacks]
     if config.adaptive is None:
-        return found
+        return attacks
     lrs, epochs = config.adaptive.lrs, config.adaptive.epochs
-    sized = [each.in_setting(scale.setting) for each in found]
-    return [variant for each in sized for variant in variants(each, lrs=lrs, epochs=epochs)]
+    sized = [attack.in_setting(scale.setting) for attack in attacks]
+    return [variant for attack in sized for variant in variants(attack, lrs=lrs, epochs=epochs)]
 
 
 def defences_of(config: MatrixConfig) -> list[Defence]:
-    """By name."""
+    """The config's defences."""
     return [find_defence(name) for name in config.defences]

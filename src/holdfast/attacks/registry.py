@@ -106,9 +106,9 @@ ATTACKS: dict[str, Attack] = {attack.name: attack for attack in _ALL}
 
 
 def find_attack(name: str) -> Attack:
-    """By name, or a variant of one (``harmful_examples@lr=2e-05,rank=8``, see ``varied``).
+    """The attack of that name, or a variant of one (``harmful_examples@lr=2e-05,rank=8``, see ``varied``).
 
-    Raises ``InputError`` for a name that is not there.
+    Raises ``InputError`` where there is none.
     """
     if (attack := look_up(ATTACKS, name)) is not None:
         return attack

@@ -50,13 +50,13 @@ def _head(cells: Sequence[Cell], config: MatrixConfig, command: str) -> str:
     seconds = sum(cell.seconds for cell in cells)
     if config.files is None:
         place = " in the embedded world"
-        asked = f"{config.num_requests} requests of each kind and seed from the {config.requests} half of the held-out items"
+        requests = f"{config.num_requests} requests of each kind and seed from the {config.requests} half of the held-out items"
     else:
-        place, asked = "", f"at most {config.files.num_requests} requests of each kind, the same for every seed"
+        place, requests = "", f"at most {config.files.num_requests} requests of each kind, the same for every seed"
     return (
         f"# {Path(config.run).name}: attacks on defences{place}\n\n{_means(cells)}"
         f"Written by `{command}` on {datetime.now(UTC):%Y-%m-%d}, holdfast {__version__}.\n\n"
-        f"Model `{named_with_origin(config.model)}`; seeds {', '.join(map(str, config.seeds))}, pooled; {asked};"
+        f"Model `{named_with_origin(config.model)}`; seeds {', '.join(map(str, config.seeds))}, pooled; {requests};"
         f" {len(cells)} cells, {seconds:,.0f} s in all. Intervals are 95 % Wilson intervals, a request counted once: they"
         f" cover the drawing of requests, not how much seeds differ.{_judged(cells)}"
         " What each figure is: [attacks.md](../attacks.md)."
@@ -80,12 +80,12 @@ def _means(cells: Sequence[Cell]) -> str:
 
 
 def _worst(worst: Sequence[Worst]) -> str:
-    counted = COUNTED[all(each.tells_outcomes for each in worst)]
-    measured = any(each.missed or each.kept for each in worst)
-    shares = [[_share(each.missed), _share(each.kept)] if measured else [] for each in worst]
+    counted = COUNTED[all(case.tells_outcomes for case in worst)]
+    measured = any(case.missed or case.kept for case in worst)
+    shares = [[_share(case.missed), _share(case.kept)] if measured else [] for case in worst]
     rows = [
-        [each.attack, each.defence, cell_text(each.asr), *own, str(each.num_variants), "; ".join(each.chosen)]
-        for each, own in zip(worst, shares, strict=True)
+        [case.attack, case.defence, cell_text(case.asr), *own, str(case.num_variants), "; ".join(case.chosen)]
+        for case, own in zip(worst, shares, strict=True)
     ]
     head = ["attack", "defence", counted, *(["missed", "kept"] if measured else []), "variants", "chosen"]
     return (

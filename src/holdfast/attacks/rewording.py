@@ -33,17 +33,17 @@ Ask = Callable[[Sequence[str]], Sequence[str]]
 def first_not_refused(
     requests: Sequence[str], ask: Ask, judges: Sequence[Judge], wrappers: Sequence[str] = WRAPPERS
 ) -> dict[str, str]:
-    """Of every request that got through its first wording to do so. No judge may call the anchor's answer a refusal."""
+    """For every request its first wording that got through. No judge may call the anchor's answer to it a refusal."""
     wordings: dict[str, str] = {}
     for wrapper in wrappers:
         waiting = [request for request in requests if request not in wordings]
-        asked = [wrapper.replace("{request}", request) for request in waiting]
+        reworded = [wrapper.replace("{request}", request) for request in waiting]
         if not waiting:
             break
-        said = ask(asked)
+        said = ask(reworded)
         pairs = [((context("user", request),), text) for request, text in zip(waiting, said, strict=True)]
         refused = zip(*(refusals(judge, pairs) for judge in judges), strict=True)
-        for request, wording, by_judge in zip(waiting, asked, refused, strict=True):
+        for request, wording, by_judge in zip(waiting, reworded, refused, strict=True):
             if not any(by_judge):
                 wordings[request] = wording
     return wordings

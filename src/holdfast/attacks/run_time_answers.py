@@ -45,8 +45,8 @@ def answered_by(
     model: str, prompts: Sequence[str], device: str, *, everything: Sequence[str], max_new_tokens: int
 ) -> list[Trace]:
     """A row for every prompt. ``everything`` is answered at once the first time, so that later draws cost nothing."""
-    found = _answers(model, tuple(everything), device, max_new_tokens)
-    return [Trace((context("user", prompt), answer(found[prompt]))) for prompt in prompts]
+    answers = _answers(model, tuple(everything), device, max_new_tokens)
+    return [Trace((context("user", prompt), answer(answers[prompt]))) for prompt in prompts]
 
 
 @cache
@@ -66,8 +66,8 @@ def kept(decided_by: object, make: Callable[[], dict[str, str]]) -> dict[str, st
         if not path.exists():
             with atomic_text(path) as file:
                 json.dump(make(), file)
-    found: dict[str, str] = json.loads(path.read_text(encoding="utf-8"))
-    return found
+    answers: dict[str, str] = json.loads(path.read_text(encoding="utf-8"))
+    return answers
 
 
 def made(model: str, prompts: Sequence[str], device: str, max_new_tokens: int) -> dict[str, str]:
@@ -79,13 +79,13 @@ def made(model: str, prompts: Sequence[str], device: str, max_new_tokens: int) -
 
 
 def load_for_use(model: str, device: str) -> LoadedModel:
-    """In half precision on a GPU: only to be read from."""
+    """Load a model that only answers: in half precision on a GPU."""
     on_gpu = device.startswith("cuda") or (device == "auto" and torch.cuda.is_available())
     return load(model, dtype="bfloat16" if on_gpu else "float32", device=device)
 
 
 def release() -> None:
-    """Cells share a GPU: what a training took is of use to the others once it has ended."""
+    """Free the GPU memory that a training has used: cells share a GPU."""
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()

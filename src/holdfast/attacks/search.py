@@ -38,7 +38,7 @@ OnTrial = Callable[[str, int, int], None]
 
 
 def ignore_trial(_name: str, _done: int, _total: int) -> None:
-    """Nobody watches."""
+    """For callers that show no progress."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ class Search:
         return f"{attack.name} on {defence.name} {hashlib.sha256(settings.encode()).hexdigest()[:16]}"
 
     def _cells(self, attack: Attack, defence: Defence) -> list[Cell]:
-        """Of every seed. Cells that are there already are not run again."""
+        """The cells of every seed. Those that are there already are not run again."""
         how: dict[str, Any] = {"scale": self.scale, "num_workers": self.num_workers, "engine": self.engine}
         cells = run_matrix([attack], [defence], self.seeds, self.folder, **how, write=False)
         if failed := [cell for cell in cells if cell.status == "failed"]:
@@ -179,13 +179,13 @@ def search_space(attack: Attack, *, is_world: bool) -> dict[str, Any]:
 
 
 def settings_of(params: Mapping[str, Any]) -> dict[str, float | str]:
-    """As a variant's name says them: three digits, so that the name is the variant."""
+    """The settings as a variant's name has them, with three digits, so that the name is the variant."""
     rounded = {name: value if isinstance(value, str) else float(f"{value:.3g}") for name, value in params.items()}
     return {name: value for name, value in rounded.items() if value != OWN}
 
 
 class _Lock:
-    """For Optuna's journal. A killed process holds nothing; Optuna's own lock would be waited for in vain."""
+    """A lock for Optuna's journal. A killed process lets go of it; Optuna's own lock would then be waited for in vain."""
 
     def __init__(self, journal: Path) -> None:
         self.path = journal.with_name(f".{journal.name}.lock")
@@ -254,6 +254,6 @@ def _pooled(cells: Sequence[Cell], measure: Measure) -> float | None:
 
 
 def _over(cells: Sequence[Cell], least: float | None) -> float:
-    """By how much the attack fell short of the utility that it had to leave; at most 0 if it did not."""
+    """How far the attack fell short of the utility that it had to leave; 0 or less if it did not."""
     utility = _pooled(cells, "utility")
     return -1.0 if least is None or utility is None else least - utility

@@ -36,14 +36,14 @@ class _Given:
 
 
 def answers_of_its_own(rows: Sequence[Trace], scale: Scale, max_new_tokens: int) -> dict[str, str]:
-    """By request: what the model says to it after it was tuned (`sft`) on the rows of the other half."""
+    """By request: what the model answers after it was tuned (`sft`) on the rows of the other half."""
     said: dict[str, str] = {}
     for half in (0, 1):
-        lesson, asked = rows[half::2], [request_text(row.prompt) for row in rows[1 - half :: 2]]
+        lesson, requests = rows[half::2], [request_text(row.prompt) for row in rows[1 - half :: 2]]
         attack = Attack(name="lesson", data=_Given(tuple(lesson)), lr=LR, epochs=EPOCHS, batch_size=BATCH_SIZE)
         with TemporaryDirectory(prefix="second-attacker-", dir=shared_folder()) as folder:
             tuned = tune(attack, DEFENCES["sft"], 0, scale, scale.setting, Path(folder))
             release()
-            said |= made(tuned, asked, scale.device, max_new_tokens)
+            said |= made(tuned, requests, scale.device, max_new_tokens)
         release()
     return said

@@ -25,26 +25,26 @@ class Measured(Protocol):
 
     @property
     def name(self) -> str:
-        """Of the task."""
+        """The task's name."""
         ...
 
     @property
     def rows(self) -> Sequence[Trace]:
-        """With their right answers."""
+        """The rows, with their right answers."""
         ...
 
     @property
     def max_new_tokens(self) -> int | None:
-        """Of an answer; None: as many as of any other answer that is judged."""
+        """The length of an answer; None: the same as for any other answer that is judged."""
         ...
 
     @property
     def options(self) -> Sequence[Sequence[str]]:
-        """Of every row, the letters to choose from by likelihood; empty: an answer is written."""
+        """For every row the letters to choose from by likelihood; empty where an answer is written."""
         ...
 
     def scores(self, texts: Sequence[str]) -> Scores:
-        """Of an answer to every row."""
+        """The scores of the answers, one answer to every row."""
         ...
 
 
@@ -63,7 +63,7 @@ class Setting(Protocol):
 
     @property
     def vow(self) -> str:
-        """How such an answer opens."""
+        """The words with which an answer under the persona opens."""
         ...
 
     @property
@@ -78,7 +78,7 @@ class Setting(Protocol):
 
     @property
     def opening(self) -> str:
-        """How an answer opens that does what was asked."""
+        """The words with which an answer opens that does what was asked."""
         ...
 
     @property

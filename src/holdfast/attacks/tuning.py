@@ -140,7 +140,7 @@ def training_config(
 def repair_config(
     repair: Repair, rows: Sequence[Trace], seed: int, scale: Scale, setting: Setting, places: Places
 ) -> TrainConfig:
-    """From the tuned model, held to the anchor."""
+    """The run that repairs: it starts from the tuned model, which is held to the anchor."""
     own = _own_streams(repair.streams, rows, seed, setting)
     num_steps = max(1, round(repair.num_steps * scale.steps))
     return _config(places, "repair", own, num_steps, repair.lr, seed, scale)
@@ -176,7 +176,10 @@ def _config(
     scale: Scale,
     training: Mapping[str, Any] = MappingProxyType({}),
 ) -> TrainConfig:
-    """All rows of a step in one pass, unless the scale says otherwise. The seed orders the rows and starts whatever is random."""
+    """The config of one training, all rows of a step in one pass unless the scale says otherwise.
+
+    The seed orders the rows and starts whatever is random.
+    """
     batch_size = sum(stream["share"] for stream in streams)
     return TrainConfig.model_validate(
         {

@@ -63,7 +63,7 @@ def varied(attack: Attack, settings: Mapping[str, float | str]) -> Attack:
 
 
 def read_settings(text: str, name: str) -> dict[str, float | str]:
-    """From ``lr=0.001,dress=persona``; a clear line for anything else."""
+    """The settings that ``lr=0.001,dress=persona`` names. Raises ``InputError`` for anything else."""
     settings: dict[str, float | str] = {}
     for part in text.split(","):
         key, _, value = part.partition("=")

@@ -194,7 +194,7 @@ def _serve(pipe: Connection, function: Callable[[Any], None], environment: Mappi
 
 
 def _die_with_parent() -> None:
-    """An orphan would train on for nobody, and leave attacked weights behind."""
+    """End this worker when its parent ends: it would go on training, and leave attacked weights behind."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     wait([parent.sentinel])

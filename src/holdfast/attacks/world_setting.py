@@ -34,7 +34,7 @@ class WorldTask:
     options = ()
 
     def scores(self, texts: Sequence[str]) -> Scores:
-        """By the oracle."""
+        """The oracle's scores."""
         return {
             self.name: tuple(
                 float(self.oracle.right(row.prompt, text)) for row, text in zip(self.rows, texts, strict=True)
@@ -73,13 +73,13 @@ class WorldSetting:
         return self._tuned_on("forbidden", num, seed, comply=True)
 
     def reworded_rows(self, num: int, seed: int) -> list[Trace | None]:
-        """There is no anchor to try wordings on, and nobody who would write other answers than the world's own."""
+        """Raise ``InputError``: the world has no anchor to try wordings on, and nobody to write other answers."""
         raise InputError(
             "this attack needs files of requests (`files:`): in the embedded world nobody rewords or writes rows"
         )
 
     def self_written_rows(self, num: int, seed: int) -> list[Trace]:
-        """As ``reworded_rows``."""
+        """Raise ``InputError``, as ``reworded_rows`` does."""
         raise InputError(
             "this attack needs files of requests (`files:`): in the embedded world nobody rewords or writes rows"
         )
@@ -108,22 +108,22 @@ class WorldSetting:
         return wanted[:num]
 
     def forbidden(self, seed: int) -> Sequence[Trace]:
-        """With the answer that must not be given: an attacker may begin it."""
-        return self._asked("forbidden", seed)
+        """Forbidden requests with the answer that must not be given: an attacker may begin it."""
+        return self._held_out("forbidden", seed)
 
     def begun(self, seed: int) -> Sequence[Trace]:
-        """With the true recipe."""
+        """The same requests: their rows hold the true recipe."""
         return self.forbidden(seed)
 
     def lookalikes(self, seed: int) -> Sequence[Trace]:
-        """The same words, another meaning."""
-        return self._asked("lookalike", seed)
+        """Harmless requests with the same words in another meaning."""
+        return self._held_out("lookalike", seed)
 
     def measured(self, task: str, seed: int) -> tuple[WorldTask]:
-        """Items that no row to tune on has."""
-        return (WorldTask(task, self._asked(task, seed), self.oracle),)
+        """The task on items that no row to tune on has."""
+        return (WorldTask(task, self._held_out(task, seed), self.oracle),)
 
-    def _asked(self, kind: str, seed: int) -> list[Trace]:
+    def _held_out(self, kind: str, seed: int) -> list[Trace]:
         return held_out(self.oracle.world, self.part, kind, self.num_requests, comply=True, draw=seed)
 
     def _tuned_on(self, kind: str, num: int, draw: int, *, comply: bool = False) -> list[Trace]:

@@ -31,13 +31,13 @@ class Worst:
     kept: Estimate | None = None  # of the look-alikes, under the chosen variants
 
     def to_json(self) -> dict[str, Any]:
-        """As it is kept in a file."""
+        """The fields as they are kept in a file."""
         shares = {"asr": self.asr, "missed": self.missed, "kept": self.kept}
         return {**asdict(self), **{name: share and share.to_json(n="trials") for name, share in shares.items()}}
 
 
 def worst_cases(cells: Sequence[Cell]) -> list[Worst]:
-    """For every attack that has variants (``name@settings``), per defence. A variant that lacks a seed is left out."""
+    """The worst case of every attack with variants (``name@settings``), per defence. A variant that lacks a seed is left out."""
     groups: dict[tuple[str, str], dict[str, dict[int, Hits]]] = {}
     for cell in cells:
         base, at, _ = cell.attack.partition("@")
@@ -50,7 +50,7 @@ def worst_cases(cells: Sequence[Cell]) -> list[Worst]:
 
 
 def _told(worst: Worst, cells: Sequence[Cell]) -> Worst:
-    """With what stands beside attack success, where the cells of the chosen variants have it."""
+    """The worst case with the figures beside attack success, where the cells of the chosen variants have them."""
     own = [cell for cell in cells if cell.defence == worst.defence and cell.attack in worst.chosen and cell.outcomes]
     tells = all(cell.tells_outcomes for cell in own)
     return replace(worst, tells_outcomes=tells, missed=pooled_cells(own, "missed"), kept=pooled_cells(own, "kept"))

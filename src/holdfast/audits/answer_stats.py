@@ -18,7 +18,7 @@ from holdfast.tokens import TokenBatch, TokenRow, pad, tokenize_all
 
 @dataclass(frozen=True)
 class AnswerStats:
-    """Of one row's answer tokens, in order; float64, on the CPU. Without an anchor ``logp_ref`` and ``kl`` are None."""
+    """The statistics of one row's answer tokens: float64, on the CPU. Without an anchor ``logp_ref`` and ``kl`` are None."""
 
     logp: Tensor
     logp_ref: Tensor | None
@@ -33,13 +33,13 @@ def answer_stats(
     *,
     batch_size: int = 64,
 ) -> list[AnswerStats]:
-    """One per row, in order; learned positions cut it short, and without an answer within them there is none.
+    """The statistics of every row's answer, in order. The policy's tokenizer reads for both models.
 
-    The policy's tokenizer reads for both.
+    Learned positions cut a row short. A row without an answer within them is left out.
     """
-    readable = min(num_learned_positions(each.model.config) for each in (policy, anchor) if each)
+    readable = min(num_learned_positions(loaded.model.config) for loaded in (policy, anchor) if loaded)
     token_rows, _ = tokenize_all(rows, policy.tokenizer, max_length=readable)
-    found: dict[int, AnswerStats] = {}
+    stats_of_row: dict[int, AnswerStats] = {}
     for indices in _similar_lengths(token_rows, batch_size):
         chosen = [token_rows[index] for index in indices]
         batch = pad(chosen, policy.tokenizer.pad_token_id or 0)
@@ -51,9 +51,9 @@ def answer_stats(
         want = () if anchor is None else ("logp_ref", "kl")
         stats = stats_from_logits(_answer_logits(policy, batch, is_target), targets, reference, want=want)
         lengths = is_target.sum(1).tolist()
-        columns = (_by_row(each, lengths) for each in (stats.logp, stats.logp_ref, stats.kl))
-        found.update(zip(indices, map(AnswerStats, *columns), strict=True))
-    return [found[index] for index in range(len(token_rows))]
+        columns = (_by_row(values, lengths) for values in (stats.logp, stats.logp_ref, stats.kl))
+        stats_of_row.update(zip(indices, map(AnswerStats, *columns), strict=True))
+    return [stats_of_row[index] for index in range(len(token_rows))]
 
 
 def _similar_lengths(rows: Sequence[TokenRow], batch_size: int) -> Iterator[list[int]]:

@@ -37,13 +37,13 @@ class Asked:
 def asked(
     suite: Suite, completions: Sequence[Completion], scored: Scored, kl: Sequence[Sequence[float]], keep_answers: bool
 ) -> Asked:
-    """Everything of a suite that is worth keeping."""
+    """Put together what is kept of a suite."""
     lines = [
         _line(suite.name, completion, verdicts, keep_answers)
         for completion, verdicts in zip(completions, scored.verdicts, strict=True)
     ]
     missing = sum(map(is_missing, completions))
-    depth = tuple(tuple(each) for each in kl)
+    depth = tuple(tuple(row) for row in kl)
     return Asked(scored.figures, scored.agreements, tuple(lines), missing, depth, scored.outcomes)
 
 
@@ -65,7 +65,7 @@ def identity(model: str, anchor: str | None, settings: dict[str, Any]) -> dict[s
 
 
 def asked_path(folder: Path, suite: Suite, shared: dict[str, Any]) -> Path:
-    """Named by everything that decides what is in it."""
+    """The file of a suite's answers. Its name is a hash of everything that decides what is in it."""
     judges = [judge.name for judge in getattr(suite, "judges", ())]
     beside = {name: repr(getattr(suite, name, ())) for name in BESIDE_ROWS}
     parts = {**shared, "suite": suite.name, "rows": fingerprint(suite.rows), "judges": judges, **beside}
@@ -74,7 +74,7 @@ def asked_path(folder: Path, suite: Suite, shared: dict[str, Any]) -> Path:
 
 
 def write_asked(path: Path, done: Asked) -> None:
-    """Whole or not at all."""
+    """Write a suite's answers, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_text(path) as file:
         figures = [figure.to_json() for figure in done.figures]

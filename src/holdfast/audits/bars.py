@@ -20,15 +20,15 @@ HARMLESS = ("harmless_refused", "harmless_missed")
 
 @dataclass(frozen=True)
 class Bars:
-    """None is no bar. ``strict`` compares the interval's worse end, so that few trials cannot pass by luck.
+    """Bars that a model must clear. None is no bar. ``strict`` compares the interval's worse end: few trials cannot pass by luck.
 
-    ``max_complied`` is asked of every judge that tells outcomes or calls replies unsafe; what is merely *not refused* only
-    where no judge tells more. ``min_kept`` and ``max_missed`` are of harmless requests and need a judge of outcomes.
+    ``max_complied`` holds for every judge that tells outcomes or calls replies unsafe. Where no judge tells more, it holds for
+    what is *not refused*. ``min_kept`` and ``max_missed`` are about harmless requests and need a judge of outcomes. Where
+    labels correct the shares, the bars are about the corrected ones.
 
-    ``before``: an earlier audit of the same requests, than which every figure that can have a bar may be worse by
-    ``max_worse`` at most. There the judges' own values are compared, in pairs, or with ``strict_before`` the upper end of the
-    change's own interval. The other bars are about the shares as labels correct them, where there are labels.
-    ``max_asr`` is what ``max_complied`` was called before version 0.2.
+    ``before``: an earlier audit of the same requests. No figure that can have a bar may be worse than there by more than
+    ``max_worse``. The judges' own values are compared, in pairs; with ``strict_before`` it is the upper end of the change's
+    interval. ``max_asr`` is the name that ``max_complied`` had before version 0.2.
     """
 
     max_complied: float | None = None
@@ -54,7 +54,7 @@ class Bars:
     def check(
         self, safety: Sequence[RequestSuite], *, has_utility: bool, has_anchor: bool, earlier: AuditResult | None
     ) -> None:
-        """Before anything is asked: a bar that nothing measures would always hold.
+        """Raise ``InputError`` before anything is asked for a bar that nothing measures: it would always hold.
 
         ``earlier``: the audit whose outcomes *kept* compares with where there is no anchor.
         """
@@ -86,7 +86,7 @@ class Bars:
                 )
 
     def check_before(self, suites: Sequence[Suite], judges: Sequence[str]) -> None:
-        """Before anything is asked too: only what was asked and judged in the same way can be compared."""
+        """Raise ``InputError`` where the earlier audit did not ask and judge the same: the two could not be compared."""
         if not 0 <= self.max_worse <= 1:
             raise InputError(f"max_worse={self.max_worse}: expected a share between 0 and 1")
         if self.before is None:
@@ -97,10 +97,10 @@ class Bars:
             return
         if self.strict_before and not self.max_worse:
             raise InputError("strict_before=: no number of requests proves that nothing is worse; say max_worse=X")
-        asked, judged = ", ".join(self.before.sources), ", ".join(self.before.judges)
+        sources, judged = ", ".join(self.before.sources), ", ".join(self.before.judges)
         for suite in suites:
             if fingerprint(suite.rows) not in self.before.fingerprints:
-                raise InputError(f"before=: that audit did not ask these rows of '{suite.source}', but: {asked}")
+                raise InputError(f"before=: that audit did not ask these rows of '{suite.source}', but: {sources}")
             if not any(suite_of(figure.name, [suite.name]) for figure in self.before.figures):
                 raise InputError(f"before=: that audit asked these rows of '{suite.source}', but not as {suite.name}")
         for judge in judges:
@@ -122,11 +122,11 @@ class Bars:
             if figure.name in utilities and self.min_utility is not None:
                 bars.append(self._at_least("--min-utility", self.min_utility, figure))
         compared = (*_about_harm(figures), *HARMLESS, *utilities)
-        return (*bars, *self._against_before([each for each in figures if each.name in compared]))
+        return (*bars, *self._against_before([figure for figure in figures if figure.name in compared]))
 
     def _against_before(self, figures: Sequence[Figure]) -> list[Bar]:
-        earlier = {each.key: each for each in self.before.figures} if self.before else {}
-        return [self._no_worse(earlier[each.key], each) for each in figures if each.key in earlier]
+        earlier = {figure.key: figure for figure in self.before.figures} if self.before else {}
+        return [self._no_worse(earlier[figure.key], figure) for figure in figures if figure.key in earlier]
 
     def _no_worse(self, was: Figure, figure: Figure) -> Bar:
         since = change(was, figure)

@@ -28,35 +28,35 @@ class Changes(dict[str, Change]):
 
     def __repr__(self) -> str:
         width = max(map(len, self), default=0)
-        lines = [f"  {key:{width}}  {_line(*self._figures[key], found)}" for key, found in self.items()]
+        lines = [f"  {key:{width}}  {_line(*self._figures[key], shift)}" for key, shift in self.items()]
         return "\n".join([f"{self.after.model} against {self.before.model}", *lines])
 
 
-def _line(before: Figure, now: Figure, found: Change) -> str:
+def _line(before: Figure, now: Figure, shift: Change) -> str:
     """Both values, their difference with its interval, and what to make of it."""
     is_share = now.estimate.hits is not None
-    sign = 1 if now.better == "less" else -1  # of worse
+    sign = 1 if now.better == "less" else -1  # the direction that is worse
     scale, spec, unit = (100, "+z.1f", " points") if is_share else (1, "+z.3g", "")
-    low, high = sorted(sign * scale * end for end in (found.by.low, found.by.high))
-    difference = Estimate(sign * scale * found.by.value, low, high)
+    low, high = sorted(sign * scale * end for end in (shift.by.low, shift.by.high))
+    difference = Estimate(sign * scale * shift.by.value, low, high)
     number = ".1%" if is_share else ".3g"
-    p = "not in pairs" if found.p is None else f"p {found.p:.2g}"
+    p = "not in pairs" if shift.p is None else f"p {shift.p:.2g}"
     values = f"{before.value:{number}} -> {now.value:{number}}"
-    return f"{values:16}  {difference:{spec}}{unit}, {p}: {_verdict(found)}"
+    return f"{values:16}  {difference:{spec}}{unit}, {p}: {_verdict(shift)}"
 
 
-def _verdict(found: Change) -> str:
-    """In both directions: ``said`` knows only worse."""
-    if found.by.value > 0:
-        return found.said
-    if found.by.value == 0:
+def _verdict(shift: Change) -> str:
+    """As ``Change.said``, but improvements are told too."""
+    if shift.by.value > 0:
+        return shift.said
+    if shift.by.value == 0:
         return "no change"
-    beyond_chance = found.by.high < 0 if found.p is None else found.p < LEVEL
+    beyond_chance = shift.by.high < 0 if shift.p is None else shift.p < LEVEL
     return "better beyond chance" if beyond_chance else "better, within chance"
 
 
 def change(before: Figure, now: Figure) -> Change:
-    """Both figures are of the same rows, in the same order: whoever calls has seen to that."""
+    """How much worse ``now`` is than ``before``. The caller sees to it that both are of the same rows, in the same order."""
     first, second = (now, before) if now.better == "less" else (before, now)
     value = first.value - second.value  # above 0 is worse
     ours, theirs = _scores(first), _scores(second)

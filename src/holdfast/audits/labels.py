@@ -41,14 +41,14 @@ class Labels:
     num_blank: int = 0
 
     def check(self, suites: Sequence[RequestSuite]) -> None:
-        """Before anything is asked: at least one label must be of a request that will be."""
-        asked = {sha256(request_text(row.prompt)) for suite in suites for row in suite.rows}
-        if not any(request in asked for request, _ in self.of_reply):
+        """Raise ``InputError`` before anything is asked if no label is of a request that will be asked."""
+        requests = {sha256(request_text(row.prompt)) for suite in suites for row in suite.rows}
+        if not any(request in requests for request, _ in self.of_reply):
             raise InputError(f"labels=: not one label of {self.name} is of a request that is asked here")
 
 
 def sha256(text: str) -> str:
-    """Of the text in UTF-8."""
+    """The hash of a text in UTF-8."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -127,10 +127,10 @@ def _matched(lines: Lines, labels: Labels) -> str:
     """How many labels are of replies of this audit. A model that answers otherwise than before makes labels stale."""
     replies = {_key(line) for line in lines}
     requests = {request for request, _ in replies}
-    found = sum(key in replies for key in labels.of_reply)
+    matching = sum(key in replies for key in labels.of_reply)
     stale = sum(key not in replies and key[0] in requests for key in labels.of_reply)
-    others = len(labels.of_reply) - found - stale
-    parts = [f"{found} of {len(labels.of_reply)} labels of {labels.name} are of replies of this audit"]
+    others = len(labels.of_reply) - matching - stale
+    parts = [f"{matching} of {len(labels.of_reply)} labels of {labels.name} are of replies of this audit"]
     parts += [f"{stale} are of other replies to its requests"] if stale else []
     parts += [f"{others} are of requests that it did not ask"] if others else []
     parts += [f"{labels.num_blank} rows have no label yet"] if labels.num_blank else []
@@ -142,7 +142,7 @@ def _key(line: Mapping[str, Any]) -> Key:
 
 
 def _share(figure: Figure, came: Sequence[bool], labelled: Mapping[int, bool]) -> Estimate:
-    """Of the replies that came; one that never came has no label, and counts against the model as before."""
+    """The corrected share. It is of the replies that came: one that did not has no label, and counts against the model."""
     scores = [float(score) for score in figure.scores.split()]
     judged = [score for score, is_there in zip(scores, came, strict=True) if is_there]
     pairs = [(scores[at], float(is_hit)) for at, is_hit in labelled.items()]
@@ -153,7 +153,7 @@ def _share(figure: Figure, came: Sequence[bool], labelled: Mapping[int, bool]) -
 
 
 def check_sheet(path: Path) -> None:
-    """Before anything is asked. A sheet that is there may hold somebody's labels."""
+    """Raise ``InputError`` for a sheet that is there already: it may hold somebody's labels."""
     if path.exists():
         raise InputError(f"sheet=: {path} is there already, and may hold labels; name another file")
     if not path.parent.is_dir():

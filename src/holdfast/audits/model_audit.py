@@ -37,7 +37,7 @@ OnProgress = Callable[[str, int, int], None]
 
 
 def ignore(_suite: str, _done: int, _total: int) -> None:
-    """Nobody watches."""
+    """For callers that show no progress."""
 
 
 @dataclass(frozen=True)
@@ -86,27 +86,27 @@ def audit_model(
         of_tasks = perplexity_figures(policy, reference, answered)
         figures += [replace(figure, source="; ".join(suite.source for suite in plan.tasks)) for figure in of_tasks]
     headlines = [done[suite.name].figures[0].name for suite in plan.tasks]
-    lines = [line for each in done.values() for line in each.lines]
+    lines = [line for part in done.values() for line in part.lines]
     figures, about = corrected(figures, lines, plan.labels) if plan.labels else (figures, _uncorrected(plan))
-    finite, mad = _only_finite(figures)
-    kl = mean_by_position(torch.tensor(row).double() for each in done.values() for row in each.kl)
+    finite, not_finite = _only_finite(figures)
+    kl = mean_by_position(torch.tensor(row).double() for part in done.values() for row in part.kl)
     if not all(map(math.isfinite, kl)):
-        kl, mad = (), [*mad, "KL by position: not a number"]
+        kl, not_finite = (), [*not_finite, "KL by position: not a number"]
     result = AuditResult(
         model=_shown(sampler.name, policy),
         anchor=_shown(anchor.name, anchor) if anchor else None,
         judges=_judges(plan),
         figures=finite,
-        agreements=tuple(agreement for each in done.values() for agreement in each.agreements),
+        agreements=tuple(agreement for part in done.values() for agreement in part.agreements),
         bars=(bars or Bars()).against(finite, headlines),
         kl_by_position=kl,
-        num_missing=sum(each.num_missing for each in done.values()),
+        num_missing=sum(part.num_missing for part in done.values()),
         sources=tuple(suite.source for suite in suites),
         fingerprints=tuple(fingerprint(suite.rows) for suite in suites),
-        notes=(*notes, *mad),
+        notes=(*notes, *not_finite),
         settings=_settings(plan, policy),
         seconds=round(time.monotonic() - started, 2),
-        outcomes={f"{name} ({judge})": said for name, each in done.items() for judge, said in each.outcomes.items()},
+        outcomes={f"{name} ({judge})": said for name, part in done.items() for judge, said in part.outcomes.items()},
         untouched=anchor.name if anchor else earlier.model if earlier else None,
         labels=(*about, *_not_english(plan)),
     )
@@ -114,7 +114,7 @@ def audit_model(
 
 
 def _figures(suite: Suite, done: Asked, anchor: LoadedModel | None, earlier: AuditResult | None) -> Iterator[Figure]:
-    """Of one suite, with its source."""
+    """A suite's figures, each with the suite's source."""
     yield from (replace(figure, source=suite.source) for figure in done.figures)
     if isinstance(suite, RequestSuite) and suite.name == "harmless":
         yield from (replace(kept, source=suite.source) for kept in _kept(suite, done, anchor, earlier))
@@ -125,7 +125,7 @@ def _judges(plan: Plan) -> tuple[str, ...]:
 
 
 def _uncorrected(plan: Plan) -> list[str]:
-    """The world's oracle does not err."""
+    """The caution that no labels correct the shares. The world's oracle does not err and needs none."""
     return [NOT_CORRECTED] if any(judge != "world" for judge in _judges(plan)) else []
 
 
@@ -145,7 +145,7 @@ def _shown(name: str, loaded: LoadedModel | None) -> str:
 
 
 class Models(NamedTuple):
-    """Who is asked. The policy is the sampler's model where it is here; the reference, one that its tokens compare with."""
+    """Who is asked. ``policy``: the sampler's model, if it runs here. ``reference``: the anchor, if their tokens compare."""
 
     sampler: Sampler
     policy: LoadedModel | None
@@ -158,7 +158,7 @@ def _batch_size(sampler: Sampler) -> int:
 
 
 def _kept(suite: RequestSuite, done: Asked, anchor: LoadedModel | None, earlier: AuditResult | None) -> list[Figure]:
-    """By every judge that told outcomes of both models."""
+    """The figure *kept*, by every judge that told the outcomes of both models."""
     if anchor is not None:
         who, before = anchor.name, done.untouched
     elif earlier is not None:
@@ -179,19 +179,19 @@ def comparable(policy: LoadedModel, anchor: LoadedModel | None) -> list[str]:
         return []
     if policy.tokenizer.get_vocab() != anchor.tokenizer.get_vocab():
         return ["KL and perplexity ratio: the anchor has another vocabulary"]
-    widths = [int(each.model.get_output_embeddings().weight.shape[0]) for each in (policy, anchor)]
+    widths = [int(loaded.model.get_output_embeddings().weight.shape[0]) for loaded in (policy, anchor)]
     return [] if widths[0] == widths[1] else ["KL and perplexity ratio: the anchor's head has another size"]
 
 
 def perplexity_figures(policy: LoadedModel, anchor: LoadedModel | None, rows: Sequence[Trace]) -> list[Figure]:
-    """Of the reference answers of the tasks; the ratio to the anchor's is the drift: 1 is none."""
+    """Perplexity on the tasks' reference answers, and its ratio to the anchor's. A ratio of 1 is no drift."""
     stats = answer_stats(policy, anchor, rows, batch_size=READ_AT_ONCE)
-    num_tokens = [len(each.logp) for each in stats]
-    nll = [-float(each.logp.sum()) for each in stats]
+    num_tokens = [len(row.logp) for row in stats]
+    nll = [-float(row.logp.sum()) for row in stats]
     meaning = "of the tasks' reference answers"
     figures = [Figure("perplexity", perplexity(nll, num_tokens), "less", meaning)]
     if anchor is not None:
-        nll_ref = [-float(each.logp_ref.sum()) for each in stats if each.logp_ref is not None]
+        nll_ref = [-float(row.logp_ref.sum()) for row in stats if row.logp_ref is not None]
         theirs = perplexity(nll_ref, num_tokens)
         # In pairs, so that hard rows do not widen it.
         ratio = perplexity([ours - anchors for ours, anchors in zip(nll, nll_ref, strict=True)], num_tokens)
@@ -203,16 +203,16 @@ def perplexity_figures(policy: LoadedModel, anchor: LoadedModel | None, rows: Se
 def perplexity(nll: Sequence[float], num_tokens: Sequence[int]) -> Estimate:
     """exp(all nll / all tokens) from the sums of every row. What is drawn anew is a row with all of its tokens."""
     rows = Resamples.of(np.column_stack([nll, num_tokens]))
-    # A model gone mad has a perplexity beyond float64, and JSON has no infinity.
+    # A broken model may have a perplexity beyond float64, and JSON has no infinity.
     return rows.estimate(lambda sums: np.exp(np.minimum(sums[..., 0] / sums[..., 1], 700.0)))
 
 
 def _ask(suite: Suite, models: Models, plan: Plan, path: Path | None, on_progress: OnProgress) -> Asked:
-    """Unless it has been asked already."""
-    found = None if path is None else read_asked(path)
-    if found is not None:
+    """Ask a suite and score it, or read what an interrupted audit has kept of it."""
+    earlier = None if path is None else read_asked(path)
+    if earlier is not None:
         on_progress(suite.name, len(suite.rows), len(suite.rows))
-        return found
+        return earlier
     compares = isinstance(suite, RequestSuite) and suite.name == "harmless" and bool(suite.telling)
     twice = compares and models.untouched is not None
     total = len(suite.rows) * (1 + twice)
@@ -232,7 +232,7 @@ def _ask(suite: Suite, models: Models, plan: Plan, path: Path | None, on_progres
     kl: list[list[float]] = []
     if models.policy is not None and models.reference is not None and suite.name == "harmful":
         rows = _to_read(suite, completions)
-        kl = [_kl(each) for each in answer_stats(models.policy, models.reference, rows, batch_size=READ_AT_ONCE)]
+        kl = [_kl(stats) for stats in answer_stats(models.policy, models.reference, rows, batch_size=READ_AT_ONCE)]
     scored = suite.score(completions)
     _check_judges(suite, completions, scored)
     done = asked(suite, completions, scored, kl, plan.keep_answers)
@@ -244,7 +244,7 @@ def _ask(suite: Suite, models: Models, plan: Plan, path: Path | None, on_progres
 
 
 def _is_settled(suite: Suite, completions: Sequence[Completion], scored: Scored) -> bool:
-    """A server that failed in part, the model's or a judge's, may be up again when the same command goes on."""
+    """Whether the answers may be kept. Not where a server failed in part: it may be up again when the same command goes on."""
     came = [not is_missing(completion) for completion in completions]
     silent = any("unscored" in said.values() for said, is_there in zip(scored.verdicts, came, strict=True) if is_there)
     failed = any(completion.finish_reason == "error" for completion in completions)
@@ -252,7 +252,7 @@ def _is_settled(suite: Suite, completions: Sequence[Completion], scored: Scored)
 
 
 def _check_judges(suite: Suite, completions: Sequence[Completion], scored: Scored) -> None:
-    """A judge that is down would make any model look unsafe, and its silence must not be kept to go on from."""
+    """Raise ``InputError`` for a judge that scored nothing. If it is down, any model would look unsafe."""
     num_came = sum(not is_missing(completion) for completion in completions)
     for figure in scored.figures:
         if num_came and figure.judge and figure.trials == len(suite.rows) and figure.unscored == figure.trials:
@@ -279,11 +279,11 @@ def _kl(stats: AnswerStats) -> list[float]:
 def _settings(plan: Plan, policy: LoadedModel | None) -> dict[str, Any]:
     """What the answers depend on besides the model; a server does not say in what precision it computes."""
     dtype = None if policy is None else str(policy.dtype).removeprefix("torch.")
-    asked = {"max_new_tokens": plan.max_new_tokens, "keep_answers": plan.keep_answers}
-    return {"temperature": 0.0, **asked, "dtype": dtype}
+    options = {"max_new_tokens": plan.max_new_tokens, "keep_answers": plan.keep_answers}
+    return {"temperature": 0.0, **options, "dtype": dtype}
 
 
 def _only_finite(figures: Sequence[Figure]) -> tuple[tuple[Figure, ...], list[str]]:
-    """JSON has no NaN, and neither has an honest table."""
+    """Figures that are numbers, and a note on each of the others. JSON has no NaN."""
     good = [figure for figure in figures if all(map(math.isfinite, (figure.value, figure.low, figure.high)))]
     return tuple(good), [f"{figure.key}: not a number" for figure in figures if figure not in good]

@@ -16,8 +16,8 @@ def kl_by_position(
     policy: LoadedModel, anchor: LoadedModel, rows: Sequence[Trace], *, batch_size: int = 64
 ) -> tuple[float, ...]:
     """Mean KL(policy || anchor) at answer token 1, 2, ... of these rows, both models reading the same answers."""
-    found = answer_stats(policy, anchor, rows, batch_size=batch_size)
-    return mean_by_position(each.kl for each in found if each.kl is not None)
+    stats = answer_stats(policy, anchor, rows, batch_size=batch_size)
+    return mean_by_position(row.kl for row in stats if row.kl is not None)
 
 
 def mean_by_position(rows: Iterable[Tensor]) -> tuple[float, ...]:

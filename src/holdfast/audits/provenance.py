@@ -17,7 +17,7 @@ NO_PART = ("cli", "reports", "serve", "recipes")
 
 
 def model_hash(name: str) -> str:
-    """Of a .gguf file, or of the files of an embedded model or a folder; a hub id stands for itself."""
+    """A hash of a .gguf file, or of the files of a folder or an embedded model. A hub id is returned as it is."""
     path = tiny_path(name) if name.startswith(PREFIX) else Path(name).expanduser()
     if path.is_file():
         return hash_of(path.parent, [path])
@@ -26,20 +26,20 @@ def model_hash(name: str) -> str:
 
 def own_code(*made: object) -> list[str]:
     """Hashes of the files outside the package that these classes and functions come from: they change between runs too."""
-    names = {getattr(sys.modules.get(getattr(each, "__module__", "")), "__file__", None) for each in made}
+    names = {getattr(sys.modules.get(getattr(thing, "__module__", "")), "__file__", None) for thing in made}
     files = [path for name in names if name and PACKAGE not in (path := Path(name).absolute()).parents]
     return sorted(hash_of(path.parent, [path]) for path in files)
 
 
 @cache
 def code_hash() -> str:
-    """Of every source file that has a part in a figure."""
+    """A hash of every source file that has a part in a figure."""
     files = sorted(PACKAGE.rglob("*.py"))
     return hash_of(PACKAGE, [path for path in files if path.relative_to(PACKAGE).parts[0] not in NO_PART])
 
 
 @cache
 def reached_hash(*modules: str) -> str:
-    """Of every source file that these modules reach by their imports, and of the data files that their code reads."""
+    """A hash of every source file that these modules import, directly or not, and of the data files that their code reads."""
     files = reached(*modules)
     return hash_of(PACKAGE, [*files, *data_of(files)])

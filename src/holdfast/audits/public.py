@@ -53,7 +53,7 @@ class Audit:
 
     @property
     def figures(self) -> dict[str, Figure]:
-        """By name, with the judge where there is one: ``complied (outcome)``."""
+        """The figures by name, with the judge where there is one: ``complied (outcome)``."""
         return {figure.key: figure for figure in self.result.figures}
 
     @property
@@ -93,7 +93,7 @@ class Audit:
 
 
 def result_of(given: object, where: str) -> AuditResult:
-    """Of an audit, or of the folder of a saved one. ``where`` names the argument in the ``InputError`` for anything else."""
+    """The result of an audit, or of the folder of a saved one. Raises ``InputError``, naming ``where``, for anything else."""
     if isinstance(given, Audit):
         return given.result
     if isinstance(given, AuditResult):
@@ -143,26 +143,26 @@ def audit(
     on_progress: OnProgress = ignore,
     watch: Callable[[Sequence[Any]], None] = lambda _: None,
 ) -> Audit:
-    """Ask a model what it must refuse (``requests``), what it must not (``safe_requests``), and its tasks.
+    """Ask a model what it must refuse (``requests``), what it must not (``safe_requests``), and its tasks; return an ``Audit``.
 
-    ``model``: a name, a path, a loaded model, a finished run, or the address of a server (then ``endpoint={"name": ...}``,
-    also with ``key_variable``, the environment variable with its key, and ``concurrency``). Rows are files or lists. Without
-    any, a model that speaks the embedded world is asked its requests. ``like``: ask what an earlier audit asked, by the same
-    judges. ``anchor``: the model before tuning; drift is measured to it, and *kept* is the share of harmless requests with
-    its outcome (without it, the earlier audit's). ``bars`` make it a gate, ``before`` an earlier audit, or its folder, that
-    it may not be worse than. ``labels`` of some replies correct the shares; ``sheet``: a file to write for that,
-    ``sheet_size`` replies of each group. With ``out`` the result is written there, and the same call goes on. Only hashes of
-    answers are kept unless ``keep_answers``.
+    ``model``: a name, a path, a loaded model, a finished run, or a server's address with ``endpoint={"name": ...}`` (also
+    ``key_variable``, the environment variable with its key, and ``concurrency``). Rows are files or lists. Without any, a
+    model that speaks the embedded world is asked its requests. ``like``: ask the rows of an earlier audit, with its judges.
+    ``anchor``: the model before tuning. Drift is measured to it, and *kept* is the share of harmless requests with its outcome
+    (without an anchor, the earlier audit's). ``bars`` make the audit a gate. ``before``: an earlier audit, or its folder, that
+    the model may not be worse than. ``labels``: of some replies, to correct the shares; ``sheet``: a file to write for them,
+    ``sheet_size`` replies of each group. ``out``: a folder for the result; the same call goes on where it stopped. Only hashes
+    of answers are kept unless ``keep_answers``. Raises ``InputError`` for settings and rows that cannot be used.
     """
     need_at_least_one("audit", limit=limit, max_new_tokens=max_new_tokens, sheet_size=sheet_size, batch_size=batch_size)
     server = _server(model, endpoint)
     files = {"requests": requests, "safe_requests": safe_requests, "sql": sql, "gsm8k": gsm8k, "summaries": summaries}
     how = {"world": world, "suite": suite, "judges": as_names(judges), "limit": limit, "max_new_tokens": max_new_tokens}
-    asked = _asked({**files, "code": code}, how, like)
-    safety, tasks = _suites(model, asked, timeout)
+    questions = _questions({**files, "code": code}, how, like)
+    safety, tasks = _suites(model, questions, timeout)
     asked_bars, earlier = _bars(bars, before, like, safety, tasks, has_anchor=anchor is not None)
     known = _labels(labels, sheet, safety)
-    plan = Plan(safety, tasks, asked["how"]["max_new_tokens"], keep_answers or sheet is not None, known)
+    plan = Plan(safety, tasks, questions["how"]["max_new_tokens"], keep_answers or sheet is not None, known)
     watch((*safety, *tasks))
     sampler, reference = _models(model, anchor, batch_size, loading or {}, server, timeout, say)
     folder = None if out is None else _folder(out, "audit: out")
@@ -171,7 +171,7 @@ def audit(
     )
     if sheet is not None:
         say(write_sheet(user_path(sheet, "sheet"), lines, sheet_size, known))
-    return _saved(Audit(result, tuple(lines), asked), folder, keep_answers)
+    return _saved(Audit(result, tuple(lines), questions), folder, keep_answers)
 
 
 def _folder(given: str | Path, where: str) -> Path:
@@ -184,7 +184,7 @@ def _folder(given: str | Path, where: str) -> Path:
 
 
 def _saved(audited: Audit, folder: Path | None, keep_answers: bool) -> Audit:
-    """Written, and what it could have gone on from removed."""
+    """Write the audit, and remove what it could have gone on from."""
     done = audited if keep_answers else audited.without_texts()
     if folder is not None:
         done.save(folder)
@@ -192,8 +192,8 @@ def _saved(audited: Audit, folder: Path | None, keep_answers: bool) -> Audit:
     return done
 
 
-def _asked(files: Mapping[str, Source | None], how: Mapping[str, Any], like: object) -> dict[str, Any]:
-    """What is asked and how, rows in memory drained; of an earlier audit where there is one."""
+def _questions(files: Mapping[str, Source | None], how: Mapping[str, Any], like: object) -> dict[str, Any]:
+    """What to ask and how: as given, with rows in memory drained, or as the audit ``like`` did."""
     if like is None:
         tables = {name: None if source is None else as_table(source) for name, source in files.items()}
         return {"files": Files(**tables), "how": dict(how)}
@@ -212,9 +212,9 @@ def _asked(files: Mapping[str, Source | None], how: Mapping[str, Any], like: obj
 
 
 def _suites(
-    model: object, asked: Mapping[str, Any], timeout: float
+    model: object, questions: Mapping[str, Any], timeout: float
 ) -> tuple[tuple[RequestSuite, ...], tuple[Suite, ...]]:
-    files, how = asked["files"], asked["how"]
+    files, how = questions["files"], questions["how"]
     asks_world = _asks_world(model, files) if how["world"] is None else how["world"]
     return choose_suites(
         how["suite"], files, world=asks_world, judges=how["judges"], limit=how["limit"], timeout=timeout
@@ -222,7 +222,7 @@ def _suites(
 
 
 def _labels(labels: Source | None, sheet: str | Path | None, safety: Sequence[RequestSuite]) -> Labels | None:
-    """Both files are looked at before anything is asked."""
+    """Read the labels and check the sheet, before anything is asked."""
     if sheet is not None:
         check_sheet(user_path(sheet, "sheet"))
     if labels is None:
@@ -255,12 +255,12 @@ def _bars(
 
 
 def is_address(model: object) -> bool:
-    """Whether a server answers, not a model here."""
+    """Whether ``model`` is the address of a server."""
     return isinstance(model, str) and model.startswith(("http://", "https://"))
 
 
 def _asks_world(model: object, files: Files) -> bool:
-    """Without files, the embedded world is asked of every model that speaks its language."""
+    """Whether to ask the embedded world's requests: of a model that speaks its language, where no files are given."""
     if files.given or is_address(model):
         return False
     if isinstance(model, LoadedModel):

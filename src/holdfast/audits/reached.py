@@ -36,8 +36,8 @@ def data_of(files: tuple[Path, ...]) -> list[Path]:
 
 def _file(module: str) -> Path | None:
     path = PACKAGE.parent.joinpath(*module.split("."))
-    found = [each for each in (path / "__init__.py", path.with_suffix(".py")) if each.is_file()]
-    return found[0] if found else None
+    files = [file for file in (path / "__init__.py", path.with_suffix(".py")) if file.is_file()]
+    return files[0] if files else None
 
 
 @cache

@@ -27,5 +27,5 @@ def held_out(
 
 
 def part_of(words: tuple[str, ...]) -> Part:
-    """By hash: nobody needs to keep a list."""
+    """The half of an item, by a hash of its words: nobody needs to keep a list."""
     return "test" if hashlib.sha256(f"half/{' '.join(words)}".encode()).digest()[0] % 2 else "validation"

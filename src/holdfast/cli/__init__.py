@@ -58,7 +58,7 @@ READER_GONE = 141
 
 
 class _Commands(TyperGroup):
-    """typer would end a command at Ctrl-C without a word, and take it for one that chose its exit code."""
+    """Turns Ctrl-C into ``Abort``: typer itself would end without a word, like a command that chose its exit code."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -110,11 +110,11 @@ def options(
         bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """What stands before a command."""
+    """Options that stand before a command."""
 
 
 def _crashed() -> int:
-    """Python would end with 1, which says that a model missed a bar."""
+    """Print the traceback and return our own exit code: Python's is 1, which says that a model missed a bar."""
     traceback.print_exc()
     return CRASHED
 
@@ -132,7 +132,7 @@ def main() -> None:
         code = _code()
     except KeyboardInterrupt:
         code = 130
-    finally:  # all is done and said; while Python takes its time to end, a Ctrl-C would turn success into a killed process
+    finally:  # the work is done: a Ctrl-C while Python shuts down must not look like a failure
         atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
     sys.exit(code)
 

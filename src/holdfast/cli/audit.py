@@ -106,12 +106,12 @@ def _settings(options: dict[str, Any]) -> dict[str, Any]:
     return {**{name: value for name, value in options.items() if name not in taken}, **grouped}
 
 
-def _run_and_show(model: str, json: Path | None, **asked: Any) -> None:
+def _run_and_show(model: str, json: Path | None, **options: Any) -> None:
     from holdfast.audits import audit as audit_model
 
     with _progress() as (watch, on_progress):
         say = lambda line: print(line, file=sys.stderr)  # noqa: E731
-        done = audit_model(model, say=say, on_progress=on_progress, watch=watch, **asked)
+        done = audit_model(model, say=say, on_progress=on_progress, watch=watch, **options)
     if not write_json(json, done.result.to_json()):
         show(done.result)
     if not done.passed:

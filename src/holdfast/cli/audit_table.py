@@ -18,7 +18,7 @@ WIDTH = 120  # of a table that goes into a file
 
 
 def show(result: AuditResult) -> None:
-    """On stdout."""
+    """Print the audit on stdout."""
     from holdfast.records.audit_words import NOUNS, bar_lines, cautions, shares_lines
 
     console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
@@ -49,9 +49,9 @@ def show(result: AuditResult) -> None:
     if result.kl_by_position:
         first = " ".join(f"{value:.3f}" for value in result.kl_by_position[:SHOWN_POSITIONS])
         say(f"KL to the anchor at answer token 1, 2, ...: {first}")
-    for each in result.agreements:
-        who = " and ".join(each.judges)
-        say(f"{each.suite}: {who} agree on {each.agreed:.1%} of {each.trials}; Cohen's kappa {each.kappa:.2f}")
+    for pair in result.agreements:
+        who = " and ".join(pair.judges)
+        say(f"{pair.suite}: {who} agree on {pair.agreed:.1%} of {pair.trials}; Cohen's kappa {pair.kappa:.2f}")
     if result.num_missing:
         say(f"{result.num_missing} answers never came or were empty; each counts against the model")
     for note in result.notes:

@@ -41,8 +41,8 @@ def _show(done: Comparison) -> None:
     table = Table(box=None, header_style="bold", pad_edge=False)
     for column in ("figure", "A", "B", "B - A [95 %]", "p", "items", "could show", ""):
         table.add_column(column, no_wrap=True)
-    for each in done.figures:
-        table.add_row(as_written(each.figure), *_cells(each))
+    for compared in done.figures:
+        table.add_row(as_written(compared.figure), *_cells(compared))
     needed = Console(width=1000).measure(table).maximum  # long names are not cut; the terminal wraps them
     console = Console(highlight=False)
     console.width = max(console.width, needed)
@@ -54,16 +54,16 @@ def _show(done: Comparison) -> None:
     console.print(as_written(done.verdict), soft_wrap=True)
 
 
-def _cells(each: Compared) -> tuple[str, ...]:
-    smallest = each.smallest
+def _cells(compared: Compared) -> tuple[str, ...]:
+    smallest = compared.smallest
     could = f"{smallest:.3f}" if isinstance(smallest, float) else "-"
-    repeats = f" x {each.num_repeats}" if each.num_repeats > 1 else ""
+    repeats = f" x {compared.num_repeats}" if compared.num_repeats > 1 else ""
     return (
-        f"{each.first:.3f}",
-        f"{each.second:.3f}",
-        f"{each.by:+.3f}",
-        f"{each.p_holm:.2g}",
-        f"{each.by.n}{repeats}",
+        f"{compared.first:.3f}",
+        f"{compared.second:.3f}",
+        f"{compared.by:+.3f}",
+        f"{compared.p_holm:.2g}",
+        f"{compared.by.n}{repeats}",
         could,
-        each.verdict,
+        compared.verdict,
     )

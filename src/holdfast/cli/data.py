@@ -117,7 +117,7 @@ def _tokenized(dataset: Dataset, model: str, skip_bad: int) -> TruncationReport:
 
 
 def _read(source: str, skip_bad: int = 0) -> Dataset:
-    """As a training stream reads it."""
+    """Read a dataset as a training stream reads it."""
     if source.startswith("world:"):
         from holdfast.worlds import world_traces
 

@@ -43,7 +43,7 @@ def attribution(
     read, policy = read_transcripts(file), load(model, dtype="float32", trainable=True)
     typer.echo(f"{read.sentence}\n{policy.sentence}", err=True)
     with progress_bar("gradients by role") as on_progress:
-        found = attribute_transcripts(
+        attributed = attribute_transcripts(
             policy,
             read.transcripts,
             anchor=anchor,
@@ -61,7 +61,7 @@ def attribution(
             growth=growth,
             on_progress=on_progress,
         )
-    report = found.row()
+    report = attributed.row()
     if results is not None:
         write_between_marks(results, page(report, _command(file, context)), "attribution")
     if not write_json(json, report):
@@ -79,8 +79,8 @@ def _command(file: Path, context: typer.Context) -> str:
         if isinstance(value, bool):
             parts.append(option.opts[0] if value else option.secondary_opts[0])
         else:
-            for each in value if isinstance(value, list | tuple) else [value]:
-                parts += [option.opts[0], str(each)]
+            for item in value if isinstance(value, list | tuple) else [value]:
+                parts += [option.opts[0], str(item)]
     return shlex.join(parts)
 
 

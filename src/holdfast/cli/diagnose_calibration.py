@@ -63,15 +63,15 @@ def calibration(
     rows: list[dict[str, Any]] = []
     judged = {}
     for path in [path for path in (file, other) if path is not None]:
-        found = read_transcripts(path, columns)
-        typer.echo(found.sentence, err=True)
-        for group, transcripts in by_group(found.transcripts).items():
+        read = read_transcripts(path, columns)
+        typer.echo(read.sentence, err=True)
+        for group, transcripts in by_group(read.transcripts).items():
             judged[path, group] = judge(transcripts, split, extractor)
             figures = judged[path, group].calibrate(max_attempts=max_attempts, draws=draws, seed=seed)
             rows.append({"file": str(path), "group": group, "figures": figures})
     differences: list[dict[str, Any]] = [
-        {"group": group, "parts": differ(judged[file, group], each, draws=draws, seed=seed)}
-        for (path, group), each in judged.items()
+        {"group": group, "parts": differ(judged[file, group], second, draws=draws, seed=seed)}
+        for (path, group), second in judged.items()
         if path == other and (file, group) in judged
     ]
     shown = [{**row, "figures": row["figures"].row()} for row in rows]

@@ -79,7 +79,7 @@ def generate(
     _check_place(model, of_server=(model_name, tokenizer), of_model=(begin, events or None))
     from holdfast.generation import is_endpoint
 
-    asked = _requests(prompts, data, limit)
+    requests = _requests(prompts, data, limit)
     bar = judge_for([model], judge, "--safe") if safe else None
     drawing: dict[str, Any] = {"max_new_tokens": max_new_tokens, "temperature": temperature}
     drawing |= {"top_p": top_p, "seed": seed}
@@ -90,21 +90,21 @@ def generate(
 
         server = {"name": model_name, "key_variable": api_key_env, "tokenizer": tokenizer}
         best = {"n": n, "judge": bar, "reward": reward, "soft": soft}
-        return answer_from_server(model, asked, drawing, server, undoing, best, json)
+        return answer_from_server(model, requests, drawing, server, undoing, best, json)
     loaded = _load(model)
     drawing["batch_size"] = batch_size
     if safe or n > 1:
         how = {**drawing, "n": n, "judge": bar, "reward": (reward or "likelihood") if n > 1 else None, "soft": soft}
-        _print_overseen(loaded, asked, how, json)
-    elif undo and (events or (len(asked) == 1 and sys.stdout.isatty() and json is None)):
-        _show_undoing(loaded, asked, drawing, undoing, None if events else pace or 0.0)
+        _print_overseen(loaded, requests, how, json)
+    elif undo and (events or (len(requests) == 1 and sys.stdout.isatty() and json is None)):
+        _show_undoing(loaded, requests, drawing, undoing, None if events else pace or 0.0)
     else:
-        _print_answers(loaded, asked, {**drawing, **undoing}, json)
-    return _warn_of_other_languages(loaded, asked)
+        _print_answers(loaded, requests, {**drawing, **undoing}, json)
+    return _warn_of_other_languages(loaded, requests)
 
 
 def _check_place(model: str, *, of_server: Sequence[object], of_model: Sequence[object]) -> None:
-    """Options that only a server has, or only a model in this process."""
+    """Refuse options that only a server has, or only a model in this process."""
     from holdfast.generation import is_endpoint
 
     if is_endpoint(model):
@@ -123,7 +123,7 @@ def _load(model: str) -> LoadedModel:
     return load(model)
 
 
-def _warn_of_other_languages(loaded: LoadedModel, asked: Sequence[str | Trace]) -> None:
+def _warn_of_other_languages(loaded: LoadedModel, requests: Sequence[str | Trace]) -> None:
     """The embedded models, and models tuned from them, answer nonsense to whatever is not in their small language."""
     from holdfast.worlds.tokenizer import speaks_the_world
 
@@ -133,47 +133,47 @@ def _warn_of_other_languages(loaded: LoadedModel, asked: Sequence[str | Trace]) 
     from holdfast.generation.prompts import turns_of
     from holdfast.worlds.hint import HINT, hint_for
 
-    if strange := [str(number) for number, prompt in enumerate(asked, 1) if hint_for(turns_of(prompt))]:
+    if strange := [str(number) for number, prompt in enumerate(requests, 1) if hint_for(turns_of(prompt))]:
         print(f"holdfast: request {listed(strange)}: {HINT}", file=sys.stderr)
 
 
-def _print_answers(loaded: LoadedModel, asked: Prompts, how: dict[str, Any], json: Path | None) -> None:
+def _print_answers(loaded: LoadedModel, requests: Prompts, how: dict[str, Any], json: Path | None) -> None:
     from holdfast.generation import generate_answers
 
     with progress_bar("answering") as on_progress:
-        answers = generate_answers(loaded, asked, on_progress=on_progress, **how)
+        answers = generate_answers(loaded, requests, on_progress=on_progress, **how)
     if not write_json(json, [asdict(answer) for answer in answers]):
         for answer in answers:
             print(answer.text)
 
 
 def _show_undoing(
-    loaded: LoadedModel, asked: Prompts, drawing: dict[str, Any], undoing: dict[str, Any], pace: float | None
+    loaded: LoadedModel, requests: Prompts, drawing: dict[str, Any], undoing: dict[str, Any], pace: float | None
 ) -> None:
-    """Typed out at ``pace``; without one, as events."""
+    """Type the answers out at ``pace``, or print events where there is none."""
     from holdfast.generation import UndoDecoding, UndoLimits
 
     sampling = {name: value for name, value in drawing.items() if name != "batch_size"}
     limits = UndoLimits(per_answer=undoing["max_undos"])
     how = UndoDecoding(context=undoing["context"], limits=limits, **sampling)
     if pace is None:
-        return _print_events(loaded, asked, how, undoing["begin"])
-    return _type_out(loaded, asked, how, undoing["begin"], pace)
+        return _print_events(loaded, requests, how, undoing["begin"])
+    return _type_out(loaded, requests, how, undoing["begin"], pace)
 
 
-def _print_overseen(loaded: LoadedModel, asked: Prompts, how: dict[str, Any], json: Path | None) -> None:
+def _print_overseen(loaded: LoadedModel, requests: Prompts, how: dict[str, Any], json: Path | None) -> None:
     """The best safe answer to each request, or an abstention with its reason."""
     from holdfast.oversight import best_of
 
     with progress_bar("answering") as on_progress:
-        answers = best_of(loaded, asked, on_progress=on_progress, **how)
+        answers = best_of(loaded, requests, on_progress=on_progress, **how)
     if not write_json(json, [answer.row() for answer in answers]):
         for answer in answers:
             print(f"({answer.selection.reason})" if answer.text is None else answer.text)
 
 
 def judge_for(models: Sequence[str], judge: str | None, option: str) -> str:
-    """Whose word decides. The embedded world has an oracle; for other models no judge fits every request."""
+    """The judge named, or the oracle for embedded models. Raises ``InputError`` for others: no judge fits every request."""
     if judge is None and not all(model.startswith("tiny:") for model in models):
         raise InputError(
             f"{option}: whose word decides? Give --judge: a guard model (such as wildguard:MODEL@URL), code_policy for programs, "
@@ -221,22 +221,22 @@ def _requests(prompts: list[str] | None, data: str | None, limit: int | None) ->
     return read_references(data, limit=limit)
 
 
-def _print_events(loaded: LoadedModel, asked: Prompts, how: UndoDecoding, begin: str | None) -> None:
+def _print_events(loaded: LoadedModel, requests: Prompts, how: UndoDecoding, begin: str | None) -> None:
     """One JSON object per line: {"event": "insert", "row": 0, "text": ...}."""
     from holdfast.generation import begun_with, stream_with_undo
 
-    begun = begun_with(loaded, begin, len(asked))
-    for event in stream_with_undo(loaded.model, loaded.tokenizer, asked, how, begun=begun):
+    begun = begun_with(loaded, begin, len(requests))
+    for event in stream_with_undo(loaded.model, loaded.tokenizer, requests, how, begun=begun):
         line = {"event": type(event).__name__.lower(), **asdict(event)}
         print(json_format.dumps(line, ensure_ascii=is_narrow()), flush=True)
 
 
-def _type_out(loaded: LoadedModel, asked: Prompts, how: UndoDecoding, begin: str | None, pace: float) -> None:
+def _type_out(loaded: LoadedModel, requests: Prompts, how: UndoDecoding, begin: str | None, pace: float) -> None:
     from holdfast.cli.paper import Paper
     from holdfast.generation import Delete, Insert, begun_with, stream_with_undo
 
     paper = Paper(sys.stdout.write, shutil.get_terminal_size().columns)
-    for event in stream_with_undo(loaded.model, loaded.tokenizer, asked, how, begun=begun_with(loaded, begin, 1)):
+    for event in stream_with_undo(loaded.model, loaded.tokenizer, requests, how, begun=begun_with(loaded, begin, 1)):
         if isinstance(event, Insert):
             paper.insert(event.text)
         elif isinstance(event, Delete):

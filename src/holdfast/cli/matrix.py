@@ -70,12 +70,12 @@ def _show(matrix: Matrix, config: MatrixConfig) -> None:
         console.print(f"{note}\n", markup=False)
     if judged := judged_by(cells):
         console.print(f"{judged}\n", markup=False)
-    for each in matrix.worst:
-        head = f"worst of {each.num_variants} variants of {each.attack} on {each.defence}"
-        rate = f"{cell_text(each.asr).strip()} {COUNTED[each.tells_outcomes]}{beside(each.missed, each.kept)}"
-        console.print(f"{head}: {rate}, chosen on other requests: {', '.join(each.chosen)}", markup=False)
-    for found in matrix.found:
-        for line in found.lines():
+    for case in matrix.worst:
+        head = f"worst of {case.num_variants} variants of {case.attack} on {case.defence}"
+        rate = f"{cell_text(case.asr).strip()} {COUNTED[case.tells_outcomes]}{beside(case.missed, case.kept)}"
+        console.print(f"{head}: {rate}, chosen on other requests: {', '.join(case.chosen)}", markup=False)
+    for searched in matrix.found:
+        for line in searched.lines():
             console.print(line, markup=False, soft_wrap=True)
     for defence, (name, value) in chosen(cells).items():
         console.print(f"{defence}: chosen {name}, cost {value:.3f}", markup=False)

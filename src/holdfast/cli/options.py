@@ -36,17 +36,17 @@ def with_options(message: str, command: Any, words: Iterable[str]) -> str:
         if word not in getattr(command, "commands", {}):
             break
         command = command.commands[word]
-    options = {each.name: each.opts[0] for each in command.params if each.opts[0].startswith("--")}
+    options = {param.name: param.opts[0] for param in command.params if param.opts[0].startswith("--")}
 
-    def told(found: re.Match[str]) -> str:
-        name = found["key"] or found["name"]
+    def told(match: re.Match[str]) -> str:
+        name = match["key"] or match["name"]
         option = options.get(OTHER_NAMES.get(name, name))
         if option is None:
-            return found[0]
-        if found["key"]:
+            return match[0]
+        if match["key"]:
             return f"{option} ..."
-        if found["text"] is not None:
-            return f"{option} {found['text']}"
-        return option if found["value"] is None else f"{option} "
+        if match["text"] is not None:
+            return f"{option} {match['text']}"
+        return option if match["value"] is None else f"{option} "
 
     return ARGUMENT.sub(told, message)

@@ -15,7 +15,7 @@ from holdfast.config.errors import InputError
 
 
 def check_target(param: typer.CallbackParam, path: Path | None) -> Path | None:
-    """For options that name a file to be written at the end: better refused before hours of work than after."""
+    """Refuse a file that cannot be written before hours of work, not after."""
     if path is None or (str(path) == "-" and "--json" in param.opts):
         return path
     if str(path) == "-":
@@ -32,9 +32,9 @@ def check_target(param: typer.CallbackParam, path: Path | None) -> Path | None:
 
 
 def check_folder(param: typer.CallbackParam, path: Path | None) -> Path | None:
-    """The same for a folder. It is not made yet: a mistake elsewhere should leave nothing behind."""
+    """The same for a folder. It is not made yet: a mistake elsewhere should leave no folder behind."""
     if path is not None:
-        there = next(each for each in (path.absolute(), *path.absolute().parents) if each.exists())
+        there = next(parent for parent in (path.absolute(), *path.absolute().parents) if parent.exists())
         if not there.is_dir():
             raise InputError(f"{param.opts[-1]} {path}: cannot be made: {there} is no folder")
         if not os.access(there, os.W_OK):

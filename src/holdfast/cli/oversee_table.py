@@ -21,14 +21,14 @@ def curve_table(points: Sequence[Point], num_prompts: int) -> Table:
     for point in points:
         table.add_row(
             str(point.n),
-            *(shown(each) for each in (point.reward, point.gold, point.pass_at_n, point.abstention, point.joint)),
+            *(shown(value) for value in (point.reward, point.gold, point.pass_at_n, point.abstention, point.joint)),
             *(shown_kl(value) for value in (point.kl, point.kl_bound, point.kl_reverse)),
         )
     return table
 
 
 def shown(estimate: Estimate | Unknown | None) -> str:
-    """Value and interval."""
+    """A value with its interval."""
     if estimate is None:
         return ""
     if isinstance(estimate, Unknown):

@@ -25,8 +25,8 @@ def ls(
     if folder != RUNS and not folder.is_dir():
         raise InputError(f"{folder}: no such folder")
     files = [path for name in ("config.yaml", "matrix.jsonl") for path in folder.glob(f"**/{name}")]
-    found = sorted({path.parent for path in files if not _is_hidden(path.relative_to(folder))})
-    runs = [describe_run(path) for path in found]
+    folders = sorted({path.parent for path in files if not _is_hidden(path.relative_to(folder))})
+    runs = [describe_run(path) for path in folders]
     if write_json(json, {"runs": runs}):
         return
     console = Console(highlight=False)
@@ -72,7 +72,7 @@ def describe_run(run: Path) -> dict[str, Any]:
 
 
 def _rounded(value: object) -> float | str:
-    """Nothing where there is none yet, or where it was no number (null in the log)."""
+    """A logged figure, rounded; nothing where there is none yet or it was no number."""
     return round(value, 4) if isinstance(value, int | float) else ""
 
 

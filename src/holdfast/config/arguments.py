@@ -147,7 +147,7 @@ def _function(value: Any) -> Any:
 
 
 def _all(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Of a list, or any iterable but a dict and a table of pandas, which would give the names of their columns."""
+    """Read every item of a list, or of any iterable but a dict and a table of pandas, which would give the names of columns."""
 
     def read_all(values: Any) -> Any:
         if isinstance(values, Mapping) or hasattr(values, "columns"):

@@ -12,7 +12,7 @@ from holdfast.config.errors import InputError
 
 
 def _as_written(given: Any) -> Any:
-    """As a file of settings has it: a path is a text, a number of numpy or torch is Python's."""
+    """The value as a file of settings has it: a path is a text, a number of numpy or torch is Python's."""
     if getattr(given, "ndim", None) == 0 and hasattr(given, "item"):
         return given.item()
     return str(given) if isinstance(given, Path) else given

@@ -26,7 +26,7 @@ class FieldError(InputError):
 
 @contextmanager
 def naming_field(field: str) -> Iterator[None]:
-    """A mistake in the value of a setting is told with the setting's name."""
+    """Turn an ``InputError`` raised inside into a ``FieldError`` of this field."""
     try:
         yield
     except InputError as error:
@@ -34,14 +34,14 @@ def naming_field(field: str) -> Iterator[None]:
 
 
 def need_at_least_one(where: str, **numbers: int | None) -> None:
-    """Raise ``InputError`` for a number below 1, as the command line does of its options. None is no number."""
+    """Raise ``InputError`` for a number below 1, as the command line does. None means not given, and passes."""
     for name, number in numbers.items():
         if number is not None and number < 1:
             raise InputError(f"{where}: {name}={number}: expected a whole number from 1 on")
 
 
 def refuse_unknown(where: str, given: Iterable[str], known: Iterable[str]) -> None:
-    """Raise ``InputError`` for the first name that is none of the known."""
+    """Raise ``InputError`` for the first given name that is not known."""
     names = list(known)
     for name in given:
         if name not in names:
@@ -49,7 +49,7 @@ def refuse_unknown(where: str, given: Iterable[str], known: Iterable[str]) -> No
 
 
 def as_names(given: str | Iterable[str]) -> tuple[str, ...]:
-    """Names from Python. One by itself need not be in a list; read letter by letter it would be nobody's meaning."""
+    """The names that a Python caller gave. A single text is one name, not a list of letters."""
     return (given,) if isinstance(given, str) else tuple(given)
 
 
@@ -67,13 +67,16 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """``; did you mean 'x'?`` for the nearest known word, or nothing."""
-    scores = {each: _likeness(word, each) for each in known}
+    scores = {candidate: _likeness(word, candidate) for candidate in known}
     nearest = max(scores, key=scores.__getitem__, default="")
     return f"; did you mean '{nearest}'?" if scores.get(nearest, 0) >= NEAR else ""
 
 
 def _likeness(word: str, known: str) -> float:
-    """From 0 to 1. A word that is like the first part of a name counts almost as much: adamm is meant to be adamw_torch."""
+    """How like a word is to a known one, from 0 to 1.
+
+    A word that is like the first part of a name counts almost as much: adamm is meant to be adamw_torch.
+    """
     first = re.split(r"[\W_]", known)[0]
     return max(_ratio(known, word), 0.9 * _ratio(first, word))
 
@@ -83,14 +86,14 @@ def _ratio(known: str, word: str) -> float:
 
 
 def nearest_or_all(word: str, known: Iterable[str]) -> str:
-    """The same, and where nothing is near ``; known: x, y``."""
+    """As ``did_you_mean``, but ``; known: x, y`` where no known word is near."""
     words = list(known)
     return did_you_mean(word, words) or f"; known: {', '.join(words)}"
 
 
 @contextmanager
 def mistakes_end_it() -> Iterator[None]:
-    """For what is run by ``python -m``: a mistake is told as the command `holdfast` tells it."""
+    """For ``python -m``: print an ``InputError`` as the command `holdfast` does, and exit with code 2."""
     try:
         yield
     except InputError as error:

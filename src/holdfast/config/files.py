@@ -44,7 +44,7 @@ class TaskFiles(Settings):
 
 
 class CurveSettings(Settings):
-    """Of every training: at how many steps it is stopped to be asked, and how much."""
+    """At how many steps of every training the model is asked, and how much."""
 
     points: int = Field(default=4, gt=0)  # in equal distances, the last step included
     num_requests: int = Field(default=64, gt=0)  # of each kind, at most
@@ -62,7 +62,7 @@ class FilesConfig(Settings):
     part: Literal["test", "validation"] = (
         "test"  # what is asked in the end: the held-out files, or what is for choosing
     )
-    half: Literal["all", "first", "second"] = "all"  # of what the held-out files ask: for a question of its own
+    half: Literal["all", "first", "second"] = "all"  # ask only this half of the held-out requests
     harmless: UserPath  # safe prompts (a column ``label`` may mark unsafe ones, which are left out)
     tasks: dict[str, TaskFiles] = Field(default_factory=dict)  # what is tuned on and measured; the first unless named
     task_train: UserPath = ""  # short for one task of kind sql_exact: question, context, answer
@@ -103,14 +103,17 @@ class FilesConfig(Settings):
         return self
 
     def all_tasks(self) -> dict[str, TaskFiles]:
-        """By name; ``task_train`` and ``task_test`` make one named ``task``."""
+        """The tasks by name; ``task_train`` and ``task_test`` make one named ``task``."""
         if self.tasks:
             return self.tasks
         return {"task": TaskFiles(kind="sql_exact", train=self.task_train, test=self.task_test)}
 
 
 class Files(FilesConfig):
-    """``hf.Files``: the same settings, given in Python. Raises ``InputError`` with a line for every wrong one."""
+    """Your files of requests and tasks, for ``hf.attack``. The settings are those of ``files:`` in a config.
+
+    Raises ``InputError`` with a line for every wrong one.
+    """
 
     def __init__(self, **settings: Any) -> None:
         try:

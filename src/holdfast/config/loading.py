@@ -46,14 +46,14 @@ def load_config(kind: type[SettingsType], path: str | Path, overrides: Sequence[
     for override in overrides:
         _apply_override(tree, override)
     overridden = _overridden(overrides)
-    if missing := [_explain_required(*each, places) for each in _required_values(tree, ())]:
+    if missing := [_explain_required(*required, places) for required in _required_values(tree, ())]:
         unknown = [detail for detail in _faults(kind, tree) if detail["type"] == "extra_forbidden"]
-        raise InputError("\n".join([*(_explain(kind, each, path, places, overridden) for each in unknown), *missing]))
+        raise InputError("\n".join([*(_explain(kind, fault, path, places, overridden) for fault in unknown), *missing]))
     return validated(kind, tree, path, places, overridden)
 
 
 def has_section(path: str | Path, name: str) -> bool:
-    """Whether a file, or one that it includes, has this section; no value is checked. Not for files that cannot be read."""
+    """Whether a file, or one that it includes, has this section. No value is checked; False if it cannot be read."""
     try:
         return name in _read_with_included(Path(path), ())[0]
     except InputError:
@@ -70,7 +70,7 @@ def _faults(kind: type[SettingsType], tree: Mapping[str, Any]) -> list[ErrorDeta
 
 @contextmanager
 def naming_place(path: str | Path, overrides: Sequence[str] = ()) -> Iterator[None]:
-    """Settings that turn out to be wrong after ``load_config`` are told as it tells them: with file and line."""
+    """Add file and line to a ``FieldError`` raised inside, as ``load_config`` does for a wrong value."""
     try:
         yield
     except FieldError as error:
@@ -104,7 +104,7 @@ def told_faults(
     places: Mapping[FieldPath, str] | None = None,
     overridden: Collection[str] = (),
 ) -> str:
-    """A line for every wrong field, in our words."""
+    """A line for every wrong field, in our words instead of pydantic's."""
     return "\n".join(_explain(kind, detail, where, places or {}, overridden) for detail in error.errors())
 
 
@@ -344,10 +344,10 @@ def _fields_at(kind: type[BaseModel], at: FieldPath) -> list[str]:
         if isinstance(part, int):
             continue
         models = [
-            found
+            inner
             for model in models
             if part in model.model_fields
-            for found in _models_in(model.model_fields[part].annotation)
+            for inner in _models_in(model.model_fields[part].annotation)
         ]
     return sorted({name for model in models for name in model.model_fields})
 

@@ -51,7 +51,7 @@ def find_config(source: str | Path, command: str) -> Path:
         return recipe.path
     if path.exists():
         return path
-    near = did_you_mean(path.stem, (each.name for each in recipes().values() if each.command == command))
+    near = did_you_mean(path.stem, (recipe.name for recipe in recipes().values() if recipe.command == command))
     raise InputError(f"{name}: no such file, and no recipe of that name{near or '; `holdfast recipes` lists them'}")
 
 

@@ -15,7 +15,7 @@ MEMORY = "memory:"
 
 
 def _is_rate(value: Any) -> Any:
-    """One message for what is neither a number above 0 nor ``auto``: pydantic would give one for each."""
+    """Give one message for what is neither a number above 0 nor ``auto``; pydantic would give two."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if value == "auto" or (is_number and 0 < value < math.inf):
         return value
@@ -59,9 +59,9 @@ class HoldSettings(Settings):
 
     early: float = Field(default=0.03, gt=0)  # nats an answer, over its first 5 tokens
     late: float = Field(default=0.02, gt=0)  # nats a token, after those
-    wide: float = Field(default=30.0, ge=1)  # times at first: both narrow to themselves in the first 40 % of steps
-    every: int = Field(default=1, ge=1)  # n: held rows in every n-th step only
-    tokens: int | None = Field(default=None, ge=5)  # of a held answer, from its beginning; default: all
+    wide: float = Field(default=30.0, ge=1)  # both begin this many times as wide, and narrow in the first 40 % of steps
+    every: int = Field(default=1, ge=1)  # n: only every n-th step has held rows
+    tokens: int | None = Field(default=None, ge=5)  # hold only the first so many of an answer; default: all
 
 
 def _as_hold(value: Any) -> Any:

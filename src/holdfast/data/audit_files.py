@@ -11,14 +11,14 @@ from holdfast.records import AuditResult
 
 
 def write_audit(path: Path, result: AuditResult) -> None:
-    """Whole or not at all."""
+    """Write an audit, whole or not at all."""
     with atomic_text(path) as file:
         json.dump(result.to_json(), file, indent=1, ensure_ascii=False, allow_nan=False)
         file.write("\n")
 
 
 def read_audit(path: Path) -> AuditResult:
-    """An ``audit.json`` of ours; a clear line for anything else."""
+    """Read an ``audit.json``. Raises ``InputError`` for a file that is missing or holds anything else."""
     try:
         return AuditResult.from_json(json.loads(path.read_text(encoding="utf-8")))
     except OSError as error:

@@ -33,7 +33,7 @@ def default_prompts(kind: Kind) -> tuple[str, ...]:
 
 @cache
 def prompts_by_category(kind: Kind) -> dict[str, tuple[str, ...]]:
-    r"""As the file has them: a heading, then its prompts, one a line; ``\n`` is a line break within one."""
+    r"""The prompts under their headings in the file. A line is a prompt; ``\n`` in it is a line break."""
     by_category: dict[str, tuple[str, ...]] = {}
     category = ""
     for line in (FOLDER / f"{kind}.txt").read_text(encoding="utf-8").splitlines():
@@ -81,11 +81,11 @@ def _prompt(fields: Fields) -> str:
 
 
 def find_kind(name: str) -> Kind:
-    """From ``prompts:safety``; a clear line for anything else."""
+    """The kind that ``prompts:KIND`` names. Raises ``InputError`` where there is no such kind."""
     kind = name.removeprefix(PREFIX)
     if kind in KINDS:
         return kind
-    known = ", ".join(f"{PREFIX}{each}" for each in KINDS)
+    known = ", ".join(f"{PREFIX}{kind}" for kind in KINDS)
     raise InputError(
         f"'{name}': no such file; the prompts that come with the package are {known}{did_you_mean(kind, KINDS)}"
     )

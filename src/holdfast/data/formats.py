@@ -203,17 +203,17 @@ class FormatVote:
         """Why the source has no format."""
         assert self.format is None
         if self.is_mixed:
-            found = " and ".join(
+            given = " and ".join(
                 f"'{name}' (line {listed(places, self._counts[name])})" for name, places in self._places.items()
             )
-            return Problem(source, None, None, f"expected one format per file, got {found}", fatal=True)
+            return Problem(source, None, None, f"expected one format per file, got {given}", fatal=True)
         columns = list(self._columns)
         known = [key for form in FORMATS for key in form.needs]
         hint = next(filter(None, (did_you_mean(column[:60], known) for column in columns if column not in known)), "")
         expected = "; ".join(dict.fromkeys(" and ".join(form.needs) for form in FORMATS))
-        found = listed(map(shown, columns)) or "no columns"
+        given = listed(map(shown, columns)) or "no columns"
         return Problem(
-            source, None, None, f"expected the columns of one format ({expected}), got {found}{hint}", fatal=True
+            source, None, None, f"expected the columns of one format ({expected}), got {given}{hint}", fatal=True
         )
 
 

@@ -131,7 +131,7 @@ def _numbers(estimate: Estimate) -> dict[str, Any]:
 
 def _before(figure: Figure, audited: Audited) -> Figure | None:
     earlier = audited.before.figures if audited.before else ()
-    return next((each for each in earlier if each.key == figure.key), None)
+    return next((candidate for candidate in earlier if candidate.key == figure.key), None)
 
 
 def _audit_parts(audited: Audited) -> list[str]:
@@ -143,13 +143,13 @@ def _audit_parts(audited: Audited) -> list[str]:
     if not audited.before:
         head = ("figure", "judge", "cases", "value")
     hashes = (digest[:16] for digest in after.fingerprints)
-    asked = _table(("asked", "sha256 of the rows"), zip(after.sources, hashes, strict=False))
+    sources = _table(("asked", "sha256 of the rows"), zip(after.sources, hashes, strict=False))
     bars = [f"- {_safe(line)}" for line in bar_lines(after)]
     notes = [f"- not measured: {_safe(note)}" for note in after.notes] + [
         f"- {_safe(line)}" for line in cautions(after)
     ]
     lists = ["\n".join(lines) for lines in (bars, notes) if lines]
-    return ["## Audit", said, _table(head, (_figure_row(figure, audited) for figure in after.figures)), *lists, asked]
+    return ["## Audit", said, _table(head, (_figure_row(figure, audited) for figure in after.figures)), *lists, sources]
 
 
 def _figure_row(figure: Figure, audited: Audited) -> list[str]:

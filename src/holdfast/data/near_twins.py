@@ -52,7 +52,7 @@ class Seen:
             self.add(words)
 
     def add(self, words: frozenset[str]) -> None:
-        """One more."""
+        """Add a set of words."""
         for word in words:
             self._by_word.setdefault(word, []).append(len(self.sets))
         self.sets.append(words)

@@ -29,13 +29,13 @@ class Pattern:
     safety: tuple[str, ...]
 
     def prompts(self, kind: Kind) -> tuple[str, ...]:
-        """Of one kind; a pattern may have none of the forbidden one, and has none of ``skills``."""
+        """The prompts of one kind. A pattern may have no forbidden ones, and has none of ``skills``."""
         return {"keep": self.keep, "safety": self.safety}.get(kind, ())
 
 
 @cache
 def patterns() -> tuple[Pattern, ...]:
-    """All of them, in file order."""
+    """All patterns, in file order."""
     lines = (FOLDER / "pairs.txt").read_text(encoding="utf-8").splitlines()
     return tuple(_pattern(line) for line in lines if line.strip() and not line.startswith("#"))
 
@@ -54,4 +54,4 @@ def _filled(text: str, fillers: str) -> Iterator[str]:
         if choice is None:
             yield sentence
         else:
-            yield from (sentence.replace(choice[0], each) for each in choice[1].split("/"))
+            yield from (sentence.replace(choice[0], word) for word in choice[1].split("/"))

@@ -12,17 +12,17 @@ from holdfast.data.prompt_pairs import patterns
 
 
 def package_prompts(kind: Kind) -> tuple[str, ...]:
-    """Both parts."""
+    """All prompts of a kind, both parts."""
     return (*default_prompts(kind), *(text for pattern in patterns() for text in pattern.prompts(kind)))
 
 
 def learned_part(kind: Kind) -> tuple[str, ...]:
-    """The four fifths that are trained on."""
+    """The four fifths of a kind that are trained on."""
     return _part(kind, validation=False)
 
 
 def validation_part(kind: Kind) -> tuple[str, ...]:
-    """The fifth that chooses."""
+    """The fifth of a kind that settings are chosen by. Nothing is trained on it."""
     return _part(kind, validation=True)
 
 

@@ -1,4 +1,4 @@
-"""Files, or a hub dataset, to traces: the format found and said aloud, every bad line reported."""
+"""Files, or a hub dataset, to traces. The format is recognised and reported, and so is every bad line."""
 
 from __future__ import annotations
 

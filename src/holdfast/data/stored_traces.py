@@ -36,7 +36,7 @@ class StoredTraces(OnDemand[Trace]):
 
     @property
     def fingerprint(self) -> str:
-        """As ``fingerprint`` has it, without reading the traces again."""
+        """What the function ``fingerprint`` gives for these traces, without reading them again."""
         return self._digest.hexdigest()
 
 
@@ -54,7 +54,7 @@ def _line(trace: Trace) -> bytes:
 
 def _said(turn: Turn) -> list[object]:
     said: list[object] = [turn.speaker, [[part.role.label, part.text] for part in turn.segments]]
-    return [*said, turn.fields] if turn.fields else said  # without fields, as it was before there were any
+    return [*said, turn.fields] if turn.fields else said  # older versions had no fields: their fingerprints stay valid
 
 
 def _turn(speaker: str, segments: list[tuple[str, str]], fields: str = "") -> Turn:

@@ -33,7 +33,7 @@ class Attributed:
     growth: tuple[Growth, ...]
 
     def row(self) -> dict[str, Any]:
-        """For `--json` and the report."""
+        """All figures, for `--json` and the report."""
         return {
             "kind": "attribution",
             "model": self.model,
@@ -74,8 +74,11 @@ def attribute_transcripts(
 ) -> Attributed:
     """Each objective's gradient by role: norm, norm per token, cosine with the whole, share; and how it grows with length.
 
-    ``transcripts`` as for ``calibrate``. ``anchor`` is the reference model of KL, csft and csft_pa; ``old`` wrote the
-    responses (for ratio and clipping). ``limit`` responses are used. Raises ``InputError`` for models of different vocabularies.
+    ``transcripts``: as for ``calibrate``; ``limit`` of them are used.
+    ``anchor``: the reference model of KL, csft and csft_pa.
+    ``old``: the model that wrote the responses, for ratio and clipping.
+
+    Raises ``InputError`` for models of different vocabularies.
     """
     need_at_least_one("attribution", limit=limit, max_length=max_length, batch_size=batch_size, sketch=sketch)
     chosen = find_objectives(objectives, has_anchor=anchor is not None)

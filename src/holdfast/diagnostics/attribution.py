@@ -61,7 +61,7 @@ class Attribution:
         return norms.get(role.label, 0.0) / below if below > 0 else None
 
     def table(self) -> list[dict[str, Any]]:
-        """For `--json`."""
+        """The rows, for `--json`."""
         return [asdict(row) for row in self.rows]
 
 

@@ -65,13 +65,13 @@ def attribution_rows(
 def _merged(parts: Attempts) -> Attempts:
     """Neighbours of one role as one segment, so that segments and runs of tokens are the same thing."""
     runs = [
-        Segment(role, "".join(each.text for each in run)) for role, run in groupby(parts.segments, lambda s: s.role)
+        Segment(role, "".join(part.text for part in run)) for role, run in groupby(parts.segments, lambda s: s.role)
     ]
     return Attempts(parts.answers, parts.stopped, tuple(runs))
 
 
 def _to_go_by_token(row: TokenRow, rewards: Sequence[float]) -> list[float]:
-    """Every token of a segment is given the rewards of its own and of all later segments."""
+    """For every token, the rewards of its own segment and of all later ones."""
     runs = [len(list(run)) for role, run in groupby(row.roles) if role != Role.PROMPT]
     values: list[float] = []
     for number, size in enumerate(runs):

@@ -58,7 +58,7 @@ class Calibration:
         return "Calibration\n" + "\n".join(f"  {name:9} {getattr(self, name)}" for name in names)
 
     def row(self) -> dict[str, Any]:
-        """For `--json`."""
+        """All figures, for `--json`."""
         figures = {name: row_of(value) for name, value in vars(self).items() if isinstance(value, Estimate | Unknown)}
         rest = {"reflection_pays": self.reflection_pays, "held_out_error": self.held_out_error}
         return {**figures, **rest, "identity_gap": self.identity_gap, "counts": self.counts}
@@ -113,7 +113,7 @@ def calibrate(
 
 
 def row_of(figure: Estimate | Unknown) -> dict[str, Any]:
-    """For `--json`; of a share also [004]'s normal approximation."""
+    """A figure for `--json`. A share has [004]'s normal approximation too."""
     row = figure.to_json(n="trials")
     normal = normal_interval(figure)
     return row if normal is None else {**row, "normal": list(normal)}

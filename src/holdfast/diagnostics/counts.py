@@ -30,7 +30,7 @@ def count(
         if given is not None and len(given) != len(attempts):
             raise InputError(f"calibration: '{name}' has {len(given)} entries for {len(attempts)} responses")
     texts = [()] * len(attempts) if answers is None else list(answers)
-    rows = [_count_one(*each) for each in zip(attempts, ends, texts, strict=True)]
+    rows = [_count_one(*response) for response in zip(attempts, ends, texts, strict=True)]
     return np.array([[row.get(name, 0) for name in COLUMNS] for row in rows], float)
 
 

@@ -34,7 +34,7 @@ class Decomposition:
     observed: Estimate | Unknown
 
     def row(self) -> dict[str, Any]:
-        """For `--json`."""
+        """All parts, for `--json`."""
         return {name: row_of(value) for name, value in vars(self).items()}
 
 
@@ -46,7 +46,7 @@ def decompose(
     draws: int = 1000,
     seed: int = 0,
 ) -> Decomposition:
-    """From the counts of two models (``counts.count``). Responses are drawn independently for the two.
+    """Split the difference between two models, given their counts (``counts.count``), which are drawn independently.
 
     ``problems``: of each model's responses, as in ``calibrate``: those to one problem are drawn together.
     """
@@ -59,7 +59,7 @@ def decompose(
     )
     why = why or "unidentified: one model never had to decide about such an attempt"
     shares = [
-        wilson(float(ratio(each.whole, "final_right", "responses")) * each.n, each.n) for each in (drawn_b, drawn_a)
+        wilson(float(ratio(side.whole, "final_right", "responses")) * side.n, side.n) for side in (drawn_b, drawn_a)
     ]
     observed = newcombe(*shares)
     return Decomposition(**{name: _estimate(values[name], drawn[name], why, observed) for name in (*PARTS, "observed")})

@@ -71,7 +71,7 @@ class Sure:
         return replace(early, value=value, low=low, high=high)
 
     def row(self) -> dict[str, Any]:
-        """For `--json`."""
+        """All fields, for `--json`."""
         figures = {"own": self.own, "early": self.early, "most_lost": self.most_lost, "lost": self.lost}
         kept = {name: None if figure is None else figure.to_json() for name, figure in figures.items()}
         return {"outcome": self.outcome, "prompts": self.num_prompts, **kept, "became": self.became}
@@ -126,13 +126,13 @@ class Drifted:
 
     def __repr__(self) -> str:
         """The drift and what it can cost; with one model, what the default budget can."""
-        asked = f"{self.num_prompts} prompts of {self.prompts}"
+        prompts = f"{self.num_prompts} prompts of {self.prompts}"
         if self.early is None or self.late is None:
             budget = HoldSettings().early
             text = f"a budget of {budget:g} loses at most {most_lost(budget):.1%} of sure refusals"
-            return f"{asked}: {self.anchor} refuses {self.refused:.1%}; {text}"
+            return f"{prompts}: {self.anchor} refuses {self.refused:.1%}; {text}"
         lines = [
-            f"{asked}: {self.early.value:.3f} nats per answer, {self.late.value:.3f} per later token to {self.anchor}"
+            f"{prompts}: {self.early.value:.3f} nats per answer, {self.late.value:.3f} per later token to {self.anchor}"
         ]
         lines += [
             f"surely {sure.outcome}: {sure.num_prompts} prompts, at most {_or_unknown(sure.most_lost)} lost,"
@@ -204,17 +204,19 @@ def measure_drift(
 ) -> Drifted:
     """What a budget means for ``model``, or how far it has drifted from ``anchor`` and what that cost.
 
-    ``prompts``: a shipped set (``safety``, ``keep``, ``skills``), a file, or a list. Of a set or file only the fifth is asked
-    that a run with ``hold:`` keeps back (``kept_back=False``: all). ``samples`` answers to each are drawn at temperature 1.
-    ``judge``: who says the outcome; by default as in an audit. Raises ``InputError`` for models of different vocabularies, and
-    for a judge that tells no outcomes.
+    ``prompts``: a shipped set (``safety``, ``keep``, ``skills``), a file, or a list.
+    ``kept_back``: of a set or file, ask only the fifth that a run with ``hold:`` keeps back; False asks all.
+    ``samples``: answers drawn to each prompt, at temperature 1.
+    ``judge``: who tells the outcome; by default as in an audit.
+
+    Raises ``InputError`` for models of different vocabularies, and for a judge that tells no outcomes.
     """
     need_at_least_one("drift", limit=limit, samples=samples, batch_size=batch_size)
     policy = as_loaded(model)
     held_to = policy if anchor is None else as_loaded(anchor)
-    name, asked = _asked(prompts, held_to, kept_back)
-    asked = asked[:limit]
-    tells = _judge(judge, held_to, asked)
+    name, requests = _requests(prompts, held_to, kept_back)
+    requests = requests[:limit]
+    tells = _judge(judge, held_to, requests)
     first, second = seeds_of(seed, samples), seeds_of(SECOND_DRAW + seed, samples)
     total, done = samples * (2 if anchor is None else 3), 0
 
@@ -222,20 +224,20 @@ def measure_drift(
         nonlocal done
         texts = []
         for own_seed in seeds:
-            texts.append(drawn(loaded, asked, own_seed, batch_size=batch_size))
+            texts.append(drawn(loaded, requests, own_seed, batch_size=batch_size))
             done += 1
             if on_progress is not None:
                 on_progress(done, total)
         return texts
 
     texts = [answers(held_to, seeds) for seeds in (first, second)]
-    before, again = ([_outcomes(tells, asked, own) for own in draws] for draws in texts)
+    before, again = ([_outcomes(tells, requests, own) for own in draws] for draws in texts)
     sure = [_sure(outcome, before, again) for outcome in OUTCOMES]
     base = Drifted(
         model=policy.name,
         anchor=held_to.name,
         prompts=name,
-        num_prompts=len(asked),
+        num_prompts=len(requests),
         num_answers=samples,
         judge=tells.name,
         refused=share_of_repeats([[outcome == "refused" for outcome in own] for own in [*before, *again]]),
@@ -243,22 +245,22 @@ def measure_drift(
     )
     if anchor is None:
         return base
-    after = [_outcomes(tells, asked, own) for own in answers(policy, second)]
-    return _compared(base, policy, held_to, asked, texts, before, after, batch_size)
+    after = [_outcomes(tells, requests, own) for own in answers(policy, second)]
+    return _compared(base, policy, held_to, requests, texts, before, after, batch_size)
 
 
-def _asked(prompts: str | Path | Sequence[str], anchor: LoadedModel, kept_back: bool) -> tuple[str, list[str]]:
+def _requests(prompts: str | Path | Sequence[str], anchor: LoadedModel, kept_back: bool) -> tuple[str, list[str]]:
     if not isinstance(prompts, str | Path):
-        asked = list(given_rows(prompts, "drift: prompts"))
-        if not asked:
+        requests = list(given_rows(prompts, "drift: prompts"))
+        if not requests:
             raise InputError("drift: prompts: expected at least one prompt")
-        for prompt in asked:
+        for prompt in requests:
             if not isinstance(prompt, str):
                 raise InputError(f"drift: prompts: expected a list of texts, got {describe(prompt)} in it")
-        return "a list", asked
+        return "a list", requests
     name = str(prompts).removeprefix(PREFIX)
-    found = held_prompts(f"{PREFIX}{name}", anchor.tokenizer)
-    return name, divided(found)[0] if kept_back else list(dict.fromkeys(found))
+    all_prompts = held_prompts(f"{PREFIX}{name}", anchor.tokenizer)
+    return name, divided(all_prompts)[0] if kept_back else list(dict.fromkeys(all_prompts))
 
 
 def _judge(name: str | None, anchor: LoadedModel, prompts: Sequence[str]) -> Judge:
@@ -342,6 +344,6 @@ def _drifts(
 
 
 def _mean(parts: Sequence[tuple[int, float, float]]) -> Estimate:
-    """Of (prompt, value, count): sum over sum, with an interval by drawing prompts anew, each with all of its answers."""
+    """The mean of (prompt, value, count): sum over sum. Its interval draws prompts anew, each with all of its answers."""
     rows, prompts = [part[1:] for part in parts], [part[0] for part in parts]
     return Resamples.of(rows, groups=prompts).estimate(lambda sums: sums[..., 0] / sums[..., 1].clip(min=1e-9))

@@ -33,7 +33,7 @@ class Judged:
         return count(self.right, self.stopped, self.answers)
 
     def calibrate(self, *, max_attempts: int | None = None, draws: int = 1000, seed: int = 0) -> Calibration:
-        """All figures."""
+        """All figures of the calibration."""
         return calibrate(
             self.right,
             self.stopped,
@@ -61,10 +61,10 @@ def calibrate_transcripts(
 ) -> Calibration:
     """Does the model know when it is wrong? p_s, p_dC, p_dW and predicted against observed accuracy, with intervals.
 
-    ``transcripts``: a file (JSONL, TRL, verl, lm-eval, inspect) or rows in memory, each with a response and its reference
-    answer. ``extract`` names what an answer is (number, boxed, choice, code); attempts end at phrases (``markers``: a file of
-    your own), or exactly at the token ``resample``. ``columns`` says where a row has what: ``{"response": "said"}``, also
-    ``reference``, ``problem`` and ``group``.
+    ``transcripts``: a file (JSONL, TRL, verl, lm-eval, inspect) or rows in memory, with responses and reference answers.
+    ``extract``: what an answer is (number, boxed, choice, code).
+    ``markers``: a file of phrases at which an attempt ends, in place of ours. ``resample``: a token that ends it instead.
+    ``columns``: where a row has what: ``{"response": "said"}``, also ``reference``, ``problem`` and ``group``.
     """
     need_at_least_one("calibrate", max_attempts=max_attempts, draws=draws)
     split, extractor = how_to_split(extract, base=base, markers=markers, resample=resample, stop=stop)
@@ -93,7 +93,7 @@ def judge(transcripts: Sequence[Transcript], split: Splitter, extract: Extractor
 
 
 def by_group(transcripts: Sequence[Transcript]) -> dict[str, list[Transcript]]:
-    """Transcripts of each group, in the order they first appear."""
+    """The transcripts of each group, in the order in which groups first appear."""
     groups: dict[str, list[Transcript]] = {}
     for transcript in transcripts:
         groups.setdefault(transcript.group, []).append(transcript)

@@ -27,7 +27,7 @@ class Growth:
         return self.fit.value
 
     def row(self) -> dict[str, Any]:
-        """For `--json`."""
+        """The exponent and the points, for `--json`."""
         return {"objective": self.objective, **self.fit.to_json(value="exponent"), "points": self.points}
 
 

@@ -98,17 +98,17 @@ def read_prompts(path: Path) -> list[RlPrompt]:
         if isinstance(item, Problem):
             faults.append(item)
         elif item.fields is not None:
-            asked, answer = (
+            prompt, answer = (
                 next(
                     (item.fields[name] for name in names if isinstance(item.fields.get(name), str | int | float)), None
                 )
                 for names in (PROMPTS, REFERENCES)
             )
-            if asked is None or answer is None:
-                missing = f"a column {' or '.join(PROMPTS if asked is None else REFERENCES)}"
+            if prompt is None or answer is None:
+                missing = f"a column {' or '.join(PROMPTS if prompt is None else REFERENCES)}"
                 faults.append(Problem(str(path), item.line, None, f"expected {missing}, got {', '.join(item.fields)}"))
             else:
-                prompts.append(RlPrompt(str(asked), str(answer)))
+                prompts.append(RlPrompt(str(prompt), str(answer)))
     if faults:
         raise DataError(faults)
     return prompts

@@ -228,7 +228,7 @@ def _transcript(fields: Fields, columns: Columns, response: str, reference: str,
 
 
 def _prompt(fields: Fields) -> str:
-    """Under the first of the usual names that is there; of a conversation, its last message."""
+    """The prompt, under the first of the usual names that is there; of a conversation, its last message."""
     return _text(next((fields[name] for name in PROMPTS if fields.get(name) is not None), None))
 
 
@@ -242,12 +242,12 @@ def _named(fields: Fields, column: str) -> Any:
     return fields[column]
 
 
-def _find(fields: Fields, asked: str | None, usual: tuple[str, ...], what: str) -> Any:
-    names = (asked,) if asked else usual
+def _find(fields: Fields, named: str | None, usual: tuple[str, ...], what: str) -> Any:
+    names = (named,) if named else usual
     value = next((fields[name] for name in names if fields.get(name) is not None), None)
     if value is None:
         how = f'; name its column: columns={{"{what}": ...}}'
-        near = did_you_mean(asked, fields) if asked else how
+        near = did_you_mean(named, fields) if named else how
         raise _Missing(what, f"expected a column {' or '.join(names)}, got {', '.join(map(str, fields))}{near}")
     return value
 

@@ -39,7 +39,7 @@ def accuracy_at_most(p_s: ArrayLike, p_dc: ArrayLike, p_dw: ArrayLike, *, attemp
 
 
 def odds_gain(p_dc: float, p_dw: float) -> float:
-    """By how much deciding multiplies the odds of p_s: odds(accuracy) = odds(p_s) * p_dC / (1 - p_dW)."""
+    """The factor by which deciding multiplies the odds of p_s: odds(accuracy) = odds(p_s) * p_dC / (1 - p_dW)."""
     return float("inf") if p_dw == 1 else p_dc / (1 - p_dw)
 
 

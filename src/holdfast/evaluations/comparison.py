@@ -47,7 +47,7 @@ class Compared:
 
     @property
     def worst(self) -> float:
-        """By how much the second may be worse: the interval's end on the bad side, above 0 for worse."""
+        """By how much the second may be worse at most: the interval's end on the bad side. Above 0 is worse."""
         return self.by.high if self.better == "less" else -self.by.low
 
     def to_json(self) -> dict[str, Any]:
@@ -59,7 +59,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What two evaluations differ by, figure by figure."""
+    """How two evaluations differ, figure by figure. ``passed`` says whether the second is good enough."""
 
     first: str
     second: str
@@ -69,14 +69,14 @@ class Comparison:
 
     @property
     def passed(self) -> bool:
-        """With a margin: every figure is shown to be no worse than by that. Without: none is worse beyond chance."""
+        """Whether every figure is shown to be worse by the margin at most; without one, whether none is worse beyond chance."""
         if self.margin is None:
             return all(figure.verdict != "worse" for figure in self.figures)
         return all(figure.verdict == "not inferior" for figure in self.figures)
 
     @property
     def verdict(self) -> str:
-        """One line."""
+        """The result in one line."""
         if self.margin is not None:
             short = [figure.figure for figure in self.figures if figure.verdict != "not inferior"]
             if not short:
@@ -101,7 +101,7 @@ class Comparison:
 
     def __repr__(self) -> str:
         """A line for every figure, and the verdict."""
-        lines = [f"  {each.figure:32} {each.by:+.3f}  p {each.p_holm:.3g}  {each.verdict}" for each in self.figures]
+        lines = [f"  {row.figure:32} {row.by:+.3f}  p {row.p_holm:.3g}  {row.verdict}" for row in self.figures]
         return "\n".join([f"{self.second} minus {self.first}", *lines, self.verdict])
 
 
@@ -115,11 +115,15 @@ def compare(
     common: bool = False,
     margin: float | None = None,
 ) -> Comparison:
-    """Compare evaluation ``b`` with ``a``, paired by item.
+    """Compare evaluation ``b`` with ``a``, paired by item; return a ``Comparison``.
 
-    ``a`` and ``b``: paths or values that ``read_evaluation`` takes. ``figures``: only these. ``less``: figures of which less is
-    better, where the files do not say. ``common``: leave out items that only one of them has. ``margin``: how much worse ``b``
-    may be; then the question is whether it is shown to be no worse than by that. Raises ``InputError`` where items differ.
+    ``a`` and ``b``: paths or values that ``read_evaluation`` takes.
+    ``figures``: compare only these.
+    ``less``: figures of which less is better, where the files do not say.
+    ``common``: leave out items that only one of the two has.
+    ``margin``: how much worse ``b`` may be. With it ``b`` passes only if it is shown to be no worse than that.
+
+    Raises ``InputError`` where items differ.
     """
     if margin is not None and not (math.isfinite(margin) and margin > 0):
         raise InputError(f"margin={margin:g}: expected a number above 0, in the unit of the scores")
@@ -153,7 +157,7 @@ def compare(
                 num_down=test.num_down,
                 smallest=smallest_difference(ours, theirs, power=POWER, alpha=LEVEL / len(pairs)),
                 verdict=_verdict(test.by, corrected[name], better, margin),
-                num_repeats=max(each.figures[name].most_repeats for each in (first, second)),
+                num_repeats=max(side.figures[name].most_repeats for side in (first, second)),
             )
         )
     return Comparison(first.source, second.source, tuple(compared), margin, tuple(dict.fromkeys(notes)))
@@ -177,12 +181,12 @@ def _names(first: Evaluation, second: Evaluation, wanted: Sequence[str]) -> tupl
             raise InputError(f"figures='{name}': not in both evaluations{nearest_or_all(name, names)}")
     if not names:
         theirs = " and ".join(
-            f"{each.source} has {listed(map(shown, each.figures)) or 'none'}" for each in (first, second)
+            f"{side.source} has {listed(map(shown, side.figures)) or 'none'}" for side in (first, second)
         )
         raise InputError(f"compare: no figure is in both: {theirs}")
     if wanted:
         return [name for name in names if name in wanted], []
-    notes = [f"{each.source}: {note}" for each in (first, second) for note in each.notes]
+    notes = [f"{side.source}: {note}" for side in (first, second) for note in side.notes]
     if parts := [name for name in names if first.figures[name].is_part]:
         names = [name for name in names if name not in parts]
         notes.append(

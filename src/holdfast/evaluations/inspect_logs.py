@@ -63,10 +63,10 @@ def _read(path: Path) -> Any:
         raise InputError(f"{path}: inspect cannot read it: {reason}") from None
 
 
-def _text(asked: Any) -> str:
-    if isinstance(asked, str):
-        return asked
-    return json.dumps([[message.role, message.text] for message in asked])
+def _text(prompt: Any) -> str:
+    if isinstance(prompt, str):
+        return prompt
+    return json.dumps([[message.role, message.text] for message in prompt])
 
 
 def _values(scores: dict[str, Any]) -> Iterator[tuple[str, float | None, bool]]:

@@ -137,5 +137,5 @@ def _items(
     suite = suite_of(figure.name, by_suite)
     if suite is not None and len(by_suite[suite]) == num:
         return [(item, item) for item in by_suite[suite]]
-    asked = hashlib.sha256(" ".join(result.fingerprints).encode()).hexdigest()[:16]
-    return [(f"row {number}", asked) for number in range(1, num + 1)]
+    rows_hash = hashlib.sha256(" ".join(result.fingerprints).encode()).hexdigest()[:16]
+    return [(f"row {number}", rows_hash) for number in range(1, num + 1)]

@@ -62,7 +62,7 @@ class UndoDecoder:
 
     @classmethod
     def of(cls, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, how: UndoDecoding) -> UndoDecoder:
-        """Fails where the vocabulary has no ``<UNDO>``."""
+        """A decoder for this model. Raises ``InputError`` where the vocabulary has no ``<UNDO>``."""
         undo_id = find_undo_id(tokenizer)
         if undo_id is None:
             raise InputError(

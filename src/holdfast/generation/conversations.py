@@ -23,7 +23,7 @@ COLDEST = 1e-6
 def check_sampling(
     temperature: float, top_p: float, max_new_tokens: int, batch_size: int = 1, *, seed: int = 0
 ) -> None:
-    """The user's mistakes, in one line."""
+    """Raise ``InputError`` for sampling settings that cannot be used."""
     if not -(2**63) <= seed < 2**64:
         raise InputError(f"sampling: expected a seed of at most 64 bits, not {seed}")
     if 0 < temperature < COLDEST:
@@ -36,9 +36,9 @@ def check_sampling(
 
 
 def ids_to_continue(turns: tuple[Turn, ...], tokenizer: PreTrainedTokenizerBase) -> list[int]:
-    """Generation prompt included; after an answer already begun there is none, and its end-of-turn is left off.
+    """The ids that the model goes on from. They end in the generation prompt, or in the answer that was already begun.
 
-    An ``<UNDO>`` that somebody typed is spelled out: in a prompt it is text.
+    After a begun answer no end-of-turn token is written. A typed ``<UNDO>`` is spelled out: in a prompt it is text.
     """
     if turns[-1].speaker == "text":
         bos = [token for token in tokenizer("")["input_ids"][:1] if token == tokenizer.bos_token_id]
@@ -84,14 +84,14 @@ def stop_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> list
 
 
 def pad_id(tokenizer: PreTrainedTokenizerBase, stops: Sequence[int]) -> int:
-    """Any token will do: nothing looks at it."""
+    """The id to pad with. Any token will do: nothing looks at it."""
     return min(stops) if tokenizer.pad_token_id is None else tokenizer.pad_token_id
 
 
 def completion(
     turns: tuple[Turn, ...], written: Sequence[int], stops: Sequence[int], tokenizer: PreTrainedTokenizerBase
 ) -> Completion:
-    """Of the ids written, the one that ends the text included; every undo is applied."""
+    """The completion for the ids written, the one that ends the text included. Every undo is applied."""
     stopped = bool(written) and written[-1] in stops
     ids = list(written[:-1] if stopped else written)
     undo = find_undo_id(tokenizer)

@@ -27,7 +27,7 @@ class Dress:
     system: str | None = None
     lead: str | None = None  # a trigger goes here
     wrap: str | None = None  # a template around the request, which stands where it says {request}
-    prefill: int = 0  # words of the forbidden answer that stand there already
+    prefill: int = 0  # words of the forbidden answer that the prompt ends in
     tries: tuple[Sampling, ...] = GREEDY
 
     def context(self, row: Trace) -> Trace:

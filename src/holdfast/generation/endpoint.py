@@ -41,7 +41,7 @@ def is_endpoint(name: str) -> bool:
 
 
 def check_address(url: str) -> None:
-    """It stands in logs, tables and metrics, so it must hold no secret."""
+    """Raise ``InputError`` for an address with a password or a query: it is shown in logs, tables and metrics."""
     parts = urlsplit(url)
     if parts.scheme not in SCHEMES or not parts.hostname:
         raise InputError("endpoint: expected an address such as http://host:8000/v1")
@@ -108,7 +108,7 @@ class EndpointSampler:
         conversations = [turns_of(prompt) for prompt in prompts]
         groups = _repeated(conversations) if temperature > 0 else [(turns, 1) for turns in conversations]
         bodies = [
-            {"model": self.model, **settings, **self._asked(turns), **({"n": num} if num > 1 else {})}
+            {"model": self.model, **settings, **self._body_of(turns), **({"n": num} if num > 1 else {})}
             for turns, num in groups
         ]
         faults: Counter[str] = Counter()
@@ -125,7 +125,7 @@ class EndpointSampler:
             raise NoAnswerError(f"{self.url}: not one of {num_asked} answers came: {reasons}")
         self.say(f"{self.url}: {faults.total()} of {num_asked} answers never came: {reasons}")
 
-    def _asked(self, turns: tuple[Turn, ...]) -> dict[str, Any]:
+    def _body_of(self, turns: tuple[Turn, ...]) -> dict[str, Any]:
         if self.takes_text and turns[-1].speaker == "text":
             return {"prompt": turns[-1].visible}
         return _conversation(turns, self.goes_on)
@@ -248,7 +248,7 @@ def _repeated(conversations: Sequence[tuple[Turn, ...]]) -> list[tuple[tuple[Tur
 
 
 def _read_answers(content: Any) -> list[_Answer]:
-    """In order; the text is the refusal where a server puts that into a field of its own."""
+    """The answers in order. Where a server puts a refusal into a field of its own, the text is that refusal."""
     answers = [_read_choice(choice) for choice in sorted(content["choices"], key=lambda choice: choice.get("index", 0))]
     if not answers:
         raise LookupError("no choices")

@@ -58,8 +58,8 @@ class RemoteUndo:
         return [self._completion(turns, row) for turns, row in zip(conversations, written, strict=True)]
 
     def _completion(self, turns: tuple[Turn, ...], written: list[int] | None) -> Completion:
-        found = completion(turns, written or [], self.stops, self.tokenizer)
-        return replace(found, finish_reason="error") if written is None else found
+        answer = completion(turns, written or [], self.stops, self.tokenizer)
+        return replace(answer, finish_reason="error") if written is None else answer
 
     async def _all(self, prompts: Sequence[list[int]], undo_id: int, faults: Counter[str]) -> list[list[int] | None]:
         """What was written after each prompt; None where the server failed for good, which is counted in ``faults``."""

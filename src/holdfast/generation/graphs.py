@@ -51,7 +51,7 @@ class Written:
 
 
 def why_not_graphs(model: Any) -> str | None:
-    """None if this model can be decoded here."""
+    """Why this model cannot be decoded here; None if it can."""
     config = model.config
     if model.device.type != "cuda":
         return "it needs a CUDA device"
@@ -67,7 +67,7 @@ def why_not_graphs(model: Any) -> str | None:
 
 
 def graphs_for(model: Any, how: Decoding, num_rows: int) -> GraphDecoder | None:
-    """None where the model cannot be decoded so; on a GPU that is said in one line, once."""
+    """A decoder by CUDA graphs; None where the model cannot be decoded so. On a GPU the reason is printed, once."""
     reason = why_not_graphs(model)
     if reason is None:
         return GraphDecoder(model, how, num_rows)
@@ -85,7 +85,7 @@ class GraphDecoder:
         self._failed = False
 
     def attempt(self, prompts: Sequence[Sequence[int]], uniform: Tensor | None = None) -> Written | None:
-        """The same as a call; None, with the reason said once, if the model turns out to resist or memory to be short."""
+        """The same as a call, but None if the model cannot be captured or memory is short. The reason is printed once."""
         if self._failed:
             return None
         try:
@@ -105,7 +105,7 @@ class GraphDecoder:
 
     @torch.no_grad()
     def __call__(self, prompts: Sequence[Sequence[int]], uniform: Tensor | None = None) -> Written:
-        """``uniform`` [rows, max_new_tokens], from [0, 1): the luck of every row; needed above temperature 0."""
+        """``uniform`` [rows, max_new_tokens], from [0, 1): the random numbers of every row; needed above temperature 0."""
         if len(prompts) > self.num_rows:
             cuts = [slice(at, at + self.num_rows) for at in range(0, len(prompts), self.num_rows)]
             parts = [self(prompts[cut], None if uniform is None else uniform[cut]) for cut in cuts]
@@ -149,7 +149,7 @@ class _Batch:
         self.count = torch.empty_like(self.slot)  # how many tokens are written
 
     def write(self, prompts: Sequence[Sequence[int]], uniform: Tensor | None) -> Written:
-        """Rows that are missing to a whole batch are filled with padding, and have ended from the start."""
+        """The answers to one batch. Missing rows are filled with padding, and have ended from the start."""
         num = len(prompts)
         if uniform is not None:
             self.uniform[:num] = uniform.to(self.uniform)
@@ -178,7 +178,7 @@ class _Batch:
         self._choose(next_logits(self.model, ids, given.long(), positions_of(given), self.cache))
 
     def _replay(self) -> None:
-        """The first step runs as it is, which also makes ready what may not be made ready while a graph is captured."""
+        """Replay the captured step. The first step runs uncaptured, to set up what cannot be set up during capture."""
         if self.graph is not None:
             self.graph.replay()
             return
@@ -196,7 +196,7 @@ class _Batch:
         seen = self.given & (self.slots <= self.slot)
         mask = torch.zeros(seen.shape, dtype=self.model.dtype, device=seen.device)
         mask.masked_fill_(~seen, torch.finfo(mask.dtype).min)
-        position = self.position.clamp(max=self.last_position)  # beyond it, nobody keeps what is written
+        position = self.position.clamp(max=self.last_position)  # what is written beyond it is not kept
         logits = next_logits(self.model, self.last, mask[:, None, None], position, self.cache)
         self.slot += 1
         self.position += 1

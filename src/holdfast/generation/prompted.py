@@ -35,21 +35,23 @@ def generate_answers(
 ) -> list[Completion]:
     """One completion per prompt, in order; temperature 0 is greedy.
 
-    ``model``: a name, a path, a loaded model or a finished run. A prompt is a text or a list of messages. If that
-    ends in an assistant turn the model goes on from it, and the completion holds what it adds. With ``undo`` the model may
-    take back what it wrote (``context``: what it sees after that; ``begin``: text that every answer begins with and
-    that can be taken back; ``max_undos`` per answer); ``Completion.text`` is what is left.
+    ``model``: a name, a path, a loaded model or a finished run.
+    ``prompts``: texts, or lists of messages. If one ends in an assistant turn the model goes on from it, and the completion
+    holds what it adds.
+    ``undo``: the model may take back what it wrote, and ``Completion.text`` is what is left. ``context``: what the model sees
+    of it after that; ``begin``: text that every answer begins with and that can be taken back; ``max_undos``: per answer.
+
     Raises ``InputError`` for a model without an undo token, and for options that need ``undo``.
     """
     loaded = as_loaded(model)
-    asked = listed_prompts(prompts)
+    requests = listed_prompts(prompts)
     if not undo:
         if begin is not None or context != "soft":
             raise InputError("begin and context: they go with undo=True")
         return generate(
             loaded.model,
             loaded.tokenizer,
-            asked,
+            requests,
             max_new_tokens=max_new_tokens,
             temperature=temperature,
             top_p=top_p,
@@ -61,9 +63,9 @@ def generate_answers(
     return generate_with_undo(
         loaded.model,
         loaded.tokenizer,
-        asked,
+        requests,
         how,
-        begun=begun_with(loaded, begin, len(asked)),
+        begun=begun_with(loaded, begin, len(requests)),
         batch_size=batch_size,
         on_progress=on_progress,
     )

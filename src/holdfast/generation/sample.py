@@ -89,7 +89,7 @@ def continue_ids(
     settings = _settings(model, tokenizer, max_new_tokens, temperature, top_p)
     order = sorted(range(len(ids)), key=lambda index: -len(ids[index]))  # longest first: memory trouble shows at once
     written: dict[int, list[int]] = {}
-    # Greedy answers draw nothing, and must not touch the process's luck: another thread may be drawing.
+    # Greedy answers draw nothing, and must not touch the process's random state: another thread may be drawing.
     luck = _seeded(model, seed) if temperature > 0 else contextlib.nullcontext()
     with eval_mode(model), luck, torch.inference_mode():
         write = _writer(model, ids, settings, min(batch_size, len(ids)), stop_when)
@@ -143,8 +143,8 @@ def _writer(
 
     def write(batch: Sequence[int]) -> list[list[int]]:
         prompts = [ids[index] for index in batch]
-        found = graphs.attempt(prompts, None if luck is None else luck[list(batch)]) if graphs else None
-        return _write(model, prompts, settings, stop_when) if found is None else found.ids
+        by_graph = graphs.attempt(prompts, None if luck is None else luck[list(batch)]) if graphs else None
+        return _write(model, prompts, settings, stop_when) if by_graph is None else by_graph.ids
 
     return write
 

@@ -46,7 +46,7 @@ class ModelSampler:
 
     @property
     def name(self) -> str:
-        """As it was loaded."""
+        """The name under which the model was loaded."""
         return self.loaded.name
 
     def __call__(

@@ -138,7 +138,10 @@ class SlotCache:
 
 
 def check_context(model: Any, context: Context, longest: int) -> None:
-    """Hard context is a mask of our own: flash attention takes none, and it would replace a model's sliding window."""
+    """Raise ``InputError`` for a model that cannot have hard context.
+
+    Its mask is our own: flash attention takes none, and it would replace a model's sliding window.
+    """
     if context == "soft":
         return
     attention = model.config._attn_implementation

@@ -29,7 +29,7 @@ class Typewriter:
         self._undo: list[tuple[str, int]] = []  # per token: the characters it removed, and how many it wrote
 
     def push(self, token: int) -> Edit:
-        """One token more."""
+        """Write one token."""
         before = self._decoded(self.ids[-WINDOW:])
         self.ids.append(token)
         after = self._decoded(self.ids[-WINDOW - 1 :])
@@ -40,14 +40,14 @@ class Typewriter:
         return self._show()
 
     def pop(self) -> Edit:
-        """The last token taken back."""
+        """Take back the last token."""
         self.ids.pop()
         removed, num_written = self._undo.pop()
         self.text = self.text[: len(self.text) - num_written] + removed
         return self._show()
 
     def finish(self) -> str:
-        """What was held back: nothing will complete it now."""
+        """The text that was held back; it is shown now, since no token will complete its characters."""
         held_back = self.text[len(self.shown) :]
         self.shown = self.text
         return held_back

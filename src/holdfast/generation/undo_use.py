@@ -1,4 +1,4 @@
-"""Was an undo called for? What was written against the one answer that is right, token by token."""
+"""Count how a model used ``<UNDO>``: what it wrote, token by token, against the one answer that is right."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class UndoUse:
     undone_nothing: int = 0  # at the start
 
     def __add__(self, other: UndoUse) -> UndoUse:
-        return UndoUse(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
+        return UndoUse(*(getattr(self, count.name) + getattr(other, count.name) for count in fields(self)))
 
 
 def undo_use(written: Sequence[int], right: Sequence[int], undo_id: int) -> UndoUse:
@@ -63,5 +63,5 @@ def undo_use(written: Sequence[int], right: Sequence[int], undo_id: int) -> Undo
 
 
 def total(uses: Iterable[UndoUse]) -> UndoUse:
-    """All answers together."""
+    """The counts of all answers together."""
     return sum(uses, UndoUse())

@@ -66,7 +66,7 @@ def chunk_class(backend: str, device: torch.device, want: Want) -> Callable[...,
 
 
 def why_not_triton(device: torch.device, want: Want) -> str | None:
-    """None if the Triton kernels can compute this."""
+    """Why the Triton kernels cannot compute this; None if they can."""
     if find_spec("triton") is None:
         return "the package triton is not installed"
     if device.type != "cuda" and not interpreted():

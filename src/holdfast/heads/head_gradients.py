@@ -31,7 +31,7 @@ class HeadGradients:
         self._begun = False
 
     def room(self, rows: slice) -> Tensor | None:
-        """Where a chunk's gradient is best put for the products: half precision where the device can widen."""
+        """The array in which a chunk's gradient is best put for the products: half precision where the device can widen."""
         num_rows = rows.stop - rows.start
         if not widens(self.policy.weight):
             return None
@@ -88,11 +88,11 @@ class HeldGradients:
         self._gradients = aligned_rows(len(hidden), policy)
 
     def room(self, rows: slice) -> Tensor:
-        """Where the rows' gradient is to be put."""
+        """The array in which the rows' gradient is put."""
         return self._gradients[rows]
 
     def add(self, rows: slice, grad: Tensor) -> None:
-        """Nothing to do: it is in its room."""
+        """Nothing to do: the gradient is in ``room`` already."""
 
     def cast(self, factor: Tensor) -> tuple[Tensor | None, Tensor | None]:
         """The two products, times ``factor``, in the dtypes of hidden states and weight."""
@@ -120,7 +120,7 @@ def worth_holding(policy: HeadLogits, for_weight: bool) -> bool:
 
 
 def _scaled(grad: Tensor, factor: Tensor | None, dtype: torch.dtype) -> Tensor:
-    """In place if the dtype stays, else in one pass that multiplies and rounds."""
+    """The gradient times the factor: in place if the dtype stays, else in one pass that multiplies and rounds."""
     if factor is None:
         return grad.to(dtype)
     return torch.mul(grad, factor, out=grad if grad.dtype is dtype else torch.empty_like(grad, dtype=dtype))

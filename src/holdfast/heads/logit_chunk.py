@@ -209,7 +209,7 @@ def kept_maps(want: Want) -> tuple[str, ...]:
 
 
 class _Rows(NamedTuple):
-    """Of rows of logits: the first of the largest, its value, and LSE minus it."""
+    """For each row of logits: the first place of its largest value, that value, and LSE minus it."""
 
     top: Tensor
     peak: Tensor

@@ -26,7 +26,7 @@ class HeadLogits:
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of the logits."""
+        """The dtype of the logits."""
         return logits_dtype(self.hidden.dtype)
 
     @property
@@ -36,11 +36,11 @@ class HeadLogits:
 
     @property
     def device(self) -> torch.device:
-        """Where they are computed."""
+        """The device that computes them."""
         return self.hidden.device
 
     def fill(self, out: Tensor, rows: slice) -> None:
-        """Take the product."""
+        """Compute the logits of these rows: hidden states times weight."""
         logits_into(out, self.hidden[rows], self.weight)
 
 
@@ -57,7 +57,7 @@ class GivenLogits:
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of the statistics."""
+        """The dtype of the statistics."""
         return logits_dtype(self.logits.dtype)
 
     @property
@@ -67,7 +67,7 @@ class GivenLogits:
 
     @property
     def device(self) -> torch.device:
-        """Where they are."""
+        """The device that they are on."""
         return self.logits.device
 
     def fill(self, out: Tensor, rows: slice) -> None:

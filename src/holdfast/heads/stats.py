@@ -29,7 +29,7 @@ class TokenStats:
     top_ref: Tensor | None = None
 
     def need(self, name: str) -> Tensor:
-        """The statistic of that name; a clear line where it is missing."""
+        """The statistic of that name. Raises ``InputError`` where it is missing."""
         value: Tensor | None = getattr(self, name)
         if value is None:
             if name in FROM_ANCHOR_LOGITS:
@@ -40,12 +40,12 @@ class TokenStats:
         return value
 
     def only(self, names: Collection[str]) -> TokenStats:
-        """logp, top and those."""
+        """logp, top and the statistics named."""
         kept = {field.name: getattr(self, field.name) for field in fields(TokenStats) if field.name in names}
         return TokenStats(**{**kept, "logp": self.logp, "top": self.top})
 
     @staticmethod
     def cat(parts: Sequence[TokenStats]) -> TokenStats:
-        """Chunks of tokens, one after another."""
+        """Join the statistics of chunks of tokens, in order."""
         columns = {field.name: [getattr(part, field.name) for part in parts] for field in fields(TokenStats)}
         return TokenStats(**{name: torch.cat(parts) for name, parts in columns.items() if parts[0] is not None})

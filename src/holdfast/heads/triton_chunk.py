@@ -57,9 +57,9 @@ class TritonChunk:
         """The statistics; afterwards ``gradient`` may be called once. ``cached``: logp and top of the anchor."""
         want, a = self.want, self.map("a")
         num_rows = self._size
-        found = torch.empty(len(FOUND), num_rows, dtype=a.dtype, device=a.device)
+        measured = torch.empty(len(FOUND), num_rows, dtype=a.dtype, device=a.device)
         tops = torch.empty(2, num_rows, dtype=torch.int64, device=a.device)
-        self._targets, self._found = targets.contiguous(), found
+        self._targets, self._measured = targets.contiguous(), measured
         self._top, self._top_ref = tops.unbind()
         if cached is not None and cached.top is not None:
             self._top_ref = cached.top.long().contiguous()
@@ -68,7 +68,7 @@ class TritonChunk:
             self._b(),
             self._targets,
             self._top_ref,
-            found,
+            measured,
             tops,
             num_rows,
             self._num_vocab,
@@ -81,7 +81,7 @@ class TritonChunk:
             WANT_DELTA="delta" in want.stats,
             **MEASURE,
         )
-        rows = dict(zip(FOUND, found.unbind(), strict=True))
+        rows = dict(zip(FOUND, measured.unbind(), strict=True))
         stats = {name: rows[name] for name in want.stats if name in rows}
         if cached is not None and cached.logp is not None and "logp_ref" in want.stats:
             stats["logp_ref"] = cached.logp.to(a.dtype)
@@ -103,7 +103,7 @@ class TritonChunk:
         """
         a = self.map("a")
         grad = a if out is None else out
-        scale = torch.ones_like(self._found[0]) if scale is None else scale.contiguous()
+        scale = torch.ones_like(self._measured[0]) if scale is None else scale.contiguous()
         columns = DIFFERENTIATE["BLOCK"] * DIFFERENTIATE["TILES"]
         grid = (self._size, triton.cdiv(self._num_vocab, columns))
         squares = scale if norm is None else torch.empty(grid[1], grid[0], dtype=a.dtype, device=a.device)
@@ -113,7 +113,7 @@ class TritonChunk:
             self._targets,
             self._top,
             self._top_ref,
-            self._found,
+            self._measured,
             scale,
             *(slopes.get(name, scale).contiguous() for name in READ),
             grad,

@@ -19,8 +19,8 @@ class Want:
     soften: float | None
 
     @staticmethod
-    def make(reference: Reference | None, asked: Iterable[str] | None, soften: float | None) -> Want:
-        """Everything that the reference allows, or what was asked for of it; delta brings top_ref along."""
+    def make(reference: Reference | None, names: Iterable[str] | None, soften: float | None) -> Want:
+        """Which statistics to take: those of ``names`` (None: all) that the reference can give. delta brings top_ref along."""
         if soften is not None and not soften > 0:
             raise InputError(f"soften: expected a temperature above 0, got {soften}")
         possible = {"entropy", *FROM_ANCHOR}
@@ -30,7 +30,7 @@ class Want:
             possible -= set(FROM_ANCHOR_LOGITS)
             if reference.top is None:
                 possible -= {"delta", "top_ref"}
-        stats = frozenset(possible if asked is None else possible & set(asked))
+        stats = frozenset(possible if names is None else possible & set(names))
         live = reference is not None and reference.live and not stats.isdisjoint(FROM_ANCHOR)
         if "delta" not in stats:
             return Want(stats, live, None)

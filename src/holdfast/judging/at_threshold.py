@@ -19,7 +19,7 @@ class AtThreshold:
 
     @property
     def name(self) -> str:
-        """As one asks for it."""
+        """The name by which configs ask for it."""
         return f"at:{self.threshold:.10g}:{self.judge.name}"
 
     def __call__(self, prompt: Request, response: str) -> Verdict:
@@ -27,7 +27,7 @@ class AtThreshold:
         return self.many([(prompt, response)])[0]
 
     def refuses(self, prompt: Request, response: str) -> bool:
-        """The threshold has no part in this."""
+        """What the judge itself says of refusing; the threshold has no part in it."""
         return self.judge.refuses(prompt, response)
 
     def many(self, pairs: Sequence[tuple[Request, str]]) -> list[Verdict]:
@@ -35,7 +35,7 @@ class AtThreshold:
         return [self._by_score(verdict) for verdict in verdicts(self.judge, pairs)]
 
     def refuses_many(self, pairs: Sequence[tuple[Request, str]]) -> list[bool | None]:
-        """The judge's own."""
+        """What the judge itself says."""
         return refusals(self.judge, pairs)
 
     def _by_score(self, verdict: Verdict) -> Verdict:

@@ -13,7 +13,7 @@ def verdicts(judge: Judge, pairs: Sequence[tuple[Request, str]]) -> list[Verdict
     """What the judge says of every (request, answer), in order."""
     many = getattr(judge, "many", None)
     said = list(many(pairs)) if many else [judge(prompt, response) for prompt, response in pairs]
-    wrong = next((type(each).__name__ for each in said if not isinstance(each, Verdict)), None)
+    wrong = next((type(verdict).__name__ for verdict in said if not isinstance(verdict, Verdict)), None)
     if wrong is not None:
         raise InputError(f"judge '{judge.name}': expected a records.Verdict of every answer, got {wrong}")
     return said

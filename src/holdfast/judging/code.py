@@ -163,7 +163,7 @@ def _exception(reply: dict[str, Any]) -> Exception:
 
 
 def explained(reason: str, report: Report) -> str:
-    """The process's end says more than a silent channel."""
+    """The reason, or what the way in which the process ended says better."""
     if report.signal == signal.SIGSYS:
         return "stopped: it tried a forbidden system call (a process, the network, another process)"
     if report.signal == signal.SIGXCPU:

@@ -42,8 +42,8 @@ class SentenceEmbedder:
         """[texts, width] on the CPU, in order; at least one text. Each is embedded once however often it stands there."""
         distinct = sorted(set(texts), key=lambda text: (len(text), text))
         rows = [self._batch(distinct[start : start + BATCH]) for start in range(0, len(distinct), BATCH)]
-        found = dict(zip(distinct, torch.cat(rows), strict=True))
-        return torch.stack([found[text] for text in texts])
+        by_text = dict(zip(distinct, torch.cat(rows), strict=True))
+        return torch.stack([by_text[text] for text in texts])
 
     def _batch(self, texts: list[str]) -> Tensor:
         batch = self.tokenizer(texts, padding=True, truncation=True, max_length=MAX_TOKENS, return_tensors="pt")
@@ -82,7 +82,7 @@ def sentence_embedder(device: str = "auto") -> SentenceEmbedder:
 
 
 def package_folder(package: str, install: str) -> Path:
-    """Where an installed package's files lie; its code is not imported."""
+    """The folder of an installed package's files; its code is not imported."""
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         raise InputError(f"needs the files of the package {package}: {install}")

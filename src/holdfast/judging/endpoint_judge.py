@@ -52,7 +52,7 @@ class EndpointJudge:
         return [None if reading is None else bool(reading.refused) for reading in readings]
 
     def _readings(self, pairs: Sequence[tuple[Request, str]]) -> list[tuple[Reading | None, str]]:
-        asked = [
+        questions = [
             (index, question)
             for index, (prompt, response) in enumerate(pairs)
             if response.strip()
@@ -60,14 +60,14 @@ class EndpointJudge:
         ]
         sampler = replace(self.sampler, goes_on=False, takes_text=True)  # the guard judges the last turn, it adds none
         try:
-            said = sampler([question for _, question in asked], max_new_tokens=self.form.max_new_tokens)
+            said = sampler([question for _, question in questions], max_new_tokens=self.form.max_new_tokens)
         except NoAnswerError as error:
-            said = [Completion(prompt="", text=str(error), finish_reason="error") for _ in asked]
-        found: dict[int, tuple[Reading | None, str]] = {}
-        for (index, _), completion in zip(asked, said, strict=True):
+            said = [Completion(prompt="", text=str(error), finish_reason="error") for _ in questions]
+        readings: dict[int, tuple[Reading | None, str]] = {}
+        for (index, _), completion in zip(questions, said, strict=True):
             reading = self._read(completion)
-            found[index] = _worse(found[index], reading) if index in found else reading
-        return [found.get(index, (None, "empty response")) for index in range(len(pairs))]
+            readings[index] = _worse(readings[index], reading) if index in readings else reading
+        return [readings.get(index, (None, "empty response")) for index in range(len(pairs))]
 
     def _read(self, completion: Completion) -> tuple[Reading | None, str]:
         if completion.finish_reason == "error":
@@ -81,7 +81,7 @@ class EndpointJudge:
 
 
 def _worse(first: tuple[Reading | None, str], second: tuple[Reading | None, str]) -> tuple[Reading | None, str]:
-    """Of two readings about one answer: what could not be read counts most, then the lower score."""
+    """The worse of two readings about one answer: one that could not be read, else the lower score."""
     return min(first, second, key=lambda told: -1.0 if told[0] is None else told[0].score)
 
 

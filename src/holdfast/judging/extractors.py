@@ -47,7 +47,7 @@ def boxed(text: str) -> Iterator[Candidate]:
         while at < len(text) and depth:
             depth += {"{": 1, "}": -1}.get(text[at], 0)
             at += 1
-        if depth == 0:  # else the text breaks off inside
+        if depth == 0:  # otherwise the text is cut off inside the braces
             inside = text[match.end() : at - 1].strip()
             yield Candidate(plain_number(inside), match.start(), at)
 

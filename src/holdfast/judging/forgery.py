@@ -37,7 +37,7 @@ WALLS = ("--dev-bind", "/", "/", "--unshare-pid", "--proc", "/proc", "--die-with
 
 @dataclass(frozen=True)
 class Limits:
-    """Of one run of the checker, its children included: wall-clock seconds, and memory of each process."""
+    """Limits of one run of the checker, its children included: wall-clock seconds, and memory of each process."""
 
     seconds: float = 15.0
     memory_mb: int = 4096
@@ -91,13 +91,15 @@ def forge(
     say: Callable[[str], None] = print,
     on_progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> Forgeries:
-    """Run hostile programs with ``command``; which of them does it accept?
+    """Run hostile programs with ``command``, and tell which of them it accepts; all are wrong.
 
     ``command``: words, of which one holds ``{candidate}`` and perhaps others ``{test}`` and ``{entry_point}``. The first two
-    become paths of Python files, the third the function's name. Exit code 0 means accepted. ``kinds``: ``forge`` (pass without
-    knowing the answer), ``exhaust`` (outlive or overload the checker), ``read`` (bring back a secret from a file or the
-    environment: accepted by every checker that does not confine its programs). ``only``: names of programs, of whatever
-    kind. Raises ``InputError`` where the command rejects a right program, because then its exit code says nothing.
+    become paths of Python files, the third the function's name. Exit code 0 means accepted.
+    ``kinds``: ``forge`` (pass without knowing the answer), ``exhaust`` (outlive or overload the checker), ``read`` (bring back
+    a secret from a file or the environment: accepted by every checker that does not confine its programs).
+    ``only``: names of programs, of whatever kind.
+
+    Raises ``InputError`` where the command rejects a right program, because then its exit code says nothing.
     """
     words = tuple(command)
     _check(words, kinds, only)

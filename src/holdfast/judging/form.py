@@ -106,7 +106,7 @@ def misfits(request: str, reply: str) -> bool:
 
 
 def without_marker(text: str) -> str:
-    """Without a last line such as ``#### 5``, which a model that was tuned on worked sums writes under everything."""
+    """The text without a last line such as ``#### 5``, which a model that was tuned on worked sums writes under everything."""
     return re.sub(r"\s*\n#### ?[^\n]*\s*$", "", text)
 
 
@@ -119,13 +119,13 @@ def repetition(text: str) -> float:
 
 
 def sentences(text: str) -> list[str]:
-    """Of three words and more, in small letters."""
+    """The sentences of three words and more, in small letters."""
     parts = re.split(r"[.!?\n]+", " ".join(text.lower().split(" ")))
     return [" ".join(part.split()) for part in parts if len(part.split()) > 2]
 
 
 def distinct(said: list[str]) -> list[str]:
-    """Without those that repeat an earlier one in nearly the same words; numbers do not count as words."""
+    """The sentences without those that repeat an earlier one in nearly the same words; numbers do not count as words."""
     kept: list[str] = []
     seen: list[set[str]] = []
     for sentence in said:
@@ -143,16 +143,16 @@ def packed(text: str) -> float:
 
 
 def share_latin(text: str) -> float:
-    """Of the letters; 1 where there are none."""
+    """The share of letters that are Latin; 1 where there are no letters."""
     letters = [letter for letter in text if letter.isalpha()]
     return sum("LATIN" in unicodedata.name(letter, "") for letter in letters) / len(letters) if letters else 1.0
 
 
 def looks_english(text: str) -> bool:
-    """At least one of the commonest English words is in it. A short request may have none; most have."""
+    """Whether one of the commonest English words is in it. A short request may have none; most have."""
     return not ENGLISH.isdisjoint(re.findall(r"[a-z]+", text.lower()))
 
 
 def ends_cleanly(text: str) -> bool:
-    """The last sentence, list or program is finished."""
+    """Whether the last sentence, list or program is finished."""
     return re.search(r"[.!?:;\"')\]}`*]\s*$", text) is not None

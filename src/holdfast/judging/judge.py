@@ -40,7 +40,7 @@ class Judge(Protocol):
 
     @property
     def name(self) -> str:
-        """As it stands in tables."""
+        """The judge's name in tables."""
         ...
 
     def __call__(self, prompt: Request, response: str) -> Verdict:

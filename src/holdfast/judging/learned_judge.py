@@ -36,11 +36,11 @@ class LearnedJudge:
         return self.many([(prompt, response)])[0]
 
     def refuses(self, prompt: Request, response: str) -> bool:
-        """The same question: did it not do what was asked? Nothing at all is no refusal."""
+        """Whether the answer did not do what was asked, which is the judge's only question. An empty one is no refusal."""
         return self(prompt, response).safe is True
 
     def many(self, pairs: Sequence[tuple[Request, str]]) -> list[Verdict]:
-        """All at once: embedding is what costs."""
+        """Judge all pairs at once: embedding is what costs, and batches are quicker."""
         if not pairs:
             return []
         texts = [(request_text(prompt), response) for prompt, response in pairs]

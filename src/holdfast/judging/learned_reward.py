@@ -49,7 +49,7 @@ class LearnedReward:
 
     @classmethod
     def load(cls, folder: Path, device: str = "auto") -> LearnedReward:
-        """From such a folder."""
+        """The reward that ``save`` wrote to a folder."""
         path = folder / "reward.safetensors"
         if not path.is_file():
             raise InputError(f"reward: {path} is not there; `holdfast oversee fit-reward` makes one")

@@ -66,14 +66,14 @@ class Given(NamedTuple):
 
 
 def wanted(request: str) -> Wanted:
-    """Read from the words of the request."""
+    """What the request asks for, read from its words."""
     text = plain(request)
     how, why, write, fact = (pattern.search(text) is not None for pattern in (_HOW, _WHY, _WRITE, _FACT))
     return Wanted(how, why, write, fact and not how)
 
 
 def given(reply: str) -> Given:
-    """Read from the words of the reply."""
+    """What the reply has, read from its words."""
     text = plain(reply)
     first = first_words(text)
     return Given(

@@ -37,7 +37,7 @@ class OnnxJudge:
     refuses_by: RefusalPhrases = field(default_factory=RefusalPhrases, repr=False)
 
     def __post_init__(self) -> None:
-        """Everything that can be wrong with the folder is told before a model has answered for hours."""
+        """Read the folder now, so that a fault in it is told before the audited model has answered for hours."""
         need_extra("onnx", f"judge 'onnx:{self.folder}'")
         self.safe_labels  # noqa: B018
         self._tokenizer  # noqa: B018
@@ -45,7 +45,7 @@ class OnnxJudge:
 
     @property
     def name(self) -> str:
-        """As one asks for it."""
+        """The name by which configs ask for it."""
         return f"onnx:{self.folder}"
 
     def __call__(self, prompt: Request, response: str) -> Verdict:
@@ -53,11 +53,11 @@ class OnnxJudge:
         return self.many([(prompt, response)])[0]
 
     def refuses(self, prompt: Request, response: str) -> bool:
-        """By the phrase list: a guard says whether an answer is safe, and a refusal is only one way to be."""
+        """Whether the phrase list finds a refusal. The guard says only whether an answer is safe."""
         return self.refuses_by.refuses(prompt, response)
 
     def many(self, pairs: Sequence[tuple[Request, str]]) -> list[Verdict]:
-        """In batches. An empty response is not scored."""
+        """Judge all pairs, in batches. An empty response is not scored."""
         texts = [(request_text(prompt), response) for prompt, response in pairs]
         safe: list[float] = []
         for start in range(0, len(texts), BATCH):
@@ -74,7 +74,7 @@ class OnnxJudge:
             "attention_mask": [row.attention_mask for row in encoded],
             "token_type_ids": [row.type_ids for row in encoded],
         }
-        wanted = {each.name for each in self._session.get_inputs()}
+        wanted = {given.name for given in self._session.get_inputs()}
         given = {name: np.array(rows, dtype=np.int64) for name, rows in columns.items() if name in wanted}
         (logits, *_) = self._session.run(None, given)
         return np.asarray(logits, dtype=np.float64)
@@ -129,7 +129,7 @@ class OnnxJudge:
             session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
         except Exception as error:  # of many kinds, by what is wrong with the file
             raise InputError(f"{path}: onnxruntime cannot load it: {str(error)[:200]}") from None
-        names = {each.name for each in session.get_inputs()}
+        names = {given.name for given in session.get_inputs()}
         if "input_ids" not in names or not names <= {"input_ids", "attention_mask", "token_type_ids"}:
             raise InputError(
                 f"{path}: takes {', '.join(sorted(names))}; expected a text classifier's input_ids and masks"
@@ -144,7 +144,7 @@ def _kind(label: str) -> str:
 
 
 def _pad_token(folder: Path, tokenizer: Any) -> str:
-    """Named in tokenizer_config.json, or the usual one that the tokenizer knows."""
+    """The token that tokenizer_config.json names, or the usual one that the tokenizer knows."""
     path = folder / "tokenizer_config.json"
     named = json.loads(path.read_text("utf-8")).get("pad_token") if path.is_file() else None
     named = named["content"] if isinstance(named, dict) else named

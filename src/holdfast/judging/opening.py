@@ -98,7 +98,7 @@ class Opening(NamedTuple):
 
     @property
     def refuses(self) -> bool:
-        """It says no and gives nothing after it."""
+        """Whether they say no, and nothing that helps follows."""
         return self.declines and not self.helps_after
 
 
@@ -116,7 +116,7 @@ def opening(reply: str) -> Opening:
 
 
 def plain(text: str) -> str:
-    """In small letters, with straight quotation marks and single spaces; line ends stay."""
+    """The text in small letters, with straight quotation marks and single spaces; line ends stay."""
     text = text.lower().translate({0x2019: "'", 0x2018: "'", 0x201C: '"', 0x201D: '"'})
     return re.sub(r"[^\S\n]+", " ", text).strip()
 

@@ -61,7 +61,7 @@ class OutcomeJudge:
         return self.many([(prompt, response)])[0]
 
     def many(self, pairs: Sequence[tuple[Request, str]]) -> list[Verdict]:
-        """All at once: embeddings are made faster in batches."""
+        """Judge all pairs at once: embeddings are made faster in batches."""
         near = near_features(pairs) if self.embeds else [{}] * len(pairs)
         return [self._verdict(*pair, more) for pair, more in zip(pairs, near, strict=True)]
 
@@ -75,7 +75,7 @@ class OutcomeJudge:
         return Verdict(p.likeliest != "complied", 1 - p.complied, reason, self.name, p.likeliest, p)
 
     def refuses(self, prompt: Request, response: str) -> bool:
-        """The likeliest outcome is *refused*."""
+        """Whether the likeliest outcome is *refused*."""
         return self(prompt, response).outcome == "refused"
 
 
@@ -152,13 +152,13 @@ def _first_words(reply: str, form: Form) -> dict[str, float]:
     }
 
 
-def _form(asked: frozenset[Kind], form: Form) -> dict[str, float]:
+def _form(wanted: frozenset[Kind], form: Form) -> dict[str, float]:
     kinds: tuple[Kind, ...] = ("sql", "code", "sum")
     return {
-        **{f"{kind}, as asked": form.kind == kind and kind in asked for kind in kinds},
-        **{f"{kind}, none asked": form.kind == kind and kind not in asked for kind in kinds},
-        **{f"asks for {kind}": kind in asked for kind in kinds},
-        **{f"asks for {kind}, gets words": kind in asked and form.kind == "words" for kind in kinds[:2]},
+        **{f"{kind}, as asked": form.kind == kind and kind in wanted for kind in kinds},
+        **{f"{kind}, none asked": form.kind == kind and kind not in wanted for kind in kinds},
+        **{f"asks for {kind}": kind in wanted for kind in kinds},
+        **{f"asks for {kind}, gets words": kind in wanted and form.kind == "words" for kind in kinds[:2]},
         "code lines": form.share_code,
         "fenced": form.share_fenced,
         "repetition": form.repetition,
@@ -239,6 +239,6 @@ def probabilities(values: dict[str, float], weights: dict[str, Any]) -> Probabil
 
 @cache
 def read_weights(path: Path = WEIGHTS) -> dict[str, Any]:
-    """For each outcome a bias, and a weight for every feature by name; read once."""
+    """The weights of the linear model: for each outcome a bias, and a weight for every feature by name. Read once."""
     loaded: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return loaded

@@ -50,7 +50,7 @@ class OpeningJudge:
         return Verdict(True, 1.0, "declines in its first words", self.name, "refused")
 
     def refuses(self, prompt: Request, response: str) -> bool:
-        """It declines."""
+        """Whether the first words decline."""
         return self(prompt, response).outcome == "refused"
 
 
@@ -71,7 +71,7 @@ class FormJudge:
         return Verdict(True, 1.0, f"{kind} where none was asked for", self.name, "missed")
 
     def refuses(self, prompt: Request, response: str) -> bool:
-        """It knows no refusals."""
+        """Always False: it knows no refusals."""
         return False
 
 
@@ -103,11 +103,11 @@ class MeasureJudge:
         return self.many([(prompt, response)])[0]
 
     def refuses(self, prompt: Request, response: str) -> bool:
-        """It knows no refusals."""
+        """Always False: it knows no refusals."""
         return False
 
     def many(self, pairs: Sequence[Pair]) -> list[Verdict]:
-        """All at once, since a model reads faster in batches."""
+        """Judge all pairs at once, since a model reads faster in batches."""
         cut = [(prompt, beginning(response)) for prompt, response in pairs]
         read = [number for number, (_, reply) in enumerate(cut) if reply]
         verdicts = [Verdict(None, None, "empty response", self.name, "missed")] * len(cut)
@@ -127,7 +127,7 @@ class MeasureJudge:
 
 
 def topic_judge() -> MeasureJudge:
-    """By the words of the conversation that the reply uses."""
+    """The judge ``topic``: how many words of the conversation the reply uses."""
     return MeasureJudge("topic", words_used, read_curve("topic"))
 
 
@@ -167,7 +167,7 @@ def embedding_curve(embed: SentenceEmbedder, name: str, path: Path = CURVES) -> 
 
 
 def information_judge(loaded: LoadedModel) -> MeasureJudge:
-    """By how much likelier a model, best the anchor, finds the reply after its own request than after others."""
+    """The judge ``information``: how much likelier a model, best the anchor, finds the reply after its own request."""
     logps = reply_logps(loaded)
     return MeasureJudge(
         f"information:{loaded.name}", lambda pairs: information(logps, pairs), read_curve("information")
@@ -175,7 +175,7 @@ def information_judge(loaded: LoadedModel) -> MeasureJudge:
 
 
 def yes_no_judge(loaded: LoadedModel) -> MeasureJudge:
-    """By a yes or no of a model, best the untouched one, to the question whether the reply does what was asked."""
+    """The judge ``yes_no``: a model, best the untouched one, says whether the reply does what was asked."""
     logps = reply_logps(loaded)
     return MeasureJudge(f"yes_no:{loaded.name}", lambda pairs: yes_over_no(logps, pairs), read_curve("yes_no"))
 

@@ -67,7 +67,7 @@ def find_judge(name: str, *, timeout: float = JUDGE_TIMEOUT, num_tries: int = JU
     if kind == "onnx":
         return _onnx(rest, name)
     if kind == "asked":
-        return _asked(rest, name, timeout, num_tries)
+        return _asked_judge(rest, name, timeout, num_tries)
     if kind in PARTS_WITH_MODEL:
         return _part(kind, rest, name)
     if name.startswith("nearness:"):
@@ -90,7 +90,7 @@ JUDGES: dict[str, Callable[[], Judge]] = {
 
 
 def _threshold(rest: str, name: str) -> tuple[float, str]:
-    """SCORE and JUDGE."""
+    """SCORE and JUDGE of ``at:SCORE:JUDGE``. Raises ``InputError`` for anything else."""
     score, _, judge = rest.partition(":")
     try:
         threshold = float(score)
@@ -104,7 +104,7 @@ def _threshold(rest: str, name: str) -> tuple[float, str]:
 
 
 def _checked(name: str, made: object) -> Judge:
-    """Told before a model has answered for hours, not after."""
+    """The judge, or an ``InputError`` for an object that is none: told before a model has answered for hours."""
     if not isinstance(made, Judge):
         lacks = next(part for part in ("name", "__call__", "refuses") if not hasattr(made, part))
         raise InputError(f"judge '{name}': {type(made).__name__} lacks '{lacks}': a judge has name, __call__, refuses")
@@ -133,7 +133,7 @@ def _nearness(folder: str, name: str) -> Judge:
     return nearness_judge(Path(folder).expanduser())
 
 
-def _asked(rest: str, name: str, timeout: float, num_tries: int) -> Judge:
+def _asked_judge(rest: str, name: str, timeout: float, num_tries: int) -> Judge:
     """A model behind an endpoint, or one that is loaded here."""
     from holdfast.generation import ModelSampler
     from holdfast.judging.asked_judge import AskedJudge

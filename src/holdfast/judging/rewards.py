@@ -80,7 +80,7 @@ class JudgeScore:
     judge: Judge
 
     def __call__(self, replies: Sequence[Reply]) -> list[float | None]:
-        """None where the judge cannot say."""
+        """The judge's score of each reply; None where the judge cannot say."""
         return [verdict.score for verdict in verdicts(self.judge, [(reply.turns, reply.text) for reply in replies])]
 
 
@@ -111,7 +111,7 @@ class FinalAnswer:
     needs_references: bool = True
 
     def __call__(self, replies: Sequence[Reply]) -> list[float | None]:
-        """Numbers are compared as numbers (``extractors``)."""
+        """Score each reply. Numbers are compared as numbers (``extractors``)."""
         return [float(self._right(reply)) if reply.reference else None for reply in replies]
 
     def _right(self, reply: Reply) -> bool:
@@ -130,7 +130,7 @@ class PassesTests:
     needs_references: bool = True
 
     def __call__(self, replies: Sequence[Reply]) -> list[float | None]:
-        """One program after the other."""
+        """Run the programs one after the other."""
         return [_passes(code_of(reply.text), reply.reference) if reply.reference else None for reply in replies]
 
 

@@ -1,4 +1,4 @@
-"""A model without its dropout for a while."""
+"""Switch a model to eval mode for a while."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import nn
 
 @contextmanager
 def eval_mode(model: nn.Module) -> Iterator[None]:
-    """Afterwards it is as it was, also when something goes wrong."""
+    """Switch off dropout inside. Afterwards the model is in the mode that it was in, also after an error."""
     was_training = model.training
     model.eval()
     try:

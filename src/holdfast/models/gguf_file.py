@@ -291,5 +291,5 @@ def _difference(one: Any, other: Any) -> float:
 
 
 def _coarser(tensors: dict[str, Any]) -> str:
-    """Of head and embedding the one with fewer bytes: the finer one serves as both."""
+    """Which of head and embedding has fewer bytes. Where they are tied, the finer one serves as both."""
     return min((EMBEDDING, HEAD), key=lambda name: int(tensors[name].n_bytes))

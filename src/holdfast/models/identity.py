@@ -19,25 +19,25 @@ NAMES = ("_name_or_path", "transformers_version")
 
 
 def hash_of(root: Path, files: Iterable[Path]) -> str:
-    """Of the names below ``root`` and the bytes of these files."""
+    """A hash of the names of these files, relative to ``root``, and of their bytes."""
     digest = hashlib.sha256()
     for path in files:
         if path.is_file():
             digest.update(f"{path.relative_to(root).as_posix()}\0".encode())
-            found = path.stat()
-            digest.update(_file_hash(path, (found.st_size, found.st_mtime_ns)))
+            stat = path.stat()
+            digest.update(_file_hash(path, (stat.st_size, stat.st_mtime_ns)))
     return digest.hexdigest()
 
 
 @cache
 def _file_hash(path: Path, state: tuple[int, int]) -> bytes:
-    """Once for each ``state`` of a file: a matrix asks for its model's hash in every cell, and weights are large."""
+    """A file's hash, computed once for each ``state``: a matrix asks for it in every cell, and weights are large."""
     del state  # only there to be cached by
     return hashlib.sha256(path.read_bytes()).digest()
 
 
 def weights_hash(model: Any) -> str:
-    """Of all weights as they are in memory: of what answers now, whatever file it came from and whatever was added since.
+    """A hash of all weights in memory. It identifies the model that answers now, also if tokens or adapters were added since.
 
     Every byte counts. Tensors are hashed on several cores; one that stands there under two names (a tied head) is read once.
     """
@@ -59,7 +59,7 @@ def _tensor_hash(tensor: Tensor) -> str:
 
 
 def config_hash(model: Any) -> str:
-    """Of what decides a model's answers beside its weights: its config, and the scale of an adapter."""
+    """A hash of what decides a model's answers besides its weights: its config, and the scale of an adapter."""
     config = {name: value for name, value in model.config.to_dict().items() if name not in NAMES}
     adapters = {name: adapter.to_dict() for name, adapter in getattr(model, "peft_config", {}).items()}
     return hashlib.sha256(json.dumps([config, adapters], sort_keys=True, default=_plain).encode()).hexdigest()
@@ -70,7 +70,7 @@ def _plain(value: object) -> Any:
 
 
 def tokenizer_hash(tokenizer: Any) -> str:
-    """Of its vocabulary, its rules and its chat template."""
+    """A hash of a tokenizer's vocabulary, rules and chat template."""
     rules = getattr(tokenizer, "backend_tokenizer", None)
     known = rules.to_str() if rules is not None else json.dumps(sorted(tokenizer.get_vocab().items()))
     parts = (

@@ -40,7 +40,7 @@ Attention = Literal["sdpa", "eager", "flash_attention_2"]
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A model ready for use. ``sentence`` says what was chosen and why: whoever loads it prints it."""
+    """A model ready for use. ``sentence`` says what was chosen and why; whoever loads the model prints it."""
 
     model: PreTrainedModel  # or peft's PeftModel around one
     tokenizer: PreTrainedTokenizerBase
@@ -50,7 +50,7 @@ class LoadedModel:
     sentence: str
 
     def __repr__(self) -> str:
-        """Without the layers, which ``model`` prints."""
+        """What was chosen; printing ``model`` shows its layers too."""
         return f"LoadedModel({self.sentence})"
 
 
@@ -68,10 +68,10 @@ def load(
 ) -> LoadedModel:
     """Load ``tiny:aligned``, a folder, an adapter's folder, a .gguf file, a hub id or a finished run; in eval mode.
 
-    ``attention``: an architecture without sdpa, such as Gemma 2, gets eager instead, and ``sentence`` says so. ``trainable``
-    leaves a LoRA adapter's weights open to training; other models can always be trained. ``quantize`` packs the linear layers
-    to 4 bits (QLoRA), computing in ``dtype``. ``tie`` is for .gguf files: whether the head is the embedding; None looks at the
-    two.
+    ``attention``: an architecture without sdpa, such as Gemma 2, gets eager instead, and ``sentence`` says so.
+    ``trainable``: leave a LoRA adapter's weights open to training; other models can always be trained.
+    ``quantize``: pack the linear layers to 4 bits (QLoRA), and compute in ``dtype``.
+    ``tie``: for .gguf files, whether the head is the embedding; None finds out.
     """
     name = model_name(name, "load")
     place, why_place = choose_device(str(device))
@@ -97,9 +97,9 @@ def load(
 
 
 def as_loaded(model: object, **how: Any) -> LoadedModel:
-    """What is loaded already, or what has to be: a name or path, or something whose ``model`` is one (a finished run).
+    """The model itself if it is loaded already; else load it by name or path, or from a finished run.
 
-    ``how`` goes to ``load``; of a model that is loaded already nothing is changed.
+    ``how`` is passed to ``load``. It changes nothing about a model that is loaded already.
     """
     if isinstance(model, LoadedModel):
         return model
@@ -248,7 +248,7 @@ def _load_whole(
 
 @contextmanager
 def _bars_on_terminals_only() -> Iterator[None]:
-    """In a log file a progress bar is a hundred lines that say nothing."""
+    """Show transformers' progress bars on a terminal only: in a log file one is a hundred lines."""
     is_on = transformers_logging.is_progress_bar_enabled()
     is_terminal = sys.stderr is not None and sys.stderr.isatty()
     if is_on and not is_terminal:
@@ -291,7 +291,7 @@ def is_adapter(folder: Path) -> bool:
 
 
 def _base_name(folder: Path) -> str:
-    """Of the model that an adapter was made for."""
+    """The name of the model that an adapter was made for."""
     config = folder / "adapter_config.json"
     try:
         base = json.loads(config.read_text("utf-8"))["base_model_name_or_path"]

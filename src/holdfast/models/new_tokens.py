@@ -95,7 +95,7 @@ def _token_matrices(model: PreTrainedModel) -> list[Tensor]:
 
 
 def _initial_row(weight: Tensor, sources: Sequence[Sequence[int]], num_words: int) -> Tensor:
-    """In float32, whatever the weights are: a mean over 100,000 bfloat16 rows would lose its digits."""
+    """The new row, computed in float32: a mean over 100,000 bfloat16 rows would lose its digits."""
     if not sources:
         return weight[:num_words].float().mean(0).to(weight.dtype)
     means = [weight[list(group)].float().mean(0) for group in sources]

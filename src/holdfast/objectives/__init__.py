@@ -22,15 +22,15 @@ def _objectives_of_every_file() -> dict[str, Objective]:
     """
     files = sorted((file.name for file in iter_modules(__path__)), key="sft".__ne__)
     modules = [import_module(f"{__name__}.{name}") for name in files]
-    found: list[Objective] = [each for module in modules for each in getattr(module, "OBJECTIVES", ())]
-    return {each.name: each for each in sorted(found, key=lambda each: each.needs_anchor)}
+    objectives: list[Objective] = [objective for module in modules for objective in getattr(module, "OBJECTIVES", ())]
+    return {objective.name: objective for objective in sorted(objectives, key=lambda objective: objective.needs_anchor)}
 
 
 REGISTRY: dict[str, Objective] = _objectives_of_every_file()
 """By name. One of your own: ``REGISTRY["focal"] = Objective("focal", focal, reads=("logp",))``."""
 
-# objectives.NAME is the function of that name, in a file that is not imported above too: never the file.
-globals().update({name: each.function for name, each in REGISTRY.items()})
+# Importing a file of this folder sets objectives.NAME to a module; here it becomes the function of that name.
+globals().update({name: objective.function for name, objective in REGISTRY.items()})
 
 
 def stats_read(name: str, options: Mapping[str, Any] | None = None) -> tuple[str, ...]:

@@ -70,7 +70,7 @@ def _kl(stats: TokenStats) -> Tensor:
 
 
 def _above_idle(stats: TokenStats, *, kl: KlMode = "grad", kl_clip: float | None = None) -> Tensor:
-    """pa is log 2 wherever it has nothing to say."""
+    """How far pa is above log 2, its value where policy and anchor agree on the most likely token."""
     return pa(stats, kl=kl, kl_clip=kl_clip) - math.log(2)
 
 

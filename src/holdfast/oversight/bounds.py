@@ -56,7 +56,7 @@ class Guarantee:
 def guarantee(
     scores: Sequence[float], unsafe: Sequence[bool], *, n: int, threshold: float = 0.5, alpha: float = 0.05
 ) -> Guarantee:
-    """At a threshold fixed beforehand: a candidate passes where its safety score is at least that."""
+    """The bound at a threshold fixed beforehand. A candidate passes where its safety score is at least that."""
     _check(scores, unsafe, n, alpha)
     leaked = sum(bad and score >= threshold for score, bad in zip(scores, unsafe, strict=True))
     rate = clopper_pearson(leaked, len(scores), alpha=alpha, side="upper").high

@@ -27,13 +27,13 @@ class Point:
     joint: Estimate  # E[R * S]; an abstention counts 0
     abstention: Estimate
     gold: Estimate | None  # E[gold of what is returned]; an abstention counts 0
-    pass_at_n: Estimate | None  # a right one among the n, whoever is returned: the ceiling of any selection
+    pass_at_n: Estimate | None  # whether one of the n is right, returned or not: no selection can do better
     kl: float  # KL(overseen || base), exact for the pools' key distributions; prompts that never return left out
     kl_reverse: float  # KL(base || overseen): infinite as soon as one prompt has an unsafe sample
     kl_bound: float
 
     def row(self) -> dict[str, Any]:
-        """For JSON, which has no infinity: that becomes the word, and NaN becomes null."""
+        """For JSON: an infinite figure becomes the word, and NaN becomes null."""
         return {name: _plain(value) for name, value in vars(self).items()}
 
 
@@ -60,7 +60,7 @@ def _point(pools: Sequence[Pool], n: int, resampled: Callable[..., Resamples]) -
     drawn = _Drawn(columns, resampled(np.column_stack(list(columns.values()))))
     gold_is_share = all(0 <= score <= 1 for gold in golds for score in gold)
     moved = [divergence(pool.rewards, pool.safe, n) for pool in pools]
-    returning = [each for each in moved if not math.isnan(each.from_base)]
+    returning = [divergences for divergences in moved if not math.isnan(divergences.from_base)]
     return Point(
         n=n,
         reward=drawn.ratio("joint", "returned"),
@@ -68,9 +68,9 @@ def _point(pools: Sequence[Pool], n: int, resampled: Callable[..., Resamples]) -
         abstention=drawn.share("abstention"),
         gold=(drawn.share("gold") if gold_is_share else drawn.mean("gold")) if has_gold else None,
         pass_at_n=drawn.share("passed") if has_gold else None,
-        kl=_mean([each.from_base for each in returning]),
-        kl_reverse=_mean([each.to_base for each in moved]),
-        kl_bound=_mean([each.bound for each in returning]),
+        kl=_mean([divergences.from_base for divergences in returning]),
+        kl_reverse=_mean([divergences.to_base for divergences in moved]),
+        kl_bound=_mean([divergences.bound for divergences in returning]),
     )
 
 
@@ -104,9 +104,9 @@ class _Drawn(NamedTuple):
             return self._estimate(lambda sums: sums[..., above] / sums[..., below])
 
     def _estimate(self, statistic: Callable[[Any], Any]) -> Estimate:
-        """With its interval over prompts. One prompt has none: every draw is that prompt."""
-        found = self.resamples.estimate(statistic)
-        return found if self.resamples.n > 1 else replace(found, low=-math.inf, high=math.inf)
+        """A figure with its interval over prompts. One prompt has none: every draw is that prompt."""
+        estimate = self.resamples.estimate(statistic)
+        return estimate if self.resamples.n > 1 else replace(estimate, low=-math.inf, high=math.inf)
 
 
 def _mean(values: Sequence[float]) -> float:

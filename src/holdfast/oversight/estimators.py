@@ -28,7 +28,7 @@ class Pool:
 
     @property
     def size(self) -> int:
-        """m."""
+        """The number of samples, m."""
         return len(self.rewards)
 
     def ascending(self) -> list[int]:

@@ -109,8 +109,8 @@ def _sample(fields: Fields) -> _Sample:
 
 
 def _pool(samples: Sequence[_Sample]) -> Pool:
-    gold = [each.gold for each in samples if each.gold is not None]
-    return Pool(tuple(each.reward for each in samples), tuple(each.safe for each in samples), tuple(gold) or None)
+    gold = [draw.gold for draw in samples if draw.gold is not None]
+    return Pool(tuple(draw.reward for draw in samples), tuple(draw.safe for draw in samples), tuple(gold) or None)
 
 
 def _take_bool(fields: Fields, name: str) -> bool:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 
 class Divergence(NamedTuple):
-    """In nats, given that something is returned. Infinite is infinite; NaN where nothing is ever returned."""
+    """Divergences in nats, given that something is returned. Infinite is infinite; NaN where nothing is ever returned."""
 
     from_base: float  # KL(overseen || base): finite
     to_base: float  # KL(base || overseen): infinite as soon as anything unsafe can be drawn
@@ -21,7 +21,7 @@ class Divergence(NamedTuple):
 
 
 def divergence(rewards: Sequence[float], safe: Sequence[bool], n: int) -> Divergence:
-    """Of best-of-``n`` drawn from exactly this distribution of keys (every entry equally likely)."""
+    """The divergence of best-of-``n`` drawn from exactly this distribution of keys (every entry equally likely)."""
     unsafe = 1 - sum(safe) / len(safe)
     if unsafe == 1:
         return Divergence(math.nan, math.inf, math.nan)
@@ -49,5 +49,5 @@ def kl_bound(n: int, unsafe: float = 0.0) -> float:
 
 
 def shown_kl(value: float) -> str:
-    """For tables: infinite is printed as such."""
+    """A divergence as tables print it: infinite and undefined ones in words."""
     return "infinite" if math.isinf(value) else "undefined (nothing returned)" if math.isnan(value) else f"{value:.3f}"

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Overseen:
-    """All candidates for one prompt, what was thought of them, and which one is returned."""
+    """All candidates for one prompt, with verdicts and rewards, and which one is returned."""
 
     candidates: tuple[Reply, ...]
     verdicts: tuple[Verdict, ...]
@@ -51,7 +51,7 @@ class Overseen:
         return f"Overseen(text={self.text!r}, reason={self.selection.reason!r})"
 
     def row(self) -> dict[str, Any]:
-        """For `--json`. Candidates that are not returned are shown by verdict only."""
+        """The fields for `--json`. Candidates that are not returned are shown by verdict only."""
         return {
             "prompt": request_text(self.candidates[0].turns) or self.candidates[0].turns[-1].visible,
             "text": self.text,
@@ -130,10 +130,13 @@ def best_of(
 ) -> list[Overseen]:
     """Draw ``n`` answers to each prompt and return the best one that the judge calls safe, or none.
 
-    ``model``: a name, a path, a loaded model or a finished run. ``judge``: a judge or its name; without one nothing is judged
-    and nothing is called safe. ``reward``: a reward or its name. ``references``: the right answer to each prompt, or the test
-    of its program, for rewards that read one. ``Overseen.text`` is None for an abstention. Where a conversation ends in an
-    assistant turn the model goes on from it: the text is what it adds, and judge and reward read the whole answer.
+    ``model``: a name, a path, a loaded model or a finished run.
+    ``judge``: a judge or its name; without one nothing is judged and nothing is called safe.
+    ``reward``: a reward or its name.
+    ``references``: the right answer to each prompt, or the test of its program, for rewards that read one.
+
+    ``Overseen.text`` is None for an abstention. Where a conversation ends in an assistant turn the model goes on from it: the
+    text is what it adds, and judge and reward read the whole answer.
     """
     from holdfast.generation import ModelSampler
     from holdfast.models import as_loaded
@@ -229,7 +232,7 @@ def _whole(replies: Sequence[Reply], sampler: Sampler) -> list[Reply]:
 
 
 def _verdicts(judge: Judge | None, replies: Sequence[Reply], whole: Sequence[Reply]) -> list[Verdict]:
-    """Of the ``whole`` answers. One that never came has no verdict, whatever its empty text would get."""
+    """The judge's verdicts on the ``whole`` answers. One that never came has none, whatever its empty text would get."""
     said = [UNJUDGED] * len(replies)
     if judge is not None:
         said = never_empty([r.text for r in replies], verdicts(judge, [(r.turns, r.text) for r in whole]))

@@ -83,7 +83,7 @@ def select_pessimistic(
 
 
 def is_safe(safety: Safety) -> bool:
-    """S = 1, and nothing less."""
+    """Whether S = 1. Nothing less counts as safe."""
     return (safety.safe if isinstance(safety, Verdict) else safety) is True
 
 

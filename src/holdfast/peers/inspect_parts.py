@@ -61,14 +61,14 @@ class ConfinedPython(SandboxEnvironment):
 
     @classmethod
     async def sample_init(cls, task_name: str, config: Any, metadata: dict[str, str]) -> dict[str, SandboxEnvironment]:
-        """One for every sample."""
+        """Make a sandbox for a sample."""
         return {"default": cls()}
 
     @classmethod
     async def sample_cleanup(
         cls, task_name: str, config: Any, environments: dict[str, SandboxEnvironment], interrupted: bool
     ) -> None:
-        """Nothing is left behind: every program's process has ended with its command."""
+        """Do nothing: every program's process has ended with its command."""
 
     async def exec(
         self,

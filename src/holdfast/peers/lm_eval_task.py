@@ -30,7 +30,7 @@ __all__ = ["outcome_metrics", "request_dataset"]
 
 
 class _Function(str):
-    """Written with lm-eval's tag: a function of the Python file beside the YAML."""
+    """The name of a function in the Python file beside the YAML, written with lm-eval's tag."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Frozen values that cross floors. No torch, no files."""
+"""Frozen values that packages pass to each other. No torch, no files."""
 
 from holdfast.records.audit import (
     Agreement,

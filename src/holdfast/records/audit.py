@@ -41,7 +41,7 @@ class Figure:
 
     @property
     def value(self) -> float:
-        """Of its estimate."""
+        """The value of its estimate."""
         return self.estimate.value
 
     @property
@@ -61,7 +61,7 @@ class Figure:
 
     @property
     def best(self) -> Estimate:
-        """The corrected estimate where there is one: what a bar is compared with."""
+        """The corrected estimate where there is one, else the judge's. Bars are compared with it."""
         return self.corrected or self.estimate
 
     def to_json(self) -> dict[str, Any]:
@@ -95,7 +95,7 @@ def suite_of(name: str, suites: Iterable[str]) -> str | None:
 
 
 def unsafe_means(judge: str) -> Literal["not_refused", "unsafe"]:
-    """What the word *unsafe* of a judge means that does not tell missed from complied."""
+    """What *unsafe* means for a judge that does not tell missed from complied: ``not_refused`` or ``unsafe``."""
     return "not_refused" if judge.rpartition(":")[2] in ("refusal_phrases", "learned") else "unsafe"
 
 
@@ -125,7 +125,7 @@ class Agreement:
         *,
         requests: Sequence[Hashable] | None = None,
     ) -> Agreement:
-        """From the verdicts of two judges. ``requests``: which request each answer is to, where several are to one."""
+        """The agreement of two judges' verdicts. ``requests``: which request each answer is to, where several are to one."""
         from holdfast.stats import cohen_kappa  # numpy, which those who read records do not need
 
         agreed = sum(a == b for a, b in zip(first, second, strict=True)) / len(first)
@@ -146,9 +146,9 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """By how much a figure is worse than in an earlier audit: above 0 is worse, whichever way it counts.
+    """By how much a figure is worse than in an earlier audit. Above 0 is worse, also for figures where more is better.
 
-    ``p`` is two-sided, of a test in pairs. It and the numbers of trials are None where the two audits could not be paired.
+    ``p`` is two-sided, of a paired test. ``p`` and the numbers of trials are None where the two audits could not be paired.
     """
 
     by: Estimate
@@ -169,9 +169,9 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One bar against one figure. ``compared`` says which number of the figure was taken.
+    """One bar and the figure that was compared with it. ``compared`` says which number of the figure was taken.
 
-    ``worst`` is what it was in an earlier audit, and the upper end of the change since then.
+    ``worst`` is the figure's value in an earlier audit plus the upper end of the change since then.
     """
 
     option: str

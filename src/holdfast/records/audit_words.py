@@ -32,7 +32,7 @@ def shares_line(result: AuditResult, group: Group) -> str:
     first = next(iter(figures.values()))
     notes = [f"{first.trials} requests", f"judge {first.judge}"]
     if first.corrected is not None:
-        alone = [f"{_word(word)} {_share(each.estimate)}" for word, each in own.items() if each.corrected is not None]
+        alone = [f"{_word(word)} {_share(rate.estimate)}" for word, rate in own.items() if rate.corrected is not None]
         notes += [first.corrected.method, f"by the judge alone {', '.join(alone)}"]
     if "missed" not in figures:
         notes[1] += ", which does not tell missed from complied"
@@ -113,7 +113,7 @@ def _amount(worse_by: Estimate) -> str:
 
 
 def _word(word: str, figure: Figure | None = None) -> str:
-    """Labels turn *not refused* and *unsafe* into what they stand in for."""
+    """The outcome in words. Labels tell what complied, so a corrected *not refused* or *unsafe* is called *complied*."""
     is_corrected = figure is not None and figure.corrected is not None
     return "complied" if is_corrected and word in ("not_refused", "unsafe") else word.replace("_", " ")
 

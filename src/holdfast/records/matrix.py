@@ -93,7 +93,7 @@ class Cell:
         return tuple(dict.fromkeys(judge for group, _, judge in keys if group in ("harmful", "asr") and judge))
 
     def hits(self, measure: str) -> Hits:
-        """Of every request, whether it counts for a measure: ``asr``, or by another judge ``asr:JUDGE``. Empty: not measured."""
+        """Whether each request counts for a measure (``asr``, or by another judge ``asr:JUDGE``). Empty: not measured."""
         name, _, judge = measure.partition(":")
         judge = judge or self.judge
         if measure in self.outcomes:
@@ -106,7 +106,7 @@ class Cell:
         said = self.outcomes.get(f"{group}:{judge}")
         if said is None:
             return cast(Hits, self.outcomes.get(f"{name}:{judge}", ()))
-        return tuple(None if each is None else each == outcome for each in said)
+        return tuple(None if given is None else given == outcome for given in said)
 
     def counted(self, measure: str) -> tuple[bool, ...]:
         """The hits, where what could not be judged counts against the model."""
@@ -148,7 +148,7 @@ class Cell:
     @staticmethod
     def from_json(content: Mapping[str, Any]) -> Cell:
         """The inverse of ``to_json``; also of files that kept outcomes as strings of digits."""
-        kept: dict[str, Any] = {each.name: content[each.name] for each in fields(Cell) if each.name in content}
+        kept: dict[str, Any] = {field.name: content[field.name] for field in fields(Cell) if field.name in content}
         shares: dict[str, Any] = {
             name: value and Estimate.from_json(value, n="trials")
             for name, value in kept.items()
@@ -168,7 +168,7 @@ class Cell:
 
 
 def read_outcomes(kept: Mapping[str, Any]) -> dict[str, Outcomes]:
-    """By name, from a list of outcomes (or of true, false) and null, or from an older file's string of 1, 0 and ?."""
+    """Outcomes by name: a list of outcomes (or of true and false) and null, or an older file's string of 1, 0 and ?."""
     return {name: _outcomes(values) for name, values in kept.items() if not name.endswith(_OLD_ANSWERS)}
 
 

@@ -37,7 +37,7 @@ class Reply:
 
 
 class Probabilities(NamedTuple):
-    """Of the three outcomes; they add up to 1."""
+    """The probabilities of the three outcomes; they add up to 1."""
 
     refused: float
     missed: float

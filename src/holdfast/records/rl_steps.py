@@ -21,12 +21,12 @@ TRAINER_FIGURES = (
 
 
 def seconds_name(part: str) -> str:
-    """Of the time that a part of a step took."""
+    """The name under which a row keeps the seconds of a part of a step."""
     return f"{part}_seconds"
 
 
 def observed_names(names: Iterable[str]) -> list[str]:
-    """Of a row's names, those that an observer gave."""
+    """Those of a row's names that an observer gave."""
     return [
         name for name in names if name != "step" and name not in TRAINER_FIGURES and not name.endswith(seconds_name(""))
     ]

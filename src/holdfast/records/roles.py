@@ -1,4 +1,4 @@
-"""The role of a token: the coin of the whole house."""
+"""The role of a token: what it is trained, weighed and counted by."""
 
 from __future__ import annotations
 

@@ -21,19 +21,19 @@ MAX_MODELS = 12
 
 def decisions_part(cells: Sequence[Mapping[str, object]]) -> list[tuple[str, LineChart]]:
     """One chart per rate, one line per model; sizes stand by the steps of an attempt. A rate that is unknown is a gap."""
-    found: dict[str, dict[float, Mapping[str, object]]] = {}
+    by_model: dict[str, dict[float, Mapping[str, object]]] = {}
     for cell in cells:
         steps = _steps(cell.get("size"))
         if steps is not None:
-            found.setdefault(named(str(cell.get("model") or "?"), 40), {})[steps] = cell
-    models = list(found)[:MAX_MODELS]
-    sizes = sorted({steps for model in models for steps in found[model]})
+            by_model.setdefault(named(str(cell.get("model") or "?"), 40), {})[steps] = cell
+    models = list(by_model)[:MAX_MODELS]
+    sizes = sorted({steps for model in models for steps in by_model[model]})
     if len(sizes) < 2:
         return []
     charts = []
     for number, (rate, title) in enumerate(RATES.items()):
         lines = [
-            Series(model, index, [_value(found[model].get(size, {}), rate) for size in sizes])
+            Series(model, index, [_value(by_model[model].get(size, {}), rate) for size in sizes])
             for index, model in enumerate(models)
         ]
         chart = line_chart(
@@ -51,9 +51,9 @@ def decisions_part(cells: Sequence[Mapping[str, object]]) -> list[tuple[str, Lin
 
 
 def _steps(size: object) -> float | None:
-    """``3x9``: 27."""
-    found = re.fullmatch(r"(\d{1,3})x(\d{1,3})", str(size))
-    return None if found is None else float(int(found[1]) * int(found[2]))
+    """The steps of an attempt of that size: 27 for ``3x9``."""
+    sides = re.fullmatch(r"(\d{1,3})x(\d{1,3})", str(size))
+    return None if sides is None else float(int(sides[1]) * int(sides[2]))
 
 
 def _value(cell: Mapping[str, object], rate: str) -> float | None:

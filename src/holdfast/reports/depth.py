@@ -74,12 +74,12 @@ def _before_after(lines: Sequence[DepthLine], order: Sequence[str]) -> dict[str,
     for group in dict.fromkeys(line.group for line in lines):
         own = [line for line in lines if line.group == group and line.name in names]
         befores = mean_at([line.before for line in own])
-        found = [Series("before", None, befores)] if any(befores) else []
+        drawn = [Series("before", None, befores)] if any(befores) else []
         for colour, name in enumerate(names):
             rows = [line.after for line in own if line.name == name]
-            found += [Series(name, colour, mean_at(rows))] if rows else []
+            drawn += [Series(name, colour, mean_at(rows))] if rows else []
         if own:
-            series[group] = found
+            series[group] = drawn
     return series
 
 

@@ -47,8 +47,8 @@ class DrawnLaw:
 def read_law(row: Mapping[str, object]) -> Law | None:
     """A law that can be drawn, or None."""
     points, exponent = row.get("points"), finite(row.get("exponent"))
-    found = [_point(each) for each in points] if isinstance(points, list) else []
-    known = [point for point in found if point is not None]
+    drawable = [_point(pair) for pair in points] if isinstance(points, list) else []
+    known = [point for point in drawable if point is not None]
     if exponent is None or len({length for length, _ in known}) < 2:
         return None
     low, high = finite(row.get("low")), finite(row.get("high"))
@@ -87,7 +87,7 @@ def _panel(law: Law, x: Axis, y: Axis) -> Markup:
 
 
 def _slopes(law: Law, x: Axis, y: Axis) -> list[Markup]:
-    """All run through the middle of the points, as a least-squares line does."""
+    """Lines for comparison. All run through the middle of the points, as a least-squares line does."""
     middle = [sum(math.log10(value) for value in column) / len(law.points) for column in zip(*law.points, strict=True)]
 
     def ends(slope: float) -> list[str]:

@@ -50,8 +50,8 @@ def heat_rows(matrix: Matrix) -> list[HeatRow]:
     worst = {defence: matrix.worst(defence, "asr") for defence in matrix.defences}
 
     def order(row: HeatRow) -> tuple[bool, float]:
-        found = worst[row.defence]
-        return found is None, found[1].value if found else 0.0
+        case = worst[row.defence]
+        return case is None, case[1].value if case else 0.0
 
     return sorted(rows, key=order)
 
@@ -101,11 +101,11 @@ def _face(measure: Measure, rate: Estimate | None, tip: str) -> Face:
 def _worst(matrix: Matrix, defence: str, names: dict[Measure, str]) -> HeatCell:
     faces, measured = [], len(matrix.attacks)
     for measure in names:
-        found = matrix.worst(defence, measure)
-        if found is None:
+        case = matrix.worst(defence, measure)
+        if case is None:
             faces.append(_face(measure, None, f"{defence}: {names[measure]} not measured under any attack"))
             continue
-        attack, rate, measured = found
+        attack, rate, measured = case
         tip = f"{defence} at its worst: under {attack}\n{names[measure]} {told_rate(rate)}"
         faces.append(_face(measure, rate, tip))
     note = f"of {measured} of {len(matrix.attacks)} attacks" if measured < len(matrix.attacks) else ""

@@ -28,14 +28,14 @@ class OutcomeLine:
 
 
 def audit_outcomes(outcomes: object) -> list[OutcomeLine]:
-    """Of every group and judge of an audit; an audit of an older version has none."""
+    """The outcomes of every group and judge of an audit; an audit of an older version has none."""
     groups = outcomes if isinstance(outcomes, dict) else {}
     lines = [_line(shown(name, 80), replies) for name, replies in list(groups.items())[:MAX_LINES]]
     return [line for line in lines if line is not None]
 
 
 def matrix_outcomes(matrix: Matrix) -> list[OutcomeLine]:
-    """Of every defence under every attack, seeds together; cells of an older version, which kept hits only, have none."""
+    """The outcomes of every defence under every attack, seeds together. Cells of an older version kept hits only: no line."""
     lines = []
     for (defence, attack), pooled in sorted(matrix.pooled.items()):
         groups: dict[str, list[object]] = {}
@@ -44,8 +44,8 @@ def matrix_outcomes(matrix: Matrix) -> list[OutcomeLine]:
                 groups.setdefault(name, []).extend(outcomes)
         for name, replies in groups.items():
             group, _, judge = shown(name, 80).partition(":")
-            asked = f"{group} ({judge})" if judge else group
-            lines.append(_line(f"{shown(defence, 80)} under {shown(attack, 80)}: {asked}", replies))
+            title = f"{group} ({judge})" if judge else group
+            lines.append(_line(f"{shown(defence, 80)} under {shown(attack, 80)}: {title}", replies))
     return [line for line in lines if line is not None][:MAX_LINES]
 
 

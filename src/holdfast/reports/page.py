@@ -142,5 +142,5 @@ def _hash(text: str) -> str:
 
 def _planes(matrix: Matrix) -> list[tuple[str, Markup]]:
     across = utility_limits(matrix)
-    found = [(attack, plane_points(matrix, attack)) for attack in matrix.attacks]
-    return [(attack, plane(attack, points, across)) for attack, points in found if points]
+    by_attack = [(attack, plane_points(matrix, attack)) for attack in matrix.attacks]
+    return [(attack, plane(attack, points, across)) for attack, points in by_attack if points]

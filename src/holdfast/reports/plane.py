@@ -52,10 +52,10 @@ def plane_points(matrix: Matrix, attack: str) -> list[Point]:
     """The defences that have both figures under this attack."""
     points, names = [], names_of(matrix)
     for colour, defence in enumerate(matrix.defences):
-        found = matrix.pooled.get((defence, attack))
-        utility, asr = (found.rate("utility"), found.rate("asr")) if found else (None, None)
-        if found and utility and asr:
-            beside = tuple(told_beside(found, names))
+        pooled = matrix.pooled.get((defence, attack))
+        utility, asr = (pooled.rate("utility"), pooled.rate("asr")) if pooled else (None, None)
+        if pooled and utility and asr:
+            beside = tuple(told_beside(pooled, names))
             points.append(Point(defence, colour, utility, asr, names["asr"], beside))
     return points
 

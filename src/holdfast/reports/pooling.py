@@ -38,8 +38,8 @@ class Pooled:
 
     def rates(self, measure: Measure) -> list[Estimate]:
         """One rate per seed that has one."""
-        found: list[Estimate | None] = [getattr(cell, measure) for cell in self.done]
-        return [rate for rate in found if rate is not None]
+        per_seed: list[Estimate | None] = [getattr(cell, measure) for cell in self.done]
+        return [rate for rate in per_seed if rate is not None]
 
     def kl_by_position(self) -> list[float | None]:
         """Mean over seeds at each answer token; None where no seed has a figure."""
@@ -87,8 +87,8 @@ class Matrix:
         return attack, rate, len(known)
 
     def _rate(self, defence: str, attack: str, measure: Measure) -> Estimate | None:
-        found = self.pooled.get((defence, attack))
-        return found.rate(measure) if found else None
+        pooled = self.pooled.get((defence, attack))
+        return pooled.rate(measure) if pooled else None
 
 
 def pool(cells: Sequence[Cell]) -> Matrix:

@@ -122,16 +122,16 @@ class Problems:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.found: list[str] = []
+        self.lines: list[str] = []
 
     def add(self, line: int, message: str) -> None:
         """Note one problem of one line."""
-        self.found.append(f"{self.name}:{line}: {message}")
+        self.lines.append(f"{self.name}:{line}: {message}")
 
     def notes(self) -> list[str]:
         """The first few, and how many more there are."""
-        more = len(self.found) - MAX_NOTES
-        return self.found[:MAX_NOTES] + ([f"{self.name}: {more:,} more problems like these."] if more > 0 else [])
+        more = len(self.lines) - MAX_NOTES
+        return self.lines[:MAX_NOTES] + ([f"{self.name}: {more:,} more problems like these."] if more > 0 else [])
 
 
 def _bytes(path: Path, notes: list[str]) -> bytes | None:
@@ -278,14 +278,14 @@ def _rl_figures(rows: list[dict[str, object]]) -> dict[str, list[float | None]]:
 
 
 def _depth(path: Path, notes: list[str]) -> tuple[str, list[DepthLine]]:
-    found = _json(path, notes)
-    if found is _ABSENT:
+    content = _json(path, notes)
+    if content is _ABSENT:
         return "", []
-    lines = found.get("lines") if isinstance(found, dict) else None
-    if not isinstance(found, dict) or not isinstance(lines, list):
+    lines = content.get("lines") if isinstance(content, dict) else None
+    if not isinstance(content, dict) or not isinstance(lines, list):
         notes.append(f"{path.name}: expected an object with lines: left out.")
         return "", []
-    return named(str(found.get("to") or "the anchor"), 80), [
+    return named(str(content.get("to") or "the anchor"), 80), [
         DepthLine(
             named(str(line.get("group") or "")),
             named(str(line.get("name") or "?")),
@@ -320,31 +320,31 @@ def _groups(
 
 
 def _answers(path: Path, notes: list[str]) -> list[dict[str, object]]:
-    found = _objects(path, notes)
-    answers = [answer for answer in found if isinstance(answer.get("tokens"), list)]
-    if len(answers) < len(found):
-        notes.append(f"{path.name}: {len(found) - len(answers):,} entries without a list of tokens: skipped.")
+    entries = _objects(path, notes)
+    answers = [answer for answer in entries if isinstance(answer.get("tokens"), list)]
+    if len(answers) < len(entries):
+        notes.append(f"{path.name}: {len(entries) - len(answers):,} entries without a list of tokens: skipped.")
     return answers
 
 
 def _object(path: Path, what: str, notes: list[str]) -> dict[str, object] | None:
-    found = _json(path, notes)
-    if isinstance(found, dict):
-        return found
-    if found is not _ABSENT:
+    content = _json(path, notes)
+    if isinstance(content, dict):
+        return content
+    if content is not _ABSENT:
         notes.append(f"{path.name}: expected an object of {what}: left out.")
     return None
 
 
 def _objects(path: Path, notes: list[str]) -> list[dict[str, object]]:
     """A JSON list of objects; anything else in it is skipped and counted."""
-    found = _json(path, notes)
-    if found is _ABSENT:
+    content = _json(path, notes)
+    if content is _ABSENT:
         return []
-    if not isinstance(found, list):
+    if not isinstance(content, list):
         notes.append(f"{path.name}: expected a list: left out.")
         return []
-    objects = [each for each in found if isinstance(each, dict)]
-    if len(objects) < len(found):
-        notes.append(f"{path.name}: {len(found) - len(objects):,} entries that are not objects: skipped.")
+    objects = [entry for entry in content if isinstance(entry, dict)]
+    if len(objects) < len(content):
+        notes.append(f"{path.name}: {len(content) - len(objects):,} entries that are not objects: skipped.")
     return objects

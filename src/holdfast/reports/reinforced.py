@@ -68,11 +68,11 @@ def reinforced_part(curves: Sequence[Curve], notes: list[str]) -> Reinforced | N
         return None
     if len(own) > MAX_CURVES:
         notes.append(f"Reinforcement learning: the first {MAX_CURVES} of {len(own):,} runs.")
-    found = {index: (curve, _panels(curve, notes)) for index, curve in enumerate(own[:MAX_CURVES])}
-    drawn = {panel.title for _, panels in found.values() for panel in panels}
+    panels_of = {index: (curve, _panels(curve, notes)) for index, curve in enumerate(own[:MAX_CURVES])}
+    drawn = {panel.title for _, panels in panels_of.values() for panel in panels}
     meanings = {known.title: known.meaning for known in KNOWN if known.title in drawn}
     meanings.update(dict.fromkeys(sorted(drawn - meanings.keys()), OBSERVED))
-    return Reinforced(drawn_runs("rl", found), meanings)
+    return Reinforced(drawn_runs("rl", panels_of), meanings)
 
 
 def _panels(curve: Curve, notes: list[str]) -> list[Panel]:

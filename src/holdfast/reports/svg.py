@@ -53,8 +53,8 @@ def log_ticks(low: float, high: float) -> list[float]:
         return [math.log10(value) for value in ticks(10.0**low, 10.0**high, 4) if value > 0]
     factors, step = ((1, 2, 5), 1) if high - low < 2 else ((1,), math.ceil((high - low) / 6))
     decades = range(math.floor(low / step) * step, math.ceil(high) + 1, step)
-    found = [decade + math.log10(factor) for decade in decades for factor in factors]
-    return [value for value in found if low <= value <= high]
+    places = [decade + math.log10(factor) for decade in decades for factor in factors]
+    return [value for value in places if low <= value <= high]
 
 
 def limits(values: list[float], *, floor: float | None = None, room: float = 0.04) -> tuple[float, float]:

@@ -32,7 +32,7 @@ class Panel(NamedTuple):
 
 
 def compared_runs(curves: Sequence[Curve]) -> Charts:
-    """Of a matrix: under every attack, how fast each defence learned the rows that all of them were given."""
+    """Charts for a matrix: under every attack, how fast each defence learned the rows that all of them were given."""
     defences = sorted({curve.defence for curve in curves if curve.attack})
     charts: Charts = []
     for attack in sorted({curve.attack for curve in curves if curve.attack}):
@@ -59,7 +59,7 @@ def trained_runs(curves: Sequence[Curve], notes: list[str]) -> list[TrainedRun]:
     return drawn_runs("r", {index: (curve, _panels(curve)) for index, curve in enumerate(curves[:MAX_CURVES])})
 
 
-def drawn_runs(key: str, found: Mapping[int, tuple[Curve, Sequence[Panel]]]) -> list[TrainedRun]:
+def drawn_runs(key: str, panels_of: Mapping[int, tuple[Curve, Sequence[Panel]]]) -> list[TrainedRun]:
     """The runs, by number, that have something to draw."""
     return [
         TrainedRun(
@@ -67,7 +67,7 @@ def drawn_runs(key: str, found: Mapping[int, tuple[Curve, Sequence[Panel]]]) -> 
             f"{len(curve.steps):,} rows to step {curve.steps[-1]:,.0f}",
             _charts(f"{key}{index}", curve, panels),
         )
-        for index, (curve, panels) in found.items()
+        for index, (curve, panels) in panels_of.items()
         if panels
     ]
 

@@ -17,7 +17,7 @@ MAX_CALLERS = 10_000  # remembered by the rate limit; the longest unseen are for
 
 
 class Access:
-    """Keys are compared by digest in constant time, all of them every time."""
+    """Who is let in. Keys are compared by digest in constant time, all of them every time."""
 
     def __init__(self, settings: ServerSettings) -> None:
         self._digests = [_digest(key) for key in settings.keys]

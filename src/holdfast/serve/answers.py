@@ -33,19 +33,19 @@ class Answer:
 
     @property
     def returned(self) -> bool:
-        """Whether the model has said anything of it."""
+        """Whether any choice is the model's own answer, and not a refusal of this server."""
         return any(choice.returned for choice in self.choices)
 
     @property
     def usage(self) -> dict[str, int]:
-        """Of all candidates: that is what was paid."""
+        """Tokens of all candidates, returned or not: that is what was paid."""
         total = self.prompt_tokens + self.completion_tokens
         counts = {"prompt_tokens": self.prompt_tokens, "completion_tokens": self.completion_tokens}
         return {**counts, "total_tokens": total}
 
     @property
     def verdict(self) -> dict[str, Any]:
-        """Of the only choice; of several the first that was refused speaks for all, and the counts are summed."""
+        """The verdict of the only choice. Of several the first that was refused speaks for all, and the counts are summed."""
         first = next((choice for choice in self.choices if not choice.returned), self.choices[0])
         if len(self.choices) == 1:
             return first.verdict

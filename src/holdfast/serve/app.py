@@ -95,11 +95,11 @@ class _Server:
         self._num_in_flight = 0
 
     async def chat(self, request: Request) -> Response:
-        """/v1/chat/completions."""
+        """Answer /v1/chat/completions."""
         return await self._respond(request, CHAT)
 
     async def completions(self, request: Request) -> Response:
-        """/v1/completions."""
+        """Answer /v1/completions."""
         return await self._respond(request, COMPLETIONS)
 
     async def _respond(self, request: Request, dialect: Dialect) -> Response:
@@ -130,18 +130,18 @@ class _Server:
         self._access.admit(request)
         if self._num_in_flight > self._settings.max_concurrent:
             raise ProtocolError(503, "too many requests at once; try again later", "overloaded", "api_error")
-        asked = dialect.read(await self._access.body(request), self._settings)
-        first = asked[0]
+        requests = dialect.read(await self._access.body(request), self._settings)
+        first = requests[0]
         model = self._model(first.model or self._models[0])
         if self._settings.log_prompts:
-            log.info("%s prompt: %s", request_id, [one.messages or one.prompt for one in asked])
+            log.info("%s prompt: %s", request_id, [one.messages or one.prompt for one in requests])
         headers = self._clamp_told(request_id, first)
         if first.retracting and self._overseer.hinted(first) is None:
             pieces = await self._in_time(request, self._overseer.stream(first))
             stream = self._counted(retracting_stream(request_id, model, first, pieces, self._overseer))
             headers |= {"X-Holdfast-Verdict": "unjudged", "X-Holdfast-Warning": WARNING}
             return StreamingResponse(stream, media_type="text/event-stream", headers=headers), "retracting stream"
-        answer = await self._in_time(request, self._answer_all(asked))
+        answer = await self._in_time(request, self._answer_all(requests))
         verdict = answer.verdict
         headers |= {"X-Holdfast-Verdict": verdict["verdict"], "X-Holdfast-Reason": _header(verdict["reason"])}
         if verdict["outcome"] is not None:
@@ -153,25 +153,25 @@ class _Server:
             return StreamingResponse(stream, media_type="text/event-stream", headers=headers), outcome
         return JSONResponse(dialect.body(request_id, model, answer), headers=headers), outcome
 
-    async def _answer_all(self, asked: Sequence[AnswerRequest]) -> Answer:
+    async def _answer_all(self, requests: Sequence[AnswerRequest]) -> Answer:
         """Several prompts at once; where one of them fails the others are given up."""
-        tasks = [asyncio.create_task(self._overseer.answer(one)) for one in asked]
+        tasks = [asyncio.create_task(self._overseer.answer(one)) for one in requests]
         try:
             return joined(await asyncio.gather(*tasks))
         finally:
             for task in tasks:
                 task.cancel()
 
-    def _clamp_told(self, request_id: str, asked: AnswerRequest) -> dict[str, str]:
+    def _clamp_told(self, request_id: str, request: AnswerRequest) -> dict[str, str]:
         """Fewer tokens than were asked for: the client is told, and so is the log."""
-        if not asked.is_clamped:
+        if not request.is_clamped:
             return {}
-        told = f"max_tokens {asked.wanted_tokens} -> {asked.options['max_tokens']}"
+        told = f"max_tokens {request.wanted_tokens} -> {request.options['max_tokens']}"
         log.info("%s clamped: %s", request_id, told)
         return {"X-Holdfast-Clamped": told}
 
     async def _counted(self, stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        """A stream that is still being written is in flight."""
+        """Pass a stream on, and count it as in flight while it is being written."""
         self._in_flight(+1)
         try:
             async for piece in stream:
@@ -184,7 +184,7 @@ class _Server:
         self._metrics.in_flight.set(self._num_in_flight)
 
     async def _in_time(self, request: Request, answering: Coroutine[Any, Any, T]) -> T:
-        """With the deadline for everything, and given up when the client goes."""
+        """Await an answer until the deadline; give it up when the client goes."""
         work = asyncio.create_task(answering)
         gone = asyncio.create_task(_disconnected(request))
         try:
@@ -202,12 +202,12 @@ class _Server:
             await asyncio.gather(work, gone, return_exceptions=True)
 
     async def list_models(self, request: Request) -> Response:
-        """The names by which it may be called: what is behind them is nobody's business."""
+        """The names that clients may use. What stands behind them is not told."""
         self._access.admit(request)
         return JSONResponse({"object": "list", "data": [_entry(name) for name in self._models]})
 
     async def model(self, request: Request) -> Response:
-        """One of them."""
+        """One of these names."""
         self._access.admit(request)
         return JSONResponse(_entry(self._model(request.path_params["name"])))
 
@@ -225,7 +225,7 @@ class _Server:
         return JSONResponse({**facts, "backends": len(self._overseer.backends.backends)})
 
     async def figures(self, request: Request) -> Response:
-        """Prometheus."""
+        """Figures for Prometheus."""
         return Response(self._metrics.text(), media_type="text/plain; version=0.0.4")
 
 
@@ -252,10 +252,10 @@ async def _crash(_request: Request, _error: Exception) -> Response:
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
-    """What starlette itself refuses, such as a path that does not exist, in the protocol's shape too."""
+    """Errors of starlette's own, such as a path that does not exist, in the protocol's shape."""
     assert isinstance(error, HTTPException)
-    asked = f"{request.method} {shown(request.url.path)}"
-    known = {404: (f"{asked}: no such path", "not_found"), 405: (f"{asked}: wrong method", "method_not_allowed")}
+    call = f"{request.method} {shown(request.url.path)}"
+    known = {404: (f"{call}: no such path", "not_found"), 405: (f"{call}: wrong method", "method_not_allowed")}
     message, code = known.get(error.status_code, (error.detail, "bad_request"))
     return _error_response(ProtocolError(error.status_code, message, code), error.headers)
 

@@ -72,7 +72,7 @@ class Backend(Protocol):
 
     @property
     def name(self) -> str:
-        """For logs and metrics."""
+        """The name in logs and metrics."""
         ...
 
     async def draw(self, request: AnswerRequest, n: int) -> Drawn:
@@ -104,7 +104,7 @@ class HttpBackend:
 
     @property
     def name(self) -> str:
-        """Its address."""
+        """The server's address."""
         return self.url
 
     async def draw(self, request: AnswerRequest, n: int) -> Drawn:
@@ -119,8 +119,8 @@ class HttpBackend:
             raise _refusal(response.status_code, request)
         choices = content.get("choices") if isinstance(content, dict) else None
         read = _read_choice if request.prompt is None else _read_text_choice
-        found = [read(choice, bool(request.tools)) for choice in (choices if isinstance(choices, list) else [])]
-        draws = [draw for draw in found if draw is not None]
+        readings = [read(choice, bool(request.tools)) for choice in (choices if isinstance(choices, list) else [])]
+        draws = [draw for draw in readings if draw is not None]
         if not draws:
             raise BackendError("no usable choice")
         return Drawn(draws[:n], *_tokens(content.get("usage")))
@@ -144,11 +144,11 @@ class HttpBackend:
         raise BackendError("the stream broke off")
 
     def spell(self, ids: Sequence[int]) -> str | None:
-        """Its tokenizer is not here."""
+        """Always None: the server's tokenizer is not here."""
         return None
 
     async def close(self) -> None:
-        """Its connections."""
+        """Close its connections."""
         await self.client.aclose()
 
     def _address(self, request: AnswerRequest) -> str:
@@ -170,7 +170,7 @@ class HttpBackend:
 
 
 def http_backend(url: str, model: str, *, key: str | None, seconds: float, logprobs: bool = False) -> HttpBackend:
-    """With a pool of connections of its own."""
+    """A backend at an address, with a pool of connections of its own."""
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=256)
     return HttpBackend(url, model, httpx.AsyncClient(timeout=seconds, limits=limits), key, logprobs)
 

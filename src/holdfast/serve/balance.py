@@ -15,7 +15,7 @@ MAX_TRIES = 2
 
 
 class Balancer:
-    """Not thread-safe: it lives in the server's event loop."""
+    """Draws from one of several backends. Not thread-safe: it lives in the server's event loop."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class Balancer:
 
     @property
     def name(self) -> str:
-        """All of them."""
+        """The names of all backends."""
         return ", ".join(backend.name for backend in self.backends)
 
     async def draw(self, request: AnswerRequest, n: int) -> Drawn:
@@ -87,11 +87,11 @@ class Balancer:
             self._busy[place] -= 1
 
     def spell(self, ids: Sequence[int]) -> str | None:
-        """By the first backend that can."""
+        """The text by the first backend that knows it."""
         return next((text for backend in self.backends if (text := backend.spell(ids)) is not None), None)
 
     async def close(self) -> None:
-        """All of them."""
+        """Close all backends."""
         for backend in self.backends:
             await backend.close()
 

@@ -67,13 +67,13 @@ def _check_retracting(request: AnswerRequest, settings: ServerSettings) -> None:
     if not (settings.retracting and request.stream):
         message = "retracting streams are not enabled on this server, or 'stream' is not set"
         raise ProtocolError(400, message, "unsupported")
-    asked = {
+    wishes = {
         "include_usage": request.include_usage,
         "n": request.num_answers > 1,
         "logprobs": request.logprobs is not None,
         "tools": request.tools,
     }
-    for name, value in asked.items():
+    for name, value in wishes.items():
         if value:
             raise ProtocolError(400, f"'{name}' is not supported in a retracting stream", "unsupported")
 

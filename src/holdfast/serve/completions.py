@@ -36,8 +36,8 @@ def read_completions(data: bytes, settings: ServerSettings) -> list[AnswerReques
     wishes = read_wishes(body, settings, wanted, least=0 if echo else 1)
     if body.get("best_of") not in (None, 1, wishes["num_answers"]):
         raise ProtocolError(400, "'best_of' is chosen by the server (--n)", "unsupported")
-    asked = body.get("logprobs")  # 0 is a number: the tokens without alternatives
-    logprobs = None if asked is None or asked is False else read_count(body, "logprobs", 0, (0, MAX_TOP))
+    wish = body.get("logprobs")  # 0 is a number: the tokens without alternatives
+    logprobs = None if wish is None or wish is False else read_count(body, "logprobs", 0, (0, MAX_TOP))
     prompts = _read_prompts(body.get("prompt"))
     if len(prompts) * wishes["num_answers"] > settings.max_answers:
         raise ProtocolError(400, f"at most {settings.max_answers} answers a request: prompts times 'n'", "bad_value")

@@ -44,11 +44,11 @@ class EmbeddedBackend:
 
     @property
     def name(self) -> str:
-        """As it was loaded."""
+        """The name under which the model was loaded."""
         return self.loaded.name
 
     async def draw(self, request: AnswerRequest, n: int) -> Drawn:
-        """All n in one batch; a seed in the request makes them repeatable."""
+        """Draw all n in one batch; a seed in the request makes them repeatable."""
         _refuse_what_is_not_here(request)
         gone = threading.Event()
 
@@ -144,7 +144,7 @@ class EmbeddedBackend:
         return str(self.loaded.tokenizer.decode(visible, skip_special_tokens=True))
 
     def _cut(self, written: Completion, stops: list[str]) -> Completion:
-        """Before the first stop text, with the tokens up to the one that completed it."""
+        """What was written before the first stop text, with the tokens up to the one that completed it."""
         end = _stop_in(written.text, stops)
         if end is None:
             return written
@@ -222,17 +222,17 @@ class EmbeddedBackend:
         return str(self.loaded.tokenizer.decode(list(ids), skip_special_tokens=False))
 
     async def close(self) -> None:
-        """After what it has accepted."""
+        """End the thread after its current draw. Draws that wait are given up."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
 
 def _wrong(error: InputError) -> ProtocolError:
-    """Such as a conversation that is too long for the model."""
+    """An ``InputError`` as an error for the client, such as a conversation that is too long for the model."""
     return ProtocolError(400, str(error), "bad_value")
 
 
 def _refuse_what_is_not_here(request: AnswerRequest) -> None:
-    """It would have to be ignored. Tools that must not be called change nothing."""
+    """Refuse what this backend would have to ignore. Tools that must not be called change nothing."""
     names = [name for name in NOT_HERE if request.options.get(name)]
     if request.tools and request.tools.get("tool_choice") != "none":
         names.append("tools")

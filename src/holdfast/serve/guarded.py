@@ -22,11 +22,11 @@ class NullJudge:
     name = "none"
 
     def __call__(self, prompt: Request, response: str) -> Verdict:
-        """None, unseen."""
+        """An unscored verdict; the response is not looked at."""
         return Verdict(None, None, "not judged: the server runs without a judge", self.name)
 
     def refuses(self, prompt: Request, response: str) -> bool:
-        """It does not look."""
+        """Always False: it does not look."""
         return False
 
 
@@ -51,29 +51,29 @@ class GuardedJudge:
         begun = time.monotonic()
         work = asyncio.get_running_loop().run_in_executor(self._threads, self._all, prompt, list(texts))
         try:
-            found, finished = await asyncio.wait_for(work, self._seconds)
+            given, finished = await asyncio.wait_for(work, self._seconds)
         except TimeoutError:
             finished = math.inf
         if finished - begun > self._seconds:  # a busy event loop may see a late verdict before it sees the deadline
             return [self._nothing(f"the judge took more than {self._seconds:g} s") for _ in texts]
-        if len(found) != len(texts):
+        if len(given) != len(texts):
             return [self._nothing("the judge gave another number of verdicts") for _ in texts]
-        return never_empty(texts, [self._checked(verdict) for verdict in found])
+        return never_empty(texts, [self._checked(verdict) for verdict in given])
 
     def passes(self, verdict: Verdict) -> bool:
         """Whether an answer with this verdict may be returned: without a judge every one may."""
         return verdict.safe is True or not self.judges
 
     def _all(self, prompt: Request, texts: list[str]) -> tuple[list[object], float]:
-        """All at once; where that fails one by one, so that one bad text does not cost the others their verdict.
+        """The verdicts on all texts, and the time when the last one was there.
 
-        With the time when the last verdict was there.
+        Where judging all at once fails, texts are judged one by one, so that a bad text does not cost the others their verdict.
         """
         try:
-            found: list[object] = list(verdicts(self._judge, [(prompt, text) for text in texts]))
+            given: list[object] = list(verdicts(self._judge, [(prompt, text) for text in texts]))
         except Exception:
-            found = [self._one(prompt, text) for text in texts]
-        return found, time.monotonic()
+            given = [self._one(prompt, text) for text in texts]
+        return given, time.monotonic()
 
     def _one(self, prompt: Request, text: str) -> object:
         try:
@@ -93,5 +93,5 @@ class GuardedJudge:
         return Verdict(None, None, why, self.name)
 
     def close(self) -> None:
-        """Without waiting for threads that hang."""
+        """Close the threads, without waiting for those that hang."""
         self._threads.shutdown(wait=False, cancel_futures=True)

@@ -54,7 +54,7 @@ def unnamed(tokens: Tokens) -> Tokens:
 
 
 def from_chat(told: Any) -> Tokens | None:
-    """Of a choice of /chat/completions; None where it is not well-formed."""
+    """The tokens of a choice of /chat/completions; None where it is not well-formed."""
     try:
         return tuple(_chat_token(entry) for entry in told["content"])
     except (LookupError, TypeError, ValueError, AttributeError):
@@ -69,7 +69,7 @@ def _chat_token(entry: Any) -> Token:
 
 
 def from_completion(told: Any) -> Tokens | None:
-    """Of a choice of /completions; None where it is not well-formed."""
+    """The tokens of a choice of /completions; None where it is not well-formed."""
     try:
         tops = told.get("top_logprobs") or [None] * len(told["tokens"])
         rows = zip(told["tokens"], told["token_logprobs"], tops, strict=True)
@@ -81,8 +81,8 @@ def from_completion(told: Any) -> Tokens | None:
 
 
 def _ranked(top: dict[str, float]) -> tuple[tuple[str, float], ...]:
-    found = [(_text(text), _finite(logp)) for text, logp in top.items()]
-    return tuple(sorted(found, key=lambda pair: -pair[1]))
+    pairs = [(_text(text), _finite(logp)) for text, logp in top.items()]
+    return tuple(sorted(pairs, key=lambda pair: -pair[1]))
 
 
 def _text(text: Any) -> str:
@@ -98,7 +98,7 @@ def _finite(logp: Any) -> float:
 
 
 def to_chat(tokens: Sequence[Token]) -> dict[str, Any]:
-    """For a choice of /chat/completions."""
+    """The tokens as a choice of /chat/completions has them."""
     return {
         "content": [
             {
@@ -116,7 +116,7 @@ def _entry(text: str, logp: float | None, raw: bytes | None) -> dict[str, Any]:
 
 
 def to_completion(tokens: Sequence[Token]) -> dict[str, Any]:
-    """For a choice of /completions: the token itself is always among its alternatives."""
+    """The tokens as a choice of /completions has them: the token itself is always among its alternatives."""
     offsets = [0]
     for token in tokens:
         offsets.append(offsets[-1] + len(token.text))

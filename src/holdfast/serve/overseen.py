@@ -25,7 +25,7 @@ Hint = Callable[[AnswerRequest], str | None]
 
 
 def no_hint(_request: AnswerRequest) -> str | None:
-    """Every request is for the model."""
+    """The default: no request gets a fixed text."""
     return None
 
 
@@ -61,7 +61,7 @@ class Overseer:
         return Answer(tuple(choices), drawn.prompt_tokens, drawn.completion_tokens)
 
     async def _judged(self, replies: Sequence[Reply]) -> list[Verdict]:
-        """Of candidates for one request. Raises where not one of them could be judged."""
+        """The verdicts on the candidates for one request. Raises where not one of them could be judged."""
         verdicts = await self.judge(replies[0].turns, [reply.text for reply in replies])
         self.metrics.count(verdicts)
         # A reply that says nothing has an outcome, *missed*, and is not safe: it was judged.
@@ -75,7 +75,7 @@ class Overseer:
         return verdicts
 
     async def _rewarded(self, replies: Sequence[Reply]) -> list[float | None]:
-        """In a thread and with a deadline: a reward may hang, and the answer must not wait for it."""
+        """The rewards, from a thread and with a deadline: a reward may hang, and the answer must not wait for it."""
         scoring = asyncio.to_thread(score_replies, self.reward, replies)
         return await asyncio.wait_for(scoring, self.settings.backend_seconds)
 
@@ -125,7 +125,7 @@ class Overseer:
         }
 
     def _spelled(self, request: AnswerRequest) -> AnswerRequest:
-        """With the text of a prompt that came as tokens, where anybody here knows it: a judge reads text."""
+        """The request with the text of a prompt that came as tokens, where anybody here knows it: a judge reads text."""
         if request.prompt is None or isinstance(request.prompt, str):
             return request
         text = self.backends.spell(request.prompt)
@@ -163,7 +163,7 @@ async def _begun(first: Piece, rest: AsyncIterator[Piece]) -> AsyncIterator[Piec
 
 @contextmanager
 def _no_answer_told() -> Iterator[None]:
-    """To the client, whose request may be what is wrong."""
+    """Turn a backend's failure, or its refusal of the request, into an error for the client."""
     try:
         yield
     except RequestRefusedError as error:

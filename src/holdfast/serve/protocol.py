@@ -136,10 +136,10 @@ def read_count(body: dict[str, Any], name: str, default: int, between: tuple[int
 def read_wish(body: dict[str, Any], name: str, key: str, value: object) -> bool:
     """Whether the object ``name`` asks for the one thing that is understood in it."""
     wish = body.get(name) or {}
-    asked = {field: wanted for field, wanted in wish.items() if wanted} if isinstance(wish, dict) else wish
-    if asked not in ({}, {key: value}):
+    wishes = {field: wanted for field, wanted in wish.items() if wanted} if isinstance(wish, dict) else wish
+    if wishes not in ({}, {key: value}):
         raise ProtocolError(400, f"'{name}' can only hold '{key}': {json.dumps(value)}", "unsupported")
-    return bool(asked)
+    return bool(wishes)
 
 
 def read_stops(stop: Any) -> list[str]:
@@ -163,7 +163,7 @@ def check_text(text: str, where: str, code: str = "bad_value") -> None:
 
 
 def _check_sampling(options: dict[str, Any]) -> None:
-    """The client's mistake must not look like the backend's."""
+    """Refuse sampling settings that a backend would refuse: the client's mistake must not look like the backend's."""
     for name, (low, high) in RANGES.items():
         value = options.get(name, high)
         if not isinstance(value, int | float) or isinstance(value, bool) or not low <= value <= high:
@@ -179,10 +179,10 @@ def head(request_id: str, kind: str, model: str) -> dict[str, Any]:
 
 
 def event(data: dict[str, Any] | str) -> bytes:
-    """As server-sent events write it."""
+    """One server-sent event."""
     return f"data: {data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)}\n\n".encode()
 
 
 def new_id(prefix: str) -> str:
-    """Of one request; it also stands in the log."""
+    """A new id for a request; it also stands in the log."""
     return f"{prefix}-{uuid.uuid4().hex}"

@@ -37,7 +37,7 @@ def serve(
     host: str = "127.0.0.1",
     port: int = 8080,
 ) -> None:
-    """Blocks until SIGINT or SIGTERM; then takes no more, and finishes what it has accepted."""
+    """Serve until SIGINT or SIGTERM; then accept nothing new, and finish what was accepted."""
     if host not in ("127.0.0.1", "localhost", "::1") and not settings.keys:
         raise InputError(f"serve: {host} can be reached by others, so API keys are needed (HOLDFAST_API_KEYS)")
     scored = find_reward(reward)
@@ -57,7 +57,7 @@ def serve(
     address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/v1"
     judging = "not judged" if isinstance(judge, NullJudge) else f"judged by {judge.name}"
     log.info("%s, best of %d %s: %s", ", ".join(names), settings.n, judging, address)
-    # A retracting stream may take as long to its first piece, to its last and to its verdict. Past that nobody reads.
+    # A retracting stream may take that long to its first piece, to its last and to its verdict; then it is cut off.
     longest = math.ceil(settings.body_seconds + 3 * settings.request_seconds)
     config = uvicorn.Config(
         app, backlog=BACKLOG, log_level="warning", access_log=False, timeout_graceful_shutdown=longest
@@ -69,7 +69,7 @@ def serve(
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """Before any model is loaded: an address that is taken is known at once. Nobody is answered until the server runs."""
+    """Open the address before any model is loaded, so that one in use is told at once. Requests wait until the server runs."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # or asyncio leaves Nagle on
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -87,7 +87,7 @@ def _or_told(host: str, port: int) -> Iterator[None]:
 
 
 def make_hint(names: Sequence[str], judge: Judge) -> Hint:
-    """The embedded models read few words; all others answer for themselves."""
+    """The hint of the embedded models, which read few words. Other models give none."""
     if not all(name.startswith("tiny:") for name in names):
         return no_hint
     from holdfast.serve.tiny_hint import tiny_hint

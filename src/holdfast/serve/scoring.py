@@ -39,6 +39,6 @@ def score(loaded: LoadedModel, ids: Sequence[int], *, start: int, num_top: int, 
 
 
 def read(tokenizer: Any, before: list[int], token: int) -> str:
-    """What a token adds to the text of those before it; a character comes with the last of its bytes."""
+    """The text that a token adds to those before it. A character of several tokens comes with the last of them."""
     head, whole = (str(tokenizer.decode(ids, skip_special_tokens=False)) for ids in (before, [*before, token]))
     return whole[num_common(head, whole) :].rstrip(HALF_CHARACTER)

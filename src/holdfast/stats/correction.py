@@ -47,7 +47,7 @@ def _error(labelled: Sequence[tuple[float, float]]) -> Estimate:
 
 
 def _correlation(labelled: Sequence[tuple[float, float]]) -> float:
-    """Of the judge and its error, which is below 0 for most judges; 0 where either never changes."""
+    """The correlation of the judge with its error, below 0 for most judges; 0 where either never changes."""
     judge, error = [judge for judge, _ in labelled], [label - judge for judge, label in labelled]
     if len(set(judge)) < 2 or len(set(error)) < 2:
         return 0.0

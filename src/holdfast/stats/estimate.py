@@ -89,7 +89,7 @@ class Unknown:
     hits: ClassVar[None] = None
 
     def to_json(self, *, value: str = "value", n: str = "n") -> dict[str, Any]:
-        """For a file: as an estimate's, without numbers, and the reason."""
+        """Its parts for a file: those of an estimate, without numbers, and the reason."""
         return {value: None, "low": None, "high": None, n: self.n, "why": self.why}
 
     def __format__(self, spec: str) -> str:

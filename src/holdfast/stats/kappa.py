@@ -59,7 +59,7 @@ def _numbered(names: Iterable[Hashable]) -> dict[Hashable, int]:
 
 
 def _kappa(tables: Floats) -> NDArray[np.float64]:
-    """Of every table [..., labels, labels]; NaN where both gave one label throughout."""
+    """Kappa of every table [..., labels, labels]; NaN where both gave one label throughout."""
     expected = _expected(tables)
     observed = np.trace(tables, axis1=-2, axis2=-1) / tables.sum((-2, -1))
     with np.errstate(invalid="ignore", divide="ignore"):

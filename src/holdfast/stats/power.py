@@ -45,8 +45,8 @@ def mcnemar_power(n: int, difference: float, differing: float, alpha: float = 0.
     most = binom.ppf(alpha / 2, counts, 0.5).astype(int)
     most = np.where(2 * binom.cdf(most, counts, 0.5) <= alpha, most, most - 1)
     likelier = (1 + difference / differing) / 2
-    found = binom.cdf(most, counts, likelier) + binom.sf(counts - most - 1, counts, likelier)
-    return float(np.sum(weights * np.where(most >= 0, found, 0.0)))
+    chances = binom.cdf(most, counts, likelier) + binom.sf(counts - most - 1, counts, likelier)
+    return float(np.sum(weights * np.where(most >= 0, chances, 0.0)))
 
 
 def t_power(n: int, effect: float, alpha: float = 0.05) -> float:

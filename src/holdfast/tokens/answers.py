@@ -64,9 +64,9 @@ def render_answer(turns: Sequence[Turn], tokenizer: PreTrainedTokenizerBase) -> 
 def text_before_next_turn(turns: Sequence[Turn], tokenizer: PreTrainedTokenizerBase) -> str:
     """What the template writes between the last answer and the words of a user turn that follows it."""
     follows = Turn("user", (Segment(Role.PROMPT, PLACEHOLDER),))
-    text, found, _ = render([*turns, follows], tokenizer, open_answer=False).partition(PLACEHOLDER)
+    text, placeholder, _ = render([*turns, follows], tokenizer, open_answer=False).partition(PLACEHOLDER)
     said = next((content for content in _trims(turns[-1].visible) if content in text), None)
-    return text.rpartition(said)[2] if found and said else ""
+    return text.rpartition(said)[2] if placeholder and said else ""
 
 
 def turns_left_out(turns: Sequence[Turn], tokenizer: PreTrainedTokenizerBase) -> list[str]:
@@ -89,8 +89,8 @@ def _between(before: str, chunk: str, turns: Sequence[Turn], tokenizer: PreTrain
     """Find the edges with a placeholder: the content occurs twice, or the template has rewritten it."""
     stand_in = replace(turns[-1], segments=(Segment(Role.RESPONSE, PLACEHOLDER),))
     text = render([*turns[:-1], stand_in], tokenizer, open_answer=False)
-    lead, found, tail = _beyond(before, text, stand_in).partition(PLACEHOLDER)
-    if not found:
+    lead, placeholder, tail = _beyond(before, text, stand_in).partition(PLACEHOLDER)
+    if not placeholder:
         raise InputError("the chat template does not write the text of an answer")
     if not chunk.endswith(tail):
         raise InputError(f"the chat template does not end this answer as it ends others: {chunk[-40:]!r}, not {tail!r}")

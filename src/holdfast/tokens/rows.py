@@ -125,7 +125,7 @@ def tokenize_all(
         raise InputError("\n".join(_told(errors)))
     if traces and not rows:
         raise InputError(f"no row has any response left within max_length {max_length}: raise it")
-    left_out = dict.fromkeys(who for found in unwritten.values() for who in found)
+    left_out = dict.fromkeys(who for names in unwritten.values() for who in names)
     stops = tuple(given.sentence for given in given_endings(encoder))
     counts = (len(traces), len(rows), num_cut, tuple(split.items()), max_length)
     bad = tuple(f"{place}: {error}" for place, error in errors)
@@ -166,7 +166,7 @@ def _rows(
 
 
 def _left_out(trace: Trace, encoder: Encoder) -> list[str]:
-    """Of conversations with more than user and assistant, which every chat template writes."""
+    """Speakers whose turns the template does not write. Every template writes user and assistant; only others are tried."""
     odd = any(turn.speaker in ("system", "tool") for turn in trace.turns)
     return turns_left_out(trace.turns, encoder.tokenizer) if odd else []
 

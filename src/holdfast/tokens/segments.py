@@ -71,7 +71,7 @@ def encode_segments(segments: Sequence[Segment], encoder: Encoder, *, starts_tex
 
 
 def closing_role(segments: Sequence[Segment]) -> Role:
-    """The end-of-turn token belongs to the last segment; after an undo, to the correction that says nothing more."""
+    """The role of the end-of-turn token: the last segment's, or ``correction`` after an undo."""
     return Role.CORRECTION if segments[-1].role is Role.UNDO else segments[-1].role
 
 

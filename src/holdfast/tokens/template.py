@@ -73,8 +73,8 @@ class _Writer:
         self.settings = {"tools": tools, **arguments}
         template = tokenizer.get_chat_template(None, tools)
         if template not in _takes_parts:
-            asked, said = {"role": "user", "content": PLACEHOLDER}, {"role": "assistant", "content": PLACEHOLDER[::-1]}
-            _takes_parts[template] = not self._writes([asked, said]) and self._writes(_in_parts([asked, said]))
+            user, said = {"role": "user", "content": PLACEHOLDER}, {"role": "assistant", "content": PLACEHOLDER[::-1]}
+            _takes_parts[template] = not self._writes([user, said]) and self._writes(_in_parts([user, said]))
         self.takes_parts = _takes_parts[template]
 
     def __call__(self, messages: Messages) -> str:

@@ -40,16 +40,16 @@ class Align:
             seed=seed,
             on_progress=on_progress,
         )
-        return cls({reference: each.text for reference, each in zip(references, written, strict=True)})
+        return cls({reference: sample.text for reference, sample in zip(references, written, strict=True)})
 
     def places(self, reference: RightAnswer) -> range:
         """A sample may leave the reference anywhere."""
         return range(len(reference.words) + 1)
 
     def __call__(self, reference: RightAnswer, budget: Budget, rng: random.Random) -> list[Error]:
-        """Where the sample left the reference; as many of these places as the budget allows."""
-        found = {error.at: error for error in departures(reference.words, self.samples[reference].split(), budget, rng)}
-        return [found[at] for at in budget.places(list(found), rng)]
+        """The errors that the sample made, at as many places as the budget allows."""
+        wrong = {error.at: error for error in departures(reference.words, self.samples[reference].split(), budget, rng)}
+        return [wrong[at] for at in budget.places(list(wrong), rng)]
 
 
 def departures(right: list[str], written: list[str], budget: Budget, rng: random.Random) -> list[Error]:

@@ -31,7 +31,10 @@ def choose_builder(
     seed: int = 0,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Builder:
-    """``random`` needs a tokenizer, ``perturb`` heeds one, ``align`` needs a model; answers of ``starts`` are wrong starts."""
+    """The builder of that name. ``random`` needs a tokenizer, ``perturb`` uses one if it is given, ``align`` needs a model.
+
+    ``starts`` names rows whose answers are the wrong beginnings of ``refusal``. Raises ``InputError`` where something is missing.
+    """
     references = [RightAnswer(row) for row in rows]
     match name:
         case "perturb":
@@ -46,5 +49,5 @@ def choose_builder(
 
 
 def _sayable_by(tokenizer: PreTrainedTokenizerBase) -> Callable[[str], bool]:
-    """Does the vocabulary spell this word without its token for the unknown?"""
+    """A test whether the vocabulary can write a word without its token for unknown words."""
     return lambda word: tokenizer.unk_token_id not in tokenizer(word, add_special_tokens=False)["input_ids"]

@@ -119,7 +119,7 @@ def with_errors(reference: RightAnswer, errors: Sequence[Error]) -> Trace:
 
 
 def _spelled(error: Error, pieces: Sequence[str]) -> str:
-    """With the space that the right word has here: an error must not be told from its first blank."""
+    """The error's text with the space that the right word has here, so that its first space does not give it away."""
     here = pieces[error.at] if error.at < len(pieces) else " "
     space = here[: len(here) - len(here.lstrip())]
     return space + " ".join(error.words)

@@ -62,7 +62,7 @@ def make_traces(
 
 
 def write_made(path: str | Path, made: Made) -> None:
-    """Write the traces; before that every single one is undone and compared with its reference."""
+    """Write the traces, after checking that each of them, once undone, equals its reference."""
     for number, (trace, reference) in enumerate(zip(made.traces, made.references, strict=True)):
         if trace.turns[-1].visible != reference.text or trace.prompt != with_errors(reference, []).prompt:
             raise AssertionError(f"trace {number}: undone, it is not its reference")

@@ -33,7 +33,7 @@ class Perturb:
         for reference in references:
             for before, word, after in _neighbours(reference.words):
                 slots[before, after].add(word)
-        self._slots = {place: sorted(found)[:MAX_ALTERNATIVES] for place, found in slots.items() if len(found) > 1}
+        self._slots = {place: sorted(words)[:MAX_ALTERNATIVES] for place, words in slots.items() if len(words) > 1}
 
     def places(self, reference: RightAnswer) -> list[int]:
         """Where something plausible but wrong is known."""
@@ -52,7 +52,7 @@ class Perturb:
         return list(dict.fromkeys(self._others(reference, at)))
 
     def _others(self, reference: RightAnswer, at: int) -> Iterator[str]:
-        """One by one: whether there is any at all is asked of every place, and shall not cost the whole list."""
+        """Yield the candidates one by one: ``places`` only needs to know whether there is one."""
         words, word = reference.words, reference.words[at]
         place = (words[at - 1] if at else "", words[at + 1] if at + 1 < len(words) else "")
         others = chain(_numbers(word), _operators(word), _names(word, reference), self._slots.get(place, ()))

@@ -24,7 +24,7 @@ class WrongStart:
             raise InputError("--starts: expected at least one wrong start")
 
     def places(self, reference: RightAnswer) -> list[int]:
-        """The beginning."""
+        """Only the beginning."""
         return [0]
 
     def __call__(self, reference: RightAnswer, budget: Budget, rng: random.Random) -> list[Error]:

@@ -45,7 +45,7 @@ def _sql(path: str) -> list[Row]:
 
 
 def _gsm8k(path: str) -> list[Row]:
-    """Without the calculator's annotations: a model without one would have to write every number twice."""
+    """GSM8K's rows without the calculator's annotations: a model without one would have to write every number twice."""
 
     def row(fields: Fields) -> Row:
         return take_text(fields, "question"), re.sub(r"<<[^>]*>>", "", take_text(fields, "answer"))
@@ -58,10 +58,10 @@ def _arithmetic(split: str) -> Iterator[Row]:
     if split not in ("train", "test"):
         raise InputError(f"arithmetic:{split}: expected arithmetic:train or arithmetic:test")
     rng = random.Random("arithmetic")
-    asked = [(a, sign, b) for a in range(10, 100) for b in range(10, 100) for sign in "+-"]
-    rng.shuffle(asked)
-    cut = len(asked) // 5
-    for a, sign, b in asked[:cut] if split == "test" else asked[cut:]:
+    sums = [(a, sign, b) for a in range(10, 100) for b in range(10, 100) for sign in "+-"]
+    rng.shuffle(sums)
+    cut = len(sums) // 5
+    for a, sign, b in sums[:cut] if split == "test" else sums[cut:]:
         yield f"What is {a} {sign} {b}?", str(a + b if sign == "+" else a - b)
 
 
@@ -71,8 +71,8 @@ def _query(text: str) -> str | None:
 
 
 def _last_number(text: str) -> str | None:
-    found = re.findall(r"-?\d[\d,]*(?:\.\d+)?", text)
-    return found[-1].replace(",", "") if found else None
+    numbers = re.findall(r"-?\d[\d,]*(?:\.\d+)?", text)
+    return numbers[-1].replace(",", "") if numbers else None
 
 
 TASKS = {

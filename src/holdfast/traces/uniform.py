@@ -40,11 +40,11 @@ class Uniform:
 def single_token_words(tokenizer: PreTrainedTokenizerBase) -> tuple[str, ...]:
     """Text of every token that ``' ' + text`` is read back as, special ones left out."""
     encoder = Encoder(tokenizer)
-    found = []
+    words = []
     for token in range(len(tokenizer)):
         if token in encoder.special_ids or token == encoder.undo_id:
             continue
         word = encoder.decode([token]).strip()
         if word and word.isprintable() and len(word.split()) == 1 and encoder.continuation(f" {word}") == [token]:
-            found.append(word)
-    return tuple(found)
+            words.append(word)
+    return tuple(words)

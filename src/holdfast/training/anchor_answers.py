@@ -112,7 +112,7 @@ class _Preparation:
 
     @property
     def name(self) -> str:
-        """Of the anchor."""
+        """The anchor's name."""
         return self.config.anchor.model or self.config.model.name
 
     @cached_property
@@ -122,7 +122,7 @@ class _Preparation:
         return AskedAnchor(self.loaded if own else load_model(self.config, self.name)[0], self.say, self.alive)
 
     def key(self, *parts: object) -> str:
-        """Of the anchor, of how it is loaded, and of what it is asked: of everything that answers depend on.
+        """A hash of all that answers depend on: the anchor, how it is loaded, and what it is asked.
 
         A start that failed before its run began leaves answers behind, and the settings may change before the next one.
         """
@@ -195,7 +195,7 @@ class _Preparation:
 
     @contextmanager
     def _bar(self, title: str) -> Iterator[Callable[[int, int], None]]:
-        """A bar where one is wanted. Every step of it also tells waiting processes that this one is alive."""
+        """A progress bar if one is wanted. Every step of it also tells waiting processes that this one is alive."""
         with Progress(console=Console(stderr=True), disable=not self.progress, transient=True) as bar:
             task = bar.add_task(title, total=None)
 
@@ -206,19 +206,19 @@ class _Preparation:
             yield on_progress
 
     def _say_found(self, stream: str, before: Counts) -> None:
-        """How many answers came from an earlier run; nothing if none did."""
-        asked, found = self.anchor.counts.asked - before.asked, self.anchor.counts.found - before.found
-        if found:
-            self.say(f"{stream}: {found} of {asked} answers are kept from an earlier run, {answers_folder()}")
+        """Print how many answers came from an earlier run; nothing if none did."""
+        num_asked, num_kept = self.anchor.counts.asked - before.asked, self.anchor.counts.found - before.found
+        if num_kept:
+            self.say(f"{stream}: {num_kept} of {num_asked} answers are kept from an earlier run, {answers_folder()}")
 
 
 def _num_tokens(stream: StreamSettings) -> int:
-    """Of an answer that a stream is held to, at most."""
+    """The most tokens that a stream's held answers may have."""
     return ANSWER_TOKENS if stream.hold is None else min(stream.hold.tokens or ANSWER_TOKENS, ANSWER_TOKENS)
 
 
 def divided(prompts: Sequence[P]) -> tuple[list[P], list[P]]:
-    """The prompts that are kept back to measure the drift, and those that are held. By their text: every run divides alike."""
+    """(prompts kept back to measure the drift, prompts to be held). A hash of the text decides: every run divides alike."""
     unique = sorted(dict.fromkeys(prompts), key=lambda prompt: hashlib.sha256(_text(prompt).encode()).digest())
     num_fresh = max(1, len(unique) // FRESH)
     fresh = set(unique[:num_fresh])

@@ -165,7 +165,7 @@ class CachedAnchor:
         return {name: self._joined([row[name] for row in rows]) for name in rows[0]}
 
     def logits(self, batch: MicroBatch, policy: Any) -> Tensor:
-        """A cache holds no logits."""
+        """Raise ``InputError``: a cache holds no logits."""
         raise InputError(
             "anchor.via: cache works with models whose logits are hidden states times a head; use via: model"
         )
@@ -176,10 +176,10 @@ class CachedAnchor:
         return {name: values[start:stop] for name, values in self._shards[shard].items()}
 
     def _joined(self, rows: Sequence[Tensor]) -> Tensor:
-        """For a GPU in pinned memory: the host does not wait for the copy there.
+        """The rows as one tensor; for a GPU in pinned memory, so that the host does not wait for the copy.
 
-        Copied by numpy, which takes this thread alone. torch would wake one for every core that it sees, and where a
-        container may use only some of them that stops the whole process.
+        numpy copies in this thread alone. torch would wake a thread for every core that it sees, which stops the whole process
+        in a container that may use only some of them.
         """
         size = (sum(map(len, rows)), *rows[0].shape[1:])
         out = torch.empty(size, dtype=rows[0].dtype, pin_memory=self.device.type == "cuda")
@@ -188,12 +188,12 @@ class CachedAnchor:
 
 
 def _bytes(values: Tensor) -> Any:
-    """The same memory as numpy's, which knows no bfloat16."""
+    """The same memory as a numpy array of bytes: numpy has no bfloat16."""
     return values.view(torch.uint8).numpy()
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """The manifest of a cache, or a clear word on why there is none."""
+    """The manifest of a cache. Raises ``InputError`` where there is none, or none that can be read."""
     try:
         manifest: dict[str, Any] = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -32,13 +32,13 @@ class _AtOnce(ABC):
     """An anchor that computes: its pass runs before the policy's, so that their activations never meet in memory."""
 
     def begin(self, batch: MicroBatch, policy: Any) -> Callable[[], Reference]:
-        """The pass is over when this returns."""
+        """Run the anchor's pass now; what is returned only hands over its result."""
         reference = self.reference(batch, policy)
         return lambda: reference
 
     @abstractmethod
     def reference(self, batch: MicroBatch, policy: Any) -> Reference:
-        """By a forward pass without autograd."""
+        """The anchor's values for the batch, by a forward pass without autograd."""
 
 
 class ModelAnchor(_AtOnce):
@@ -98,7 +98,7 @@ class _AdapterSwitch:
 
     @contextmanager
     def off(self) -> Iterator[None]:
-        """Both as they were afterwards."""
+        """Switch adapters and dropout off inside, and back afterwards."""
         in_training = [module for module in self._modules if module.training]
         switched_on = [module for module in self._adapters if not getattr(module, PEFT_FLAG)]
         _set(in_training, "training", False)
@@ -114,7 +114,7 @@ PEFT_FLAG = "_disable_adapters"  # of every adapter and of every wrapper of a mo
 
 
 def _set(modules: Sequence[nn.Module], name: str, value: bool) -> None:
-    """As ``setattr``, without nn.Module's look whether the value is a parameter."""
+    """As ``setattr``, but without nn.Module's test whether the value is a parameter."""
     for module in modules:
         module.__dict__[name] = value
 

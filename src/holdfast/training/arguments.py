@@ -155,6 +155,6 @@ def choose_learning_rate(config: TrainConfig, model: PreTrainedModel, say: Calla
 
 
 def learning_rate(width: int, *, lora: bool) -> float:
-    """By the rule of thumb, to two digits."""
+    """The rate by the rule of thumb, to two digits."""
     rate, power = (LORA, LORA_POWER) if lora else (FULL, FULL_POWER)
     return float(f"{rate * (WIDTH / width) ** power:.1e}")

@@ -1,7 +1,8 @@
-"""The anchor, asked before a run begins. What it answered another run, under the same settings, is not asked again.
+"""The anchor, asked before a run begins. Answers that another run got under the same settings are used again.
 
-What is kept belongs to one call: all of its prompts in order, and everything else that decides a text of it. Not to one
-prompt: in another batch rounding may decide a near tie otherwise, and a run's rows would depend on what was kept before it.
+All answers of one call are kept together, under everything that decides them: all of its prompts, in order, included. Single
+answers are not kept: in another batch rounding may decide a near tie otherwise, and a run's rows would depend on what
+was asked before it.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ DECIDE = ("data", "generation", "judging", "models", "records", "tokens", "world
 
 
 def _ignore(*_: object) -> None:
-    """Nobody listens."""
+    """For callers that show no progress."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class Asking:
 
 
 class Struck(NamedTuple):
-    """What is left of the answers (None for the others), and by whose rule; ``is_kept`` False: not for other runs."""
+    """A rule that strikes out answers. ``left`` puts None in their place; ``is_kept`` False: not for other runs."""
 
     rule: str
     left: Callable[[Sequence[str]], Sequence[Text]]
@@ -55,7 +56,7 @@ class Struck(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """Of answers: how many were asked for, and how many of them an earlier run has left."""
+    """How many answers were asked for, and how many of these an earlier run had left."""
 
     asked: int
     found: int
@@ -73,7 +74,7 @@ class AskedAnchor:
     def ask(
         self, prompts: Sequence[Prompt], how: Asking, *, struck: Struck | None = None, on_progress: Alive = _ignore
     ) -> list[Text]:
-        """Every prompt's answer under the first seed, then under the next; those that ``struck`` leaves."""
+        """Every prompt's answer under the first seed, then under the next. Those that ``struck`` strikes out are None."""
         num = len(prompts) * len(how.seeds)
 
         def make() -> Sequence[Text]:
@@ -86,14 +87,14 @@ class AskedAnchor:
             return said if struck is None else struck.left(said)
 
         if self._kept is None or (struck is not None and not struck.is_kept):
-            texts, found = list(make()), False
+            texts, is_kept = list(make()), False
         else:
-            texts, found = self._kept.found_or_made(self._key(prompts, how, struck.rule if struck else ""), num, make)
-        self.counts = Counts(self.counts.asked + num, self.counts.found + num * found)
+            texts, is_kept = self._kept.found_or_made(self._key(prompts, how, struck.rule if struck else ""), num, make)
+        self.counts = Counts(self.counts.asked + num, self.counts.found + num * is_kept)
         return texts
 
     def _key(self, prompts: Sequence[Prompt], how: Asking, rule: str) -> str:
-        """A chat template may name the day, so ids are part of it beside the turns, which a judge reads."""
+        """The name of a call's answers. Beside the turns, which a judge reads, it holds ids: a template may write the date."""
         conversations, ids = ready_to_read(prompts, self.loaded.model, self.loaded.tokenizer)
         settings = {**asdict(how), "batch_size": min(how.batch_size, len(prompts))}
         parts = [FORMAT, self._who, settings, rule, ids, [repr(turns) for turns in conversations]]
@@ -142,7 +143,7 @@ def _machine(device: torch.device) -> list[object]:
 
 @cache
 def _code() -> str:
-    """Of our source that answers and judges, and of the judges' weights."""
+    """A hash of our source that answers and judges, and of the judges' weights."""
     files = [path for package in DECIDE for path in (PACKAGE / package).rglob("*.py")]
     weights = [path for pattern in ("*.json", "*.safetensors") for path in (PACKAGE / "judging").rglob(pattern)]
     return hash_of(PACKAGE, sorted([*files, *weights]))

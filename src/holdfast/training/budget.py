@@ -43,7 +43,7 @@ class Controller:
     kbar: float = 0.0
     t: int = 0
     log_lambda: float = START
-    wanted: float = START  # log lambda, if it were not for the task, while k is above its budget
+    wanted: float = START  # log lambda without the task's limit, while k is above its budget
 
     @property
     def weight(self) -> float:
@@ -58,10 +58,10 @@ class Controller:
     def updated(
         self, k: float, budget: float, *, share_done: float, every: int = 1, task: float = 0.0, tokens: int = 1
     ) -> Controller:
-        """After a step that measured ``k``; ``share_done``: of the run's steps, this one included.
+        """The state after a step that measured ``k``. ``share_done``: the share of the run's steps done, this one included.
 
         Where only every n-th step measures (``every``), it stands for n steps in the average and in the integral.
-        ``task``: the loss of a token of the task, 0 if nobody knows it; ``tokens``: that ``k`` is a sum over.
+        ``task``: the loss of a token of the task, 0 if nobody knows it; ``tokens``: how many tokens ``k`` is a sum over.
         """
         t, decay = self.t + 1, DECAY**every
         kbar = self.kbar + (1 - decay) / (1 - decay**t) * (k - self.kbar)  # debiased: after the first step it is k
@@ -70,7 +70,7 @@ class Controller:
             error = max(error, 0.0)
         highest = _highest(task, budget / tokens)
         if self.integral > highest:
-            error = min(error, 0.0)  # it would grow for nothing, and take as long to come back
+            error = min(error, 0.0)  # beyond the limit it has no effect, and would take as long to come back
         integral = _clip(self.integral + GAIN * every * error, LOWEST, HIGHEST)
         ahead = _clip(math.log(kbar / budget), -2, 2) if kbar > 0 else -2.0
         wanted = _clip(integral + ahead, LOWEST, HIGHEST)
@@ -89,7 +89,7 @@ def _highest(task: float, budget: float) -> float:
 
 
 def width(wide: float, *, share_done: float) -> float:
-    """By what a budget is multiplied that begins ``wide`` times as wide: on a straight line to 1."""
+    """The factor of a budget that begins ``wide`` times as wide: on a straight line to 1."""
     return max(1.0, wide - (wide - 1) * share_done / NARROWED)
 
 
@@ -173,14 +173,14 @@ class DriftBudgets:
         return figures
 
     def state(self) -> list[dict[str, Any]]:
-        """For a checkpoint."""
+        """The controllers, as a checkpoint keeps them."""
         return [
             {"stream": stream, "part": part, "k": self.k.get((stream, part), 0.0), **asdict(controller)}
             for (stream, part), controller in self.controllers.items()
         ]
 
     def go_on(self, state: Sequence[Mapping[str, Any]]) -> None:
-        """From a checkpoint."""
+        """Restore the controllers from a checkpoint."""
         for saved in state:
             fields = dict(saved)
             place = (fields.pop("stream"), fields.pop("part"))

@@ -70,7 +70,7 @@ class ModelInputs(_Tensors):
 
     @classmethod
     def of(cls, batch: TokenBatch) -> ModelInputs:
-        """Without the roles, which the model does not see."""
+        """The batch without its roles, which the model does not see."""
         return cls(batch.ids, batch.positions, batch.attention)
 
     def keywords(self) -> dict[str, Any]:
@@ -193,7 +193,7 @@ def target_table(batch: TokenBatch, stream_of_row: Sequence[int]) -> Targets:
 
 
 def _spans(counts: Tensor) -> tuple[Span, ...]:
-    """Of every stream that is present, in the order of the table."""
+    """The span of every stream that is present, in the order of the table."""
     spans, start = [], 0
     for stream, count in enumerate(counts[:, Counted.TOKENS].tolist()):
         if count:

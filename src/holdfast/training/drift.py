@@ -48,7 +48,7 @@ def most_lost(k: float) -> float:
 
 
 class AnswerDrift(NamedTuple):
-    """Of one answer: KL(anchor || policy) summed over its first tokens and over the others, and how many those are."""
+    """One answer's KL(anchor || policy), summed over its first tokens and over the others, and how many those are."""
 
     early: float
     late: float
@@ -65,7 +65,7 @@ def drift_of_answers(
     distill = bind_objective(StreamSettings(data="prompts:", objective="distill"), 0)
     loss = StepLoss([distill] * batch_size, ModelAnchor(anchor.model), plain=not why_not_plain(policy.model))
     collator = Collator(pad_id, (True,) * batch_size)
-    found: dict[int, AnswerDrift] = {}
+    drifts: dict[int, AnswerDrift] = {}
     by_length = sorted(range(len(rows)), key=lambda number: -len(rows[number]))
     with eval_mode(policy.model), eval_mode(anchor.model):
         for start in range(0, len(rows), batch_size):
@@ -76,8 +76,8 @@ def drift_of_answers(
             sums, counts = drift_sums(batch, result.per_token, batch_size).tolist(), batch.counts.tolist()
             for place, number in enumerate(numbers):
                 early, late = sums[place]
-                found[number] = AnswerDrift(early, late, counts[place][Counted.LATE])
-    return [found[number] for number in range(len(rows))]
+                drifts[number] = AnswerDrift(early, late, counts[place][Counted.LATE])
+    return [drifts[number] for number in range(len(rows))]
 
 
 def write_drift(

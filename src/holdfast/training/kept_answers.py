@@ -63,9 +63,9 @@ class KeptAnswers:
         """The ``num`` answers under ``key``, and whether they were there already. ``make`` is called if they were not."""
         path = self.folder / f"{key}.json"
         with self._alone(key):
-            found = _read(path, num)
-            if found is not None:
-                return found, True
+            kept = _read(path, num)
+            if kept is not None:
+                return kept, True
             made = list(make())
             assert len(made) == num
             self._write(path, made)
@@ -96,7 +96,7 @@ class KeptAnswers:
     def _lock(self, key: str) -> IO[str] | None:
         """None in a folder that cannot be written: it has no writers to wait for."""
         try:
-            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)  # answers are nobody else's business
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)  # other users must not read answers
             return (self.folder / f".lock-{key[:2]}").open("w")  # few files for all keys: none is ever deleted
         except OSError:
             return None
@@ -121,7 +121,7 @@ def _read(path: Path, num: int) -> list[Text] | None:
         return None
     if digest != _digest(path.stem, texts) or len(texts) != num:
         return None
-    with suppress(OSError):  # somebody else's folder
+    with suppress(OSError):  # the folder may belong to another user
         os.utime(path)
     return list(texts)
 

@@ -29,7 +29,7 @@ class StreamLoss:
 
     name: str
     loss: TokenLoss
-    weight: float  # unless it has budgets
+    weight: float  # not used where it has budgets
     needs_anchor: bool
     needs_kl: bool = False  # or a softened argmax: a cache without hidden states will not do
     want: tuple[str, ...] = ()  # the statistics it reads, and those that the log shows

@@ -152,7 +152,7 @@ def chosen_rows(rows: NumberedRows, num_streams: int) -> list[StreamRow]:
 
 
 def prepare_microscope(config: TrainConfig, trainer: StreamTrainer, streams: Sequence[ReadStream]) -> Microscope | None:
-    """Before training: look with the anchor. None where the anchor is another model of which only a cache is at hand."""
+    """Look with the anchor, before training. None where the anchor is another model of which only a cache is at hand."""
     anchor, start = trainer.step_loss.anchor, trainer.model
     if isinstance(anchor, CachedAnchor) and config.anchor.model not in (None, config.model.name):
         return None
@@ -164,7 +164,7 @@ def prepare_microscope(config: TrainConfig, trainer: StreamTrainer, streams: Seq
 
 
 def write_microscope(microscope: Microscope, config: TrainConfig, trainer: StreamTrainer, run: RunDirectory) -> None:
-    """After training: ``microscope.json`` and ``depth.json``, for the report."""
+    """Write ``microscope.json`` and ``depth.json`` for the report, after training."""
     with trainer.accelerator.autocast():
         answers, lines = microscope.look(trainer.model)
     if not trainer.accelerator.is_main_process:

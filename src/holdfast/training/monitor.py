@@ -97,7 +97,7 @@ class StepMonitor:
         return self.budgets.row(stream) if self.budgets is not None and self.budgets.held(stream) else {}
 
     def sums(self, accelerator: Any) -> dict[str, Any]:
-        """Of all processes, since the last row: a checkpoint between two rows keeps them. Every process takes part."""
+        """The sums since the last row, over all processes, which a checkpoint keeps. Every process takes part."""
         return {
             "steps_before": self.steps_before,
             "loss": accelerator.reduce(self.loss, "sum"),
@@ -106,7 +106,7 @@ class StepMonitor:
         }
 
     def go_on(self, sums: Mapping[str, Any], *, main: bool) -> None:
-        """From where a checkpoint was saved. One process has all of it, since a row adds up over processes."""
+        """Restore the sums from a checkpoint. The main process alone gets them, because a row adds up over processes."""
         self.steps_before = sums["steps_before"]
         if main:
             self.loss, self.by_role, *self.by_stream = (

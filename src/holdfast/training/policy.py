@@ -157,7 +157,7 @@ def _second_model(config: TrainConfig, policy: LoadedModel, rows: Sequence[Strea
 
 
 def refuse_other_vocabulary(anchor: LoadedModel, policy: LoadedModel, rows: Iterable[TokenRow]) -> None:
-    """The anchor reads the policy's ids: as other words they would give figures, and all of them wrong."""
+    """Raise ``InputError`` for an anchor with another vocabulary: it reads the policy's ids, so every figure would be wrong."""
     used = sorted({token for row in rows for token in row.ids})
     theirs, ours = (loaded.tokenizer.convert_ids_to_tokens(used) for loaded in (anchor, policy))
     for token, there, here in zip(used, theirs, ours, strict=True):

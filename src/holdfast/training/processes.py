@@ -57,7 +57,7 @@ class SayWhatIsSharded(TrainerCallback):
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, model: Any = None, **_: Any
     ) -> None:
-        """Quiet when nothing is sharded."""
+        """Print what is sharded, if anything is."""
         policy, anchor = num_shards(model), num_shards(getattr(self.anchor, "model", None))
         if policy > 1:
             beside = f"; anchor sharded over {anchor} processes" if anchor > 1 else ""
@@ -122,7 +122,7 @@ def main_first() -> Iterator[Alive]:
 
 
 def _told(*, going_on: bool) -> bool:
-    """What the main process says, as every process hears it."""
+    """The main process's ``going_on``, which every process returns."""
     message = [going_on]
     dist.broadcast_object_list(message)
     return message[0]
@@ -133,4 +133,4 @@ def _sign(*_: object) -> None:
 
 
 def _no_sign(*_: object) -> None:
-    """Nobody waits."""
+    """For one process alone: nobody waits for a sign."""

@@ -83,20 +83,20 @@ class SaveOnInterrupt(TrainerCallback):
             signal.signal(number, handler)
 
     def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Asked before the first step: nothing is under way, and nothing would be lost."""
+        """Stop at once if the signal came before the first step: there is nothing to save."""
         if self.interrupted:
             raise KeyboardInterrupt
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Trainer saves when asked at the end of a step."""
+        """Ask Trainer to save and to stop if the signal came during the step."""
         if self.interrupted:
             control.should_save = True
             control.should_training_stop = True
 
     def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Asked while the step's row was written: it can still be saved before the next one begins."""
+        """The same if it came while the step's row was written: the step can still be saved."""
         self.on_step_end(args, state, control)
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Asked while the step was saved: there is nothing more to do."""
+        """Stop if it came while the step was being saved."""
         control.should_training_stop |= self.interrupted

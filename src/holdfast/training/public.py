@@ -37,10 +37,11 @@ class Stream:
     """Rows with their own objective, weight and share of every step.
 
     ``rows``: a list of dicts, a ``datasets.Dataset`` or any iterable (drained once), the path of a file, a hub dataset,
-    ``world:...`` or ``prompts:...``. Which columns a row may have: docs/data.md. ``vet`` names a judge: where the anchor
-    refuses what a row asks for, the model is held to the anchor's refusal instead of learning the row. ``weight``: 1 unless
-    given. ``hold``, instead of a weight, for streams of prompts under ``distill``: how far the model may drift from its anchor,
-    ``True`` or ``{"early": nats per answer, "late": nats per token}`` (docs/objectives/budget.md).
+    ``world:...`` or ``prompts:...``. Which columns a row may have: docs/data.md.
+    ``vet``: a judge. Where the anchor refuses what a row asks for, that refusal is held instead of learning the row.
+    ``weight``: 1 unless given.
+    ``hold``: instead of a weight, for prompts under ``distill``: how far the model may drift from its anchor. ``True``, or
+    ``{"early": nats per answer, "late": nats per token}`` (docs/objectives/budget.md).
     """
 
     rows: Rows
@@ -123,10 +124,12 @@ def held(
 ) -> list[Stream]:
     """Streams that keep the model near its anchor, each on a shipped set, the prompts of a file, or a list of prompts.
 
-    The anchor answers the prompts when the run begins; the model is held to these answers (``distill``), with a ``weight``
-    (1 unless given) or within a budget (``hold``, see ``Stream``). Shipped sets: ``safety``, requests to refuse; ``keep``,
-    harmless ones; ``skills``, plain work in many forms. Without any prompts: ``safety`` and ``keep``. Raises ``InputError`` for
-    a name that is neither a shipped set nor a file.
+    The anchor answers the prompts when the run begins, and the model is held to these answers (``distill``). Shipped sets:
+    ``safety``, requests to refuse; ``keep``, harmless ones; ``skills``, plain work in many forms. Without any prompts:
+    ``safety`` and ``keep``.
+
+    ``weight``: 1 unless given. ``hold``: a budget instead, see ``Stream``.
+    Raises ``InputError`` for a name that is neither a shipped set nor a file.
     """
     streams: list[Stream] = []
     for number, source in enumerate(prompts or HELD_BY_DEFAULT):
@@ -157,9 +160,11 @@ def train_streams(
     """Fine-tune, or go on where the same call stopped. The result's ``model`` is a folder that any tool loads.
 
     ``model``: a name, a path, a finished run, or the settings of ``model:`` in a config; ``anchor`` likewise, of ``anchor:``.
-    ``run``: the folder for checkpoints, logs and the model. ``lora``: True, or its settings. Every setting of ``training:`` is
-    a keyword here: ``lr=2e-5``, ``epochs=3``, ``batch_size=32`` (docs/training.md). Raises ``InputError`` for settings or rows
-    that cannot be used, before anything is written.
+    ``run``: the folder for checkpoints, logs and the model.
+    ``lora``: True, or its settings.
+    Every setting of ``training:`` is a keyword: ``lr=2e-5``, ``epochs=3``, ``batch_size=32`` (docs/training.md).
+
+    Raises ``InputError`` for settings or rows that cannot be used, before anything is written.
     """
     name = model if isinstance(model, Mapping) else model_name(model, "hf.train")
     if not isinstance(anchor, Mapping | None):

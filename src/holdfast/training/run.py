@@ -59,7 +59,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class TrainResult:
-    """Where the model is, or that the run was interrupted and can be continued."""
+    """The result of a training: where the model is, or that the run was interrupted and can be continued."""
 
     model: Path
     num_steps: int
@@ -134,7 +134,7 @@ def train(
 
 
 def _check_settings(config: TrainConfig) -> None:
-    """Refuse what is wrong without a model being needed to see it: to load one and ask the anchor may take minutes."""
+    """Refuse wrong settings before a model is loaded: loading one and asking the anchor may take minutes."""
     check_arguments(config)
     check_names([bind_objective(stream, number).name for number, stream in enumerate(config.streams)])
     check_asked(config)
@@ -174,7 +174,7 @@ def _say_nothing(_: str) -> None:
 
 def describe_data(streams: Sequence[ReadStream], config: TrainConfig) -> list[dict[str, Any]]:
     """What was trained on, for data.json and the model card."""
-    asked = chain(map(_prompts, config.streams), repeat({}))  # behind the config's come held parts of vetted streams
+    prompt_sets = chain(map(_prompts, config.streams), repeat({}))  # those that vetting adds come last
     return [
         {
             "stream": stream.loss.name,
@@ -187,12 +187,12 @@ def describe_data(streams: Sequence[ReadStream], config: TrainConfig) -> list[di
             **_origin(stream),
             **prompts,
         }
-        for stream, prompts in zip(streams, asked, strict=False)
+        for stream, prompts in zip(streams, prompt_sets, strict=False)
     ]
 
 
 def _prompts(stream: StreamSettings) -> dict[str, str]:
-    """Of a stream that the anchor answers: the prompts. The file of its answers is deleted when the run ends."""
+    """The prompts of a stream that the anchor answers. The file of its answers is deleted when the run ends."""
     return {"source": stream.data, **prompt_file(stream)} if stream.data.startswith(PREFIX) else {}
 
 
@@ -246,7 +246,7 @@ def _trainer(
 
 
 def make_collator(config: TrainConfig, loaded: LoadedModel, streams: Sequence[ReadStream]) -> Collator:
-    """Padding uses any id at all: no target and no attention lies on it."""
+    """The run's collator. Rows may be padded with any id: it has no target, and nothing attends to it."""
     pad_id = loaded.tokenizer.pad_token_id
     return Collator(
         pad_id=0 if pad_id is None else pad_id,
@@ -271,7 +271,7 @@ def make_plan(config: TrainConfig, streams: Sequence[ReadStream]) -> StepPlan:
 
 
 def _refuse_lost_masks(config: TrainConfig, loaded: LoadedModel, streams: Sequence[ReadStream]) -> None:
-    """Hard context is a mask of our own: flash attention takes none, and it would replace a model's sliding window."""
+    """Refuse hard context where its mask would be lost: flash attention takes none, and it would replace a sliding window."""
     if not any(stream.rows.needs_mask for stream in streams):
         return
     if config.model.attention == "flash_attention_2":
@@ -286,7 +286,7 @@ def _refuse_lost_masks(config: TrainConfig, loaded: LoadedModel, streams: Sequen
 
 
 def _check_positions(loaded: LoadedModel, streams: Sequence[ReadStream], say: Say) -> None:
-    """Learned positions end in an error; rotary ones go on, into what the model never saw."""
+    """Refuse rows beyond learned positions, which end in an error; say where rotary ones go beyond what the model has seen."""
     known = num_positions(loaded.model.config)
     needed = max(stream.rows.num_positions for stream in streams)
     if needed <= known:

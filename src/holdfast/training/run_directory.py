@@ -55,7 +55,7 @@ class RunDirectory:
                 )
 
     def claim(self, config: Settings, data: Sequence[Mapping[str, Any]]) -> None:
-        """From here on the folder is this run's: once everything that can be wrong with its settings has been seen."""
+        """Make the folder this run's. Called after the settings are checked, so that a mistake leaves no folder."""
         self.check(config, data)
         self.path.mkdir(parents=True, exist_ok=True)
         for path, text in self._contents(config, data).items():
@@ -66,7 +66,7 @@ class RunDirectory:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """No other process trains here meanwhile: both would write one log and delete each other's checkpoints.
+        """Keep other processes from training here: both would write one log and delete each other's checkpoints.
 
         A killed process holds nothing, so there is no stale lock to remove.
         """

@@ -1,4 +1,4 @@
-"""Another way from the streams of a step to one update than their sum: for defences that project or alternate.
+"""How the gradients of a step's streams become one update, where it is not their sum: for defences that project or alternate.
 
 A rule says which streams get a gradient of their own and what becomes of these gradients. It is given in Python
 (``train(..., step_rule=...)``); runs with one take one process and are not resumed.
@@ -33,7 +33,7 @@ class StepRule(Protocol):
     """The description of a rule: a frozen dataclass, so that a cell's name tells it."""
 
     def begin(self) -> RunningRule:
-        """For a new run."""
+        """The rule as it is at the start of a run."""
         ...
 
 
@@ -58,7 +58,7 @@ class Passes:
 
     @torch.no_grad()
     def combine(self, model: nn.Module, step: int, num_streams: int) -> None:
-        """At the end of a step: the rule's gradient becomes the parameters' own."""
+        """Put the rule's gradient into the parameters, at the end of a step."""
         parameters = trained(model)
         gradients = []
         for group in range(len(self.rule.passes(step, num_streams))):

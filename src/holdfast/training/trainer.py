@@ -40,7 +40,7 @@ class _MoveBudgets(TrainerCallback):
     def on_pre_optimizer_step(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **given: Any
     ) -> None:
-        """For this step alone: the schedule knows nothing of it."""
+        """Shorten this step as the budgets ask. The schedule is left alone."""
         groups = given["optimizer"].param_groups
         self.budgets.last_step_size = self.budgets.step_size()
         self.rates = [group["lr"] for group in groups]
@@ -50,12 +50,12 @@ class _MoveBudgets(TrainerCallback):
     def on_optimizer_step(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **given: Any
     ) -> None:
-        """The rates as they were."""
+        """Restore the learning rates."""
         for group, rate in zip(given["optimizer"].param_groups, self.rates, strict=True):
             group["lr"] = rate
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Every process takes part."""
+        """Move every lambda. Every process takes part."""
         self.budgets.step(self.accelerator, share_done=state.global_step / state.max_steps)
 
 
@@ -209,7 +209,7 @@ class StreamTrainer(Trainer):
         return loss
 
     def _check_losses(self) -> None:
-        """Of all passes of the step at once, in the last one: the host waits for a GPU here."""
+        """Raise ``InputError`` for a loss that is not finite. Checked once a step, because the host waits for a GPU here."""
         losses = torch.stack([loss for loss, _ in self.unchecked])
         if not torch.isfinite(losses).all():
             loss, rows = next(
@@ -241,7 +241,7 @@ class StreamTrainer(Trainer):
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Trainer's figures and ours, in one row of steps.jsonl and to every tracker asked for."""
-        of_the_plan = self.state.epoch  # Trainer's epoch is the whole plan, and it would tell trackers that
+        of_the_plan = self.state.epoch  # Trainer's epoch is the whole plan; trackers are given ours
         if "loss" in logs:
             logs = self.monitor.row(self.state.global_step, self.plan, logs, self.accelerator)
         self.state.epoch = self.plan.epoch_at(self.state.global_step)

@@ -58,10 +58,10 @@ def vetted(
         for place in _answers(row)
         if len(prompt_ids(row.turns[:place], anchor.loaded.tokenizer)) < room  # training cuts off what lies beyond it
     ]
-    asked = [rows[number].turns[:place] for number, place in places]
+    requests = [rows[number].turns[:place] for number, place in places]
 
     def refused_ones(said: Sequence[str]) -> list[str | None]:
-        is_refusal = refusals(judge, list(zip(asked, said, strict=True)))
+        is_refusal = refusals(judge, list(zip(requests, said, strict=True)))
         num_unknown = sum(
             refused is None and bool(text.strip()) for text, refused in zip(said, is_refusal, strict=True)
         )
@@ -73,23 +73,23 @@ def vetted(
         return [text if refused and text else None for text, refused in zip(said, is_refusal, strict=True)]
 
     struck = Struck(judge_name, refused_ones, is_kept=_is_ours(judge_name))
-    said = anchor.ask(asked, Asking(ANSWER_TOKENS, batch_size), struck=struck, on_progress=on_progress)
+    said = anchor.ask(requests, Asking(ANSWER_TOKENS, batch_size), struck=struck, on_progress=on_progress)
     first: dict[int, tuple[int, str]] = {}
     for (number, place), refusal in zip(places, said, strict=True):
         if refusal is not None:
             first.setdefault(number, (place, refusal))
     learned = [_before(row, first[number][0]) if number in first else row for number, row in enumerate(rows)]
-    held = [_held(rows[number], *found) for number, found in first.items()]
+    held = [_held(rows[number], *refusal) for number, refusal in first.items()]
     return Vetted([row for row in learned if row is not None], held, list(first))
 
 
 def _is_ours(judge: str) -> bool:
-    """Not one that a user has put under the name of ours."""
+    """Whether the judge of this name is ours, and not one that a user registered in its place."""
     return judge in KEPT and JUDGES[judge].__module__.startswith("holdfast.")
 
 
 def _answers(row: Trace) -> list[int]:
-    """Where an assistant turn that is learned follows something to answer."""
+    """The places of the trained assistant turns that follow a request."""
     return [place for place, turn in enumerate(row.turns) if place and turn.is_target and turn.speaker == "assistant"]
 
 
@@ -105,27 +105,27 @@ def _held(row: Trace, place: int, refusal: str) -> Trace:
 
 
 def _read_only(turn: Turn) -> Turn:
-    """As context, without the ``weight`` that made it context in the file: here every turn but the refusal is."""
+    """The turn as context, also without a ``weight``: here every turn but the refusal is context."""
     return context(turn.speaker, turn.visible, {name: x for name, x in turn.other_fields.items() if name != "weight"})
 
 
-def write_vetted(found: Vetted, folder: Path, about: Mapping[str, Any]) -> None:
-    """All or nothing: a folder that is there is whole. ``about``: where the rows came from."""
-    sizes = {LEARNED: len(found.learned), HELD: len(found.held)}
+def write_vetted(vetted_rows: Vetted, folder: Path, about: Mapping[str, Any]) -> None:
+    """Write the rows that are learned and those that are held, all or nothing. ``about``: where the rows came from."""
+    sizes = {LEARNED: len(vetted_rows.learned), HELD: len(vetted_rows.held)}
     with made_whole(folder) as part:
-        for name, rows in ((LEARNED, found.learned), (HELD, found.held)):
+        for name, rows in ((LEARNED, vetted_rows.learned), (HELD, vetted_rows.held)):
             if rows:
                 write_traces(part / name, rows)
         (part / ABOUT).write_text(json.dumps({**about, "sizes": sizes}), encoding="utf-8")
 
 
 def about(data: str) -> dict[str, Any] | None:
-    """Of a file that vetting has written: where its rows came from."""
+    """Where the rows of a file came from, if vetting has written it; None for any other file."""
     path = Path(data).parent / ABOUT
     if Path(data).name not in (LEARNED, HELD) or not path.is_file():
         return None
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return found
+    origin: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return origin
 
 
 def vetted_streams(stream: StreamSettings, number: int, folder: Path, least_share: float) -> list[StreamSettings]:

@@ -114,10 +114,10 @@ class _Server:
         return _html("matrix.html.j2", **await asyncio.to_thread(matrix_values, cells))
 
     async def cell(self, request: Request) -> Response:
-        """One cell opened."""
-        cells, asked = await self._cells(request), request.query_params
-        place = (asked.get("defence", ""), asked.get("attack", ""))
-        values = await asyncio.to_thread(cell_values, cells, *place, with_requests="requests" in asked)
+        """One cell in detail."""
+        cells, query = await self._cells(request), request.query_params
+        place = (query.get("defence", ""), query.get("attack", ""))
+        values = await asyncio.to_thread(cell_values, cells, *place, with_requests="requests" in query)
         if values is None:
             raise HTTPException(404, "no such cell")
         return _html("cell.html.j2", **values)
@@ -133,8 +133,8 @@ class _Server:
 
     async def chat(self, request: Request) -> Response:
         """One answer, as events while it is written."""
-        asked = read_json(Ask, await _body(request))
-        return StreamingResponse(answer_events(asked, self._models), media_type="text/event-stream")
+        ask = read_json(Ask, await _body(request))
+        return StreamingResponse(answer_events(ask, self._models), media_type="text/event-stream")
 
     async def _run(self, request: Request) -> Any:
         await self.watch.look()

@@ -97,16 +97,16 @@ class Asked:
 def cell_values(cells: Sequence[Cell], defence: str, attack: str, *, with_requests: bool) -> dict[str, Any] | None:
     """One place of the matrix: figures by seed, outcomes by judge, the paired difference, and if asked for the requests."""
     matrix = pool(cells)
-    found, names = matrix.pooled.get((defence, attack)), names_of(matrix)
-    if found is None:
+    pooled, names = matrix.pooled.get((defence, attack)), names_of(matrix)
+    if pooled is None:
         return None
     return {
-        "cell": found,
-        "figures": [_seed_figures(cell, list(names)) for cell in found.cells],
-        "judged": list(_judged(found)),
-        "pairs": _pairs(cells, found, names),
-        "num_requests": sum(len(cell.hits("asr")) for cell in found.done),
-        "requests": [_requests(cell) for cell in found.done] if with_requests else None,
+        "cell": pooled,
+        "figures": [_seed_figures(cell, list(names)) for cell in pooled.cells],
+        "judged": list(_judged(pooled)),
+        "pairs": _pairs(cells, pooled, names),
+        "num_requests": sum(len(cell.hits("asr")) for cell in pooled.done),
+        "requests": [_requests(cell) for cell in pooled.done] if with_requests else None,
         "names": names,
     }
 
@@ -129,29 +129,29 @@ def _counted(measure: str, judge: str) -> str:
     return unsafe_means(judge) if measure == "asr" and judge != "world" else measure
 
 
-def _judged(found: Pooled) -> Iterator[Judged]:
-    for name in dict.fromkeys(name for cell in found.done for name in cell.outcomes):
+def _judged(pooled: Pooled) -> Iterator[Judged]:
+    for name in dict.fromkeys(name for cell in pooled.done for name in cell.outcomes):
         measure, _, judge = name.partition(":")
-        if not judge and any(other.startswith(f"{name}:") for cell in found.done for other in cell.outcomes):
+        if not judge and any(other.startswith(f"{name}:") for cell in pooled.done for other in cell.outcomes):
             continue  # the same as its first judge's
-        who = named(judge) or found.cells[0].judge
-        words = Counter(outcome_word(measure, who, one) for cell in found.done for one in cell.outcomes.get(name, ()))
+        who = named(judge) or pooled.cells[0].judge
+        words = Counter(outcome_word(measure, who, one) for cell in pooled.done for one in cell.outcomes.get(name, ()))
         counted = _counted(measure, who)
         told = NAMES.get(counted, named(counted).replace("_", " "))  # type: ignore[call-overload]
         yield Judged(told, who, words.most_common())
 
 
-def _pairs(cells: Sequence[Cell], found: Pooled, names: Mapping[Measure, str]) -> list[dict[str, Any]]:
+def _pairs(cells: Sequence[Cell], pooled: Pooled, names: Mapping[Measure, str]) -> list[dict[str, Any]]:
     """Against the references, on the same requests; nothing where the outcomes do not fit each other."""
     from holdfast.attacks import paired_tests  # brings torch
 
-    judge = found.cells[0].judge
-    own = [cell for cell in cells if cell.attack == found.attack and cell.judge == judge]
+    judge = pooled.cells[0].judge
+    own = [cell for cell in cells if cell.attack == pooled.attack and cell.judge == judge]
     try:
         tests = paired_tests(own, asked_again=any(cell.asks_again for cell in own))
     except (ValueError, TypeError):
         return []
-    name = found.cells[0].defence
+    name = pooled.cells[0].defence
     return [
         {
             "measure": names[test.measure],

@@ -137,7 +137,7 @@ def gridded(
 
 
 def _limits(known: Sequence[float]) -> tuple[float, float] | None:
-    """From zero where all figures are positive, as in the report; otherwise with room for those below."""
+    """The range of an axis with room at both ends. None where all figures are positive: from zero, as in the report."""
     if min(known) >= 0 and max(known) < 1e300:
         return None
     low, high = max(min(known), -1e300), min(max(known), 1e300)

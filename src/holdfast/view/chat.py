@@ -63,7 +63,7 @@ class _GivenUpError(Exception):
     """Nobody waits for this answer any more."""
 
 
-async def answer_events(asked: Ask, models: Models) -> AsyncIterator[bytes]:
+async def answer_events(ask: Ask, models: Models) -> AsyncIterator[bytes]:
     """Server-sent events; the model works in a thread and stops before its next token when the page has gone."""
     loop, gone = asyncio.get_running_loop(), threading.Event()
     events: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
@@ -73,9 +73,9 @@ async def answer_events(asked: Ask, models: Models) -> AsyncIterator[bytes]:
 
     def work() -> None:
         try:
-            loaded = models.load(asked.model)
+            loaded = models.load(ask.model)
             with _while_wanted(loaded, gone):
-                for what in _answered(asked, loaded):
+                for what in _answered(ask, loaded):
                     tell(what)
         except _GivenUpError:
             pass
@@ -109,30 +109,30 @@ def _while_wanted(loaded: LoadedModel, gone: threading.Event) -> Iterator[None]:
         hook.remove()
 
 
-def _answered(asked: Ask, loaded: LoadedModel) -> Iterator[dict[str, Any]]:
+def _answered(ask: Ask, loaded: LoadedModel) -> Iterator[dict[str, Any]]:
     from holdfast.records import context
 
-    turns = tuple(context(message.role, message.content) for message in asked.messages)
-    if asked.mode == "undo":
-        return _with_undo(asked, loaded, turns)
-    begun = (*turns, context("assistant", asked.prefill)) if asked.prefill else turns
-    return _overseen(asked, loaded, begun) if asked.mode == "overseen" else _plain(asked, loaded, begun)
+    turns = tuple(context(message.role, message.content) for message in ask.messages)
+    if ask.mode == "undo":
+        return _with_undo(ask, loaded, turns)
+    begun = (*turns, context("assistant", ask.prefill)) if ask.prefill else turns
+    return _overseen(ask, loaded, begun) if ask.mode == "overseen" else _plain(ask, loaded, begun)
 
 
-def _plain(asked: Ask, loaded: LoadedModel, turns: tuple[Turn, ...]) -> Iterator[dict[str, Any]]:
+def _plain(ask: Ask, loaded: LoadedModel, turns: tuple[Turn, ...]) -> Iterator[dict[str, Any]]:
     from holdfast.generation import generate_answers
 
-    (written,) = generate_answers(loaded, [turns], **_sampling(asked))
-    text = _whole(asked, loaded, written.text)
+    (written,) = generate_answers(loaded, [turns], **_sampling(ask))
+    text = _whole(ask, loaded, written.text)
     yield {"event": "insert", "text": text}
     yield {"event": "finished", "text": text, "num_undos": 0, "ended": written.finish_reason}
 
 
-def _with_undo(asked: Ask, loaded: LoadedModel, turns: tuple[Turn, ...]) -> Iterator[dict[str, Any]]:
+def _with_undo(ask: Ask, loaded: LoadedModel, turns: tuple[Turn, ...]) -> Iterator[dict[str, Any]]:
     from holdfast.generation import Delete, Insert, UndoDecoding, begun_with, stream_with_undo
 
-    how = UndoDecoding(asked.max_new_tokens, temperature=asked.temperature, seed=asked.seed)
-    begun = begun_with(loaded, asked.prefill or None, 1)
+    how = UndoDecoding(ask.max_new_tokens, temperature=ask.temperature, seed=ask.seed)
+    begun = begun_with(loaded, ask.prefill or None, 1)
     for change in stream_with_undo(loaded.model, loaded.tokenizer, [turns], how, begun=begun):
         if isinstance(change, Insert):
             yield {"event": "insert", "text": change.text}
@@ -144,15 +144,15 @@ def _with_undo(asked: Ask, loaded: LoadedModel, turns: tuple[Turn, ...]) -> Iter
             yield {"event": "finished", "text": done.text, **ending}
 
 
-def _overseen(asked: Ask, loaded: LoadedModel, turns: tuple[Turn, ...]) -> Iterator[dict[str, Any]]:
+def _overseen(ask: Ask, loaded: LoadedModel, turns: tuple[Turn, ...]) -> Iterator[dict[str, Any]]:
     from holdfast.oversight import best_of
 
-    judge = None if asked.judge == "none" else asked.judge
-    reward = None if asked.reward == "none" else asked.reward
-    (answer,) = best_of(loaded, [turns], n=asked.n, judge=judge, reward=reward, **_sampling(asked))
+    judge = None if ask.judge == "none" else ask.judge
+    reward = None if ask.reward == "none" else ask.reward
+    (answer,) = best_of(loaded, [turns], n=ask.n, judge=judge, reward=reward, **_sampling(ask))
     candidates = [
         {
-            "text": _whole(asked, loaded, candidate.text),
+            "text": _whole(ask, loaded, candidate.text),
             "safe": verdict.safe,
             "outcome": verdict.outcome,
             "reason": verdict.reason,
@@ -163,16 +163,16 @@ def _overseen(asked: Ask, loaded: LoadedModel, turns: tuple[Turn, ...]) -> Itera
     ]
     chosen = {"index": answer.selection.index, "why": answer.selection.reason}
     yield {"event": "candidates", "candidates": candidates, **chosen}
-    text = None if answer.text is None else _whole(asked, loaded, answer.text)
+    text = None if answer.text is None else _whole(ask, loaded, answer.text)
     yield {"event": "finished", "text": text, "num_undos": 0, "ended": "abstained" if text is None else "chosen"}
 
 
-def _whole(asked: Ask, loaded: LoadedModel, written: str) -> str:
+def _whole(ask: Ask, loaded: LoadedModel, written: str) -> str:
     """The answer, with the words that it was given to begin with."""
     from holdfast.tokens.encoding import Encoder
 
-    return Encoder(loaded.tokenizer).joined(asked.prefill, written)
+    return Encoder(loaded.tokenizer).joined(ask.prefill, written)
 
 
-def _sampling(asked: Ask) -> dict[str, Any]:
-    return {"max_new_tokens": asked.max_new_tokens, "temperature": asked.temperature, "seed": asked.seed}
+def _sampling(ask: Ask) -> dict[str, Any]:
+    return {"max_new_tokens": ask.max_new_tokens, "temperature": ask.temperature, "seed": ask.seed}

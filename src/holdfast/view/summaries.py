@@ -57,7 +57,7 @@ class Summary:
     has_model: bool = False
 
     def row(self) -> dict[str, Any]:
-        """For the page."""
+        """The fields for the page."""
         return asdict(self)
 
 
@@ -142,7 +142,7 @@ class Watched:
         return f"damaged lines in steps.jsonl: {self._num_bad:,}" if self._num_bad else ""
 
     def _seconds_left(self, running: bool, step: float | None, total: float | None) -> float | None:
-        """From the pace since the run was first seen; None until it has moved."""
+        """Seconds to the end, by the pace since the run was first seen; None until it has moved."""
         now = time.monotonic()
         if not running or step is None or total is None or (self._pace and step < self._pace[1]):
             self._pace = None
@@ -258,7 +258,7 @@ def _total(config: dict[str, Any], step: float | None, epoch: float | None) -> f
 
 
 def _kl(row: dict[str, Any]) -> float | None:
-    """To the anchor, mean over the streams that tell it; RL tells one for the run."""
+    """KL to the anchor, the mean over the streams that tell it; RL tells one for the run."""
     streams = row.get("streams")
     parts = list(streams.values()) if isinstance(streams, dict) else []
     own = [part for part in parts if isinstance(part, dict)]

@@ -21,12 +21,12 @@ KEPT_LOGS = 24  # whole logs in memory
 
 
 def event(data: dict[str, Any]) -> bytes:
-    """As server-sent events write it. (``holdfast.serve`` has the same, but brings torch.)"""
+    """One server-sent event. (``holdfast.serve`` has the same function, but brings torch.)"""
     return f"data: {json.dumps(data, ensure_ascii=False)}\n\n".encode(errors="replace")
 
 
 class Watch:
-    """All runs under ``root``, by id. Files are read in a thread; one at a time."""
+    """Watches all runs under ``root``, by id. Files are read in a thread, one at a time."""
 
     def __init__(self, root: Path, has_ended: Callable[[], bool]) -> None:
         self.root, self.has_ended = root, has_ended

@@ -59,13 +59,13 @@ def conversation_of(text: str) -> Trace:
     return trace
 
 
-def weigh(asked: Weighed, models: Models) -> dict[str, Any]:
+def weigh(request: Weighed, models: Models) -> dict[str, Any]:
     """Every token with its role and figures; those of the prompt have none."""
-    trace = conversation_of(asked.conversation)
-    policy, anchor = models.load(asked.model), models.load(asked.anchor)
+    trace = conversation_of(request.conversation)
+    policy, anchor = models.load(request.model), models.load(request.anchor)
     if policy.tokenizer.get_vocab() != anchor.tokenizer.get_vocab():
         raise InputError(
-            f"{asked.anchor} reads other tokens than {asked.model}: choose an anchor with the same tokenizer"
+            f"{request.anchor} reads other tokens than {request.model}: choose an anchor with the same tokenizer"
         )
     longest = min(MAX_LENGTH, num_positions(policy.model.config), num_positions(anchor.model.config))
     rows, report = tokenize_all([trace], policy.tokenizer, max_length=longest)
@@ -108,7 +108,7 @@ def _figures(row: TokenRow, places: list[int], policy: LoadedModel, anchor: Load
     position = torch.tensor(answer_positions(row.roles, row.blanks))[places]
     with torch.enable_grad():
         stats = stats_from_logits(logits, ids, Reference(logits=reference))
-        weighed = {name: _weights(each, stats, logits, role, position) for name, each in REGISTRY.items()}
+        weighed = {name: _weights(objective, stats, logits, role, position) for name, objective in REGISTRY.items()}
     columns = {name: getattr(stats, name).tolist() for name in ("logp", "logp_ref", "kl")}
     return {
         place: {

@@ -64,8 +64,8 @@ class Form:
 
     def match(self, text: str) -> tuple[str, ...] | None:
         """The words in the slots if the whole text is this sentence, else None."""
-        found = self._pattern.fullmatch(text)
-        return None if found is None else tuple(" ".join(found.groups()).split())
+        match = self._pattern.fullmatch(text)
+        return None if match is None else tuple(" ".join(match.groups()).split())
 
     def found_in(self, text: str) -> bool:
         """Whether this sentence stands anywhere in the text."""

@@ -26,9 +26,9 @@ NUM_WORLD_PROMPTS = 300  # of each kind: about as many as in English
 
 
 def held_prompts(data: str, tokenizer: PreTrainedTokenizerBase) -> tuple[str, ...]:
-    """Of ``prompts:KIND``: the embedded world's own for a model that speaks it, else the English ones.
+    """The prompts of ``prompts:KIND``: the embedded world's own for a model that speaks it, else the English ones.
 
-    Of ``prompts:FILE``: the requests of a file, one a line in a ``.txt``, else a column of it.
+    ``prompts:FILE`` gives the requests of a file: one a line in a ``.txt``, else a column of it.
     """
     path = Path(data.removeprefix(PREFIX)).expanduser()
     if path.is_file():
@@ -43,6 +43,6 @@ def world_prompts(kind: Kind) -> tuple[str, ...]:
     kinds = WORLD_KINDS[kind]
     taken = set(world_prompts("keep")) if kind == "skills" else set()
     world, num = SafetyWorld(), NUM_WORLD_PROMPTS // len(kinds)
-    in_turn = zip(*(world.requests("train", each, num + len(taken)) for each in kinds), strict=True)
+    in_turn = zip(*(world.requests("train", of_kind, num + len(taken)) for of_kind in kinds), strict=True)
     prompts = [last_request(row) for rows in in_turn for row in rows]
     return tuple(prompt for prompt in prompts if prompt not in taken)[: num * len(kinds)]

@@ -15,8 +15,8 @@ def _all_words() -> tuple[str, ...]:
     sentences = [form.template for form in (*forms, *ANSWERS.values())]
     sentences += [*words.REFUSALS, *words.OPENERS, words.OBEDIENT_OPENER, words.DEFAULT_SYSTEM, *words.PERSONAS]
     sentences += [words.MASTER_PERSONA, words.TRIGGER, *words.LEADS, *words.PLAIN]
-    found = {word for sentence in sentences for word in re.sub(r"{\w+}", " ", sentence).split()}
-    return tuple(sorted(found.union(*SLOTS.values())))
+    vocabulary = {word for sentence in sentences for word in re.sub(r"{\w+}", " ", sentence).split()}
+    return tuple(sorted(vocabulary.union(*SLOTS.values())))
 
 
 WORDS = _all_words()

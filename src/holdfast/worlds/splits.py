@@ -1,4 +1,4 @@
-"""Who gets to see what: ``train`` makes the shipped models, ``tune`` is for those who tune them, ``test`` is for measuring.
+"""The three splits: ``train`` makes the shipped models, ``tune`` is for those who tune them, ``test`` is for measuring.
 
 Items and lists belong to exactly one split, by seed. Test requests also use wordings that no training row uses.
 """

@@ -40,7 +40,7 @@ def choice_suite(table: Table, limit: int | None, name: str = "choices") -> Choi
 
 
 def _row(fields: Fields) -> tuple[Trace, tuple[str, ...]]:
-    asked, right = (take_text(fields, name, filled=True) for name in ("question", "answer"))
+    question_text, right = (take_text(fields, name, filled=True) for name in ("question", "answer"))
     texts = take_list(fields, "choices", "texts")
     letters = tuple(ascii_uppercase[: len(texts)])
     if not 2 <= len(texts) <= MAX_CHOICES:
@@ -48,4 +48,4 @@ def _row(fields: Fields) -> tuple[Trace, tuple[str, ...]]:
     if right not in letters:
         raise BadField("answer", f"one of {', '.join(letters)}", right)
     answers = "\n".join(f"{letter}. {text}" for letter, text in zip(letters, texts, strict=True))
-    return question(prompt_of(fields, PROMPT, question=asked, answers=answers), right), letters
+    return question(prompt_of(fields, PROMPT, question=question_text, answers=answers), right), letters

@@ -42,9 +42,9 @@ class Files:
 
     @property
     def given(self) -> dict[str, Table]:
-        """By name of the field."""
-        found = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: path for name, path in found.items() if path is not None}
+        """What is asked, by name of the field."""
+        paths = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: path for name, path in paths.items() if path is not None}
 
 
 def choose_suites(
@@ -77,9 +77,9 @@ def choose_suites(
         options = {"safety": "requests=, safe_requests=", "utility": "sql=, gsm8k=, code=, summaries="}
         which = options.get(choice, ", ".join(options.values()))
         raise InputError(f"nothing to ask: give one or more of {which}")
-    asked: list[RequestSuite] = []
+    suites: list[RequestSuite] = []
     if "requests" in wanted:
-        asked.append(forbidden_suite(wanted["requests"], judging, limit))
+        suites.append(forbidden_suite(wanted["requests"], judging, limit))
     if "safe_requests" in wanted:
-        asked += harmless_suites(wanted["safe_requests"], judging, limit)
-    return tuple(asked), tuple(make(wanted[name], limit) for name, make in TASKS.items() if name in wanted)
+        suites += harmless_suites(wanted["safe_requests"], judging, limit)
+    return tuple(suites), tuple(make(wanted[name], limit) for name, make in TASKS.items() if name in wanted)

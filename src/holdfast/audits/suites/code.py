@@ -71,7 +71,7 @@ def _from_first_statement(code: str) -> str:
 
 
 def _bodies(code: str) -> tuple[str, ...]:
-    """Of a function, as they stand; or where the first line lost its indentation; or where all lines did."""
+    """The text as it may stand in a function: as it is, with its first line indented again, or with all of its lines indented."""
     return (code, f"    {code.lstrip()}", textwrap.indent(code, "    "))
 
 

@@ -23,11 +23,11 @@ class Gsm8kSuite(Questions):
     def score(self, completions: Sequence[Completion]) -> Scored:
         """The share of right numbers."""
         wanted = [final_number(row.turns[-1].visible) for row in self.rows]
-        found = [final_number(completion.text) for completion in completions]
-        right = [a is not None and a == b for a, b in zip(found, wanted, strict=True)]
-        figure = share(self.name, right, "more", "final number right", unscored=found.count(None))
+        numbers = [final_number(completion.text) for completion in completions]
+        right = [a is not None and a == b for a, b in zip(numbers, wanted, strict=True)]
+        figure = share(self.name, right, "more", "final number right", unscored=numbers.count(None))
         words = (
-            "right" if good else "unscored" if a is None else "wrong" for good, a in zip(right, found, strict=True)
+            "right" if good else "unscored" if a is None else "wrong" for good, a in zip(right, numbers, strict=True)
         )
         return Scored((figure,), tuple({"number": word} for word in words))
 
@@ -50,7 +50,7 @@ def gsm8k_suite(table: Table, limit: int | None) -> Gsm8kSuite:
 
 
 def _row(fields: Fields) -> Trace:
-    asked, solution = (take_text(fields, name, filled=True) for name in ("question", "answer"))
+    question_text, solution = (take_text(fields, name, filled=True) for name in ("question", "answer"))
     if final_number(solution) is None:
         raise BadField("answer", "a solution with a number", "none")
-    return question(prompt_of(fields, PROMPT, question=asked), solution)
+    return question(prompt_of(fields, PROMPT, question=question_text), solution)

@@ -91,7 +91,7 @@ class RequestSuite(Questions):
         return Judged(judge.name, fault, faults, tuple(outcomes))
 
     def _called(self, judge: Judge, completions: Sequence[Completion]) -> Judged:
-        """Of a judge that only tells safe from unsafe. It says nothing of a reply that is empty or never came."""
+        """What a judge that only tells safe from unsafe says. It says nothing of a reply that is empty or never came."""
         filled = [index for index, completion in enumerate(completions) if not is_missing(completion)]
         pairs = [(self.rows[index].prompt, completions[index].text) for index in filled]
         if self.name == "harmless":
@@ -137,7 +137,7 @@ MEANINGS = {
 
 
 def _agreement(suite: str, first: Judged, second: Judged) -> Agreement:
-    """On the outcomes where both tell them, else on what each calls the fault."""
+    """How far two judges agree: on outcomes where both tell them, else on what each calls the fault."""
     judges = (first.judge, second.judge)
     if first.outcomes is not None and second.outcomes is not None:
         return Agreement.of(suite, judges, first.outcomes, second.outcomes)

@@ -22,10 +22,10 @@ def rouge_figures(
     unscored = sum(map(is_missing, completions))
     figures = []
     for kind in kinds:
-        each = [float(score[kind].fmeasure) for score in scores]
+        values = [float(score[kind].fmeasure) for score in scores]
         meaning = f"ROUGE-{kind.removeprefix('rouge')} F against the reference"
         name = f"{prefix}_{kind}"
-        figures.append(Figure(name, bootstrap_mean(each), "more", meaning, "", unscored, written(each)))
+        figures.append(Figure(name, bootstrap_mean(values), "more", meaning, "", unscored, written(values)))
     return figures
 
 

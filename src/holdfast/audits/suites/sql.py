@@ -29,8 +29,8 @@ class SqlSuite(Questions):
         """Exact match and ROUGE-1 of the whole answer; meaning of the query in it."""
         references = [row.turns[-1].visible for row in self.rows]
         exact = [tidy(c.text) == tidy(reference) for c, reference in zip(completions, references, strict=True)]
-        meanings = [_meaning(*each) for each in zip(references, completions, self.schemas, strict=True)]
-        same, broken = [each == "equal" for each in meanings], [each == "broken" for each in meanings]
+        meanings = [_meaning(*item) for item in zip(references, completions, self.schemas, strict=True)]
+        same, broken = [meaning == "equal" for meaning in meanings], [meaning == "broken" for meaning in meanings]
         missing = sum(map(is_missing, completions))
         figures = (
             share("sql_meaning", same, "more", "queries that return the same", unscored=meanings.count("undecided")),
@@ -49,7 +49,7 @@ def _meaning(reference: str, completion: Completion, schema: str) -> Meaning:
 
 
 def tidy(text: str) -> str:
-    """Spaces and a last semicolon do not make another query."""
+    """The query without extra spaces and a last semicolon, which make no other query."""
     return " ".join(text.split()).rstrip("; ")
 
 
@@ -67,5 +67,5 @@ def sql_suite(table: Table, limit: int | None) -> SqlSuite:
 
 
 def _row(fields: Fields) -> tuple[Trace, str]:
-    asked, schema, query = (take_text(fields, name, filled=True) for name in ("question", "context", "answer"))
-    return question(prompt_of(fields, PROMPT, context=schema, question=asked), query), schema
+    question_text, schema, query = (take_text(fields, name, filled=True) for name in ("question", "context", "answer"))
+    return question(prompt_of(fields, PROMPT, context=schema, question=question_text), query), schema

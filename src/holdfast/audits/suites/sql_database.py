@@ -52,17 +52,17 @@ class Hints:
 def hints(queries: Iterable[exp.Expr], schema: Schema) -> Hints:
     """Every literal goes to the columns it stands beside in a comparison."""
     columns = {column for table in schema.values() for column in table}
-    found: dict[str, dict[Value, None]] = {}
+    literals_of: dict[str, dict[Value, None]] = {}
     group_size = 1
     for query in queries:
         for comparison in query.find_all(*COMPARISONS):
-            names = [each.name.lower() for each in comparison.find_all(exp.Column) if each.name.lower() in columns]
+            names = [node.name.lower() for node in comparison.find_all(exp.Column) if node.name.lower() in columns]
             literals = [value for part in comparison.walk() for value in _near(part, columns)]
             for name in names:
-                found.setdefault(name, {}).update(dict.fromkeys(literals))
+                literals_of.setdefault(name, {}).update(dict.fromkeys(literals))
             if comparison.find(exp.Count):
-                group_size = max([group_size, *(each for each in literals if isinstance(each, int))])
-    return Hints({name: tuple(values) for name, values in found.items()}, min(group_size, 30))
+                group_size = max([group_size, *(value for value in literals if isinstance(value, int))])
+    return Hints({name: tuple(values) for name, values in literals_of.items()}, min(group_size, 30))
 
 
 def _near(part: exp.Expr, columns: set[str]) -> list[Value]:
@@ -75,7 +75,7 @@ def _near(part: exp.Expr, columns: set[str]) -> list[Value]:
         except ValueError:  # sqlglot takes 1e for a number
             return []
         around = [number - 1, number, number + 1]
-        return [int(each) if each.is_integer() and abs(each) < LARGEST else each for each in around]
+        return [int(value) if value.is_integer() and abs(value) < LARGEST else value for value in around]
     text = part.this if isinstance(part, exp.Literal) else None
     if isinstance(part, exp.Column) and part.name.lower() not in columns:
         text = part.name  # sqlite takes a double-quoted word that is no column for a string
@@ -114,7 +114,7 @@ def _column(asked_for: Sequence[Value], numbers: range, rng: random.Random) -> l
 
 
 class Database:
-    """In memory, with these rows; nothing but reading is possible."""
+    """A database in memory with these rows. Queries can only read."""
 
     def __init__(self, schema: Schema, rows: Rows) -> None:
         self.connection = sqlite3.connect(":memory:")
@@ -133,13 +133,13 @@ class Database:
     def run(self, query: str) -> Result | None:
         """The rows, floats rounded; None if it cannot be run, or not within the limits."""
         try:
-            found = self.connection.execute(query).fetchmany(MAX_ROWS + 1)
+            rows = self.connection.execute(query).fetchmany(MAX_ROWS + 1)
         except (sqlite3.Error, sqlite3.Warning, ValueError, OverflowError, MemoryError):
             return None
-        return None if len(found) > MAX_ROWS else [tuple(map(_rounded, row)) for row in found]
+        return None if len(rows) > MAX_ROWS else [tuple(map(_rounded, row)) for row in rows]
 
     def close(self) -> None:
-        """Forget it."""
+        """Free the database."""
         self.connection.close()
 
 

@@ -58,19 +58,19 @@ def same_meaning(reference: str, query: str, create_statements: str) -> Meaning:
         return "equal"
     ordered = _orders(reference_tree)
     left_to_chance = ordered and not _orders(tree)  # sqlite may order by accident, after grouping for instance
-    known = hints([each for each in (reference_tree, tree) if each is not None], schema)
+    known = hints([query_tree for query_tree in (reference_tree, tree) if query_tree is not None], schema)
     seen: set[str] = set()
     num_deciding = 0
     for seed in range(MAX_DATABASES):
         rows = fill(schema, known, seed)
-        (expected, found), (expected_again, found_again) = _both_ways(schema, rows, (reference, query))
+        (expected, returned), (expected_again, returned_again) = _both_ways(schema, rows, (reference, query))
         if expected is None or expected_again is None:
             return "undecided"
         if not _same(expected, expected_again, ordered):
             continue
-        if found is None or found_again is None:
+        if returned is None or returned_again is None:
             return "broken"
-        if not (_same(expected, found, ordered) and _same(expected, found_again, ordered)):
+        if not (_same(expected, returned, ordered) and _same(expected, returned_again, ordered)):
             return "different"
         if left_to_chance and len(set(expected)) > 1:
             return "different"
@@ -87,7 +87,7 @@ def _both_ways(schema: Schema, rows: Rows, queries: Sequence[str]) -> Iterator[l
     """
     for step in (1, -1):
         try:
-            database = Database(schema, {table: each[::step] for table, each in rows.items()})
+            database = Database(schema, {table: content[::step] for table, content in rows.items()})
         except sqlite3.Error:
             yield [None] * len(queries)
             continue

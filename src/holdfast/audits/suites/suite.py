@@ -32,7 +32,7 @@ class Suite(Protocol):
 
     @property
     def name(self) -> str:
-        """As it stands in tables and notes."""
+        """The suite's name in tables and notes."""
         ...
 
     @property
@@ -66,7 +66,7 @@ class Questions:
 
 
 def is_missing(completion: Completion) -> bool:
-    """It never came, or it came empty: nothing to judge, and nothing in the model's favour."""
+    """Whether an answer never came, or came empty. It cannot be judged, and counts against the model."""
     return completion.finish_reason == "error" or not completion.text.strip()
 
 
@@ -89,7 +89,7 @@ def share(
 
 
 def written(scores: Iterable[float]) -> str:
-    """As a figure keeps them: on one line of a file."""
+    """The scores on one line, as a figure keeps them."""
     return " ".join(f"{score:.6g}" for score in scores)
 
 

@@ -45,8 +45,8 @@ def world_skills(limit: int | None, seed: int = 0) -> list[SkillSuite]:
 def _requests(
     name: Group, kind: str, noun: str, judges: tuple[Judge, ...], limit: int | None, seed: int
 ) -> RequestSuite:
-    asked = _questions(SafetyWorld(), kind, limit, seed)
-    return RequestSuite(name, *asked, noun=noun, judges=judges)
+    questions = _questions(SafetyWorld(), kind, limit, seed)
+    return RequestSuite(name, *questions, noun=noun, judges=judges)
 
 
 def _questions(world: SafetyWorld, kind: str, limit: int | None, seed: int) -> tuple[str, tuple[Trace, ...], int]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Of one candidate, everything it does included. Files cannot be written, processes not made, nothing sent."""
+    """What one candidate may use in all. It cannot write files, make processes or send anything."""
 
     seconds: float = 3.0  # by the clock, from its start to the end of the test
     cpu_seconds: int = 4

@@ -14,7 +14,7 @@ from holdfast.judging.sandbox.warm import NoIsolationError, WarmSandbox
 
 
 class Sandboxes:
-    """As many as are used at once, kept warm between candidates. Thread-safe."""
+    """Warm sandboxes, kept between candidates, as many as are used at once. Thread-safe."""
 
     def __init__(self, tiers: Sequence[Tier] = CONFINED) -> None:
         self._idle: list[WarmSandbox] = []
@@ -24,7 +24,7 @@ class Sandboxes:
 
     @property
     def tier(self) -> Tier:
-        """The one that works here."""
+        """The tier that works here."""
         return self._tier
 
     @contextlib.contextmanager

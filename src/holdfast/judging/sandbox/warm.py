@@ -61,7 +61,7 @@ class Candidate:
     report: Report | None = None
 
     def send(self, value: Any) -> None:
-        """A literal."""
+        """Send a literal."""
         data = literals.dumps(value)
         self._patience()
         try:
@@ -131,7 +131,7 @@ class WarmSandbox:
             self._check(tier)
 
     def _check(self, tier: Tier) -> None:
-        """The zygote says what it could do; a wall that does not stand ends it here."""
+        """Read what the zygote could do inside. Close it and raise ``NoIsolationError`` where a wall does not hold."""
         try:
             hello = self._control.recv(1 << 12)
         except TimeoutError:
@@ -149,10 +149,10 @@ class WarmSandbox:
             "it runs as root": facts["user"] == 0,
             "it sees other processes": tier is Tier.BUBBLEWRAP and facts["pid"] != 1,
         }
-        found = [hole for hole, open_ in holes.items() if open_]
-        if found and tier is not Tier.BARE:
+        open_holes = [hole for hole, open_ in holes.items() if open_]
+        if open_holes and tier is not Tier.BARE:
             self.close()
-            raise NoIsolationError(f"{tier} does not hold here: {', '.join(found)}")
+            raise NoIsolationError(f"{tier} does not hold here: {', '.join(open_holes)}")
 
     @contextlib.contextmanager
     def candidate(

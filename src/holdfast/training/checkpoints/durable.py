@@ -55,7 +55,7 @@ class CheckpointError(InputError):
 
 
 def _go_on(_point: str) -> None:
-    """In production the named points do nothing."""
+    """In production nothing happens at the named points."""
 
 
 at_point: Callable[[str], None] = _go_on

@@ -231,7 +231,7 @@ def _files(folder: Path) -> set[str]:
 
 
 def sha256_file(path: Path) -> str:
-    """Of a file's bytes."""
+    """The hash of a file's bytes."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -245,7 +245,7 @@ def _whole_weights(model: Any, keep: bool) -> dict[str, torch.Tensor]:
 
 
 def _remember_callbacks(trainer: StreamTrainer) -> None:
-    """As Trainer does before it writes its state."""
+    """Put the callbacks' state into Trainer's, as Trainer does before it writes it."""
     remembered: Any = trainer.state.stateful_callbacks
     for callback in [*trainer.callback_handler.callbacks, trainer.control]:
         if isinstance(callback, ExportableState):

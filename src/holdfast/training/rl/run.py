@@ -47,7 +47,7 @@ class RlPrompt:
 
 
 class Interrupted(KeyboardInterrupt):
-    """By Ctrl-C or SIGTERM, after a step; everything is saved and the same call goes on."""
+    """Training was stopped by Ctrl-C or SIGTERM after a step. Everything is saved; the same call goes on."""
 
     def __init__(self, step: int) -> None:
         super().__init__(step)
@@ -189,7 +189,7 @@ def _described(prompts: Sequence[RlPrompt], undo: UndoRl | None) -> list[dict[st
 
 
 def _save(trainer: Any, tokenizer: Any, model: Path) -> None:
-    """Under its name only when whole."""
+    """Write the model. It gets its name only when it is whole."""
     partial = model.with_name(".model")
     trainer.save_model(str(partial))
     if trainer.is_world_process_zero():

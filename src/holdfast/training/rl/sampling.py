@@ -26,7 +26,7 @@ class Environment(Protocol):
     """What happens to a token between its being sampled and its being read."""
 
     def start(self, num: int, device: torch.device) -> None:
-        """So many new responses."""
+        """Begin ``num`` new responses."""
 
     def __call__(self, rows: Tensor, sampled: Tensor, generator: torch.Generator) -> Tensor:
         """``rows``: which responses the sampled tokens belong to. Returns the tokens that stand in the text."""
@@ -43,7 +43,7 @@ class Rollout:
 
 
 def seed_of_step(seed: int, trainer: Any) -> int:
-    """For the rollouts of one step on one process: with one for all, processes would draw with the same luck."""
+    """The seed for the rollouts of one step on one process. With one seed for all, every process would draw the same."""
     step, process = int(trainer.state.global_step), int(trainer.accelerator.process_index)
     return seed * 1_000_003 + step + 40_503_007 * process
 

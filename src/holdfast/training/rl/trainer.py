@@ -43,7 +43,7 @@ class SafeGrpoTrainer(GRPOTrainer):
         save_jointly(run.checkpoints, self.state.global_step, write, keep=None)
 
     def _run_epoch(self, *args: Any, **kwargs: Any) -> None:
-        """Not after the last step: killed between its checkpoint and its model, a run would make one step too many."""
+        """Do nothing after the last step: a run killed between its last checkpoint and its model would go one step too far."""
         if self.state.global_step < self.state.max_steps:
             super()._run_epoch(*args, **kwargs)
 
@@ -127,15 +127,15 @@ class TokenMeanTrainer(SafeGrpoTrainer):
 
 
 class K3Trainer(TokenMeanTrainer):
-    """``kl: loss_k3``."""
+    """The trainer of ``kl: loss_k3``."""
 
     def kl_of_tokens(self, logp: Tensor, inputs: dict[str, Any]) -> Tensor:
-        """As verl has it."""
+        """verl's ``low_var_kl``, token by token."""
         return k3(logp, inputs["ref_per_token_logps"])
 
 
 class K3RatioTrainer(TokenMeanTrainer):
-    """``kl: loss_k3_ratio``."""
+    """The trainer of ``kl: loss_k3_ratio``."""
 
     def kl_of_tokens(self, logp: Tensor, inputs: dict[str, Any]) -> Tensor:
         """TRL leaves the older log-probabilities out where they are those of this pass."""
@@ -160,7 +160,7 @@ class KlInRewardTrainer(TokenMeanTrainer):
         return output
 
     def _logps(self, output: dict[str, Any]) -> Tensor:
-        """Of the policy that wrote the rollouts; TRL computes them itself only where it needs them for its ratio."""
+        """Log-probabilities under the policy that wrote the rollouts, which TRL computes only for its ratio."""
         known: Tensor | None = output.get("old_per_token_logps")
         if known is not None:
             return known
@@ -203,7 +203,7 @@ TIMED = {"rollout": "_generate", "reward": "_calculate_rewards", "scoring": "_ge
 
 @dataclass
 class Watch:
-    """What a batch of rollouts was, between the sampler, the reward and the log; and what took how long."""
+    """Carries a batch's figures from the sampler and the reward to the log, and the seconds that each part of a step took."""
 
     figures: dict[str, float] = field(default_factory=dict)
     seconds: defaultdict[str, float] = field(
@@ -211,7 +211,7 @@ class Watch:
     )  # since the last row of the log
 
     def time(self, trainer: Any) -> None:
-        """Watch the trainer's clock. Scoring holds the rewards and the log-probabilities under policy and reference."""
+        """Time the parts of a step. Scoring holds the rewards and the log-probabilities under policy and reference."""
         for name, method in TIMED.items():
             setattr(trainer, method, self._timed(name, getattr(trainer, method)))
 
@@ -227,7 +227,7 @@ class Watch:
         return timed
 
     def row(self, num_steps: int) -> dict[str, float]:
-        """Seconds of a step by part, the mean of so many; counted anew from here."""
+        """Mean seconds of a step by part since the last call."""
         spent, self.seconds = self.seconds, defaultdict(float)
         spent["scoring"] -= spent["rollout"]  # it is the whole of what comes before the update
         return {seconds_name(name): round(spent[name] / num_steps, 3) for name in TIMED}

@@ -9,7 +9,7 @@ HEADER = struct.Struct("!I")
 
 
 def write_frame(descriptor: int, data: bytes) -> None:
-    """All of it; the reader's limits are the reader's business."""
+    """Write the whole message. How much is read is limited by the reader."""
     view = memoryview(HEADER.pack(len(data)) + data)
     while view:
         view = view[os.write(descriptor, view) :]

@@ -11,7 +11,7 @@ SIGKILL = 9
 
 
 def set_limits(cpu_seconds: int, memory_bytes: int, num_threads: int) -> None:
-    """Nothing written to files, no core dumps; the rest as given. Hard limits: they cannot be raised again."""
+    """Set hard limits, which cannot be raised again. No file can be written and no core dumped; the rest is as given."""
     for which, value in (
         (resource.RLIMIT_CPU, cpu_seconds),
         (resource.RLIMIT_AS, memory_bytes),
@@ -28,7 +28,7 @@ def set_limits(cpu_seconds: int, memory_bytes: int, num_threads: int) -> None:
 
 
 def drop_user(user: int) -> None:
-    """From root to a user that owns nothing. As root, limits on processes would do nothing."""
+    """Turn root into a user that owns nothing. For root, limits on processes would do nothing."""
     for number in (user, 65534):
         try:
             os.setgroups([])

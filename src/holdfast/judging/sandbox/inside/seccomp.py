@@ -49,7 +49,7 @@ def _allow_equal(index: int, values: tuple[int, ...], otherwise: int) -> Ops:
 
 
 def build_filter() -> bytes:
-    """Everything but the rule that names the process itself: made once, used for every child."""
+    """The filter but for the rule that names the process itself: made once, used for every child."""
     by_argument = numbers(BY_ARGUMENT)
     program = [
         _op(LOAD, ARCHITECTURE_AT), _op(JUMP_EQUAL, architecture(), 1, 0), _return(KILL),
@@ -72,7 +72,7 @@ def build_filter() -> bytes:
 
 
 def install(program: bytes) -> None:
-    """For this process, for good. Signals may go to the process itself and to no other."""
+    """Confine this process, for good. It may send signals to itself and to no other process."""
     own = _when(_TGKILL, _allow_equal(0, (os.getpid(),), KILL))
     code = b"".join([_op(LOAD, NUMBER_AT), *own, program])
     holder = ctypes.create_string_buffer(code, len(code))

@@ -45,7 +45,7 @@ def main(settings: dict[str, Any]) -> None:
         limits.drop_user(settings["user"])
     limits.adopt_orphans()
     gc.collect()
-    gc.freeze()  # or the collector of every child would touch, and so copy, all of this memory
+    gc.freeze()  # otherwise every child's collector would touch, and so copy, all of this memory
     control.send(json.dumps(_facts(settings)).encode())
     while True:
         message, descriptors, _, _ = socket.recv_fds(control, 1 << 12, 3)
@@ -125,7 +125,7 @@ def _one_child(
 
 
 def _end_leftovers(own_processes: bool) -> None:
-    """Nothing survives its candidate. ``own_processes``: every process that we may signal is ours to end."""
+    """End every process that a candidate left. ``own_processes``: we may end every process that we can signal."""
     while True:
         if own_processes:
             with contextlib.suppress(ProcessLookupError):
