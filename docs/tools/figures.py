@@ -172,7 +172,8 @@ def _meaning(sources: Sequence[Results]) -> str:
     names = [page.path.stem for page in sources if page.counts == "not refused"]
     said = ["*Complied* is what the embedded world's oracle says."]
     if any(isinstance(page, StudyPage) for page in sources):
-        said += ["In rows from `qwen` the judge `outcome` says it, [not corrected by labels](../results/qwen.md#corrected-by-labels)."]
+        labels = "[not corrected by labels](../results/qwen.md#corrected-by-labels)"
+        said += [f"In rows from `qwen` the judge `outcome` says it, {labels}."]
     if names:
         rows = f"Rows from {' and '.join(f'`{name}`' for name in names)}"
         said += [f"{rows} count replies *not refused*, without a recognised refusal: they may comply, or be nonsense."]

@@ -29,5 +29,7 @@ def kept_shares(first: Evaluation, second: Evaluation, names: Sequence[str]) -> 
 def _outcomes(source: Evaluation, siblings: Sequence[str]) -> dict[str, str | None]:
     """Of every item that all three figures have; None where they do not say one outcome."""
     figures = [source.figures[name].items for name in siblings]
-    scores = {item: [figure[item].score for figure in figures] for item in figures[0] if all(item in f for f in figures)}
+    scores = {
+        item: [figure[item].score for figure in figures] for item in figures[0] if all(item in f for f in figures)
+    }
     return {item: OUTCOMES[row.index(1)] if sorted(row) == [0, 0, 1] else None for item, row in scores.items()}
