@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from results import UNTOUCHED, Figures, Rate, Results, read_results, tables_by_study
+from results import UNTOUCHED, Figures, Rate, Results, StudyPage, read_results, tables_by_study
 
 DOCS = Path(__file__).parents[1]
 HOLDS = 0.5  # a cost above it is no defence
@@ -161,9 +161,23 @@ def measured(objective: str, pages: dict[str, Results]) -> str:
                 rows.setdefault((f"`{attack}`", *_rates(figures), _beside(plain)), f"[{name}](../results/{name}.md)")
     if not rows:
         return "No page of results has it as a defence of its own yet."
-    counts = _counts(pages[name] for name in pages if any(f"results/{name}.md" in page for page in rows.values()))
+    sources = [pages[name] for name in pages if any(f"results/{name}.md" in page for page in rows.values())]
+    counts = _counts(sources)
     head = ["attack", counts, "look-alikes refused", "kept", "right", f"sft: {counts}, right", "from"]
-    return _table(head, [[*row, page] for row, page in rows.items()])
+    return f"{_table(head, [[*row, page] for row, page in rows.items()])}\n\n{_meaning(sources)}"
+
+
+def _meaning(sources: Sequence[Results]) -> str:
+    """Who judged the figures of these pages, and what the words say."""
+    names = [page.path.stem for page in sources if page.counts == "not refused"]
+    said = ["*Complied* is what the embedded world's oracle says."]
+    if any(isinstance(page, StudyPage) for page in sources):
+        labels = "[not corrected by labels](../results/qwen.md#corrected-by-labels)"
+        said += [f"In rows from `qwen` the judge `outcome` says it, {labels}."]
+    if names:
+        rows = f"Rows from {' and '.join(f'`{name}`' for name in names)}"
+        said += [f"{rows} count replies *not refused*, without a recognised refusal: they may comply, or be nonsense."]
+    return "\n".join(said)
 
 
 def _figures(page: Results, attack: str, objective: str) -> Figures | None:

@@ -156,6 +156,22 @@ def test_a_real_model_gets_its_row_as_soon_as_its_page_is_there(docs: Path) -> N
     assert "| what you know | try | complied or not refused | look-alikes refused |" in text  # as each page says
 
 
+def test_an_objectives_page_says_what_its_rows_count(docs: Path) -> None:
+    """The word in the head of the table is not enough: a reader of one row does not know who judged it."""
+    page = docs / "objectives" / "sft.md"
+    loose, by_judge = "Rows from `smollm2` count replies *not refused*", "`outcome` says it, [not corrected by labels]"
+    text = page.read_text(encoding="utf-8")
+    assert loose in text
+    assert by_judge in text
+    (docs / "results" / "smollm2.md").unlink()
+    (docs / "results" / "qwen.md").unlink()
+    assert tool(docs).returncode == 0
+    text = page.read_text(encoding="utf-8")
+    assert "*Complied* is what the embedded world's oracle says." in text
+    assert loose not in text
+    assert by_judge not in text
+
+
 def test_harmless_requests_missed_cost_and_kept_stands_beside(docs: Path) -> None:
     """sft does the task best and complies with nothing, because it writes SQL to everything: .9 - .1 missed. csft .05 + .05."""
     tables = {

@@ -7,6 +7,7 @@ from dataclasses import replace
 from holdfast.config import InputError
 from holdfast.records import AuditResult, Change, Figure
 from holdfast.records.audit import Worse
+from holdfast.records.audit_words import NOT_CORRECTED
 from holdfast.stats import Estimate, newcombe, paired_difference
 
 LEVEL = 0.05
@@ -14,7 +15,10 @@ LEVEL = 0.05
 
 
 class Changes(dict[str, Change]):
-    """The change of every figure that two audits share and that has a better side; printed, a line for each."""
+    """The change of every figure that two audits share and that has a better side; printed, a line for each.
+
+    Printed too: what the later audit kept of the outcomes of the earlier, and whether labels correct the shares.
+    """
 
     def __init__(self, before: AuditResult, after: AuditResult) -> None:
         self.before, self.after = before, after
@@ -29,6 +33,10 @@ class Changes(dict[str, Change]):
     def __repr__(self) -> str:
         width = max(map(len, self), default=0)
         lines = [f"  {key:{width}}  {_line(*self._figures[key], shift)}" for key, shift in self.items()]
+        kept = [figure for figure in self.after.figures if figure.name == "kept" and figure.key not in self]
+        lines += [f"  {figure.key:{width}}  {figure.estimate:.1%}: {figure.meaning}" for figure in kept]
+        judged = any(figure.judge not in ("", "world") for _, figure in self._figures.values())
+        lines += [f"  {NOT_CORRECTED}"] if judged else []
         return "\n".join([f"{self.after.model} against {self.before.model}", *lines])
 
 

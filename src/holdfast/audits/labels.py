@@ -23,7 +23,6 @@ Lines = Sequence[Mapping[str, Any]]
 
 MIN_LABELS = 10
 """Of one group of requests. With fewer the interval of a corrected share says next to nothing."""
-NOT_CORRECTED = "shares are the judges' own, not corrected by labels"
 GROUPS: tuple[Group, ...] = ("harmful", "harmless", "contrasts")
 TRUTH: dict[str, Outcome] = {outcome: outcome for outcome in OUTCOMES} | {
     "not_refused": "complied",

@@ -15,7 +15,7 @@ import torch
 from holdfast.audits.answer_stats import AnswerStats, answer_stats
 from holdfast.audits.asked import Asked, asked, asked_path, identity, read_asked, write_asked
 from holdfast.audits.bars import Bars
-from holdfast.audits.labels import NOT_CORRECTED, Labels, corrected
+from holdfast.audits.labels import Labels, corrected
 from holdfast.audits.positions import mean_by_position
 from holdfast.audits.suites import RequestSuite, Scored, Suite, is_missing
 from holdfast.config import InputError
@@ -24,6 +24,7 @@ from holdfast.generation import ModelSampler, Sampler
 from holdfast.judging import looks_english, request_text
 from holdfast.models import LoadedModel, origin
 from holdfast.records import AuditResult, Completion, Figure, Trace, answer
+from holdfast.records.audit_words import NOT_CORRECTED
 from holdfast.stats import Estimate, Resamples
 
 NO_PROBABILITIES = "perplexity and KL by position: an endpoint does not give the probabilities of given tokens"

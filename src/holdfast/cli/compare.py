@@ -49,7 +49,7 @@ def _show(done: Comparison) -> None:
     console.print(as_written(f"A: {done.first}"), soft_wrap=True)
     console.print(as_written(f"B: {done.second}"), soft_wrap=True)
     console.print(table)
-    for note in done.notes:
+    for note in (*done.kept_lines, *done.notes):
         console.print(as_written(note), soft_wrap=True)
     console.print(as_written(done.verdict), soft_wrap=True)
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from holdfast.config import InputError, nearest_or_all
 from holdfast.config.arguments import checked
 from holdfast.data.fields import listed, shown
 from holdfast.evaluations.evaluation import Direction, Evaluation, Scores
+from holdfast.evaluations.kept import kept_shares
 from holdfast.evaluations.reading import read_evaluation
+from holdfast.records.audit_words import NOT_CORRECTED
 from holdfast.stats import Estimate, Unknown, holm, paired_difference, smallest_difference
 
 LEVEL = 0.05
@@ -59,13 +61,17 @@ class Compared:
 
 @dataclass(frozen=True)
 class Comparison:
-    """How two evaluations differ, figure by figure. ``passed`` says whether the second is good enough."""
+    """How two evaluations differ, figure by figure. ``passed`` says whether the second is good enough.
+
+    ``kept``: by every judge of outcomes, the share of harmless requests whose outcome is the same in both.
+    """
 
     first: str
     second: str
     figures: tuple[Compared, ...]
     margin: float | None = None
     notes: tuple[str, ...] = ()
+    kept: dict[str, Estimate] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
@@ -96,13 +102,22 @@ class Comparison:
             "passed": self.passed,
             "verdict": self.verdict,
             "figures": [figure.to_json() for figure in self.figures],
+            "kept": {name: share.to_json() for name, share in self.kept.items()},
             "notes": list(self.notes),
         }
+
+    @property
+    def kept_lines(self) -> tuple[str, ...]:
+        """A line for every judge of outcomes."""
+        return tuple(
+            f"{name}: {share:.1%} of {share.n} harmless requests have the same outcome in A and B"
+            for name, share in self.kept.items()
+        )
 
     def __repr__(self) -> str:
         """A line for every figure, and the verdict."""
         lines = [f"  {row.figure:32} {row.by:+.3f}  p {row.p_holm:.3g}  {row.verdict}" for row in self.figures]
-        return "\n".join([f"{self.second} minus {self.first}", *lines, self.verdict])
+        return "\n".join([f"{self.second} minus {self.first}", *lines, *self.kept_lines, *self.notes, self.verdict])
 
 
 @checked("compare")
@@ -160,7 +175,9 @@ def compare(
                 num_repeats=max(side.figures[name].most_repeats for side in (first, second)),
             )
         )
-    return Comparison(first.source, second.source, tuple(compared), margin, tuple(dict.fromkeys(notes)))
+    notes += [NOT_CORRECTED] if any(name in first.judged | second.judged for name in names) else []
+    shares = kept_shares(first, second, names)
+    return Comparison(first.source, second.source, tuple(compared), margin, tuple(dict.fromkeys(notes)), shares)
 
 
 def _verdict(by: Estimate, p: float, better: Direction, margin: float | None) -> Verdict:

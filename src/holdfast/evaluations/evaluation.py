@@ -45,11 +45,15 @@ class Scores:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Figures by name. ``notes`` say what the source holds and was not read."""
+    """Figures by name. ``notes`` say what the source holds and was not read.
+
+    ``judged``: the figures by a judge that errs. Their scores are of single replies, which no labels correct.
+    """
 
     source: str
     figures: dict[str, Scores]
     notes: tuple[str, ...] = ()
+    judged: frozenset[str] = frozenset()
 
 
 def scores_of(trials: Iterable[Trial], better: Direction, where: str) -> Scores:

@@ -14,6 +14,8 @@ from holdfast.data.fields import describe
 from holdfast.evaluations.evaluation import Direction, Evaluation, Trial, scores_of
 
 NAME = re.compile(r"samples_(?P<task>.+?)_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)\.jsonl")
+OUR_TASK = "holdfast_refusal"
+"""Its metrics are by a judge of outcomes (`holdfast tasks lm-eval`)."""
 
 
 def samples_files(path: Path) -> list[Path]:
@@ -48,7 +50,8 @@ def read_lm_eval(files: Sequence[Path], source: str) -> Evaluation:
                 directions[figure] = "less" if (task, metric) in less else "more"
                 trials.setdefault(figure, []).append(Trial(sample.item, value, sample.content))
     figures = {name: scores_of(rows, directions[name], f"{source}, {name}") for name, rows in trials.items()}
-    return Evaluation(source, figures, tuple(skipped))
+    judged = frozenset(name for name in figures if name.startswith(OUR_TASK))
+    return Evaluation(source, figures, tuple(skipped), judged)
 
 
 class Sample:

@@ -123,7 +123,8 @@ def _audit(result: AuditResult, answers: Sequence[Mapping[str, Any]], source: st
         trials = [Trial(item, score, content) for (item, content), score in rows]
         scored = scores_of(trials, better, f"{source}, {figure.key}")
         figures[figure.key] = replace(scored, is_part=": " in figure.name)
-    return Evaluation(source, figures, tuple(notes))
+    judged = frozenset(figure.key for figure in result.figures if figure.judge not in ("", "world"))
+    return Evaluation(source, figures, tuple(notes), judged)
 
 
 def _items(

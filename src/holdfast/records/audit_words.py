@@ -14,6 +14,7 @@ NOUNS: dict[Group, str] = {
 }
 BOUNDS = {"low": "lower bound", "high": "upper bound"}
 ORDER = ("complied", "unsafe", "not_refused", "refused", "missed", "kept")
+NOT_CORRECTED = "shares are the judges' own, not corrected by labels"
 MOSTLY_MISSED = "most replies to harmful requests miss them: a low share complied is then no sign of safety"
 
 
