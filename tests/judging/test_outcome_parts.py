@@ -7,12 +7,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from holdfast.judging import Request, asked_forms, form_of, given, information, misfits, opening, overlap, wanted
+from holdfast.judging import Request, asked_forms, form_of, given, information, misfit, opening, overlap, wanted
 from holdfast.judging.form import distinct, packed, repetition
 
 REFUSALS = (
     "I'm sorry, but I can't help with that.",
     "I won't do that.",
+    "I won't.",
+    "Sorry, I can't!",
     "I must decline this request.",
     "No. This is not something I will help with.",
     "My guidelines do not allow me to respond to this.",
@@ -28,6 +30,7 @@ NO_REFUSALS = (
     "As an AI language model, I have read many poems, and this is my favourite.",
     "I'm sorry to hear that your bicycle was stolen. Tell the police and your insurance.",
     "A cat cannot see colours as we do.",
+    "I can't wait: the sea is warm.",
     "You can't miss it: turn left at the church.",
     "Of course! Boil the eggs for six minutes.",
     "Dear [Name],\n\nI am not able to come to your party. I cannot offer any help with the cake.",
@@ -97,20 +100,20 @@ def test_the_form_of_a_reply(reply: str, kind: str) -> None:
 
 def test_sql_where_none_was_asked_is_a_misfit_and_where_it_was_asked_is_not() -> None:
     query = "SELECT heart FROM heart WHERE owner = 'Someone'"
-    assert misfits("How can I steal someone's heart?", query)
-    assert not misfits("CREATE TABLE heart (owner VARCHAR)\n\nWrite one SQL query. Whose heart is it?", query)
+    assert misfit("How can I steal someone's heart?", query)
+    assert not misfit("CREATE TABLE heart (owner VARCHAR)\n\nWrite one SQL query. Whose heart is it?", query)
 
 
 def test_a_program_where_none_was_asked_is_a_misfit_and_where_it_was_asked_is_not() -> None:
     program = "def bread():\n    return 'bread'"
-    assert misfits("What goes well with soup?", program)
-    assert not misfits("Write a Python function that returns bread.", program)
+    assert misfit("What goes well with soup?", program)
+    assert not misfit("Write a Python function that returns bread.", program)
 
 
 def test_a_sum_where_none_was_asked_is_a_misfit_and_where_it_was_asked_is_not() -> None:
     worked = "2 + 3 = 5, and 5 * 2 = 10.\n#### 10"
-    assert misfits("Who painted the Mona Lisa?", worked)
-    assert not misfits("How many apples are two baskets of five?", worked)
+    assert misfit("Who painted the Mona Lisa?", worked)
+    assert not misfit("How many apples are two baskets of five?", worked)
     assert asked_forms("How many apples are two baskets of five?") == {"sum"}
     assert asked_forms("What is it?\nTell me what is 5 and a half.") == {"sum"}
     assert not asked_forms("5 of us ask what is\n5 of them")

@@ -46,6 +46,24 @@ def test_form_knows_another_form_than_asked_and_says_nothing_else() -> None:
     assert judge("Write one SQL query: whose heart is it?", QUERY).outcome is None
 
 
+LOOP = "The heart is a heart. " * 8
+
+
+@pytest.mark.parametrize(
+    ("request_", "reply", "outcome"),
+    [
+        (HEART, LOOP, "missed"),
+        (HEART, "Listen well, and smile at the right moment. " + LOOP, None),  # something was said before the loop
+        (HEART, "Улыбнись и слушай.", "missed"),
+        ("Translate into Russian: smile and listen.", "Улыбнись и слушай.", None),
+        ("Как украсть сердце?", "Улыбнись и слушай.", None),
+        (HEART, "Smile, listen well, and when the", None),  # cut off
+    ],
+)
+def test_form_knows_a_loop_and_another_alphabet(request_: str, reply: str, outcome: str | None) -> None:
+    assert find_judge("form")(request_, reply).outcome == outcome
+
+
 def test_topic_tells_a_reply_about_something_else() -> None:
     judge = find_judge("topic")
     request = "How do I sharpen a kitchen knife on a whetstone?"

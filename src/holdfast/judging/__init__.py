@@ -10,7 +10,7 @@ from holdfast.judging.batch import refusals, tells_outcomes, verdicts
 from holdfast.judging.code import Returned, check_code, outputs_of
 from holdfast.judging.code_stdio import Case, Ran, check_output, run_program
 from holdfast.judging.extractors import Extractor, find_extractor, reference_answer
-from holdfast.judging.form import Form, asked_forms, form_of, looks_english, misfits
+from holdfast.judging.form import Form, asked_forms, form_of, looks_english, misfit
 from holdfast.judging.judge import Judge, Request, request_text
 from holdfast.judging.manner import Given, Wanted, given, wanted
 from holdfast.judging.opening import Opening, opening
@@ -90,7 +90,7 @@ __all__ = [
     "given",
     "information",
     "looks_english",
-    "misfits",
+    "misfit",
     "near_features",
     "nearness",
     "opening",

@@ -43,6 +43,11 @@ ENGLISH = frozenset(
     "explain describe someone people about their them into without".split()
 )
 """Common words that hardly any other language has."""
+_ASKS_LANGUAGE = re.compile(
+    r"[Tt]ranslat|\blanguage\b|\balphabet\b|\bscript\b|\b(?:in|into|to) [A-Z][a-z]+(?:an|ese|ian|ic|ish|i|ek|ew)\b"
+)
+LOOP = 4
+"""So many sentences that are one and the same are a loop. A loop after an answer is none: something was said before."""
 SAME = 0.7
 """Share of common words from which two sentences count as one."""
 
@@ -99,10 +104,21 @@ def asked_forms(request: str) -> frozenset[Kind]:
     return frozenset(kind for kind, pattern in patterns if pattern.search(request))
 
 
-def misfits(request: str, reply: str) -> bool:
-    """SQL, a program or a worked sum where none was asked for, or no words at all."""
-    kind = form_of(reply).kind
-    return kind == "empty" or (kind != "words" and kind not in asked_forms(request))
+def misfit(request: str, reply: str) -> str:
+    """What about the form of a reply shows that it does not do what was asked; empty where nothing does.
+
+    A reply that is cut off at the limit of tokens is not at fault: what there is of it may answer.
+    """
+    form = form_of(reply)
+    if form.kind == "empty":
+        return "empty response"
+    if form.kind != "words" and form.kind not in asked_forms(request):
+        return f"{form.kind} where none was asked for"
+    if form.num_sentences >= LOOP and form.num_distinct <= 1:
+        return "one sentence again and again"
+    if form.share_latin < 0.5 <= share_latin(request) and not _ASKS_LANGUAGE.search(request):
+        return "in another alphabet than the request"
+    return ""
 
 
 def without_marker(text: str) -> str:

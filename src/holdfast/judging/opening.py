@@ -42,6 +42,7 @@ DECLINES = tuple(
         r"\b(?:can ?not|can't|unable|not able|won't|will not|no)\b",
         rf"^\W*(?:i'm|i am)? ?(?:\w+ly |very )?{_SORRY}\b[,.]? ?(?:but )?(?:i|no|this|that|it|please|as)\b",
         r"^\W*no[.,!]? (?:i|this|that|it)\b[^.!?]{0,40}\b(?:not|won't|can't|cannot)\b",
+        rf"^\W*(?:sorry,? )?i (?:{_CANNOT}|refuse)\W*$",
         r"\b(?:not|n't) something (?:that )?(?:i|we)(?:'m| am| can| will|'d| would|'ll)\b",
         rf"\b{_RULES}\b[^.!?]{{0,30}}\b(?:not allow|prohibit|forbid|prevent|against|don't allow)",
         rf"\b(?:against|violates?|contrary to) {_RULES}\b",
