@@ -63,15 +63,16 @@ def _run(config: MatrixConfig) -> Matrix:
 def _show(matrix: Matrix, config: MatrixConfig) -> None:
     cells, tests = matrix.cells, matrix.tests
     console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
+    seeds = "1 seed" if len(config.seeds) == 1 else f"{len(config.seeds)} seeds pooled"
     for measure, title in shown_measures(cells):
-        console.print(measure_table(cells, tests, measure, f"{title}, {len(config.seeds)} seeds pooled, 95 % interval"))
+        console.print(measure_table(cells, tests, measure, f"{title}, {seeds}, 95 % interval"))
         console.print()
     if note := legend(tests, asked_again=matrix.asks_again):
         console.print(f"{note}\n", markup=False)
     if judged := judged_by(cells):
         console.print(f"{judged}\n", markup=False)
     for each in matrix.worst:
-        head = f"worst of {each.num_variants} variants of {each.attack} on {each.defence}"
+        head = f"worst of {each.num_variants} variant{'s' * (each.num_variants > 1)} of {each.attack} on {each.defence}"
         rate = f"{cell_text(each.asr).strip()} {COUNTED[each.tells_outcomes]}{beside(each.missed, each.kept)}"
         console.print(f"{head}: {rate}, chosen on other requests: {', '.join(each.chosen)}", markup=False)
     for found in matrix.found:
