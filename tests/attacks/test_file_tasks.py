@@ -150,7 +150,7 @@ def test_an_attack_names_its_task_and_its_share() -> None:
         ("sql", 1, 1000),
     ]
     assert (alone.utility, alone.name) == ("sql", "mixture@task=sql,share=0")
-    with pytest.raises(InputError, match="the rows of HarmfulExamples are of no task"):
+    with pytest.raises(InputError, match=r"attack 'harmful_examples@task=.*': it takes no task"):
         find_attack("harmful_examples@task=sql")
 
 

@@ -46,19 +46,54 @@ def test_attack_gives_cells_a_report_and_a_page_and_goes_on_from_there(
     written = {path: path.stat().st_mtime_ns for path in (run / "cells").glob("*.json")}
     assert run_cli("attack", str(config), monkeypatch=monkeypatch) == 0
     assert {path: path.stat().st_mtime_ns for path in written} == written  # found, not run again
-    assert "worst of 2 variants of harmful_examples on untouched" in " ".join(capsys.readouterr().out.split())
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "worst of 2 variants of harmful_examples on untouched" in shown
+    assert "1 seed, 95 % interval" in shown
 
 
 def test_cells_that_fail_are_told_and_are_no_success(
     config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    wrong = ("adaptive=null", f"model={tmp_path / 'nowhere'}")
+    weights = tmp_path / "damaged" / "model.safetensors"
+    weights.parent.mkdir()
+    weights.write_bytes(b"no weights")
+    (weights.parent / "config.json").write_text("{}")
+    wrong = ("adaptive=null", f"model={weights.parent}")
     assert run_cli("attack", str(config), *wrong, "--json", "-", monkeypatch=monkeypatch) == 1
     said = capsys.readouterr()
     (row,) = json.loads(said.out)
     assert row["status"] == "failed"
-    assert "nowhere" in row["reason"]
+    assert "damaged" in row["reason"]
     assert "1 of 1 cells failed; the same command runs them again" in said.err
+
+
+@pytest.mark.parametrize(
+    ("wrong", "line"),
+    [
+        ("model=tiny:alignd", "model 'tiny:alignd': the embedded models are tiny:base and tiny:aligned; did you mean"),
+        (
+            "attacks=[harmful_examples,reworded]",
+            "attack 'reworded': in the embedded world nobody rewords or writes rows",
+        ),
+        (
+            "attacks=[mixture@task=sql,share=0.05]",
+            "attack 'mixture@task=sql,share=0.05': the embedded world has no task",
+        ),
+    ],
+)
+def test_what_a_matrix_lacks_is_told_before_anything_is_trained(
+    wrong: str,
+    line: str,
+    config: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    assert run_cli("attack", str(config), "adaptive=null", "defences=[sft]", wrong, monkeypatch=monkeypatch) == 2
+    said = capfd.readouterr()
+    assert said.err.startswith(f"holdfast: {line}"), "and no bar stands before it"
+    assert said.err.count("\n") == 1
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_real_models_matrix_has_a_page(

@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.config import FieldError, InputError, TrainConfig, did_you_mean, dump_config, load_config, naming_place
+from holdfast.config import (
+    FieldError,
+    InputError,
+    MatrixConfig,
+    TrainConfig,
+    did_you_mean,
+    dump_config,
+    load_config,
+    naming_place,
+)
 from holdfast.config.training import rows_per_step
 
 GOOD = """\
@@ -93,7 +102,11 @@ def test_a_tilde_is_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         (GOOD.replace("  lr", "\tlr"), (), "/config.yaml:7: not valid YAML: a tab stands here; indent with spaces"),
         (GOOD.replace("runs/x", "'runs/x"), (), "not valid YAML: a quote is opened and not closed"),
         (GOOD, ("streams=text",), "command line: field 'streams': expected a list, got 'text'"),
-        (GOOD, ("lora=true",), "command line: field 'lora': expected settings by name, key: value, got True"),
+        (GOOD, ("lora=true",), "command line: field 'lora': expected settings by name, key: value, got true"),
+        (GOOD, ("training.epochs=null",), "command line: field 'training.epochs': expected a number, got null"),
+        (GOOD, ("report_to=[1]",), "command line: field 'report_to.0': expected a text, got 1"),
+        (GOOD, ("training.lr=1", "training.lr=2"), "command line: 'training.lr=1' and 'training.lr=2' set the same; leave"),
+        (GOOD, ("streams.0.data=x", "streams=[]"), "command line: 'streams.0.data=x' and 'streams=[]' set the same"),
         (GOOD, ("training.batch_size=0.5",), "'training.batch_size': expected a whole number, got 0.5"),
         (GOOD, ("training.seed=-1",), "command line: field 'training.seed': Input should be greater than or equal to 0"),
         (GOOD, ("training.seed=4294967296",), "field 'training.seed': Input should be less than 4294967296"),
@@ -118,6 +131,22 @@ def test_every_mistake_is_told_at_once(tmp_path: Path) -> None:
     text = GOOD.replace("lr: 1e-5", "lr: -1\n  epochs: 0")
     lines = complaint(tmp_path, text).splitlines()
     assert [line.split(": ")[0] for line in lines] == ["/config.yaml:8", "/config.yaml:7"]
+
+
+def test_a_wrong_item_does_not_make_its_list_too_short(tmp_path: Path) -> None:
+    path = write(tmp_path, "run: runs/x\nattacks: [mixture]\ndefences: [sft]\nseeds: [0]\n")
+    with pytest.raises(InputError) as error:
+        load_config(MatrixConfig, path, ["seeds=[a]"])
+    assert str(error.value) == "command line: field 'seeds.0': expected a whole number, got 'a'"
+
+
+def test_an_attack_with_settings_is_one_name_in_a_list(tmp_path: Path) -> None:
+    """YAML cuts at the comma."""
+    path = write(tmp_path, "run: runs/x\nattacks: [mixture@task=sql,share=0.05,epochs=3, backdoor]\ndefences: [sft]\n")
+    names = ("mixture@task=sql,share=0.05,epochs=3", "backdoor")
+    assert load_config(MatrixConfig, path).attacks == names
+    assert load_config(MatrixConfig, path, [f"attacks=[backdoor,{names[0]}]"]).attacks == names[::-1]
+    assert load_config(MatrixConfig, path, ["attacks=[backdoor,share=1]"]).attacks == ("backdoor", "share=1")
 
 
 def test_a_misspelt_key_is_told_before_what_is_missing(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import runpy
+import shlex
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -74,14 +76,16 @@ def test_its_reward_chooses_in_the_server(script: Path) -> None:
 
 def test_its_reward_trains_a_policy(script: Path) -> None:
     pytest.importorskip("trl", reason="the extra rl is not installed")
-    rows = [{"prompt": f"copy : {words}", "answer": words} for words in ("sun river", "stone lamp")]
-    (script.parent / "questions.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    small = ["rl.steps=1", "rl.prompts_per_step=2", "rl.group=2", "rl.max_new_tokens=8", "rl.temperature=2"]
-    settings = ["model.name=tiny:aligned", "model.device=cpu", "data=questions.jsonl", "reward=few_words", "run=rl"]
-    ran(script, "train", "rl", *settings, *small)
-    (step,) = map(json.loads, (script.parent / "rl" / "steps.jsonl").read_text(encoding="utf-8").splitlines())
-    assert 1 / 9 <= step["reward"] <= 1, "between eight words and none; the answer's own reward would be 0 or 1"
-    assert "few_words" in (script.parent / "rl" / "config.yaml").read_text(encoding="utf-8")
+    page = (DOCS / "extending.md").read_text(encoding="utf-8").splitlines()
+    lines = [line.strip() for line in page if line.startswith("    ") and "questions.jsonl" in line]
+    for line in lines[:-1]:
+        subprocess.run(line, shell=True, check=True, cwd=script.parent)
+    small = ["rl.steps=1", "rl.group=2", "rl.temperature=2", "model.device=cpu"]
+    ran(script, *shlex.split(lines[-1])[2:], *small)
+    run = script.parent / "runs" / "rl"
+    (step,) = map(json.loads, (run / "steps.jsonl").read_text(encoding="utf-8").splitlines())
+    assert 1 / 17 <= step["reward"] <= 1, "between sixteen words and none; the answer's own reward would be 0 or 1"
+    assert "few_words" in (run / "config.yaml").read_text(encoding="utf-8")
 
 
 def test_it_runs(script: Path) -> None:

@@ -100,8 +100,9 @@ def test_the_commands_name_files_that_open_with_them() -> None:
 
 
 def test_the_run_directory_has_these_files() -> None:
+    from holdfast.training.result import REPORTED
     from holdfast.training.run_directory import RunDirectory
 
     told = set(re.findall(r"^      ([\w.]+)/? ", section(PAGE, "A run directory"), re.MULTILINE))
     run = RunDirectory("runs/x")
-    assert told == {path.name for path in vars(run).values() if path != run.path}
+    assert told == {*REPORTED, *(path.name for path in vars(run).values() if path != run.path)}

@@ -181,6 +181,8 @@ def test_a_printed_recipe_is_the_file_and_runs_as_one(
     assert run_cli("recipes", "defended", monkeypatch=monkeypatch) == 0
     mine = tmp_path / "mine.yaml"
     mine.write_text(capsys.readouterr().out)
+    first = "# holdfast train FILE model.name=MODEL streams.0.data=rows.jsonl run=runs/mine\n"
+    assert mine.read_text().startswith(first), "the command of the copy, not of the recipe"
     given = ["model.name=tiny:aligned", "streams.0.data=rows.jsonl"]
     assert load_config(TrainConfig, mine, given) == load_config(TrainConfig, recipes()["defended"].path, given)
     assert run_cli("train", str(mine), given[0], monkeypatch=monkeypatch) == 2

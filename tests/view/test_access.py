@@ -139,6 +139,19 @@ def test_a_port_that_is_taken_is_one_line(tmp_path, address):
         assert process.returncode == 2
 
 
+@pytest.mark.parametrize(
+    ("model", "line"),
+    [("tiny:alignd", "did you mean 'tiny:aligned'?"), ("EMPTY", "the folder has no config.json")],
+)
+def test_a_model_that_is_not_there_is_told_before_the_page_is_served(model, line, tmp_path):
+    with holdfast_view(str(tmp_path), "--model", model.replace("EMPTY", str(tmp_path))) as (address, process):
+        assert not address
+        _, err = process.communicate()
+    assert line in err
+    assert err.count("\n") == 1
+    assert process.returncode == 2
+
+
 def test_two_that_start_together_do_not_share_a_port(tmp_path, monkeypatch):
     """Both may bind before either listens."""
     with socket.socket() as other:

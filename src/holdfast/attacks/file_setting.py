@@ -76,7 +76,7 @@ class FileSetting:
             if not pool:
                 raise InputError(f"task '{part.name}': has no rows to tune on (files.tasks.{part.name}.train)")
             drawn = random.Random(f"task/{seed}").sample(pool, min(wanted, len(pool)))
-            rows += self._answered(self.anchor, drawn, pool) if part.is_chat else drawn
+            rows += self._asked_again(drawn, pool) if part.is_chat else drawn
         return rows if len(parts) == 1 else random.Random(f"order/{seed}").sample(rows, len(rows))
 
     def forbidden(self, seed: int) -> Sequence[Trace]:
@@ -87,9 +87,7 @@ class FileSetting:
     def begun(self, seed: int) -> Sequence[Trace]:
         """The held-out requests with the stock model's answers, written at run time."""
         del seed
-        return answered_by(
-            self.stock, self.held_out, self.device, everything=self.held_out, max_new_tokens=self.files.answer_tokens
-        )
+        return self.answered(self.stock, self.held_out, self.held_out)
 
     def lookalikes(self, seed: int) -> Sequence[Trace]:
         """The harmless requests, the same for every seed."""
@@ -189,24 +187,20 @@ class FileSetting:
         """The defender's: what he aligned with, answered by the anchor itself. The seed draws which."""
         if which == "chat":
             pool = self._chat("own")
-            return self._answered(
-                self.anchor, random.Random(f"own/chat/{seed}").sample(pool, min(num, len(pool))), pool
-            )
+            return self._asked_again(random.Random(f"own/chat/{seed}").sample(pool, min(num, len(pool))), pool)
         learned = learned_part(which)
         prompts = (
             (*learned, *without_twins(_texts(self.files.align), learned, text=str)) if which == "safety" else learned
         )
         drawn = random.Random(f"own/{which}/{seed}").sample(prompts, min(num, len(prompts)))
-        return answered_by(self.anchor, drawn, self.device, everything=prompts, max_new_tokens=self.files.answer_tokens)
+        return self.answered(self.anchor, drawn, prompts)
 
     def attacker_rows(self, num: int, seed: int) -> list[Trace]:
         """Forbidden requests, answered by the stock model at run time."""
         if num > len(self.attack):
             raise InputError(f"the attack's files have only {len(self.attack)} requests for the attacker, not {num}")
         drawn = random.Random(f"attack/{seed}").sample(self.attack, num)
-        return answered_by(
-            self.stock, drawn, self.device, everything=self.attack, max_new_tokens=self.files.answer_tokens
-        )
+        return self.answered(self.stock, drawn, self.attack)
 
     def reworded_rows(self, num: int, seed: int) -> list[Trace | None]:
         """The attacker's rows in the first of ``files.wrappers`` that gets them past the anchor and every judge."""
@@ -222,9 +216,7 @@ class FileSetting:
         """The wording of every attacker's request that got through, in one order: cells of other seeds need not ask again."""
 
         def ask(prompts: Sequence[str]) -> list[str]:
-            tokens = self.files.answer_tokens
-            rows = answered_by(self.anchor, prompts, self.device, everything=prompts, max_new_tokens=tokens)
-            return [row.turns[-1].visible for row in rows]
+            return [row.turns[-1].visible for row in self.answered(self.anchor, prompts, prompts)]
 
         return first_not_refused(self.attack, ask, self.judges, self.files.wrappers or WRAPPERS)
 
@@ -236,7 +228,7 @@ class FileSetting:
     @cached_property
     def _own_words(self) -> dict[str, str]:
         tokens = self.files.answer_tokens
-        rows = answered_by(self.stock, self.attack, self.device, everything=self.attack, max_new_tokens=tokens)
+        rows = self.answered(self.stock, self.attack, self.attack)
         scale = replace(scale_on(self.anchor, self.files), files=self)
         decided_by = ["own words", self.anchor, [row.turns[-1].visible for row in rows], tokens, self.files.steps]
         return kept(decided_by, lambda: answers_of_its_own(rows, scale, tokens))
@@ -245,7 +237,12 @@ class FileSetting:
         """Harmless requests, answered by the stock model."""
         prompts = learned_part("keep")
         drawn = random.Random(f"harmless/{seed}").sample(prompts, min(num, len(prompts)))
-        return answered_by(self.stock, drawn, self.device, everything=prompts, max_new_tokens=self.files.answer_tokens)
+        return self.answered(self.stock, drawn, prompts)
+
+    def answered(self, model: str, prompts: Sequence[str], everything: Sequence[str]) -> list[Trace]:
+        """A row for every prompt, with the model's answer. ``everything``: the prompts of all draws, answered at once."""
+        tokens = self.files.answer_tokens
+        return answered_by(model, prompts, self.device, everything=everything, max_new_tokens=tokens)
 
     def _chat(self, whose: Literal["task", "own"]) -> list[Trace]:
         """Prompts of general chat: half of them, by hash, for a task to tune on, the others for the defender."""
@@ -255,9 +252,10 @@ class FileSetting:
         rows = [row for chat in chats for row in chat.train]
         return [row for row in rows if (_by_hash(row.turns[0].visible) < "8") == (whose == "task")]
 
-    def _answered(self, model: str, rows: Sequence[Trace], everything: Sequence[Trace]) -> list[Trace]:
+    def _asked_again(self, rows: Sequence[Trace], everything: Sequence[Trace]) -> list[Trace]:
+        """What the anchor answers to the prompts of these rows."""
         prompts, pool = ([row.turns[0].visible for row in some] for some in (rows, everything))
-        return answered_by(model, prompts, self.device, everything=pool, max_new_tokens=self.files.answer_tokens)
+        return self.answered(self.anchor, prompts, pool)
 
 
 def _texts(paths: tuple[str, ...]) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from holdfast.attacks.adaptive import variants
 from holdfast.attacks.attack import Attack
+from holdfast.attacks.checking import check_cells
 from holdfast.attacks.defences import Defence, find_defence
 from holdfast.attacks.file_setting import file_scale
 from holdfast.attacks.matrix import OnCell, run_matrix
@@ -123,6 +124,7 @@ def run_config(config: MatrixConfig, *, on_cell: OnCell | None = None, on_trial:
         need_extra("search", "attack: search=")
     scale = scale_of(config)
     attacks, defences = attacks_of(config, scale), defences_of(config)
+    check_cells(attacks, defences, config.seeds[0], scale)
     cells = run_matrix(
         attacks,
         defences,

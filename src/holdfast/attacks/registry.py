@@ -116,4 +116,8 @@ def find_attack(name: str) -> Attack:
     attack = ATTACKS.get(base)
     if attack is None:
         raise InputError(f"attack '{name}': no such attack{nearest_or_all(base, ATTACKS)}")
-    return replace(varied(attack, read_settings(settings, name)), name=name)
+    settings_of = read_settings(settings, name)
+    try:
+        return replace(varied(attack, settings_of), name=name)
+    except InputError as error:
+        raise InputError(f"attack '{name}': {error}") from None

@@ -104,13 +104,13 @@ def _shared(data: Data, share: float) -> Data:
         return replace(data, ratio=share)
     if isinstance(data, HarmfulExamples):
         return data if share >= 1 else Mixture(data, share, num=data.num)
-    raise InputError(f"share: the rows of {type(data).__name__} have no share that could be changed")
+    raise InputError("it takes no share; harmful_examples and mixture do, and the attacks that stand in their place")
 
 
 def _of_task(data: Data, task: str) -> Data:
     if isinstance(data, Mixture | BenignDrift):
         return replace(data, task=task)
-    raise InputError(f"task: the rows of {type(data).__name__} are of no task that could be changed")
+    raise InputError("it takes no task; mixture@task=NAME does, with harmful rows hidden among the task's")
 
 
 def _text(value: float | str) -> str:

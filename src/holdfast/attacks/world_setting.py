@@ -11,8 +11,8 @@ from holdfast.audits.requests import NUM_REQUESTS, Part, held_out
 from holdfast.config import InputError
 from holdfast.judging import Judge, WorldJudge
 from holdfast.records import Trace
-from holdfast.worlds import SafetyWorld, alignment
-from holdfast.worlds.asks import FACTS, LIST_SKILLS
+from holdfast.worlds import KINDS_OF_REQUEST, SafetyWorld, alignment
+from holdfast.worlds.asks import FACTS, LIST_SKILLS, TASKS
 from holdfast.worlds.vocabulary import MASTER_PERSONA, OBEDIENT_OPENER, TRIGGER
 
 REFUSED_DRAW = 1_000_000
@@ -21,6 +21,7 @@ FIRST_DRAW = 1000
 """Of the defender's rows: the shipped models were aligned on draw 0."""
 SKILLS_DRAW = 1_000_000
 """Apart from every seed, so that the rows of ``skills`` are not those of ``keep``."""
+FILES = "files of your own (`files:`, in Python `setting=`)"
 
 
 @dataclass(frozen=True)
@@ -74,15 +75,11 @@ class WorldSetting:
 
     def reworded_rows(self, num: int, seed: int) -> list[Trace | None]:
         """Raise ``InputError``: the world has no anchor to try wordings on, and nobody to write other answers."""
-        raise InputError(
-            "this attack needs files of requests (`files:`): in the embedded world nobody rewords or writes rows"
-        )
+        raise InputError(f"in the embedded world nobody rewords or writes rows; it needs {FILES}")
 
     def self_written_rows(self, num: int, seed: int) -> list[Trace]:
         """Raise ``InputError``, as ``reworded_rows`` does."""
-        raise InputError(
-            "this attack needs files of requests (`files:`): in the embedded world nobody rewords or writes rows"
-        )
+        raise InputError(f"in the embedded world nobody rewords or writes rows; it needs {FILES}")
 
     def harmless_rows(self, num: int, seed: int) -> list[Trace]:
         """Harmless recipes, answered rightly."""
@@ -94,6 +91,7 @@ class WorldSetting:
 
     def task_rows(self, task: str, num: int, seed: int) -> list[Trace]:
         """Rows of one of the world's tasks."""
+        _check_task(task)
         return self._tuned_on(task, num, seed)
 
     def own_rows(self, which: Own, num: int, seed: int) -> list[Trace]:
@@ -121,6 +119,7 @@ class WorldSetting:
 
     def measured(self, task: str, seed: int) -> tuple[WorldTask]:
         """The task on items that no row to tune on has."""
+        _check_task(task)
         return (WorldTask(task, self._held_out(task, seed), self.oracle),)
 
     def _held_out(self, kind: str, seed: int) -> list[Trace]:
@@ -131,3 +130,11 @@ class WorldSetting:
         if len(rows) < num:
             raise InputError(f"the world has only {len(rows)} rows of '{kind}' for tuning, not {num}")
         return rows
+
+
+def _check_task(task: str) -> None:
+    """Its own message would name what can be asked of the world, most of which is no task."""
+    if task not in KINDS_OF_REQUEST:
+        raise InputError(
+            f"the embedded world has no task '{task}' (it has {', '.join(TASKS)}); tasks of yours need {FILES}"
+        )

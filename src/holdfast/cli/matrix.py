@@ -63,15 +63,16 @@ def _run(config: MatrixConfig) -> Matrix:
 def _show(matrix: Matrix, config: MatrixConfig) -> None:
     cells, tests = matrix.cells, matrix.tests
     console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
+    seeds = "1 seed" if len(config.seeds) == 1 else f"{len(config.seeds)} seeds pooled"
     for measure, title in shown_measures(cells):
-        console.print(measure_table(cells, tests, measure, f"{title}, {len(config.seeds)} seeds pooled, 95 % interval"))
+        console.print(measure_table(cells, tests, measure, f"{title}, {seeds}, 95 % interval"))
         console.print()
     if note := legend(tests, asked_again=matrix.asks_again):
         console.print(f"{note}\n", markup=False)
     if judged := judged_by(cells):
         console.print(f"{judged}\n", markup=False)
     for case in matrix.worst:
-        head = f"worst of {case.num_variants} variants of {case.attack} on {case.defence}"
+        head = f"worst of {case.num_variants} variant{'s' * (case.num_variants > 1)} of {case.attack} on {case.defence}"
         rate = f"{cell_text(case.asr).strip()} {COUNTED[case.tells_outcomes]}{beside(case.missed, case.kept)}"
         console.print(f"{head}: {rate}, chosen on other requests: {', '.join(case.chosen)}", markup=False)
     for searched in matrix.found:

@@ -21,6 +21,20 @@ def progress_bar(title: str, *, stays: bool = False) -> Iterator[Callable[..., N
     )
     console = Console(stderr=True)
     unseen = not stays and not console.is_terminal  # it would leave an empty line
-    with Progress(*columns, console=console, transient=not stays, disable=unseen) as bar:
-        task = bar.add_task(title, total=None)
-        yield lambda done, total, title=None: bar.update(task, completed=done, total=total, description=title)
+    bar = Progress(*columns, console=console, transient=not stays, disable=unseen)
+    task = bar.add_task(title, total=None)
+
+    def on_progress(done: int, total: int, title: str | None = None) -> None:
+        bar.start()
+        bar.update(task, completed=done, total=total, description=title)
+
+    if console.is_terminal:
+        bar.start()
+    try:
+        yield on_progress
+    except BaseException:
+        bar.live.transient |= bar.tasks[task].total is None  # a mistake told before any progress stands alone
+        raise
+    finally:
+        if bar.live.is_started:
+            bar.stop()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Annotated
 
@@ -22,13 +23,18 @@ def show(
         str | None, typer.Argument(help="A recipe, to print it; rows or traces, for data to try it on")
     ] = None,
 ) -> None:
-    """List the recipes, or print one: `holdfast recipes defended > mine.yaml`. `train` and `attack` take their names."""
+    """List the recipes, or print one: `holdfast recipes defended > mine.yaml`. `train` and `attack` take their names.
+
+    The first line of what is printed is the command that runs a copy: FILE stands for its name.
+    """
     if name is None:
         _list()
     elif name in DATA:
         _print_data(name)
     elif name in recipes():
-        sys.stdout.write(recipes()[name].path.read_text(encoding="utf-8"))
+        text = recipes()[name].path.read_text(encoding="utf-8")
+        # Its first line is its command. A copy is run by the name of its file, not by that of the recipe.
+        sys.stdout.write(re.sub(rf"^(# holdfast \w+) {name}\b", r"\1 FILE", text))
     else:
         raise InputError(f"{name}: no such recipe{nearest_or_all(name, (*recipes(), *DATA))}")
 

@@ -43,6 +43,7 @@ def load_config(kind: type[SettingsType], path: str | Path, overrides: Sequence[
     """Read ``path``, apply ``key.sub=value`` overrides, validate."""
     path = Path(path)
     tree, places = _read_with_included(path, ())
+    _refuse_given_twice(overrides)
     for override in overrides:
         _apply_override(tree, override)
     overridden = _overridden(overrides)
@@ -79,6 +80,17 @@ def naming_place(path: str | Path, overrides: Sequence[str] = ()) -> Iterator[No
         raise InputError(f"{_place(at, Path(path), places, _overridden(overrides))}: {error}") from None
 
 
+def _refuse_given_twice(overrides: Sequence[str]) -> None:
+    """A setting given twice, or one that a later override would replace as a part of its section or list."""
+    keys = [override.partition("=")[0] for override in overrides]
+    for number, later in enumerate(keys):
+        for earlier, other in zip(keys[:number], overrides, strict=False):
+            if f"{earlier}.".startswith(f"{later}."):
+                raise InputError(
+                    f"command line: '{other}' and '{overrides[number]}' set the same; leave one of them out"
+                )
+
+
 def _overridden(overrides: Sequence[str]) -> set[str]:
     return {override.partition("=")[0] for override in overrides}
 
@@ -104,8 +116,12 @@ def told_faults(
     places: Mapping[FieldPath, str] | None = None,
     overridden: Collection[str] = (),
 ) -> str:
-    """A line for every wrong field, in our words instead of pydantic's."""
-    return "\n".join(_explain(kind, detail, where, places or {}, overridden) for detail in error.errors())
+    """A line for every wrong field, in our words."""
+    details = error.errors()
+    parents = {detail["loc"][:length] for detail in details for length in range(len(detail["loc"]))}
+    # A list with a wrong item counts as too short for pydantic, which passes the item over.
+    told = [detail for detail in details if detail["type"] != "too_short" or detail["loc"] not in parents]
+    return "\n".join(_explain(kind, detail, where, places or {}, overridden) for detail in told)
 
 
 def dump_config(config: Settings) -> str:
@@ -308,7 +324,14 @@ def _explain(
         return f"{where}: field '{field}': missing"
     told = f"{where}: field '{field}': {message}" if field else f"{where}: {message}"
     # A check of several fields at once gets them all; the message says which ones it means.
-    return told if isinstance(detail["input"], dict) else f"{told}, got {detail['input']!r}"
+    return told if isinstance(detail["input"], dict) else f"{told}, got {_shown(detail['input'], path)}"
+
+
+def _shown(value: Any, path: str | Path) -> str:
+    """As whoever wrote it has written it: in Python, or in YAML, where None is null and True is true."""
+    if isinstance(path, Path) and (value is None or isinstance(value, bool)):
+        return "null" if value is None else str(value).lower()
+    return repr(value)
 
 
 def _place(at: FieldPath, path: str | Path, places: Mapping[FieldPath, str], overridden: Collection[str]) -> str:
@@ -316,9 +339,10 @@ def _place(at: FieldPath, path: str | Path, places: Mapping[FieldPath, str], ove
     inside = ".".join(map(str, at)) + "."
     if at not in places and any(key.startswith(inside) for key in overridden):
         return "command line"
-    for part in (at[:length] for length in range(len(at), 0, -1)):
-        if ".".join(map(str, part)) in overridden:
-            return "command line"
+    parts = [at[:length] for length in range(len(at), 0, -1)]
+    if any(".".join(map(str, part)) in overridden for part in parts):
+        return "command line"
+    for part in parts:
         if part in places:
             return places[part]
     return shown_path(path) if isinstance(path, Path) else path

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Any, Literal
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, model_validator
+from pydantic import Field, NonNegativeInt, PositiveFloat, field_validator, model_validator
 
 from holdfast.config.base import Settings, UserPath
 from holdfast.config.files import FilesConfig
+
+SETTING = re.compile(r"[a-z]+=")
+"""How a setting of an attack begins that is a variant of another."""
 
 
 class AdaptiveSettings(Settings):
@@ -41,6 +45,20 @@ class MatrixConfig(Settings):
     num_requests: int = Field(default=200, gt=0)
     engine: Literal["local", "ray"] = "local"
     workers: int | None = Field(default=None, gt=0)  # processes; default: one per core
+
+    @field_validator("attacks", mode="before")
+    @classmethod
+    def _joined(cls, value: Any) -> Any:
+        """YAML cuts ``[mixture@task=sql,share=0.05]`` at the comma; no attack's name has ``=`` before its ``@``."""
+        if not isinstance(value, list):
+            return value
+        names: list[Any] = []
+        for name in value:
+            if names and isinstance(name, str) and SETTING.match(name) and "@" in str(names[-1]):
+                names[-1] = f"{names[-1]},{name}"
+            else:
+                names.append(name)
+        return names
 
     @model_validator(mode="after")
     def _one_attacker(self) -> MatrixConfig:

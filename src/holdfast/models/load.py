@@ -193,9 +193,15 @@ def model_source(name: str) -> str:
 
 
 def check_there(name: str) -> None:
-    """Raise ``InputError`` where there is no such folder or file here and no such model on the hub. No weights are loaded."""
-    with asking_hub_once(_source(name)):
-        pass
+    """Raise ``InputError`` where there is no such model here (a folder or file) or on the hub. No weights are loaded."""
+    source = _source(name)
+    if isinstance(source, Path) and is_adapter(source):
+        check_there(str(_base_source(source)))
+    elif isinstance(source, Path):
+        _weights_are_safe(name, source, "model.safetensors", allow_pickle=True)
+    else:
+        with asking_hub_once(source):
+            pass
 
 
 def _source(name: str, tie: bool | None = None) -> Path | str:

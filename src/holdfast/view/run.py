@@ -21,11 +21,16 @@ HOST = "127.0.0.1"
 def open_view(root: str | Path, *, port: int = 0, opens: bool = True, models: Sequence[str] = ()) -> None:
     """Serve the page of the runs under ``root`` until Ctrl-C or SIGTERM. Prints its address, which has the token in it.
 
-    ``port`` 0 takes a free one. ``opens``: in a browser too.
+    ``port`` 0 takes a free one. ``opens``: in a browser too. Raises ``InputError`` for a model that is not there.
     """
     root = Path(root)
     if not root.is_dir():
         raise InputError(f"{root}: no such folder")
+    if models:
+        from holdfast.models.load import check_there  # brings torch: a second or more
+
+        for name in models:
+            check_there(name)
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

@@ -32,6 +32,7 @@ def safety_gap(
     from holdfast.config import load_config
     from holdfast_studies.undo.safety_gap import check_files, safety_gap
     from holdfast_studies.undo.safety_gap_config import SafetyGapConfig
+    from holdfast_studies.undo.trying import failures_end_it
 
     settings = load_config(SafetyGapConfig, config, overrides or [])
     if dry_run:
@@ -42,7 +43,7 @@ def safety_gap(
         check_files(settings)
         Console().print(Markdown(cost_table(settings)))
         return
-    with progress_bar(settings.title) as on_progress:
+    with failures_end_it(), progress_bar(settings.title) as on_progress:
         results = safety_gap(settings, on_progress=on_progress, say=_say)
     command = shown_command("safety-gap", config, overrides or [])
     text, figures = _told(settings, command, results)

@@ -23,12 +23,13 @@ def undo_costs(
     """GRPO (TRL) for several costs of an undo: accuracy against undo rate, precision, recall, false undos."""
     need_extra("rl", "diagnose undo-costs")
     from holdfast.config import load_config
+    from holdfast_studies.undo.trying import failures_end_it
     from holdfast_studies.undo.undo_costs import cost_table, undo_costs
     from holdfast_studies.undo.undo_costs_config import UndoCostsConfig
     from holdfast_studies.undo.undo_costs_page import section
 
     settings = load_config(UndoCostsConfig, config, overrides or [])
-    with progress_bar(settings.title) as on_progress:
+    with failures_end_it(), progress_bar(settings.title) as on_progress:
         rows = cost_table(undo_costs(settings, on_progress=on_progress))
     text = section(settings, shown_command("undo-costs", config, overrides or []), rows)
     plain = [

@@ -26,9 +26,10 @@ def undo_defence(
     from holdfast_studies.undo.defence import undo_defence
     from holdfast_studies.undo.defence_config import DefenceConfig
     from holdfast_studies.undo.defence_page import TITLE, section
+    from holdfast_studies.undo.trying import failures_end_it
 
     settings = load_config(DefenceConfig, config, overrides or [])
-    with progress_bar(settings.title) as on_progress:
+    with failures_end_it(), progress_bar(settings.title) as on_progress:
         results = undo_defence(settings, on_progress=on_progress)
     text = section(settings, f"holdfast diagnose undo-defence {config}", results)
     tell(text, [asdict(each) for each in results], run=settings.run, page=page, json=json, title=TITLE)

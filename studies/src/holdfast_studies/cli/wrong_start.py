@@ -23,12 +23,13 @@ def wrong_start(
     from dataclasses import asdict
 
     from holdfast.config import load_config
+    from holdfast_studies.undo.trying import failures_end_it
     from holdfast_studies.undo.wrong_start import wrong_start
     from holdfast_studies.undo.wrong_start_config import WrongStartConfig
     from holdfast_studies.undo.wrong_start_page import section
 
     settings = load_config(WrongStartConfig, config, overrides or [])
-    with progress_bar(settings.title) as on_progress:
+    with failures_end_it(), progress_bar(settings.title) as on_progress:
         results = wrong_start(settings, on_progress=on_progress)
     text = section(settings, shown_command("wrong-start", config, overrides or []), results)
     tell(text, [asdict(each) for each in results], run=settings.run, page=page, json=json)

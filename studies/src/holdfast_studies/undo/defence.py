@@ -21,12 +21,12 @@ from holdfast.models import LoadedModel, add_tokens, load, load_tokenizer
 from holdfast.records import Completion, Trace, context
 from holdfast.tokens import UNDO_TOKEN, Encoder, find_undo_id
 from holdfast.training import train
-from holdfast_studies.pool import in_processes
 from holdfast_studies.qwen.config import check_sources
 from holdfast_studies.study_folder import claim_study
 from holdfast_studies.undo.answer_tasks import answer_task
 from holdfast_studies.undo.defence_config import DefenceConfig
 from holdfast_studies.undo.defence_rows import RESET, answers, beginnings, first_tokens, material, rows_for
+from holdfast_studies.undo.trying import tried
 
 TRAINED = {"undo": "masked_sft", "undo_sft": "sft", "reset": "masked_sft", "augmented": "masked_sft"}
 """The objective of every arm that is trained."""
@@ -102,7 +102,10 @@ def defence_arms(config: DefenceConfig) -> Iterator[DefenceArm]:
 def undo_defence(
     config: DefenceConfig, *, on_progress: Callable[[int, int], None] | None = None
 ) -> list[DefenceResult]:
-    """Run what is missing of a study; every finished model leaves a file without any text."""
+    """Run what is missing of a study; every finished model leaves a file without any text.
+
+    Raises ``ModelsFailed`` if some failed, when the others are done.
+    """
     check_sources(config)
     if config.tuned:
         _benign(config)  # a wrong name or a missing package is told before anything is trained
@@ -113,7 +116,7 @@ def undo_defence(
     jobs: dict[tuple[str, bool, int], list[DefenceArm]] = {}
     for arm in missing:
         jobs.setdefault(arm.training, []).append(arm)
-    for done in in_processes(partial(_finish, config), list(jobs.values()), config.workers):
+    for done in tried(partial(_finish, config), list(jobs.values()), config.workers, partial(_missing, config)):
         finished += done
         if on_progress is not None:
             on_progress(finished, len(planned))
@@ -128,6 +131,11 @@ def read_results(config: DefenceConfig) -> list[DefenceResult]:
 
 def _path(config: DefenceConfig, arm: DefenceArm) -> Path:
     return Path(config.run) / "arms" / f"{arm.key}.json"
+
+
+def _missing(config: DefenceConfig, arms: Sequence[DefenceArm]) -> str:
+    """The names of those that have no figures."""
+    return ", ".join(arm.key for arm in arms if not _path(config, arm).is_file())
 
 
 def _finish(config: DefenceConfig, arms: Sequence[DefenceArm]) -> int:

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,6 @@ from holdfast.models import LoadedModel, add_tokens, load
 from holdfast.tokens import UNDO_TOKEN, Context, tokenize_all
 from holdfast.traces import write_made
 from holdfast.training import train
-from holdfast_studies.pool import in_processes
 from holdfast_studies.study_folder import claim_study
 from holdfast_studies.undo.graded_behaviour import behave_graded
 from holdfast_studies.undo.safety_gap_behaviour import Behaviour, behave, behave_plainly
@@ -27,6 +27,7 @@ from holdfast_studies.undo.safety_gap_config import SafetyGapConfig
 from holdfast_studies.undo.safety_gap_identity import Identity, gradient_identity
 from holdfast_studies.undo.safety_gap_probe import Probe, Readings, RightRow, make_probes, make_right_rows, read
 from holdfast_studies.undo.safety_gap_task import GapTask
+from holdfast_studies.undo.trying import tried
 
 CONTROLS = {
     "untouched": None,  # the model as it was
@@ -97,7 +98,10 @@ def safety_gap(
     on_progress: Callable[[int, int], None] | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> list[ArmResult]:
-    """Run what is missing of a study. Every finished training leaves a file, so that the same command goes on."""
+    """Run what is missing of a study. Every finished training leaves a file, so that the same command goes on.
+
+    Raises ``ModelsFailed`` if some failed, when the others are done.
+    """
     check_files(config)
     claim_study(config, config.run, free=FREE)
     planned = list(arms(config))
@@ -106,7 +110,8 @@ def safety_gap(
         task.own("test", say)
     missing = [arm for arm in planned if not _figures(config, arm).is_file()]
     finished = len(planned) - len(missing)
-    for number, _ in enumerate(in_processes(partial(_finish, config), missing, config.workers), start=finished + 1):
+    done = tried(partial(_finish, config), missing, config.workers, attrgetter("key"))
+    for number, _ in enumerate(done, start=finished + 1):
         if on_progress is not None:
             on_progress(number, len(planned))
     return [ArmResult.of_row(json.loads(_figures(config, arm).read_text(encoding="utf-8"))) for arm in planned]

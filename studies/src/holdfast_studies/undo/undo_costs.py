@@ -18,9 +18,9 @@ from holdfast.stats import Estimate, Unknown, share_of_counts
 from holdfast.tokens import find_undo_id, tokenize_all
 from holdfast.traces import read_references
 from holdfast.training import RlPrompt, UndoRl, train_rl
-from holdfast_studies.pool import in_processes
 from holdfast_studies.study_folder import claim_study
 from holdfast_studies.undo.safety_gap_task import right_by
+from holdfast_studies.undo.trying import tried
 from holdfast_studies.undo.undo_costs_config import UndoCostsConfig
 
 
@@ -41,12 +41,13 @@ class CostResult:
 
 
 def undo_costs(config: UndoCostsConfig, *, on_progress: Callable[[int, int], None] | None = None) -> list[CostResult]:
-    """Run what is missing; every finished run leaves a file."""
+    """Run what is missing; every finished run leaves a file. ``ModelsFailed`` names those that failed, at the end."""
     claim_study(config, config.run, free=("costs",))
     planned = [(cost, seed) for cost in (None, *config.costs) for seed in config.seeds]
     missing = [(cost, seed) for cost, seed in planned if not _figures(config, cost, seed).is_file()]
     finished = len(planned) - len(missing)
-    for number, _ in enumerate(in_processes(partial(_finish, config), missing, config.workers), start=finished + 1):
+    done = tried(partial(_finish, config), missing, config.workers, partial(_named, config))
+    for number, _ in enumerate(done, start=finished + 1):
         if on_progress is not None:
             on_progress(number, len(planned))
     return [CostResult.of_row(json.loads(_figures(config, *each).read_text(encoding="utf-8"))) for each in planned]
@@ -54,6 +55,10 @@ def undo_costs(config: UndoCostsConfig, *, on_progress: Callable[[int, int], Non
 
 def _figures(config: UndoCostsConfig, cost: float | None, seed: int) -> Path:
     return Path(config.run) / "costs" / f"{'before' if cost is None else cost}-{seed}.json"
+
+
+def _named(config: UndoCostsConfig, run: tuple[float | None, int]) -> str:
+    return _figures(config, *run).stem
 
 
 def _finish(config: UndoCostsConfig, planned: tuple[float | None, int]) -> None:

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,8 @@ from holdfast.tokens import UNDO_TOKEN, Encoder, find_undo_id
 from holdfast.traces import Budget, choose_builder, make_traces, read_references, write_made
 from holdfast.training import train
 from holdfast.worlds import SafetyWorld
-from holdfast_studies.pool import in_processes
 from holdfast_studies.study_folder import claim_study
+from holdfast_studies.undo.trying import tried
 from holdfast_studies.undo.wrong_start_config import WrongStartConfig
 
 WITH_UNDO = ("sft", "masked_sft")
@@ -80,12 +81,13 @@ def start_arms(config: WrongStartConfig) -> Iterator[StartArm]:
 def wrong_start(
     config: WrongStartConfig, *, on_progress: Callable[[int, int], None] | None = None
 ) -> list[StartResult]:
-    """Run what is missing of a study; every finished model leaves a file."""
+    """Run what is missing of a study; every finished model leaves a file. ``ModelsFailed`` names those that failed."""
     claim_study(config, config.run, free=("contexts",))
     planned = list(start_arms(config))
     missing = [arm for arm in planned if not _figures(config, arm).is_file()]
     finished = len(planned) - len(missing)
-    for number, _ in enumerate(in_processes(partial(_finish, config), missing, config.workers), start=finished + 1):
+    done = tried(partial(_finish, config), missing, config.workers, attrgetter("key"))
+    for number, _ in enumerate(done, start=finished + 1):
         if on_progress is not None:
             on_progress(number, len(planned))
     return [StartResult.of_row(json.loads(_figures(config, arm).read_text(encoding="utf-8"))) for arm in planned]

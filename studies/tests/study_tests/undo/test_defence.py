@@ -119,6 +119,28 @@ def test_a_study_in_small(tmp_path: Path) -> None:
     assert page.read_text() == text
 
 
+def test_a_model_that_fails_is_named_and_the_others_go_on(tmp_path: Path) -> None:
+    """The held one: its file of prompts is not there."""
+    path = tmp_path / "config.yaml"
+    path.write_text(CONFIG.format(folder=tmp_path))
+    wanted = ["arms=[undo,untouched]", "tuned=[]"]
+    done = CliRunner().invoke(app, ["diagnose", "undo-defence", str(path), *wanted])
+    assert done.exit_code == 1, done.output
+    assert {file.stem for file in (tmp_path / "run" / "arms").iterdir()} == {"undo-0", "untouched-0"}
+    assert "failed: undo-held-0: " in done.stderr
+    assert "held.txt" in done.stderr
+    assert "1 of 3 failed; the same command runs them again" in done.stderr
+
+
+def test_a_mistake_of_all_models_is_wrong_input(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(CONFIG.format(folder=tmp_path))
+    wanted = ["arms=[undo,reset]", "held=[]", "tuned=[]", "model.name=tiny:alignd"]
+    done = CliRunner().invoke(app, ["diagnose", "undo-defence", str(path), *wanted])
+    assert isinstance(done.exception, InputError), "which the command line ends with exit code 2"
+    assert str(done.exception).startswith("model 'tiny:alignd': ")
+
+
 def _settings(path: Path) -> dict[str, object]:
     import yaml
 

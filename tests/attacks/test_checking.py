@@ -1,0 +1,61 @@
+"""What a matrix on files lacks is told before a model is loaded, by the attack or the defence that wants it."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attacks.small_setting import files, small_model
+from holdfast.attacks import DEFENCES, Reworded, Scale, SelfWritten, file_scale, find_attack
+from holdfast.attacks import file_setting as file_setting_module
+from holdfast.attacks.checking import check_cells
+from holdfast.config import InputError
+from holdfast.config.files import FilesConfig
+
+
+@pytest.fixture(scope="module")
+def scale(tmp_path_factory: pytest.TempPathFactory) -> Scale:
+    folder = tmp_path_factory.mktemp("real")
+    return file_scale(small_model(folder / "model"), FilesConfig.model_validate(files(folder, str(folder / "model"))))
+
+
+@pytest.fixture(autouse=True)
+def nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    def asked(*_: Any, **__: Any) -> Sequence[str]:
+        raise AssertionError("a model was asked")
+
+    monkeypatch.setattr(file_setting_module, "answered_by", asked)
+
+
+@pytest.mark.parametrize(
+    ("attack", "defence", "line"),
+    [
+        ("harmful_examples", "sft", "attack 'harmful_examples': the attack's files have only 8 requests"),
+        ("mixture@task=sqll", "sft", r"attack 'mixture@task=sqll': task 'sqll': no such task in files\.tasks"),
+        ("benign_sql", "chat_mixed", "defence 'chat_mixed': field 'files.tasks': general chat is wanted here"),
+    ],
+)
+def test_what_is_lacking_is_named(attack: str, defence: str, line: str, scale: Scale) -> None:
+    with pytest.raises(InputError, match=line):
+        check_cells([find_attack(attack)], [DEFENCES[defence]], 0, scale)
+
+
+def test_rows_that_can_be_had_are_no_mistake(scale: Scale) -> None:
+    attacks = [
+        replace(find_attack("harmful_examples"), on_files=replace(find_attack("benign_sql").on_files, data=data))
+        for data in (Reworded(8), SelfWritten(8))
+    ]
+    check_cells([*attacks, find_attack("benign_sql")], [DEFENCES["vetted"], DEFENCES["repair"]], 0, scale)
+
+
+def test_nothing_is_drawn_where_nothing_is_tuned(scale: Scale) -> None:
+    check_cells([find_attack("harmful_examples")], [DEFENCES["untouched"]], 0, scale)
+
+
+def test_a_stock_model_that_is_not_there_is_told(scale: Scale, tmp_path: Path) -> None:
+    assert scale.files is not None
+    wrong = replace(scale, files=replace(scale.files, stock=str(tmp_path / "nowhere")))
+    with pytest.raises(InputError, match=r"field 'files.stock': model '.*nowhere': there is no such folder"):
+        check_cells([find_attack("benign_sql")], [DEFENCES["sft"]], 0, wrong)
