@@ -20,6 +20,8 @@ PAPERS = {
     "004": "The Two-Stage Decision-Sampling Hypothesis (arXiv:2601.01580): self-reflection in RL-trained language models",
 }
 REMARKS = {
+    "001": """On SmolLM2 *unsafe by the phrase list* means: a reply without a refusal phrase. It may comply with the request, or
+be nonsense; the two were not told apart when these pools were judged. The simulated rows have no such doubt.""",
     "002": """To be run again: the cells on SmolLM2 count every reply without a refusal phrase as an attack that succeeded,
 and were trained without Qi et al.'s whole recipe (10 warm-up steps, Adam's beta1 0.5, w_t floored at 1e-3).
 Their rows have neither figures nor a verdict until `studies/configs/smollm2/tables.yaml` has run, which
