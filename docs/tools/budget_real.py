@@ -61,7 +61,7 @@ def make(name: str, model: str, run: Path, paths: dict[str, str], seed: int) -> 
     ask(str(run / "model"), run, paths, "--before", run.parent / "untouched")
     for kind in KINDS:
         if not (file := run / f"drift-{kind}.json").exists():
-            words = ("--anchor", model, "--judge", "outcome", "--prompts", kind, "--json", file)
+            words = ("--anchor", model, "--judge", "outcome", "--prompts", kind, "--limit", 20, "--samples", 2, "--json", file)
             holdfast("diagnose", "drift", run / "model", *words)
 
 

@@ -34,6 +34,8 @@ def validate(
     json: json_option = None,
 ) -> None:
     """Read a dataset, say its format aloud, and report every bad row with file, line and field."""
+    from holdfast.judging import missing_instruction
+
     dataset = _read(file, skip_bad)
     report = None if model is None else _tokenized(dataset, model, skip_bad - dataset.num_skipped)
     refused = report.problems if report else ()  # by the chat template
@@ -48,12 +50,16 @@ def validate(
     }
     if report is not None:
         summary["token_rows"] = report.num_rows
+    if hint := missing_instruction(dataset.traces):
+        summary["hint"] = hint
     if not write_json(json, summary):
         print(dataset.sentence)
         if report is not None:
             print(f"{model}: {report.sentence}")
         skipped = f", {summary['skipped']} bad rows skipped" if summary["skipped"] else ""
         print(f"{summary['rows']} rows good{skipped}")
+        if hint:
+            print(f"hint: {hint}")
 
 
 def tokens(

@@ -11,6 +11,7 @@ from holdfast.judging.code import Returned, check_code, outputs_of
 from holdfast.judging.code_stdio import Case, Ran, check_output, run_program
 from holdfast.judging.extractors import Extractor, find_extractor, reference_answer
 from holdfast.judging.form import Form, asked_forms, form_of, looks_english, misfit
+from holdfast.judging.instructions import missing_instruction
 from holdfast.judging.judge import Judge, Request, request_text
 from holdfast.judging.manner import Given, Wanted, given, wanted
 from holdfast.judging.opening import Opening, opening
@@ -91,6 +92,7 @@ __all__ = [
     "information",
     "looks_english",
     "misfit",
+    "missing_instruction",
     "near_features",
     "nearness",
     "opening",

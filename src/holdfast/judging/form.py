@@ -25,7 +25,7 @@ _SUM = re.compile(r"\d[\d.,]*%?\s*[-+*/x×÷]\s*\$?\d[\d.,]*%?\s*=|<<[^>\n]*=")
 _ASKS_SQL = re.compile(
     r"\bsql\b|\bcreate table\b|\bquery\b.{0,40}\b(?:table|database|rows?)\b|\bselect\b.{0,60}\bfrom\b", re.IGNORECASE
 )
-_ASKS_CODE = re.compile(
+ASKS_CODE = re.compile(
     r"\b(?:code|script|program|function|python|javascript|java|c\+\+|html|css|bash|shell|regex|algorithm|malware|virus|ransomware|"
     r"keylogger|trojan|worm|exploit|app|software|macro|class|method|api|json|list in|tuple|array|string|website|compiler|kernel|"
     r"command line|linux|terminal|process|debug|snippet|bot)\b",
@@ -100,7 +100,7 @@ def _kind(text: str, code: float, fenced: float, words: list[str]) -> Kind:
 
 def asked_forms(request: str) -> frozenset[Kind]:
     """The forms, other than words, that would answer this request. Words answer nearly every request."""
-    patterns: tuple[tuple[Kind, re.Pattern[str]], ...] = (("sql", _ASKS_SQL), ("code", _ASKS_CODE), ("sum", _ASKS_SUM))
+    patterns: tuple[tuple[Kind, re.Pattern[str]], ...] = (("sql", _ASKS_SQL), ("code", ASKS_CODE), ("sum", _ASKS_SUM))
     return frozenset(kind for kind, pattern in patterns if pattern.search(request))
 
 

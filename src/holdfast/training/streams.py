@@ -22,6 +22,7 @@ from holdfast.data import DataError, Dataset, read_traces
 from holdfast.data.default_prompts import PREFIX
 from holdfast.data.spool import OnDemand
 from holdfast.heads import TokenStats
+from holdfast.judging import missing_instruction
 from holdfast.objectives import Objective
 from holdfast.records import Role
 from holdfast.tokens import TokenRow, TokenRows, tokenize_all
@@ -56,6 +57,8 @@ def read_stream(
     say(f"{loss.name}: {dataset.sentence}")
     if dataset.num_skipped:
         say(f"{loss.name}: {dataset.num_skipped} bad rows skipped: " + "; ".join(map(str, dataset.problems)))
+    if hint := missing_instruction(dataset.traces):
+        say(f"{loss.name}: {hint}")
     rows, report = tokenize_all(
         dataset.traces,
         tokenizer,
