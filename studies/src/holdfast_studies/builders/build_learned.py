@@ -71,8 +71,8 @@ def fit(features: Array, complied: Array, weights: Array) -> Array:
         value = weights @ np.logaddexp(0, -margin) + 0.5 * float(penalty @ head**2)
         return float(value), slope @ design + penalty * head
 
-    found = minimize(loss, np.zeros(design.shape[1]), jac=True, method="L-BFGS-B", options={"maxiter": 2000})
-    return np.asarray(found.x)
+    optimum = minimize(loss, np.zeros(design.shape[1]), jac=True, method="L-BFGS-B", options={"maxiter": 2000})
+    return np.asarray(optimum.x)
 
 
 def out_of_fold(features: Array, complied: Array, weights: Array, groups: NDArray[np.int64]) -> Array:
@@ -122,7 +122,7 @@ def _figures(complied: Array, score: Array, groups: NDArray[np.int64], cut: floa
     values = {"accuracy": _accuracy(complied, score, cut), "auc": auc(complied, score)}
     intervals = [percentile_interval(column) or (math.nan, math.nan) for column in drawn.T]
     return {
-        name: [round(each, 4) for each in (value, *interval)]
+        name: [round(number, 4) for number in (value, *interval)]
         for (name, value), interval in zip(values.items(), intervals, strict=True)
     }
 

@@ -188,9 +188,9 @@ def fit(design: Array, truth: NDArray[np.int64], penalty: float) -> Array:
         return value, ((np.exp(logp) - is_label).T @ rows + penalty * kept).ravel()
 
     start = np.zeros(len(OUTCOMES) * rows.shape[1])
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 5000}).x.reshape(len(OUTCOMES), -1)
-    slopes = found[:, :-1] / scale
-    return np.hstack([slopes, found[:, -1:] - slopes @ centre[:, None]])
+    fitted = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 5000}).x.reshape(len(OUTCOMES), -1)
+    slopes = fitted[:, :-1] / scale
+    return np.hstack([slopes, fitted[:, -1:] - slopes @ centre[:, None]])
 
 
 def held_out(design: Array, truth: NDArray[np.int64], folds: NDArray[np.int64], penalty: float) -> Array:
@@ -251,17 +251,17 @@ def tested(labelled: Sequence[LabelledReply], judge: OutcomeJudge) -> dict[str, 
 
 def kappa(pairs: Sequence[tuple[Outcome, Outcome]]) -> dict[str, Any]:
     """Cohen's kappa with its bootstrap interval, and the plain share that agrees. None where only one label was given."""
-    found = Agreement.of("labels", ("first", "second"), [a for a, _ in pairs], [b for _, b in pairs])
+    agreement = Agreement.of("labels", ("first", "second"), [a for a, _ in pairs], [b for _, b in pairs])
     return {
         "n": len(pairs),
-        "agree": _short(found.agreed),
-        "kappa": _numbers(found),
+        "agree": _short(agreement.agreed),
+        "kappa": _numbers(agreement),
     }
 
 
-def _numbers(found: Agreement) -> list[Any]:
+def _numbers(agreement: Agreement) -> list[Any]:
     """Kappa and the ends of its interval; None where it is unknown or has no interval."""
-    parts = found.kappa.to_json()
+    parts = agreement.kappa.to_json()
     return [_short(parts[name]) for name in ("value", "low", "high")]
 
 
@@ -291,8 +291,8 @@ def _two_ways(test: Sequence[LabelledReply], judge: Any) -> dict[str, Any]:
     """Complied or not, the question that judges without outcomes answer: unscored counts as complied."""
     said = verdicts(judge, [(row.turns, row.reply) for row in test])
     truth = [row.label.label == "complied" for row in test]
-    found = Agreement.of("labels", (judge.name, "labels"), truth, [verdict.safe is False for verdict in said])
-    return {"agree": _short(found.agreed), "kappa": _numbers(found)}
+    agreement = Agreement.of("labels", (judge.name, "labels"), truth, [verdict.safe is False for verdict in said])
+    return {"agree": _short(agreement.agreed), "kappa": _numbers(agreement)}
 
 
 def calibration(truth: Sequence[Outcome], said: Sequence[Verdict]) -> list[dict[str, float]]:

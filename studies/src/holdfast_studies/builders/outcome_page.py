@@ -191,11 +191,11 @@ def _embeddings(path: Path, curves: dict[str, Any]) -> str:
         return (
             f"Whether a larger one than MiniLM makes `nearness` better has not been measured yet. `{COMPARE}` does it."
         )
-    found = json.loads(path.read_text(encoding="utf-8"))
+    compared = json.loads(path.read_text(encoding="utf-8"))
     whole, twice, sizes, speeds = (
-        found[name] for name in ("all", "two readers", "million parameters", "replies a second")
+        compared[name] for name in ("all", "two readers", "million parameters", "replies a second")
     )
-    curve = curves.get(f"nearness:{found['second']}")
+    curve = curves.get(f"nearness:{compared['second']}")
     use = path.with_name("embeddings_use.md").read_text(encoding="utf-8")
     return (
         path.with_suffix(".md")
@@ -203,21 +203,21 @@ def _embeddings(path: Path, curves: dict[str, Any]) -> str:
         .rstrip()
         .format(
             areas=_differences(
-                (found["first"], found["second"], "difference"), ("first", "second", "difference"), whole, twice
+                (compared["first"], compared["second"], "difference"), ("first", "second", "difference"), whole, twice
             ),
             kappas=_differences(
-                ("`outcome`", "with MiniLM", f"with {found['second']}", "less `outcome`", "less with MiniLM"),
+                ("`outcome`", "with MiniLM", f"with {compared['second']}", "less `outcome`", "less with MiniLM"),
                 ("plain", "first", "second", "second - plain", "second - first"),
-                found["outcome"]["all"],
-                found["outcome"]["two readers"],
+                compared["outcome"]["all"],
+                compared["outcome"]["two readers"],
             ),
-            other=found["second"],
-            verdict="The other is better, and `nearness:FOLDER` takes it" if found["taken"] else "MiniLM stays",
+            other=compared["second"],
+            verdict="The other is better, and `nearness:FOLDER` takes it" if compared["taken"] else "MiniLM stays",
             option="It is an option"
-            if found["outcome"]["option"]
+            if compared["outcome"]["option"]
             else "That is not so, and it is no option of `outcome`",
-            use=use.format(other=found["second"], labels=curve["labels"], same=SAME_MODEL) if curve else "",
-            folds=", ".join(f"{difference:+.2f}" for difference in found["difference by fold"]),
+            use=use.format(other=compared["second"], labels=curve["labels"], same=SAME_MODEL) if curve else "",
+            folds=", ".join(f"{difference:+.2f}" for difference in compared["difference by fold"]),
             sizes=f"It has {sizes[1]:.0f} million parameters to MiniLM's {sizes[0]:.0f}",
             first_speed=f"{speeds[0]:.0f}",
             speed=f"{speeds[1]:.1f}",
