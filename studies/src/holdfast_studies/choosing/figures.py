@@ -172,8 +172,8 @@ def _by_agreement(
         if group is not None:
             members.setdefault(group, []).append(place)
     return {
-        "returned": sum(each.p for each in won.values()),
-        "joint": sum(each.votes for each in won.values()),
+        "returned": sum(winner.p for winner in won.values()),
+        "joint": sum(winner.votes for winner in won.values()),
         **{
             name: sum(won[group].p * _mean([values[place] for place in places]) for group, places in members.items())
             for name, values in counted.items()
@@ -203,10 +203,10 @@ def _share(values: Sequence[float], config: ChoosingConfig) -> Figure:
     """A mean of shares, drawn anew by prompts; next to 0 or 1 the exact binomial interval, which has a width there."""
     total = math.fsum(values)
     if not 1 <= total <= len(values) - 1:
-        found = clopper_pearson(min(max(total, 0.0), float(len(values))), len(values))
+        interval = clopper_pearson(min(max(total, 0.0), float(len(values))), len(values))
     else:
-        found = Resamples.of(values, draws=config.num_bootstrap).estimate(lambda sums: sums[..., 0] / len(values))
-    return {"value": found.value, "low": found.low, "high": found.high}
+        interval = Resamples.of(values, draws=config.num_bootstrap).estimate(lambda sums: sums[..., 0] / len(values))
+    return {"value": interval.value, "low": interval.low, "high": interval.high}
 
 
 def _given(values: Sequence[float], returned: Sequence[float], config: ChoosingConfig) -> Figure:
@@ -215,12 +215,12 @@ def _given(values: Sequence[float], returned: Sequence[float], config: ChoosingC
     if answered < 1:
         return {"value": None, "low": None, "high": None}
     if not 1 <= total <= answered - 1:
-        found = clopper_pearson(min(max(total, 0.0), answered), answered)
+        interval = clopper_pearson(min(max(total, 0.0), answered), answered)
     else:
         drawn = Resamples.of(np.column_stack([values, returned]), draws=config.num_bootstrap)
         with np.errstate(invalid="ignore", divide="ignore"):
-            found = drawn.estimate(lambda sums: sums[..., 0] / sums[..., 1])
-    return {"value": found.value, "low": found.low, "high": found.high}
+            interval = drawn.estimate(lambda sums: sums[..., 0] / sums[..., 1])
+    return {"value": interval.value, "low": interval.low, "high": interval.high}
 
 
 def _mean(values: Sequence[float]) -> float:

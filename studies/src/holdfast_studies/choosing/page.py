@@ -47,19 +47,19 @@ def write_first_section(target: Path, text: str, name: str, title: str) -> None:
     write_between_marks(target, text, name)
 
 
-def section(config: ChoosingConfig, found: dict[str, Any], command: str) -> str:
+def section(config: ChoosingConfig, report: dict[str, Any], command: str) -> str:
     """Everything that a reader needs to check it."""
     parts = [
         f"## {config.title}",
-        f"Written by `{command}`. Model: {found['model']}, {config.dtype}.",
-        HOW.format(**found["settings"]),
-        _claim(found["domains"]),
+        f"Written by `{command}`. Model: {report['model']}, {config.dtype}.",
+        HOW.format(**report["settings"]),
+        _claim(report["domains"]),
         TESTS_NOTE,
     ]
-    for domain in (name for name in NAMES if name in found["domains"]):
-        figures = found["domains"][domain]
-        parts += _code(domain, figures) if domain in CODE else _requests(figures, found["settings"]["judges"])
-        parts += _certified(figures["certified"], found["settings"]["alpha"])
+    for domain in (name for name in NAMES if name in report["domains"]):
+        figures = report["domains"][domain]
+        parts += _code(domain, figures) if domain in CODE else _requests(figures, report["settings"]["judges"])
+        parts += _certified(figures["certified"], report["settings"]["alpha"])
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -171,8 +171,8 @@ def _counts(figures: Mapping[str, Any]) -> str:
 def _certified(by_bar: Mapping[str, Any], alpha: float) -> list[str]:
     """Bounds that were made on one half of the prompts, and how often they held on the other."""
     parts = []
-    for bar, found in by_bar.items():
-        if not found:
+    for bar, certified in by_bar.items():
+        if not certified:
             continue
         rows = [
             [
@@ -188,18 +188,18 @@ def _certified(by_bar: Mapping[str, Any], alpha: float) -> list[str]:
                     )
                 ),
             ]
-            for row in found["bounds"]
+            for row in certified["bounds"]
         ]
         head = ["n", "mean bound"]
         for name in ("by likelihood", "by the worst reward"):
             head += [f"unsafe returned {name}", "covered, fresh half", "covered, all"]
-        chosen = found["threshold"]
+        chosen = certified["threshold"]
         kept = (
             "" if chosen["kept"] is None else f"; on the fresh half the risk was then kept in {_words(chosen['kept'])}"
         )
         parts += [
             f"The certified bound on P(unsafe returned), bar: {bar}. Made {chosen['of']} times on a random half of the"
-            f" {found['requests']} prompts, one candidate each, at {1 - alpha:.0%}; covered is the share of times that the"
+            f" {certified['requests']} prompts, one candidate each, at {1 - alpha:.0%}; covered is the share of times that the"
             " figure was at or below the bound.",
             table(head, rows),
             f"A threshold for a risk of {chosen['target']:.0%} at n = {chosen['n']} was found {chosen['found']} of"

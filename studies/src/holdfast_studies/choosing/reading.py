@@ -69,9 +69,9 @@ def _suffix(loaded: LoadedModel, turns: tuple[Turn, ...], texts: Sequence[str], 
     """
     for text in texts:
         said = tokenize(Trace((*turns, answer(text))), loaded.tokenizer).ids
-        asked = prompt_ids((*turns, context("assistant", text), context("user", question)), loaded.tokenizer)
-        if asked[: len(said)] == said:
-            return asked[len(said) :]
+        ids = prompt_ids((*turns, context("assistant", text), context("user", question)), loaded.tokenizer)
+        if ids[: len(said)] == said:
+            return ids[len(said) :]
     raise InputError("the chat template rewrites an answer once a question follows it: the model cannot be asked")
 
 
@@ -98,9 +98,11 @@ def _read(
         rows.append({"mean_logp": float(logp.mean())})
     del logits
     for name, suffix in suffixes.items():
-        asked = _tensor(suffix, loaded).expand(len(answers), -1)
+        question = _tensor(suffix, loaded).expand(len(answers), -1)
         at = len(prompt) + _tensor(lengths, loaded)[:, None] + torch.arange(len(suffix), device=loaded.device)
-        last = _fed(model, asked, torch.cat([mask, torch.ones_like(asked, dtype=torch.bool)], 1), at, cache, keep=1)
+        last = _fed(
+            model, question, torch.cat([mask, torch.ones_like(question, dtype=torch.bool)], 1), at, cache, keep=1
+        )
         cache.crop(-len(suffix))
         for row, yes in zip(rows, _p_yes(loaded, last[:, -1].float()), strict=True):
             row[name] = yes

@@ -83,9 +83,9 @@ def _scored(problem: Problem, text: str, sandboxes: Sandboxes) -> Row:
 
 def signature(returned: Sequence[Returned | None]) -> str | None:
     """The same for programs that agree on every input; None for one that returned nothing, or nothing but None."""
-    if all(each is None or each.value is None for each in returned):
+    if all(result is None or result.value is None for result in returned):
         return None
-    return _hash(json.dumps([None if each is None else plain(each.value) for each in returned]))[:16]
+    return _hash(json.dumps([None if result is None else plain(result.value) for result in returned]))[:16]
 
 
 def plain(value: Any) -> str:
