@@ -67,11 +67,11 @@ def ask(
     seed: int,
 ) -> list[Row]:
     """``num`` responses to every problem, sampled; by the model's own chat template."""
-    asked = [problem for problem in problems for _ in range(num)]
+    repeated = [problem for problem in problems for _ in range(num)]
     drawn = generate(
         loaded.model,
         loaded.tokenizer,
-        [(context("user", request),) for request, _ in asked],
+        [(context("user", request),) for request, _ in repeated],
         max_new_tokens=max_new_tokens,
         temperature=config.temperature,
         seed=seed,
@@ -79,7 +79,7 @@ def ask(
     )
     return [
         {"prompt": request, "response": reply.text, "answer": answer, "stopped": reply.finish_reason == "stop"}
-        for (request, answer), reply in zip(asked, drawn, strict=True)
+        for (request, answer), reply in zip(repeated, drawn, strict=True)
     ]
 
 
@@ -128,10 +128,10 @@ def _gradients(
     rows = [row for row in rows if row["response"].strip()]
     if not rows:
         return {}
-    found = attribute_transcripts(
+    attributed = attribute_transcripts(
         loaded, transcripts(rows), anchor=readers.base, objectives=how.objectives, extract="words", growth=False
     )
     by_objective: Row = {}
-    for part in found.attribution.rows:
+    for part in attributed.attribution.rows:
         by_objective.setdefault(part.objective, {})[part.role] = {"norm": part.norm, "share": part.share}
     return by_objective

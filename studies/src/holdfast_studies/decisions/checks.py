@@ -42,12 +42,12 @@ class _Round(NamedTuple):
 def count_checks(transcripts: Sequence[Transcript], base: int) -> CheckCounts:
     """Over all responses; their problems are the world's prompts."""
     world = ArithmeticWorld(base, fused=False, beside=True)
-    found = CheckCounts()
-    for each in transcripts:
-        product = Product.read(each.problem)
-        for part in _checked(each.response):
-            found += _verdict(part) + _first_wrong_step(part, product, world.steps(product))
-    return found
+    counts = CheckCounts()
+    for transcript in transcripts:
+        product = Product.read(transcript.problem)
+        for part in _checked(transcript.response):
+            counts += _verdict(part) + _first_wrong_step(part, product, world.steps(product))
+    return counts
 
 
 def _verdict(part: _Round) -> CheckCounts:

@@ -192,12 +192,12 @@ def responses(job: Job, model: Path) -> Iterator[dict[str, Any]]:
     slips = Slips(world, tokenizer, config.world.slip)
     for size in config.eval_sizes:
         shape = Size.read(size)
-        asked = problems(world, [shape], config.num_eval, seed=f"test/{job.seed}/{size}")
-        for start in range(0, len(asked), EVAL_BATCH):
-            part = asked[start : start + EVAL_BATCH]
+        test_problems = problems(world, [shape], config.num_eval, seed=f"test/{job.seed}/{size}")
+        for start in range(0, len(test_problems), EVAL_BATCH):
+            part = test_problems[start : start + EVAL_BATCH]
             written = sample(
                 policy,
-                [prompt_ids([context("user", world.prompt(each))], tokenizer) for each in part],
+                [prompt_ids([context("user", world.prompt(problem))], tokenizer) for problem in part],
                 max_new_tokens=world.longest_response(shape),
                 end_id=tokenizer.eos_token_id,
                 pad_id=tokenizer.pad_token_id,

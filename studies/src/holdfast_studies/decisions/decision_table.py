@@ -70,15 +70,15 @@ def study_cells(config: DecisionStudyConfig) -> list[StudyCell]:
     cells = []
     for name in (BASE, *config.variants):
         jobs = [job for job in (Job(config, seed, name) for seed in config.seeds) if job.done]
-        found = {job.seed: read_transcripts(job.folder / ROLLOUTS, Columns(group="size")) for job in jobs}
-        for size in config.eval_sizes if found else ():
-            cells.append(_cell(config, name, size, {seed: each.transcripts for seed, each in found.items()}))
+        by_seed = {job.seed: read_transcripts(job.folder / ROLLOUTS, Columns(group="size")) for job in jobs}
+        for size in config.eval_sizes if by_seed else ():
+            cells.append(_cell(config, name, size, {seed: rollouts.transcripts for seed, rollouts in by_seed.items()}))
     return cells
 
 
-def _cell(config: DecisionStudyConfig, name: str, size: str, found: dict[int, Sequence[Transcript]]) -> StudyCell:
+def _cell(config: DecisionStudyConfig, name: str, size: str, transcripts: dict[int, Sequence[Transcript]]) -> StudyCell:
     split = product_splitter(config.world.base)
-    return cell_of(name, size, found, split, products, max_attempts=config.world.max_attempts)
+    return cell_of(name, size, transcripts, split, products, max_attempts=config.world.max_attempts)
 
 
 def cell_of(
@@ -91,11 +91,11 @@ def cell_of(
     max_attempts: int | None,
 ) -> StudyCell:
     """Of every seed's transcripts those of one size, taken together."""
-    parts = {seed: [each for each in rows if each.group == size] for seed, rows in by_seed.items()}
+    parts = {seed: [transcript for transcript in rows if transcript.group == size] for seed, rows in by_seed.items()}
     together = [
-        Transcript(f"{seed}/{each.problem}", each.response, each.reference, each.ended, size)
+        Transcript(f"{seed}/{transcript.problem}", transcript.response, transcript.reference, transcript.ended, size)
         for seed, rows in parts.items()
-        for each in rows
+        for transcript in rows
     ]
     marks = judge(together, split, extract)
     accuracies = tuple(float(np.mean(final_right(judge(rows, split, extract)))) for rows in parts.values())
@@ -109,10 +109,10 @@ def final_right(judged: Judged) -> list[bool]:
 
 def compare(config: DecisionStudyConfig, cells: Sequence[StudyCell], size: str, draws: int = 2000) -> Comparison | None:
     """The config's two models at one size, with bootstrap intervals over problems."""
-    found = {cell.model: cell for cell in cells if cell.size == size}
-    if config.better not in found or config.worse not in found:
+    by_model = {cell.model: cell for cell in cells if cell.size == size}
+    if config.better not in by_model or config.worse not in by_model:
         return None
-    a, b = (found[name].judged.counts for name in (config.worse, config.better))
+    a, b = (by_model[name].judged.counts for name in (config.worse, config.better))
     return Comparison(
         size=size,
         better=config.better,
@@ -153,8 +153,8 @@ def _gap(a: Floats, b: Floats, draws: int) -> Estimate | Unknown:
 
 def _drawn(a: Floats, b: Floats, hits: str, trials: str, draws: int) -> list[list[Floats]]:
     """The shares of both models, and of all draws of their problems."""
-    drawn = [Resamples.of(each, draws=draws, seed=seed) for seed, each in enumerate((a, b))]
-    return [[ratio(getattr(each, part), hits, trials) for each in drawn] for part in ("whole", "sums")]
+    drawn = [Resamples.of(counts, draws=draws, seed=seed) for seed, counts in enumerate((a, b))]
+    return [[ratio(getattr(resamples, part), hits, trials) for resamples in drawn] for part in ("whole", "sums")]
 
 
 def clocks(config: DecisionStudyConfig) -> dict[str, dict[str, float]]:
@@ -164,7 +164,7 @@ def clocks(config: DecisionStudyConfig) -> dict[str, dict[str, float]]:
         files = [Job(config, seed, name).folder / "clock.json" for seed in config.seeds]
         read = [json.loads(file.read_text(encoding="utf-8")) for file in files if file.exists()]
         if read:
-            times[name] = {key: float(np.mean([each[key] for each in read])) for key in read[0]}
+            times[name] = {key: float(np.mean([clock[key] for clock in read])) for key in read[0]}
     return times
 
 
@@ -193,7 +193,7 @@ def _page(config: DecisionStudyConfig, cells: Sequence[StudyCell], command: str)
     for cell in cells:
         f = cell.figures
         columns = [f.observed, f.p_s, f.p_dC, f.p_dW, f.wrong_to_right]
-        shown = " | ".join(percent(each) for each in columns)
+        shown = " | ".join(percent(value) for value in columns)
         rest = [short(f.echo), short(f.cut_off), prediction(f)]
         seeds = " ".join(f"{100 * value:.0f}" for value in cell.by_seed)
         yield f"| {cell.model} | {cell.size} | {shown} | {' | '.join(rest)} | {seeds} |"
@@ -218,13 +218,13 @@ def _prediction(cells: Sequence[StudyCell]) -> Iterator[str]:
         yield f"Without the cells in which nothing was ever right: {100 * float(np.mean(ever_right)):.1f} points on average."
 
 
-def _comparison(found: Comparison) -> Iterator[str]:
-    parts = found.parts
+def _comparison(comparison: Comparison) -> Iterator[str]:
+    parts = comparison.parts
     yield ""
-    yield f"At {found.size}, {found.better} against {found.worse}:"
+    yield f"At {comparison.size}, {comparison.better} against {comparison.worse}:"
     yield ""
-    yield f"- accuracy, ratio: {found.times}"
-    yield f"- p_dW, difference: {found.p_dw_gap}"
+    yield f"- accuracy, ratio: {comparison.times}"
+    yield f"- p_dW, difference: {comparison.p_dw_gap}"
     yield f"- accuracy, difference: {parts.observed} observed, {parts.total} by the formula"
     if isinstance(parts.sampling, Unknown):
         yield f"- what of that attempts and decisions explain is unknown ({parts.sampling})"

@@ -71,7 +71,7 @@ def split_words(text: str, ended: bool) -> Attempts:
     """
     parts = _BY_PHRASE(text, ended)
     stopped = parts.stopped or (ended and bool(parts.answers))
-    return Attempts(parts.answers, stopped, tuple(part for each in parts.segments for part in _at_check(each)))
+    return Attempts(parts.answers, stopped, tuple(part for segment in parts.segments for part in _at_check(segment)))
 
 
 def _at_check(segment: Segment) -> Iterator[Segment]:
