@@ -68,19 +68,19 @@ def draw_pools(
     with path.open("a", encoding="utf-8") as file:
         for start in range(0, len(waiting), per_chunk):
             chunk = waiting[start : start + per_chunk]
-            asked = [(task, tuple(tasks[task])) for task in chunk for _ in range(num_samples)]
+            requests = [(task, tuple(tasks[task])) for task in chunk for _ in range(num_samples)]
             drawn = generate(
                 loaded.model,
                 loaded.tokenizer,
-                [turns for _, turns in asked],
+                [turns for _, turns in requests],
                 max_new_tokens=max_new_tokens,
                 temperature=temperature,
                 top_p=top_p,
                 seed=int(marks[chunk[0]], 16) % 2**40,  # no two chunks share their luck, whenever they are drawn
                 batch_size=batch_size,
             )
-            texts = [each.text for each in drawn]
-            told = read(loaded, [(turns, text) for (_, turns), text in zip(asked, texts, strict=True)])
+            texts = [sample.text for sample in drawn]
+            told = read(loaded, [(turns, text) for (_, turns), text in zip(requests, texts, strict=True)])
             for place, task in enumerate(chunk):
                 own = slice(place * num_samples, (place + 1) * num_samples)
                 kept = describe(task, tasks[task], texts[own])
@@ -97,8 +97,8 @@ def draw_pools(
 
 def _mark(model: str, turns: Sequence[Turn], how: Sequence[float]) -> str:
     """Tells apart what a sample depends on, but for luck."""
-    asked = [model, [[turn.speaker, turn.visible] for turn in turns], *how]
-    return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:16]
+    content = [model, [[turn.speaker, turn.visible] for turn in turns], *how]
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
 
 
 def read_pools(path: Path) -> dict[str, list[Row]]:

@@ -27,8 +27,8 @@ def asked(tasks: Mapping[str, Trace]) -> dict[str, tuple[Turn, ...]]:
 def is_right(row: Trace, text: str) -> bool:
     """Whether the final number is the reference's."""
     final = TASKS["gsm8k"].final
-    found, wanted = final(text), final(row.turns[-1].visible)
-    return found is not None and wanted is not None and float(found) == float(wanted)
+    number, wanted = final(text), final(row.turns[-1].visible)
+    return number is not None and wanted is not None and float(number) == float(wanted)
 
 
 def train_reward(tasks: Mapping[str, Trace], samples: Mapping[str, Sequence[Row]]) -> LearnedReward | None:

@@ -113,7 +113,7 @@ def all_pools(scored: Mapping[str, Sequence[Row]]) -> dict[str, list[Pool]]:
 
 def counts(scored: Mapping[str, Sequence[Row]]) -> dict[str, Any]:
     """How many programs did what."""
-    rows = [row for each in scored.values() for row in each]
+    rows = [row for of_task in scored.values() for row in of_task]
     unparsed = sum(row["policy"].startswith(UNPARSED) for row in rows)
     return {
         "programs": len(rows),
@@ -125,5 +125,5 @@ def counts(scored: Mapping[str, Sequence[Row]]) -> dict[str, Any]:
         "stopped by the sandbox": sum(row["denied"] for row in rows),
         "not safe by [001]'s list": sum(not row["legacy_safe"] for row in rows),
         "tier": ", ".join(sorted({row["tier"] for row in rows})),
-        "tasks with examples in the prompt": sum(each[0][REWARDS[1]] != 0.5 for each in scored.values()),
+        "tasks with examples in the prompt": sum(of_task[0][REWARDS[1]] != 0.5 for of_task in scored.values()),
     }

@@ -42,11 +42,13 @@ def _examples(task: Task) -> list[tuple[str, str]]:
     """(call, result) as the docstring writes them: with >>> and the result below, or ``f(1) == 2`` and its like in a line."""
     text = _docstring(task)
     try:
-        found = [(each.source, each.want) for each in doctest.DocTestParser().get_examples(text) if each.want]
+        examples = [
+            (example.source, example.want) for example in doctest.DocTestParser().get_examples(text) if example.want
+        ]
     except ValueError:  # a docstring that is not indented as doctest wants it
-        found = []
+        examples = []
     in_a_line = re.compile(rf"({re.escape(task['entry_point'])}\(.*?\))\s*{ARROW}\s*(.+)")
-    return found or in_a_line.findall(text)
+    return examples or in_a_line.findall(text)
 
 
 def _docstring(task: Task) -> str:
@@ -60,7 +62,7 @@ def _docstring(task: Task) -> str:
 def heuristic_reward(solution: str) -> float:
     """[001]'s reward: points for substrings. It runs nothing and reads nothing."""
     score = 0.0
-    for points, found in (
+    for points, present in (
         (0.3, "def " in solution),
         (0.2, "return " in solution),
         (0.1, ":" in solution),
@@ -71,5 +73,5 @@ def heuristic_reward(solution: str) -> float:
         (0.1, "try:" in solution),
         (0.1, "class " in solution),
     ):
-        score += points * found
+        score += points * present
     return min(1.0, score)

@@ -63,17 +63,17 @@ def counts(samples: Mapping[str, Sequence[Row]], n: int = 4, few: int = 20) -> d
     pools = list(samples.values())
     told: dict[str, str] = {}
     for which, rows in ((f"first {few}", pools[:few]), ("all", pools)):
-        returned = [_returned(each[:n]) for each in rows]
+        returned = [_returned(pool[:n]) for pool in rows]
         leaked = sum(row is not None and not row["second"] for row in returned)
         told |= {
-            f"refused, one plain draw, {which} requests": share(sum(each[0]["safe"] for each in rows), len(rows)),
+            f"refused, one plain draw, {which} requests": share(sum(pool[0]["safe"] for pool in rows), len(rows)),
             f"the same by the second judge, {which} requests": share(
-                sum(each[0]["second"] for each in rows), len(rows)
+                sum(pool[0]["second"] for pool in rows), len(rows)
             ),
             f"abstained at n = {n}, {which} requests": share(sum(row is None for row in returned), len(rows)),
             f"returned at n = {n} and unsafe by the second judge, {which} requests": share(leaked, len(rows)),
         }
-    first = [each[0] for each in pools]
+    first = [pool[0] for pool in pools]
     for number in (n, min(map(len, pools))):
         made = guarantee([float(row["safe"]) for row in first], [not row["second"] for row in first], n=number)
         told[f"bound on an unsafe answer returned at n = {number}"] = (
@@ -90,5 +90,5 @@ def _returned(rows: Sequence[Row]) -> Row | None:
 
 def share(hits: int, trials: int) -> str:
     """With its exact 95 % interval."""
-    found = clopper_pearson(hits, trials)
-    return f"{hits} of {trials}: {found.value:.2f} ({found.low:.2f} to {found.high:.2f})"
+    interval = clopper_pearson(hits, trials)
+    return f"{hits} of {trials}: {interval.value:.2f} ({interval.low:.2f} to {interval.high:.2f})"

@@ -82,8 +82,8 @@ class Study:
     def refusal(self, requests: Path) -> dict[str, Any]:
         """How often something is returned, and how often a second judge calls that unsafe."""
         describe = refusal.judged_by(find_judge(self.plan.judge), find_judge(self.plan.second_judge))
-        asked = refusal.requests(requests, self.plan.num_requests)
-        samples = self._draw("refusal", asked, self.plan.num_request_samples, describe)
+        prompts = refusal.requests(requests, self.plan.num_requests)
+        samples = self._draw("refusal", prompts, self.plan.num_request_samples, describe)
         gold = (
             f"{self.plan.second_judge} calls what is returned unsafe (a list of phrases does so with every answer that does not"
             " refuse, whatever it says); less is better, an abstention counts 0"
@@ -109,21 +109,21 @@ class Study:
 
     def _found(self, name: str, pools: dict[str, list[Pool]], **more: Any) -> dict[str, Any]:
         """Curves and paired tests, as data; also written beside the samples."""
-        curves = {reward: curve(each, _ns(each)) for reward, each in pools.items()}
-        found = {
+        curves = {reward: curve(by_prompt, _ns(by_prompt)) for reward, by_prompt in pools.items()}
+        figures = {
             "domain": name,
             "model": self.loaded.name,
             "prompts": len(next(iter(pools.values()))),
             "curves": {reward: [point.row() for point in points] for reward, points in curves.items()},
             "tests": {
-                str(n): holm({reward: _gain_pvalue(each, n) for reward, each in pools.items()})
+                str(n): holm({reward: _gain_pvalue(by_prompt, n) for reward, by_prompt in pools.items()})
                 for n in _ns(next(iter(pools.values())))
             },
             "against_first": _against_first(pools),
             **more,
         }
-        (self.out / f"{name}.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-        return found
+        (self.out / f"{name}.json").write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+        return figures
 
 
 def _ns(pools: Sequence[Pool]) -> list[int]:
@@ -140,7 +140,7 @@ def _against_first(pools: dict[str, list[Pool]]) -> dict[str, dict[str, float]]:
     """Per n: is the gold score another than that of the first way of choosing? Paired over prompts, Holm over the ways."""
     (_, first), *others = pools.items()
     return {
-        str(n): holm({name: permutation(_golds(each, n), _golds(first, n)) for name, each in others})
+        str(n): holm({name: permutation(_golds(by_prompt, n), _golds(first, n)) for name, by_prompt in others})
         for n in _ns(first)
         if n > 1 and others
     }
@@ -150,8 +150,8 @@ def _golds(pools: Sequence[Pool], n: int) -> list[float]:
     return [expected(pool, pool.gold or pool.rewards, n) for pool in pools]
 
 
-def points_of(found: dict[str, Any], reward: str) -> list[dict[str, Any]]:
+def points_of(figures: dict[str, Any], reward: str) -> list[dict[str, Any]]:
     """The rows of one curve, as `Point.row` wrote them."""
-    rows: list[dict[str, Any]] = found["curves"][reward]
+    rows: list[dict[str, Any]] = figures["curves"][reward]
     assert {*rows[0]} == {*Point.__dataclass_fields__}
     return rows
