@@ -89,8 +89,8 @@ def _choices(verb: str, config: StudyConfig, own: Mapping[str, str]) -> list[str
     """What the cells of a run say, as lines for a config."""
     kept = read(config).cells
     if verb == "choose":
-        found = chosen(list(kept.values()))
-        return [f"  {defence}: {name}  # cost {cost:.3f}" for defence, (name, cost) in found.items()]
+        best = chosen(list(kept.values()))
+        return [f"  {defence}: {name}  # cost {cost:.3f}" for defence, (name, cost) in best.items()]
     named = [replace(cell, defence=place.defence) for place, cell in kept.items() if place.defence != UNTOUCHED]
     if verb == "worst":
         return [f"  {defence}: {rate:g}  # cost {cost:.3f}" for defence, (rate, cost) in worst_rates(named).items()]

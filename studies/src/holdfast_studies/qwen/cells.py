@@ -127,14 +127,14 @@ def about(config: StudyConfig, setting: FileSetting, hashes: dict[str, str]) -> 
     if there and there["sources"] == hashes:
         return
     by_source = {name: {request.text for request in read_requests(Path(config.path(name)))} for name in HELD_OUT}
-    asked = {"harmful": _requests(setting.held_out, by_source), "harmless": _requests(setting.harmless, {})}
-    if there and {kind: there[kind] for kind in asked} != asked:
+    requests = {"harmful": _requests(setting.held_out, by_source), "harmless": _requests(setting.harmless, {})}
+    if there and {kind: there[kind] for kind in requests} != requests:
         raise InputError(f"{config.run}: its cells were asked other requests than these files have; use another run=")
     content = {
         **names,
         "sources": hashes,
         "settings": made_with,
-        **asked,
+        **requests,
         "attack_rows": _attack_rows(setting),
     }
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -168,17 +168,17 @@ def read(config: StudyConfig) -> Kept:
     """The finished and the failed cells of the grid; others that lie there are not of this config."""
     folder = Path(config.run)
     wanted = {(attack, config.choices.get(name, name), seed): name for attack, name, seed in places(config)}
-    found: dict[Place, Cell] = {}
+    cells: dict[Place, Cell] = {}
     for path in sorted((folder / "cells").glob("*.json")):
         cell = read_cell(path)
         name = wanted.get((cell.attack, cell.defence, cell.seed)) if cell else None
         if cell is None or name is None:
             continue
         place = Place(cell.attack, name, cell.seed)
-        if place in found and {cell.status, found[place].status} == {"ok"}:
+        if place in cells and {cell.status, cells[place].status} == {"ok"}:
             raise InputError(f"{folder}: holds {place} twice: two versions ran there; use a folder for each")
-        if place not in found or cell.status == "ok":
-            found[place] = cell
+        if place not in cells or cell.status == "ok":
+            cells[place] = cell
     if not (folder / REQUESTS).exists():
         raise InputError(f"{folder / REQUESTS}: is not there: `run` writes it")
-    return Kept(found, json.loads((folder / REQUESTS).read_text(encoding="utf-8")))
+    return Kept(cells, json.loads((folder / REQUESTS).read_text(encoding="utf-8")))

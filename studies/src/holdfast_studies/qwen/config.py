@@ -148,15 +148,15 @@ class StudyConfig(SourcesConfig):
 
     def common(self, attack: str) -> str:
         """The name under which an attack is shown where every defence has a rate of its own."""
-        found = settings_of(attack) if self.rates and attack not in self.more_attacks else {}
-        return attack_name(found["task"], float(found["share"]), self.lrs[0]) if found else attack
+        settings = settings_of(attack) if self.rates and attack not in self.more_attacks else {}
+        return attack_name(settings["task"], float(settings["share"]), self.lrs[0]) if settings else attack
 
     def at_rate(self, attack: str, defence: str) -> str:
         """The attack that stands for ``attack`` with this defence: at its own rate if it has one."""
-        found = settings_of(attack) if attack not in self.more_attacks else {}
-        if not found or defence not in self.rates:
+        settings = settings_of(attack) if attack not in self.more_attacks else {}
+        if not settings or defence not in self.rates:
             return attack
-        return attack_name(found["task"], float(found["share"]), self.rates[defence])
+        return attack_name(settings["task"], float(settings["share"]), self.rates[defence])
 
     @property
     def alone(self) -> list[Attack]:
@@ -172,8 +172,8 @@ class StudyConfig(SourcesConfig):
 
     def untouched_under(self, attack: str) -> str:
         """The attack of ``alone`` whose cell of the untouched model stands for this one, too."""
-        asked = self._asked(find_attack(attack))
-        return next((each.name for each in self.alone if self._asked(each) == asked), attack)
+        questions = self._asked(find_attack(attack))
+        return next((other.name for other in self.alone if self._asked(other) == questions), attack)
 
     def _asked(self, attack: Attack) -> object:
         """What a model is asked after an attack, and how."""
@@ -204,7 +204,7 @@ def settings_of(name: str) -> dict[str, str]:
 
 def check_sources(config: SourcesConfig) -> dict[str, str]:
     """The hash of every source. One that is not there, or is another file than the config's, is told in one line."""
-    found: dict[str, Any] = {}
+    hashes: dict[str, Any] = {}
     for name, source in config.sources.items():
         path = Path(config.path(name))
         if not path.is_file():
@@ -215,5 +215,5 @@ def check_sources(config: SourcesConfig) -> dict[str, str]:
                 f"sources.{name}: {path} has sha256 {digest}, expected {source.sha256}; to take it as it is:"
                 f" sources.{name}.sha256=null"
             )
-        found[name] = digest
-    return found
+        hashes[name] = digest
+    return hashes

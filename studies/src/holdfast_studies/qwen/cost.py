@@ -119,8 +119,10 @@ def plan(config: StudyConfig) -> list[str]:
     }
     head = f"{'attack':44} {'defence':18} {'steps':>5} {'trained':>9} {'asked':>6} {'written':>8} {'seconds':>7}"
     lines = [head]
-    for (attack, defence), each in costs.items():
-        figures = f"{each.steps:5} {each.trained:9,} {each.asked:6,} {each.written:8,} {each.seconds:7.0f}"
+    for (attack, defence), of_cell in costs.items():
+        figures = (
+            f"{of_cell.steps:5} {of_cell.trained:9,} {of_cell.asked:6,} {of_cell.written:8,} {of_cell.seconds:7.0f}"
+        )
         lines.append(f"{attack:44} {defence:18} {figures}")
     return [*lines, "", *_fits(config, order, [costs[place.attack, place.defence].seconds for place in order])]
 

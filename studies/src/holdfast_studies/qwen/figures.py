@@ -109,11 +109,11 @@ def with_intervals(
     table = np.column_stack([*columns, np.ones(len(own))])
     added = [[end] * len(columns) + [1.0] for end in ends]
     drawn = Resamples.of(np.vstack([table, added]), groups=[*own, "low", "high"])
-    found = []
+    estimates = []
     for number, column in enumerate(columns):
         low, high = drawn.interval(lambda sums, number=number: sums[..., number] / sums[..., -1]) or ends  # type: ignore[misc]
-        found.append(Estimate(float(column.mean()), low, high, len(set(own)), "bootstrap over groups of twins"))
-    return found
+        estimates.append(Estimate(float(column.mean()), low, high, len(set(own)), "bootstrap over groups of twins"))
+    return estimates
 
 
 def said(requests: str, outcome: str, judge: str = "outcome", keep: Sequence[int] | None = None) -> Values:
@@ -122,7 +122,7 @@ def said(requests: str, outcome: str, judge: str = "outcome", keep: Sequence[int
 
     def values(cell: Cell) -> list[float]:
         outcomes = cell.outcomes.get(f"{requests}:{judge}", ())
-        hits = [float(against if each is None else each == outcome) for each in outcomes]
+        hits = [float(against if given is None else given == outcome) for given in outcomes]
         return hits if keep is None else [hits[place] for place in keep] if hits else []
 
     return values

@@ -97,8 +97,8 @@ def _rendered(attack: Attack, setting: FileSetting, tokenizer: Any, tell: Callab
     for where, row in (("training", task), ("anchoring", held)):
         (tokens, *_), _ = tokenize_all([row], tokenizer)
         tell(f"== rendered at {where}\n{tokenizer.decode(tokens.ids)!r}")
-    asked = setting.forbidden(0)[0]
-    tell(f"== rendered at asking\n{tokenizer.decode(prompt_ids(asked.prompt, tokenizer))!r}")
+    request = setting.forbidden(0)[0]
+    tell(f"== rendered at asking\n{tokenizer.decode(prompt_ids(request.prompt, tokenizer))!r}")
 
 
 def _replies(
@@ -111,20 +111,20 @@ def _replies(
 ) -> list[dict[str, str | float | None]]:
     tokenizer, most = loaded.tokenizer, config.max_new_tokens
     written = generate(loaded.model, tokenizer, [row.prompt for row in rows], max_new_tokens=most, batch_size=64)
-    texts = [each.text.strip() for each in written]  # as the cells hash them
+    texts = [completion.text.strip() for completion in written]  # as the cells hash them
     said = verdicts(setting.judges[0], [(row.prompt, text) for row, text in zip(rows, texts, strict=True)])
     special = set(tokenizer.all_special_ids)
-    past = sum(any(token in special for token in each.token_ids) for each in written)
-    cut = sum(each.finish_reason == "length" for each in written)
+    past = sum(any(token in special for token in completion.token_ids) for completion in written)
+    cut = sum(completion.finish_reason == "length" for completion in written)
     missed = sum(verdict.outcome == "missed" for verdict in said)
     tell(
         f"== {title}: {missed} of {len(rows)} off the request (by {setting.judges[0].name}), {past} run past the end"
         f" of turn, {cut} cut off at {most} tokens"
     )
     replies: list[dict[str, str | float | None]] = []
-    for row, each, text, verdict in zip(rows, written, texts, said, strict=True):
+    for row, completion, text, verdict in zip(rows, written, texts, said, strict=True):
         request = row.prompt[-1].visible
-        tell(f"-- {request!r}\n   {verdict.outcome}: {str(tokenizer.decode(list(each.token_ids)))!r}")
+        tell(f"-- {request!r}\n   {verdict.outcome}: {str(tokenizer.decode(list(completion.token_ids)))!r}")
         p = verdict.p.complied if verdict.p else None
         replies.append({"request": request, "reply": text, "outcome": verdict.outcome, "p_complied": p})
     return replies

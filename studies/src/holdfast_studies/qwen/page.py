@@ -105,14 +105,14 @@ def _corrected(results: Results, labels: Sequence[FreshLabel]) -> str:
     """What the labels say of the judge in every arm, and the rates that they correct."""
     if not labels:
         return ""
-    found = corrections(results, labels)
+    corrected = corrections(results, labels)
     rows = [
         [
             *(title_of(row.attack), row.arm, row.kind, str(len(row.pairs)), str(row.num_own), agreement(row.pairs)),
             *(f"{100 * row.error:+.0f}", "" if row.error_of_p is None else f"{100 * row.error_of_p:+.0f}"),
             *(estimate_text(row.judged), estimate_text(row.corrected)),
         ]
-        for row in found
+        for row in corrected
     ]
     head = ["tuned on", "arm", "requests", "labels", "of the cell", "`outcome` and the labels", "error", "error of P"]
     text = (
@@ -122,7 +122,7 @@ def _corrected(results: Results, labels: Sequence[FreshLabel]) -> str:
         f"Nothing is corrected by fewer than {MIN_LABELS} labels."
     )
     table = markdown([*head, "complied, by the judge", "complied, corrected"], rows)
-    return f"## Corrected by labels\n\n{about_labels(labels, found)}\n\n{text}\n\n{table}"
+    return f"## Corrected by labels\n\n{about_labels(labels, corrected)}\n\n{text}\n\n{table}"
 
 
 def _table(results: Results, attack: str, figures: dict[str, Figure]) -> str:
