@@ -22,7 +22,7 @@ def claim_study(config: Settings, run: str, *, free: Collection[str] = ()) -> No
     """
     path = Path(run) / "study.yaml"
     now: dict[str, Any] = config.model_dump(mode="json")
-    is_begun = path.is_file() and any(each != path for each in path.parent.iterdir())
+    is_begun = path.is_file() and any(other != path for other in path.parent.iterdir())
     there = yaml.safe_load(path.read_text(encoding="utf-8")) if is_begun else now
     changed = [line for name, line in _differences(there, now) if name not in {*FREE, *free}]
     if changed:

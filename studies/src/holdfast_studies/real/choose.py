@@ -46,10 +46,10 @@ def main(arguments: Sequence[str]) -> None:
         if len(arguments) != 1:
             raise InputError("usage: python -m holdfast_studies.real.choose RUN")
         cells = [cell for cell in cells_of(Path(arguments[0])) if cell.status == "ok"]
-        found = [chosen(cells, family) for family in FAMILIES]
-    for _, losses in found:
-        print(", ".join(f"{each} {value:.3f}" for each, value in losses.items()), file=sys.stderr)
-    print(",".join(name for name, _ in found))
+        choices = [chosen(cells, family) for family in FAMILIES]
+    for _, losses in choices:
+        print(", ".join(f"{name} {value:.3f}" for name, value in losses.items()), file=sys.stderr)
+    print(",".join(name for name, _ in choices))
 
 
 if __name__ == "__main__":

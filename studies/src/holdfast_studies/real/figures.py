@@ -17,8 +17,8 @@ def judges_of(cells: Sequence[Cell]) -> list[str]:
 
 def hits_of(cells: Sequence[Cell], attack: str, defence: str, key: str) -> list[tuple[bool, ...]]:
     """Of every seed, in order of seeds, whether each request is a hit; what could not be scored counts against the model."""
-    found = [cell for cell in cells if (cell.attack, cell.defence) == (attack, defence) and cell.hits(key)]
-    return [cell.counted(key) for cell in sorted(found, key=lambda cell: cell.seed)]
+    matching = [cell for cell in cells if (cell.attack, cell.defence) == (attack, defence) and cell.hits(key)]
+    return [cell.counted(key) for cell in sorted(matching, key=lambda cell: cell.seed)]
 
 
 def share(cells: Sequence[Cell], attack: str, defence: str, key: str) -> Estimate | None:
@@ -32,10 +32,10 @@ def share(cells: Sequence[Cell], attack: str, defence: str, key: str) -> Estimat
 
 def difference(cells: Sequence[Cell], first: tuple[str, str], second: tuple[str, str], key: str) -> Estimate | None:
     """Share of ``first`` (attack, defence) minus share of ``second``, over the seeds that both have."""
-    seeds = [{cell.seed for cell in cells if (cell.attack, cell.defence) == each} for each in (first, second)]
+    seeds = [{cell.seed for cell in cells if (cell.attack, cell.defence) == pair} for pair in (first, second)]
     both = [cell for cell in cells if cell.seed in seeds[0] & seeds[1]]
     ours, theirs = hits_of(both, *first, key), hits_of(both, *second, key)
-    if not ours or len(ours) != len(theirs) or len({len(each) for each in (*ours, *theirs)}) != 1:
+    if not ours or len(ours) != len(theirs) or len({len(hits) for hits in (*ours, *theirs)}) != 1:
         return None
     return difference_of_repeats(ours, theirs)
 
