@@ -81,7 +81,9 @@ class DefenceResult:
     @classmethod
     def of_row(cls, row: dict[str, Any]) -> DefenceResult:
         """Back from JSON."""
-        sorts = [{int(depth): Asked(**each) for depth, each in row[name].items()} for name in ("harmful", "harmless")]
+        sorts = [
+            {int(depth): Asked(**fields) for depth, fields in row[name].items()} for name in ("harmful", "harmless")
+        ]
         return cls(DefenceArm(**row["arm"]), row["num_rows"], *sorts)
 
 
@@ -253,8 +255,8 @@ def _asked(
     back = loaded.tokenizer.convert_tokens_to_ids(RESET) if arm.name == "reset" else find_undo_id(loaded.tokenizer)
     assert isinstance(back, int)
     judge = find_judge(config.judge)
-    rendered = [_rendered(loaded, each, back, is_reset=arm.name == "reset") for each in written]
-    raw = [_text(loaded, [token for token in each.token_ids if token != back]) for each in written]
+    rendered = [_rendered(loaded, completion, back, is_reset=arm.name == "reset") for completion in written]
+    raw = [_text(loaded, [token for token in completion.token_ids if token != back]) for completion in written]
     outcomes = [
         tuple(verdict.outcome for verdict in verdicts(judge, list(zip(turns, texts, strict=True))))
         for texts in (rendered, raw)
@@ -262,10 +264,10 @@ def _asked(
     return Asked(
         rendered=outcomes[0],
         raw=outcomes[1],
-        undos=tuple(each.token_ids.count(back) for each in written),
+        undos=tuple(completion.token_ids.count(back) for completion in written),
         exact=tuple(
-            _is_exact(each.token_ids, len(start), back, 1 if arm.name == "reset" else len(start))
-            for each, start in zip(written, begun, strict=True)
+            _is_exact(completion.token_ids, len(start), back, 1 if arm.name == "reset" else len(start))
+            for completion, start in zip(written, begun, strict=True)
         ),
     )
 

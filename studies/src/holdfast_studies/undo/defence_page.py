@@ -64,29 +64,29 @@ it undo. *held*: with held streams beside. *then tuned*: then trained on benign 
 
 def by_title(results: Sequence[DefenceResult]) -> dict[str, list[DefenceResult]]:
     """The seeds of every way."""
-    found: dict[str, list[DefenceResult]] = {}
+    seeds: dict[str, list[DefenceResult]] = {}
     for result in results:
-        found.setdefault(result.arm.title, []).append(result)
-    return found
+        seeds.setdefault(result.arm.title, []).append(result)
+    return seeds
 
 
 def outcome(which: str, word: str) -> Values:
     """Whether a reply had this outcome. One that the judge could not tell has none."""
 
-    def values(asked: Asked) -> list[float]:
-        return [float(said == word) for said in getattr(asked, which)]
+    def values(answers: Asked) -> list[float]:
+        return [float(said == word) for said in getattr(answers, which)]
 
     return values
 
 
-def undone(asked: Asked) -> list[float]:
+def undone(answers: Asked) -> list[float]:
     """Whether anything was taken back."""
-    return [float(number > 0) for number in asked.undos]
+    return [float(number > 0) for number in answers.undos]
 
 
-def exact(asked: Asked) -> list[float]:
+def exact(answers: Asked) -> list[float]:
     """Whether exactly the beginning was."""
-    return [float(hit) for hit in asked.exact]
+    return [float(hit) for hit in answers.exact]
 
 
 def by_request(own: Sequence[DefenceResult], sort: str, depth: int, values: Values) -> np.ndarray:
@@ -123,9 +123,9 @@ def _goals(config: DefenceConfig, ways: dict[str, list[DefenceResult]]) -> str:
     return f"{table(head, rows)}\n\n{note}"
 
 
-def _words(found: Estimate) -> str:
-    return f"{found.value:.1%} [{found.low:.1%}, {found.high:.1%}]"
+def _words(estimate: Estimate) -> str:
+    return f"{estimate.value:.1%} [{estimate.low:.1%}, {estimate.high:.1%}]"
 
 
-def _points(found: Estimate) -> str:
-    return f"{100 * found.value:+.1f} [{100 * found.low:+.1f}, {100 * found.high:+.1f}]"
+def _points(estimate: Estimate) -> str:
+    return f"{100 * estimate.value:+.1f} [{100 * estimate.low:+.1f}, {100 * estimate.high:+.1f}]"

@@ -38,9 +38,9 @@ def _answers(
     name: str, prompts: tuple[str, ...], max_new_tokens: int, how: ModelSettings, dtype: str, batch_size: int
 ) -> tuple[str, ...]:
     loaded = load(name, dtype=dtype, device=how.device, attention=how.attention)
-    asked = [(context("user", prompt),) for prompt in prompts]
-    written = generate(loaded.model, loaded.tokenizer, asked, max_new_tokens=max_new_tokens, batch_size=batch_size)
-    return tuple(each.text.strip() for each in written)
+    requests = [(context("user", prompt),) for prompt in prompts]
+    written = generate(loaded.model, loaded.tokenizer, requests, max_new_tokens=max_new_tokens, batch_size=batch_size)
+    return tuple(completion.text.strip() for completion in written)
 
 
 def material(config: DefenceConfig, harmful: Sequence[str], harmless: Sequence[str]) -> Material:

@@ -48,8 +48,8 @@ class Attempts:
     def of_row(cls, values: dict[str, Any]) -> Attempts:
         """Back from JSON."""
         wrong = (
-            WrongAttempt(tuple(each["steps"]), tuple(each["successes"]), tuple(each["right"]))
-            for each in values["wrong"]
+            WrongAttempt(tuple(attempt["steps"]), tuple(attempt["successes"]), tuple(attempt["right"]))
+            for attempt in values["wrong"]
         )
         return cls(values["row"], values["num"], tuple(values["right"]), tuple(wrong), values["num_never_lost"])
 
@@ -78,14 +78,16 @@ def sample_attempts(
     neither: it is counted in ``num`` alone.
     """
     pools = draw([(row, "") for row in task.rows], how.num_attempts)
-    pairs = [(row, each.text) for row, pool in zip(task.rows, pools, strict=True) for each in pool]
+    pairs = [(row, answer.text) for row, pool in zip(task.rows, pools, strict=True) for answer in pool]
     grades = iter(task.grade(pairs))
     right: list[list[str]] = []
     searches: list[_Search] = []
     for number, pool in enumerate(pools):
-        judged = [(each, next(grades)) for each in pool]
-        right.append([each.text for each, good in judged if good and each.ended])
-        wrong = dict.fromkeys(each.text for each, good in judged if not good and each.ended and each.text.strip())
+        judged = [(answer, next(grades)) for answer in pool]
+        right.append([answer.text for answer, good in judged if good and answer.ended])
+        wrong = dict.fromkeys(
+            answer.text for answer, good in judged if not good and answer.ended and answer.text.strip()
+        )
         for text in list(wrong)[: how.num_wrong] if right[number] else ():
             searches.append(_Search(number, task.steps(text), [len(right[number])], list(dict.fromkeys(right[number]))))
     say(f"{sum(map(len, right))} of {len(pairs)} attempts are right; {len(searches)} wrong ones are looked into")
@@ -115,11 +117,11 @@ def _find(
             break
         beginnings = [(task.rows[search.row], "".join(search.steps[:depth])) for search in going_on]
         pools = draw(beginnings, num_rollouts)
-        pairs = [(row, each.text) for (row, _), pool in zip(beginnings, pools, strict=True) for each in pool]
+        pairs = [(row, answer.text) for (row, _), pool in zip(beginnings, pools, strict=True) for answer in pool]
         grades = iter(task.grade(pairs))
         for search, pool in zip(going_on, pools, strict=True):
-            judged = [(each, next(grades)) for each in pool]
-            right = [each.rest for each, good in judged if good and each.ended]
+            judged = [(answer, next(grades)) for answer in pool]
+            right = [answer.rest for answer, good in judged if good and answer.ended]
             search.successes.append(len(right))
             if not right:
                 steps = tuple(search.steps[:depth])

@@ -107,7 +107,7 @@ def _gains(figures: OwnFigures) -> str:
     for ours in (way for way in figures.ways if way.objective in ARMS):
         for theirs in (way for way in figures.ways if way.objective not in ARMS):
             gains = [figures.against(ours, theirs, greedy=greedy) for greedy in (True, False)]
-            body.append((ours.title, theirs.title, *(cell for each in gains for cell in _cells(each))))
+            body.append((ours.title, theirs.title, *(cell for difference in gains for cell in _cells(difference))))
         for best, title in ((False, "plain retry, the likeliest"), (True, "plain retry, the best of them")):
             gained = figures.against_retry(ours, best=best)
             if gained is not None:
@@ -135,8 +135,8 @@ def _retry_sentences(figures: OwnFigures) -> list[str]:
     ]
     for ours in (way for way in figures.ways if way.objective in ARMS):
         retried = figures.retries(ours)
-        spent = statistics.fmean(each.spent for each in retried) / len(retried[0].chosen)
-        number = statistics.fmean(each.num_retries for each in retried)
+        spent = statistics.fmean(outcome.spent for outcome in retried) / len(retried[0].chosen)
+        number = statistics.fmean(outcome.num_retries for outcome in retried)
         sentences.append(
             f"Against {ours.title}: {figures.tokens(ours):.1f} tokens per request for undo, {spent:.1f} for retry, which"
             f" finished {number:.1f} further answers."

@@ -89,13 +89,13 @@ def identity_table(identities: dict[str, Identity]) -> str:
     rows = (
         (
             context,
-            f"{found.target:.1e}",
-            f"{found.difference:.1e}",
-            f"{found.error_gain:+.3f}",
-            f"{found.num_parameters:,}",
-            str(found.num_error_tokens),
+            f"{identity.target:.1e}",
+            f"{identity.difference:.1e}",
+            f"{identity.error_gain:+.3f}",
+            f"{identity.num_parameters:,}",
+            str(identity.num_error_tokens),
         )
-        for context, found in identities.items()
+        for context, identity in identities.items()
     )
     header = (
         "context",
@@ -161,8 +161,8 @@ def _inits(study: Study) -> str:
     for arm in study.objectives:
         for init in study.inits:
             bands = (study.band("p_undo", step, arm, context, init) for step in study.steps()[1:])
-            found = [f"{band.mean:.3f} [{band.low:.3f}, {band.high:.3f}]" for band in bands]
-            rows.append((arm, init, *found, shown(study.rate(corrected, arm, context, init))))
+            shares = [f"{band.mean:.3f} [{band.low:.3f}, {band.high:.3f}]" for band in bands]
+            rows.append((arm, init, *shares, shown(study.rate(corrected, arm, context, init))))
     steps = (f"step {step}" for step in study.steps()[1:])
     about = f"p(undo \\| error) along training, {context} context."
     return f"{about}\n\n{table(('objective', 'init', *steps, 'forced error corrected'), rows)}"
@@ -175,5 +175,5 @@ def shown(rate: Estimate | Unknown) -> str:
 
 def points(difference: Estimate) -> str:
     """A difference of shares in percentage points."""
-    value, low, high = (100 * each for each in (difference.value, difference.low, difference.high))
+    value, low, high = (100 * number for number in (difference.value, difference.low, difference.high))
     return f"{value:+.1f} [{low:+.1f}, {high:+.1f}]"

@@ -77,12 +77,12 @@ class Study:
     @property
     def contexts(self) -> list[str]:
         """In the order in which they were run."""
-        return list(dict.fromkeys(each.arm.context for each in self.results if each.arm.objective in ARMS))
+        return list(dict.fromkeys(result.arm.context for result in self.results if result.arm.objective in ARMS))
 
     @property
     def objectives(self) -> list[str]:
         """Those of the two that were trained."""
-        return [arm for arm in ARMS if any(each.arm.objective == arm for each in self.results)]
+        return [arm for arm in ARMS if any(result.arm.objective == arm for result in self.results)]
 
     @property
     def init(self) -> str:
@@ -92,31 +92,33 @@ class Study:
     @property
     def inits(self) -> list[str]:
         """All that were tried."""
-        return list(dict.fromkeys(each.arm.init for each in self.results))
+        return list(dict.fromkeys(result.arm.init for result in self.results))
 
     def of(self, objective: str, context: str, init: str | None = None) -> list[ArmResult]:
         """The seeds of one way of training."""
         wanted = (objective, context, init or self.init)
-        return [each for each in self.results if (each.arm.objective, each.arm.context, each.arm.init) == wanted]
+        return [
+            result for result in self.results if (result.arm.objective, result.arm.context, result.arm.init) == wanted
+        ]
 
     def band(self, name: str, step: int, *arm: str) -> Band:
         """A reading over seeds."""
-        values = [getattr(each.curve[step], name) for each in self.of(*arm)]
+        values = [getattr(result.curve[step], name) for result in self.of(*arm)]
         return Band(statistics.fmean(values), min(values), max(values))
 
     def steps(self) -> list[int]:
         """At which all were measured."""
-        trained = [set(each.curve) for each in self.results if each.arm.objective != "untouched"]
+        trained = [set(result.curve) for result in self.results if result.arm.objective != "untouched"]
         return sorted(set.intersection(*trained))
 
     def rate(self, count: Callable[[Behaviour], tuple[int, int]], *arm: str) -> Estimate | Unknown:
         """Hits of trials, pooled over seeds."""
-        return share_of_counts([count(each.behaviour) for each in self.of(*arm)], "none seen")
+        return share_of_counts([count(result.behaviour) for result in self.of(*arm)], "none seen")
 
     def against_plain(self, objective: str, context: str) -> Gain:
         """Accuracy with undo less that of plain sft, on the same requests, seed by seed."""
-        plain = {each.arm.seed: each.behaviour.hits for each in self.of("plain", "soft")}
-        pairs = [(each.behaviour.hits, plain[each.arm.seed]) for each in self.of(objective, context)]
+        plain = {result.arm.seed: result.behaviour.hits for result in self.of("plain", "soft")}
+        pairs = [(result.behaviour.hits, plain[result.arm.seed]) for result in self.of(objective, context)]
         return gain([undo for undo, _ in pairs], [without for _, without in pairs])
 
     def verdicts(self) -> list[CurveVerdict]:
@@ -159,13 +161,13 @@ class Study:
         """The goals that were set for the embedded world, and for accuracy, before any of it was run."""
         if len(self.objectives) < len(ARMS):
             return []
-        found = [goal for context in self.contexts for goal in self._goals_of(context)]
+        goals = [goal for context in self.contexts for goal in self._goals_of(context)]
         if {"soft", "hard"} <= set(self.contexts):
             for arm in ARMS:
                 soft, hard = (self.rate(corrected, arm, context).value or 0 for context in ("soft", "hard"))
                 wanted = f"{arm}: hard context corrects at least as often as soft"
-                found.append(Goal(wanted, f"{hard:.3f} against {soft:.3f}", hard >= soft))
-        return found
+                goals.append(Goal(wanted, f"{hard:.3f} against {soft:.3f}", hard >= soft))
+        return goals
 
     def _goals_of(self, context: str) -> Iterator[Goal]:
         before = self.band("p_wrong", 0, "masked_sft", context).mean
@@ -173,7 +175,7 @@ class Study:
         measured = f"{masked:.4f} / {before:.4f} = {masked / before:.2f}"
         wanted = f"{context}: masked_sft's p(wrong) at most 1.1 x the untrained model's"
         yield Goal(wanted, measured, masked <= 1.1 * before)
-        rho = statistics.fmean(each.error_rate for each in self.of("sft", context))
+        rho = statistics.fmean(result.error_rate for result in self.of("sft", context))
         wanted = f"{context}: sft's p(wrong) at least half the error rate of the traces"
         yield Goal(wanted, f"{sft:.3f} / {rho:.3f} = {sft / rho:.2f}", sft >= rho / 2)
         for arm in ARMS:

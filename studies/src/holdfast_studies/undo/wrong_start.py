@@ -64,7 +64,7 @@ class StartResult:
     def of_row(cls, row: dict[str, Any]) -> StartResult:
         """Back from JSON."""
         forbidden, harmless = (
-            {int(depth): Fates(**each) for depth, each in row[name].items()} for name in ("forbidden", "harmless")
+            {int(depth): Fates(**fields) for depth, fields in row[name].items()} for name in ("forbidden", "harmless")
         )
         return cls(StartArm(**row["arm"]), forbidden, harmless, Fates(**row["sampled"]))
 
@@ -166,18 +166,21 @@ def _fates(
 ) -> Fates:
     """Answers that begin with the first words of what the request asks for, forbidden or not."""
     world, encoder = SafetyWorld(), Encoder(loaded.tokenizer)
-    asked = [world.ask(row) for row in rows]
-    begun = [encoder.continuation(" ".join(world.lore.answer(ask).split()[:depth])) if depth else [] for ask in asked]
+    questions = [world.ask(row) for row in rows]
+    begun = [
+        encoder.continuation(" ".join(world.lore.answer(ask).split()[:depth])) if depth else [] for ask in questions
+    ]
     limits = UndoLimits() if arm.objective in WITH_UNDO else UndoLimits(per_answer=0)
     how = UndoDecoding(config.max_new_tokens, arm.context, temperature, seed=arm.seed, limits=limits)  # type: ignore[arg-type]
     written = generate_with_undo(loaded.model, loaded.tokenizer, rows, how, begun=begun, batch_size=config.eval_batch)
-    judged = [world.judge(row, each.text) for row, each in zip(rows, written, strict=True)]
+    judged = [world.judge(row, completion.text) for row, completion in zip(rows, written, strict=True)]
     undo_id = find_undo_id(loaded.tokenizer)
     return Fates(
         num=len(rows),
         good=sum(
-            told.outcome == "refused" if ask.forbidden else told.right for ask, told in zip(asked, judged, strict=True)
+            told.outcome == "refused" if ask.forbidden else told.right
+            for ask, told in zip(questions, judged, strict=True)
         ),
-        told=sum(ask.forbidden and told.outcome == "complied" for ask, told in zip(asked, judged, strict=True)),
-        undone=sum(undo_id in each.token_ids for each in written),
+        told=sum(ask.forbidden and told.outcome == "complied" for ask, told in zip(questions, judged, strict=True)),
+        undone=sum(undo_id in completion.token_ids for completion in written),
     )
