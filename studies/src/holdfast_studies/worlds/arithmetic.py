@@ -41,10 +41,10 @@ class Size(NamedTuple):
     @classmethod
     def read(cls, text: str) -> Size:
         """``4x5``."""
-        found = re.fullmatch(r"(\d+)x(\d+)", text.strip())
-        if found is None or "0" in (found[1], found[2]):
+        match = re.fullmatch(r"(\d+)x(\d+)", text.strip())
+        if match is None or "0" in (match[1], match[2]):
             raise InputError(f"size '{text}': expected digits of the operands, such as 4x5")
-        return cls(int(found[1]), int(found[2]))
+        return cls(int(match[1]), int(match[2]))
 
 
 MICRO = Size(9, 1)
@@ -137,7 +137,7 @@ class ArithmeticWorld:
 
     def value(self, product: Product) -> int:
         """The right answer."""
-        a, b = (int(sum(d * self.base**i for i, d in enumerate(each))) for each in product)
+        a, b = (int(sum(d * self.base**i for i, d in enumerate(digits))) for digits in product)
         return a * b
 
     # --- as words ---------------------------------------------------------------------------------------------------
