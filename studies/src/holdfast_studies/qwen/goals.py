@@ -29,7 +29,7 @@ class Goal:
 
 
 def goals(results: Results, attack: str, defence: str) -> Iterator[Goal]:
-    """Of one defence after one tuning; those that nothing was measured for are left out."""
+    """The goals of one defence after one tuning. Those for which nothing was measured are left out."""
     harmful, harmless, tasks = (make(results) for make in (harmful_figures, harmless_figures, task_figures))
     figure = harmful["harmful complied"]
     if (difference := results.difference(figure, attack, defence, UNTOUCHED)) is not None:
@@ -62,7 +62,7 @@ def goals(results: Results, attack: str, defence: str) -> Iterator[Goal]:
 
 
 def _within(difference: Estimate) -> bool | None:
-    """A mean that is good enough with an interval too wide to say so is not resolved."""
+    """Whether the goal is reached; None where the mean is good enough but the interval is too wide to say so."""
     if difference.value < -TASK_MEAN:
         return False
     return True if difference.low >= TASK_MIN else None

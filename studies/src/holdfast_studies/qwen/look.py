@@ -1,6 +1,6 @@
-"""Before any sweep: read what the models say. Replies with their special tokens, and the prompts as they are rendered.
+"""Read what the models say before any sweep: replies with their special tokens, and the prompts as they are rendered.
 
-Printed, and written to a folder that git ignores. Replies to harmful requests are for one pair of eyes and are not kept.
+Both are printed, and written to a folder that git ignores. Delete it after reading: it has replies to harmful requests.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ def look(
     arms: Sequence[str] = LOOKED_AT,
     say: Callable[[str], None] = print,
 ) -> None:
-    """Rendered prompts; then, of some defences on the first task alone, ``num`` replies of each kind and shares.
+    """Print rendered prompts; then tune each of ``arms`` on the first task alone and print ``num`` replies of each kind.
 
-    ``out/replies.txt`` is what was printed, ``out/replies.jsonl`` the same by rows, for whoever labels them (`sheets`).
+    ``out/replies.txt`` has what was printed. ``out/replies.jsonl`` has the same as rows, for labelling (`sheets`).
     The first ``num`` requests are a random draw: requests are in the order of their hashes.
     """
     check_sources(config)
@@ -62,9 +62,9 @@ def look(
 
 
 def gather(config: StudyConfig, out: Path, num: int, arms: Sequence[str]) -> None:
-    """``out/replies.jsonl`` as `look` writes it, from what the cells left in ``config.replies``: nothing is tuned again.
+    """Write ``out/replies.jsonl`` as `look` does, from the replies that the cells left in ``config.replies``. Nothing is tuned.
 
-    Of every attack that has replies there; under the first attack that it is tuned with every arm must have some.
+    Takes every attack that has replies there. Raises ``InputError`` where an arm has none under its first attack.
     """
     names = {config.defence(arm).name: arm for arm in arms}
     first = {arm: config.alone[0].name if arm == UNTOUCHED else config.attack_names(arm)[0] for arm in arms}
@@ -91,7 +91,7 @@ def gather(config: StudyConfig, out: Path, num: int, arms: Sequence[str]) -> Non
 
 
 def _rendered(attack: Attack, setting: FileSetting, tokenizer: Any, tell: Callable[[str], None]) -> None:
-    """The same template at training, at anchoring and at asking, default system prompt and all."""
+    """Print the template as it is rendered at training, at anchoring and at asking, default system prompt included."""
     task = attack.stages[-1].data.rows(setting, 0)[0]
     held = Trace((context("user", learned_part("safety")[0]), answer("(what the anchor answers)")))
     for where, row in (("training", task), ("anchoring", held)):

@@ -33,7 +33,7 @@ _CORRECTED = "not corrected by labels except in [the first table](#corrected-by-
 
 
 def page(config: StudyConfig, command: str) -> str:
-    """Markdown, ready to be committed."""
+    """The whole page as Markdown."""
     results = Results(config, read(config))
     labels = read_fresh(Path(config.run))
     parts = [_head(results, command, bool(labels)), _corrected(results, labels)]
@@ -64,7 +64,7 @@ def picture_of(config: StudyConfig) -> str:
 
 
 def _tuned_on(results: Results) -> list[str]:
-    """Attacks of which a cell is there, besides the untouched model's; the others are listed at the end."""
+    """The attacks that some tuned model has a cell of. The others are listed at the end of the page."""
     tuned = [name for name in results.config.defences if name != UNTOUCHED]
     return [name for name in results.config.shown if any(results.cells(name, defence) for defence in tuned)]
 
@@ -93,7 +93,7 @@ def _head(results: Results, command: str, labelled: bool) -> str:
 
 
 def _chosen(config: StudyConfig) -> str:
-    """Which settings a rule chose on validation requests, and which nobody did."""
+    """Which settings a rule chose on validation requests, and which are the pilot's."""
     by_rule = [choice for name, choice in config.choices.items() if name in config.chosen_on_validation]
     others = [choice for name, choice in config.choices.items() if name not in config.chosen_on_validation]
     told = [f"Chosen on validation requests by `holdfast.attacks.chosen`: {', '.join(by_rule)}."] if by_rule else []
@@ -158,7 +158,7 @@ def _goals(results: Results) -> str:
 
 
 def _pareto(results: Results, figures: dict[str, Figure]) -> list[str]:
-    """Defences that no other one beats in all three: harmful complied, safe complied, task."""
+    """Defences that no other defence beats in all three: harmful complied, safe complied, task."""
     lines = []
     for attack in _tuned_on(results):
         points = {}
@@ -182,7 +182,7 @@ def _beats(one: Sequence[float], other: Sequence[float]) -> bool:
 
 
 def _pairs(results: Results) -> list[str]:
-    """Every other defence against ours, Holm's correction over them."""
+    """Every other defence compared with ours, with Holm's correction over the comparisons."""
     names = {results.config.choices.get(name, name): name for name in results.config.defences}
     cells: list[Cell] = [
         replace(cell, attack=results.config.common(cell.attack))
