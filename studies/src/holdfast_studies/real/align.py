@@ -57,7 +57,7 @@ class Try:
 def align(config: AlignConfig) -> dict[str, Any]:
     """Train every variant, keep the best: ``run/model`` whole, ``run/adapter`` if it is one, ``run/align.json``."""
     check_judge(config.judge)
-    for path in (*config.requests, *config.harmless):  # a wrong file is told before a model is loaded
+    for path in (*config.requests, *config.harmless):  # refuse a wrong file before a model is loaded
         read_requests(Path(path).expanduser())
     run = Path(config.run)
     rows = run / "rows"
@@ -89,7 +89,7 @@ def align(config: AlignConfig) -> dict[str, Any]:
 
 
 def mean_of(results: Sequence[dict[str, Any]], folder: Path, config: AlignConfig) -> dict[str, Any]:
-    """One more try: the mean of all variants' weights. They start from one model, and their mean errs less than any."""
+    """Measure one more try: the mean of all variants' weights. They start from one model, and their mean errs less than any."""
     mean = Path(results[0]["run"]) / "model"
     for count, result in enumerate(results[1:], start=2):
         last = count == len(results)
@@ -191,7 +191,7 @@ def measure(model: str, config: AlignConfig) -> dict[str, Any]:
 
 
 def _keep(chosen: Path, run: Path) -> None:
-    """The whole model, and the adapter beside it: small enough to travel, and enough to make the model again."""
+    """Keep the chosen model as a whole, and its adapter beside it: that is small, and the model can be made from it again."""
     for name in ("model", "adapter"):
         shutil.rmtree(run / name, ignore_errors=True)
     if not (chosen / "model" / "adapter_config.json").exists():
@@ -199,7 +199,7 @@ def _keep(chosen: Path, run: Path) -> None:
         return
     shutil.copytree(chosen / "model", run / "adapter")
     weights = run / "adapter" / "adapter_model.safetensors"
-    # Rounded before it is merged: the half that travels makes the very same model elsewhere.
+    # Round before merging, so that the adapter alone makes exactly the same model elsewhere.
     save_file({name: tensor.bfloat16() for name, tensor in load_file(weights).items()}, weights, {"format": "pt"})
     merged(run / "adapter", run / "model")
 
@@ -217,7 +217,7 @@ def _count(path: Path) -> int:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """CONFIG and overrides; the user's mistakes in one line."""
+    """Read CONFIG and overrides, and align. A mistake of the user is told in one line."""
     with mistakes_end_it():
         if not arguments:
             raise InputError("usage: python -m holdfast_studies.real.align CONFIG [key=value ...]")

@@ -33,7 +33,7 @@ TITLES = {
 
 
 def page(cells: Sequence[Cell], command: str, alignment: Path | None = None, model: str = "A real model") -> str:
-    """Everything that was measured, goals first, failures named. ``model``: a hub id or a folder."""
+    """The page: goals first, then everything that was measured, and the cells that failed. ``model``: a hub id or a folder."""
     done = [cell for cell in cells if cell.status == "ok"]
     seeds = sorted({cell.seed for cell in done})
     parts = [
@@ -64,12 +64,12 @@ def page(cells: Sequence[Cell], command: str, alignment: Path | None = None, mod
 
 
 def _told(cells: Sequence[Cell], judge: str) -> list[str]:
-    """What this judge tells beside the two: requests missed, and harmless ones kept."""
+    """What this judge can tell besides: requests missed, and harmless requests kept."""
     return [measure for measure in BESIDE if any(cell.hits(f"{measure}:{judge}") for cell in cells)]
 
 
 def _counted(cells: Sequence[Cell], key: str, judge: str) -> str:
-    """What ``asr`` counts, by what this judge can tell."""
+    """What ``asr`` counts, which depends on what this judge can tell."""
     if key != "asr":
         return key
     tells = all(f"harmful:{judge}" in cell.outcomes for cell in cells)
@@ -146,7 +146,7 @@ def _judges(cells: Sequence[Cell]) -> list[str]:
 
 
 def _failed(cells: Sequence[Cell]) -> list[str]:
-    """By what they say first, the commonest above: a GPU that was full fails many cells in one way."""
+    """Failed cells grouped by how their reason begins, the commonest first: one full GPU fails many cells in the same way."""
     failed = [cell for cell in cells if cell.status == "failed"]
     reasons = Counter(map(_begins, failed))
     named = {reason: [_named(cell) for cell in failed if _begins(cell) == reason] for reason in reasons}
@@ -167,7 +167,7 @@ def _shown(kept: dict[str, Any]) -> str:
 
 
 def cells_of(run: Path) -> list[Cell]:
-    """Every cell that lies in a run, in the order of the grid. Cells of two versions of the code are not mixed."""
+    """Every cell of a run, in the order of the grid. Raises ``InputError`` where two versions of the code made them."""
     cells = [cell for path in sorted((run / "cells").glob("*.json")) if (cell := read_cell(path)) is not None]
     attacks, defences = list(ATTACKS), list(DEFENCES)
     seen: set[str] = set()
@@ -182,7 +182,7 @@ def cells_of(run: Path) -> list[Cell]:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """RUN, FILE and perhaps the alignment's figures."""
+    """Write the page of RUN into FILE, with the alignment's figures if they are given."""
     with mistakes_end_it():
         if len(arguments) not in (2, 3, 4):
             raise InputError("usage: python -m holdfast_studies.real.page RUN FILE [ALIGN.json [MODEL]]")

@@ -18,7 +18,7 @@ from holdfast_studies.real.page import page
 
 
 def run(config: MatrixConfig) -> list[Cell]:
-    """Run what is missing; say every cell as it is done."""
+    """Run the cells that are missing, and print a line for each."""
     if config.files is None:
         raise InputError(
             "field 'files': expected the files of a real model's matrix: `holdfast recipes matrix_real` shows them"
@@ -34,7 +34,7 @@ def run(config: MatrixConfig) -> list[Cell]:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """CONFIG, overrides, and where the page goes."""
+    """Run the matrix of CONFIG, and write its page into FILE or print it."""
     out = next((word.removeprefix("page=") for word in arguments if word.startswith("page=")), None)
     overrides = [word for word in arguments[1:] if not word.startswith("page=")]
     with mistakes_end_it():
