@@ -59,9 +59,9 @@ class DefenceConfig(SourcesConfig):
     workers: int = Field(default=1, gt=0)
 
     def prompts_of(self, name: str, harmful: bool, limit: int) -> list[str]:
-        """``package:KIND`` to train on, ``validation:KIND``, ``files:SOURCE,...`` without twins of both; ``world:...``.
+        """The requests of a name: ``package:KIND``, ``validation:KIND``, ``files:SOURCE,...`` or ``world:...``.
 
-        Requests of files are taken in the order of their hashes, so that a few are a draw from every file and every kind.
+        Requests of files come without twins of the package's, in the order of their hashes: the first few are a random draw.
         """
         kind, _, rest = name.partition(":")
         if kind in ("package", "validation") and rest in KINDS:

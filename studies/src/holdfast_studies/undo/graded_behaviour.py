@@ -30,7 +30,7 @@ class Writer:
     def answers(
         self, rows: Sequence[Trace], temperature: float, begun: Sequence[Sequence[int]] | None = None
     ) -> list[Completion]:
-        """One to every row."""
+        """One answer to every row."""
         config, model = self.task.config, self.loaded
         if self.context is None:
             return generate(
@@ -53,7 +53,7 @@ class Writer:
         return generate_with_undo(model.model, model.tokenizer, rows, how, begun=begun, batch_size=config.eval_batch)
 
     def tries(self, rows: Sequence[Trace], temperature: float) -> list[Try]:
-        """Graded answers; of a model without undo also their likelihood, which plain retry chooses by."""
+        """Graded answers; of a model without undo also their likelihood, by which plain retry chooses."""
         answers = self.answers(rows, temperature)
         texts = [answer.text for answer in answers]
         grades = self.task.answer_tasks["test"].grade(list(zip(rows, texts, strict=True)))
@@ -68,7 +68,7 @@ class Writer:
 
 
 def _num_tokens(answer: Completion) -> int:
-    """All that was written, the token that ends the answer included."""
+    """The number of all tokens written, including the one that ends the answer."""
     return len(answer.token_ids) + (answer.finish_reason == "stop")
 
 
@@ -100,6 +100,6 @@ def behave_graded(
 
 
 def _taken_back(answer: Completion, probe: Probe) -> bool:
-    """What is left no longer begins with the error."""
+    """Whether what is left no longer begins with the error."""
     begun = probe.begun
     return apply_undo(answer.token_ids, probe.undo_id)[: len(begun)] != begun

@@ -1,4 +1,4 @@
-"""What a model is trained on: traces of its own wrong attempts, and the controls beside them, on the same requests."""
+"""Training rows of a study of own errors: traces of the model's wrong attempts, and the controls, on the same requests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from holdfast_studies.undo.safety_gap_config import OwnSettings, TraceSettings
 
 
 class _Choice(NamedTuple):
-    """What the luck of a seed has chosen for one trace."""
+    """What was chosen at random for one trace, by the seed."""
 
     attempts: Attempts
     clean: bool
@@ -77,7 +77,7 @@ class OwnTraces:
     def right_steps(self) -> list[Trace]:
         """The first right attempt at every usable request, a segment for every step.
 
-        Roles alternate, so that the ends of steps can be told after tokenisation. Nothing else looks at them.
+        Roles alternate, so that the ends of steps can be told after tokenisation. Nothing else reads these roles.
         """
         roles = (Role.PREFIX, Role.CORRECTION)
         traces = []
@@ -114,7 +114,7 @@ class OwnTraces:
         return Trace((*self.task.rows[chosen.attempts.row].prompt, answer(text)))
 
     def _of(self, traces: Sequence[Trace]) -> Made:
-        """An error could stand at every step of the right answer."""
+        """The traces as ``Made``: an error could stand at every step of the right answer."""
         texts = [trace.turns[-1].visible for trace in traces]
         references = tuple(
             RightAnswer(Trace((*trace.prompt, answer(text)))) for trace, text in zip(traces, texts, strict=True)
@@ -138,7 +138,7 @@ def undo_trace(row: Trace, prefix: str, error: str, rest: str) -> Trace:
 def stored_attempts(
     path: Path, task: AnswerTask, make_draw: Callable[[], Draw], how: OwnSettings, say: Callable[[str], None]
 ) -> list[Attempts]:
-    """From the file, or sampled now and written there."""
+    """Read the attempts from the file, or sample them now and write the file."""
     if path.is_file():
         return [Attempts.of_row(row) for row in json.loads(path.read_text(encoding="utf-8"))]
     attempts = sample_attempts(task, make_draw(), how, say)

@@ -19,13 +19,13 @@ class Try:
 
     @classmethod
     def of_rows(cls, rows: Sequence[Sequence[dict[str, Any]]]) -> tuple[tuple[Try, ...], ...]:
-        """Back from JSON: [request][try]."""
+        """Rebuild [request][try] from JSON."""
         return tuple(tuple(cls(**fields) for fields in tries) for tries in rows)
 
 
 @dataclass(frozen=True)
 class Retried:
-    """By request: is the answer right that was chosen, and is any? ``spent`` counts tokens."""
+    """By request, whether the chosen answer is right and whether any is. ``spent`` counts tokens."""
 
     chosen: tuple[bool, ...]
     any_right: tuple[bool, ...]

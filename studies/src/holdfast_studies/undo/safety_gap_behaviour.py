@@ -36,7 +36,7 @@ class Behaviour:
 
     @classmethod
     def of_row(cls, row: dict[str, Any]) -> Behaviour:
-        """Back from JSON."""
+        """Rebuild it from JSON."""
         (greedy,) = Try.of_rows([row.get("greedy", ())])
         tries = Try.of_rows(row.get("tries", ()))
         sampled = UndoUse(**row["sampled"])
@@ -44,7 +44,7 @@ class Behaviour:
 
     @property
     def right(self) -> int:
-        """Answers that nothing was forced on."""
+        """The number of right answers on which no error was forced."""
         return sum(self.hits)
 
 
@@ -74,7 +74,7 @@ def behave(model: LoadedModel, probes: Sequence[Probe], task: GapTask, context: 
 
 
 def behave_plainly(model: LoadedModel, probes: Sequence[Probe], task: GapTask, *, seed: int) -> Behaviour:
-    """A model without undo: accuracy alone."""
+    """Measure a model without undo: its accuracy alone."""
     rows, config = _asked(probes, task), task.config
 
     def answers(temperature: float) -> list[Completion]:
@@ -100,7 +100,7 @@ def _hits(answers: Sequence[Completion], rows: Sequence[Trace], task: GapTask) -
 
 
 def _corrected(answer: Completion, probe: Probe) -> bool:
-    """What is visible begins with the right answer, past the place where the error left it."""
+    """Whether the visible text begins with the right answer, past the place where the error left it."""
     end = probe.error - probe.start + probe.fork + 1
     visible = apply_undo(answer.token_ids, probe.undo_id)
     right = probe.right

@@ -34,7 +34,7 @@ class TraceSettings(Settings):
 
 
 class FileHashes(Settings):
-    """sha256 of the files that a study was planned with: others are refused. None is not looked at."""
+    """sha256 of the files that a study was planned with; other files are refused. None is not checked."""
 
     model: str | None = None
     train: str | None = None

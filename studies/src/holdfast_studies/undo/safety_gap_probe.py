@@ -1,4 +1,4 @@
-"""What a model would do around an error that it did not write: held-out traces, teacher-forced."""
+"""Probabilities of a model around an error that it did not write itself, on held-out traces that are given to it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Probe:
 
 
 class Readings(NamedTuple):
-    """Means over probes; every one a curve of part (c) of the theorem."""
+    """Means over probes; each is a curve of part (c) of the theorem."""
 
     log_p_error: float  # of the error's token at the fork, after the prefix
     p_wrong: float  # of anything but the right token and <UNDO> there: what sft draws to the error rate
@@ -75,7 +75,7 @@ def _rows_and_undo(
 
 
 def make_right_rows(traces: Sequence[Trace], tokenizer: PreTrainedTokenizerBase, context: Context) -> list[RightRow]:
-    """Of traces whose segments are their steps, in two roles that alternate. The last step is followed by the end."""
+    """Tokenise traces whose segments are their steps, in two roles that alternate. The last step ends with the answer."""
     rows, undo_id = _rows_and_undo(traces, tokenizer, context)
     right_rows = []
     for row in rows:
@@ -86,7 +86,7 @@ def make_right_rows(traces: Sequence[Trace], tokenizer: PreTrainedTokenizerBase,
 
 
 def make_probes(traces: Sequence[Trace], tokenizer: PreTrainedTokenizerBase, context: Context) -> list[Probe]:
-    """The traces that carry exactly one error, tokenised; ``row.source`` says which. An error must part from the answer."""
+    """Tokenise the traces that carry exactly one error; ``row.source`` says which. An error must part from the right answer."""
     rows, undo_id = _rows_and_undo(traces, tokenizer, context)
     probes = []
     for row in rows:
@@ -113,7 +113,7 @@ def read(model: Any, probes: Sequence[Probe], right_rows: Sequence[RightRow] = (
 
 
 def _undo_right(model: Any, rows: Sequence[RightRow]) -> Tensor:
-    """p(undo) after a right step, of each row the mean over its steps."""
+    """For each row p(undo) after a right step, the mean over its steps."""
     batch = pad([right_row.row for right_row in rows], 0, float_mask=model.config._attn_implementation == "eager")
     batch = batch.to(model.device)
     width = batch.ids.shape[1]
@@ -151,7 +151,7 @@ def _correction(probe: Probe) -> range:
 
 
 def _log_probabilities(model: Any, inputs: dict[str, Any], index: Tensor) -> Tensor:
-    """[len(index), V]: only these states go through the head."""
+    """Log-probabilities [len(index), V]: only the states of ``index`` go through the head."""
 
     def work(hidden: Tensor, head: nn.Module) -> Tensor:
         logits: Tensor = type(head).forward(head, hidden.flatten(0, 1)[index][None])

@@ -26,7 +26,7 @@ from holdfast_studies.undo.undo_costs_config import UndoCostsConfig
 
 @dataclass(frozen=True)
 class CostResult:
-    """``cost`` None is the model before RL. Sampled at the temperature of training."""
+    """Sampled answers, at the temperature of training, of a model that paid ``cost`` per undo. None is the model before RL."""
 
     cost: float | None
     seed: int
@@ -36,12 +36,12 @@ class CostResult:
 
     @classmethod
     def of_row(cls, row: dict[str, Any]) -> CostResult:
-        """Back from JSON."""
+        """Rebuild it from JSON."""
         return cls(**{**row, "use": UndoUse(**row["use"])})
 
 
 def undo_costs(config: UndoCostsConfig, *, on_progress: Callable[[int, int], None] | None = None) -> list[CostResult]:
-    """Run what is missing; every finished run leaves a file. ``ModelsFailed`` names those that failed, at the end."""
+    """Run what is missing; every finished run leaves a file. Raises ``ModelsFailed`` at the end if some failed."""
     claim_study(config, config.run, free=("costs",))
     planned = [(cost, seed) for cost in (None, *config.costs) for seed in config.seeds]
     missing = [(cost, seed) for cost, seed in planned if not _figures(config, cost, seed).is_file()]
@@ -62,7 +62,7 @@ def _named(config: UndoCostsConfig, run: tuple[float | None, int]) -> str:
 
 
 def _finish(config: UndoCostsConfig, planned: tuple[float | None, int]) -> None:
-    """One run; its figures are on disk when this returns."""
+    """Run one training and write its figures."""
     cost, seed = planned
     model = config.model.name
     if cost is not None:
@@ -88,7 +88,7 @@ def _refined(config: UndoCostsConfig, cost: float, seed: int, rows: Sequence[Tra
         "data": config.train,
         "rl": {**config.rl.model_dump(), "seed": seed},
     }
-    # What comes back with an answer is the number of its row: two requests may share their answer.
+    # The answer is the number of its row, so that the row can be found again: two requests may have the same answer.
     prompts = [RlPrompt(row.turns[0].visible, str(number)) for number, row in enumerate(rows)]
     undo = UndoRl(cost=cost, context=config.context)
     return train_rl(RlConfig.model_validate(settings), prompts, reward, undo=undo, say=lambda _: None)

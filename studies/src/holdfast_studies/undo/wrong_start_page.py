@@ -13,7 +13,7 @@ TITLES = {"untrained": "as it was", "plain": "plain sft, no starts"}
 
 
 def section(config: WrongStartConfig, command: str, results: Sequence[StartResult]) -> str:
-    """The command, a table for forbidden requests, one for harmless ones, one for what is sampled."""
+    """The section: a table for forbidden requests, one for harmless ones, one for sampled answers."""
     seeds, (low, high) = ", ".join(map(str, config.seeds)), config.length
     fates = results[0].sampled
     about = (
@@ -41,7 +41,7 @@ def section(config: WrongStartConfig, command: str, results: Sequence[StartResul
 
 
 def ways(results: Sequence[StartResult]) -> dict[str, list[StartResult]]:
-    """The seeds of every way of training, by its title."""
+    """The results of every way of training, one per seed, by its title."""
     by_title: dict[str, list[StartResult]] = {}
     for result in results:
         arm = result.arm
