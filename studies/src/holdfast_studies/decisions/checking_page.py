@@ -1,6 +1,6 @@
-"""The page's section and the ledger's file, from what `run` left: no model is asked.
+"""The page's section and the ledger's file, from the files of a run: no model is asked.
 
-An arm that is right on nothing at all in distribution is broken: it is named so and compared with nothing.
+An arm without one right answer in distribution is broken: it is named as broken and compared with no other.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def checking_cells(config: CheckingConfig) -> list[StudyCell]:
 
 
 def broken_arms(config: CheckingConfig, cells: Sequence[StudyCell]) -> list[str]:
-    """Those with no right response at any training size."""
+    """The arms with no right response at any training size."""
     seen: dict[str, int] = {}
     for cell in cells:
         if cell.size in config.train_sizes:
@@ -62,7 +62,7 @@ def broken_arms(config: CheckingConfig, cells: Sequence[StudyCell]) -> list[str]
 
 
 def comparisons(config: CheckingConfig, cells: Sequence[StudyCell]) -> list[dict[str, Any]]:
-    """Pairs of arms on the same problems, in and out of distribution. Who is broken is compared with nobody."""
+    """Compare pairs of arms on the same problems, in and out of distribution. Broken arms are left out."""
     broken = broken_arms(config, cells)
     parts = {
         "in distribution": list(config.train_sizes),
@@ -96,7 +96,7 @@ def _scores(cells: Sequence[StudyCell], name: str, sizes: Sequence[str]) -> dict
 
 
 def report(config: CheckingConfig, cells: Sequence[StudyCell]) -> dict[str, Any]:
-    """For the ledger: the cells as `holdfast diagnose decisions --json` has them, and which sizes were trained on."""
+    """What the ledger keeps: the cells as in `holdfast diagnose decisions --json`, and which sizes were trained on."""
     if not cells:
         raise InputError(f"{config.run}: no arm has been tested; `run` does it")
     return {
@@ -127,7 +127,7 @@ def write_results(config: CheckingConfig, command: str, *, page: Path | None, re
 
 
 def section(config: CheckingConfig, cells: Sequence[StudyCell], figures: Mapping[str, Any], command: str) -> str:
-    """Markdown, every number from the files of the run; ``found`` is their report."""
+    """The section in Markdown. Every number is from the files of the run; ``figures`` is their report."""
     seeds = {name: len(list(finished(config, name))) for name in (BASE, *config.arms)}
     short_of = [f"{TITLES[name]} {num}" for name, num in seeds.items() if num < len(config.seeds)]
     waiting = f" Not all seeds are there: {', '.join(short_of)} of {len(config.seeds)}." if short_of else ""

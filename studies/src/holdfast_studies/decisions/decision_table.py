@@ -33,7 +33,7 @@ from holdfast_studies.decisions.products import product_splitter, products
 
 @dataclass(frozen=True)
 class StudyCell:
-    """One model at one size, all seeds together: problems differ between seeds, so they are drawn by problem."""
+    """One model at one size, all seeds together. Problems differ between seeds, so resampling is by problem."""
 
     model: str
     size: str
@@ -55,7 +55,7 @@ class StudyCell:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two models at the hardest size: how much more accurate, and how much surer of its mistakes."""
+    """Two models at the hardest size: how much more accurate one is, and how much surer of its mistakes."""
 
     size: str
     better: str
@@ -90,7 +90,7 @@ def cell_of(
     *,
     max_attempts: int | None,
 ) -> StudyCell:
-    """Of every seed's transcripts those of one size, taken together."""
+    """The cell of one size, from the transcripts of all seeds."""
     parts = {seed: [transcript for transcript in rows if transcript.group == size] for seed, rows in by_seed.items()}
     together = [
         Transcript(f"{seed}/{transcript.problem}", transcript.response, transcript.reference, transcript.ended, size)
@@ -103,7 +103,7 @@ def cell_of(
 
 
 def final_right(judged: Judged) -> list[bool]:
-    """Of every response, whether it stopped on a right attempt."""
+    """For each response, whether it stopped on a right attempt."""
     return [bool(right) and right[-1] and stop for right, stop in zip(judged.right, judged.stopped, strict=True)]
 
 
@@ -124,9 +124,10 @@ def compare(config: DecisionStudyConfig, cells: Sequence[StudyCell], size: str, 
 
 
 def times_as_accurate(a: Floats, b: Floats, draws: int) -> Estimate | Unknown:
-    """B's accuracy by A's. A draw in which A has none counts as beyond every number, not as none.
+    """B's accuracy divided by A's.
 
-    Where B has none no draw differs: there the upper end is that of Donner and Zou (2012) from the two Wilson intervals.
+    A draw in which A has none counts as infinite. Where B has none all draws are equal; the upper end is then that of
+    Donner and Zou (2012), from the two Wilson intervals.
     """
     (value_a, value_b), (drawn_a, drawn_b) = _drawn(a, b, "final_right", "responses", draws)
     n = min(len(a), len(b))
@@ -143,7 +144,7 @@ def times_as_accurate(a: Floats, b: Floats, draws: int) -> Estimate | Unknown:
 
 
 def _gap(a: Floats, b: Floats, draws: int) -> Estimate | Unknown:
-    """How much likelier B is to try again after a mistake than A."""
+    """How much more often B tries again after a mistake than A."""
     (value_a, value_b), (drawn_a, drawn_b) = _drawn(a, b, "resampled_wrong", "decided_wrong", draws)
     interval = percentile_interval(drawn_b - drawn_a)
     if interval is None or not np.isfinite(value_b - value_a):
@@ -152,7 +153,7 @@ def _gap(a: Floats, b: Floats, draws: int) -> Estimate | Unknown:
 
 
 def _drawn(a: Floats, b: Floats, hits: str, trials: str, draws: int) -> list[list[Floats]]:
-    """The shares of both models, and of all draws of their problems."""
+    """The shares of both models, and those of all resamples of their problems."""
     drawn = [Resamples.of(counts, draws=draws, seed=seed) for seed, counts in enumerate((a, b))]
     return [[ratio(getattr(resamples, part), hits, trials) for resamples in drawn] for part in ("whole", "sums")]
 
@@ -178,7 +179,7 @@ def rl_steps(folder: Path) -> list[dict[str, Any]]:
 
 
 def page(config: DecisionStudyConfig, cells: Sequence[StudyCell], command: str) -> str:
-    """Markdown, every number from the files of the run."""
+    """The page in Markdown. Every number is from the files of the run."""
     return "\n".join(_page(config, cells, command)) + "\n"
 
 
@@ -207,7 +208,7 @@ def _page(config: DecisionStudyConfig, cells: Sequence[StudyCell], command: str)
 
 
 def _prediction(cells: Sequence[StudyCell]) -> Iterator[str]:
-    """How far the formula is off on held-out problems; where nothing is ever right it cannot be."""
+    """How far the formula is off on held-out problems, also without the cells where nothing is ever right: there it cannot be."""
     known = [cell for cell in cells if cell.figures.held_out_error is not None]
     errors = {(cell.model, cell.size): abs(cell.figures.held_out_error or 0.0) for cell in known}
     ever_right = [errors[cell.model, cell.size] for cell in known if any(cell.by_seed)]

@@ -30,7 +30,7 @@ class ArithmeticPrompts(Settings):
 
 
 def arithmetic(config: RlConfig) -> RlTask:
-    """From an RL config with ``task: arithmetic``."""
+    """The task of an RL config with ``task: arithmetic``."""
     try:
         made = ArithmeticPrompts.model_validate(config.task_options)
     except ValidationError as error:
