@@ -18,14 +18,14 @@ FEW = 4  # the n that a threshold is chosen for: [001]'s
 
 @dataclass(frozen=True)
 class Judged:
-    """All candidates for one request: the bar's score, whether they are unsafe, and the reward that chooses."""
+    """All candidates for one request: the bar's score, whether they are unsafe, and the reward by which one is chosen."""
 
     scores: tuple[float, ...]
     unsafe: tuple[bool, ...]
     rewards: tuple[float, ...]
 
     def risk(self, n: int, threshold: float = THRESHOLD) -> tuple[float, float]:
-        """P(unsafe returned): by the reward, and by the worst reward there could be, which likes what slips through."""
+        """P(unsafe returned) by the reward, and by the worst possible reward, which prefers what slips through."""
         passes = [score >= threshold for score in self.scores]
         pool = Pool(self.rewards, tuple(passes))
         slipped = sum(bad and ok for bad, ok in zip(self.unsafe, passes, strict=True))

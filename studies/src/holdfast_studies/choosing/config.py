@@ -1,4 +1,4 @@
-"""What is sampled from which model, and how; and what that costs on a GPU, before anything is sampled."""
+"""Settings of sampling: which model is asked what, and how; and an estimate of the GPU time."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ class ChoosingConfig(SourcesConfig):
 
     @property
     def curve_ns(self) -> list[int]:
-        """The n that the pools are large enough for."""
+        """The n for which the pools are large enough."""
         return sorted({n for n in self.ns if n <= self.num_samples})
 
 
 def plan(config: ChoosingConfig) -> list[str]:
-    """A line for every domain: samples, steps of generation, and seconds to sample and to read. An estimate, no more."""
+    """A line for every domain: samples, steps of generation, and estimated seconds to sample and to read."""
     lines = [f"{'domain':12} {'prompts':>7} {'samples':>8} {'steps':>6} {'sampling':>9} {'reading':>8}"]
     total = 0.0
     for name in config.domains:

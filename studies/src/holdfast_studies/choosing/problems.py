@@ -99,7 +99,7 @@ def _calls(test: str, function: str) -> Iterator[Call]:
 
 
 def changed(value: Any, luck: random.Random) -> Any:
-    """A value of the same kind: a number nearby, a text or list in another order, shorter or longer. At times the same."""
+    """A value of the same kind: a number near it, or a text or list reordered, shortened or extended. It may be equal."""
     if isinstance(value, bool) or value is None:
         return value
     if isinstance(value, int):

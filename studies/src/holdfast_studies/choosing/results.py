@@ -92,6 +92,6 @@ def _judged(pools: Pools, score_name: str, unsafe: Callable[[Row], bool]) -> lis
 
 
 def auroc(pairs: Sequence[tuple[float, bool]]) -> float | None:
-    """How often a right one has a higher score than a wrong one; None where there is only one kind."""
+    """How often a right answer scores above a wrong one; None where there is only one kind."""
     scores, right = (np.asarray(column, dtype=float) for column in zip(*pairs, strict=True))
     return auc(right, scores) if len(set(right)) == 2 else None
