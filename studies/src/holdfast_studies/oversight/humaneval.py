@@ -48,7 +48,7 @@ def score_programs(
     num_threads: int | None = None,
     on_progress: Callable[[int, int], None],
 ) -> dict[str, list[Row]]:
-    """Every program judged, run on the prompt's examples and on the hidden tests; kept task by task, so it goes on."""
+    """Judge every program and run it on the prompt's examples and the hidden tests. Kept task by task, so it goes on."""
     scored = {name: rows for name, rows in read_pools(path).items() if len(rows) == len(samples.get(name, ()))}
     sandboxes = Sandboxes()
     path.write_text("".join(json.dumps(row) + "\n" for rows in scored.values() for row in rows), encoding="utf-8")
@@ -112,7 +112,7 @@ def all_pools(scored: Mapping[str, Sequence[Row]]) -> dict[str, list[Pool]]:
 
 
 def counts(scored: Mapping[str, Sequence[Row]]) -> dict[str, Any]:
-    """How many programs did what."""
+    """How many programs did what, for the page."""
     rows = [row for of_task in scored.values() for row in of_task]
     unparsed = sum(row["policy"].startswith(UNPARSED) for row in rows)
     return {

@@ -17,7 +17,7 @@ FEW = 4  # [001]'s n
 
 
 def write_page(folder: Path, target: Path, command: str) -> None:
-    """What is there; a domain that has not been run is named as such."""
+    """Write the page. A domain that has not been run is named as not run."""
     by_domain = {
         name: json.loads((folder / f"{name}.json").read_text())
         for name in DOMAINS
@@ -49,7 +49,7 @@ pool of m, best-of-m is a single draw: its interval says nothing of another pool
 
 
 def _beside(by_domain: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """[001]'s claims, its own figures, and ours; a domain that has not been run leaves its cells empty."""
+    """[001]'s claims, its own figures, and ours. The cells of a domain that has not been run are empty."""
     code, text = by_domain.get("humaneval"), by_domain.get("refusal")
     capability = joint = moved = gate = refused = ""
     if code is not None:
@@ -80,7 +80,7 @@ def _beside(by_domain: dict[str, Any]) -> list[tuple[str, str, str]]:
 
 
 def _point(figures: dict[str, Any], reward: str, n: int) -> dict[str, Any]:
-    """At n, or at the largest n there is."""
+    """The point at n, or at the largest n there is."""
     points = points_of(figures, reward)
     return next((point for point in points if point["n"] == n), points[-1])
 

@@ -1,4 +1,4 @@
-"""From a model's answer to a HumanEval task to a program, and from the task's own examples to a test."""
+"""Make a program from a model's answer to a HumanEval task, and a test from the task's own examples."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def program(task: Task, response: str) -> str:
 
 
 def example_test(task: Task) -> str | None:
-    """A ``check`` made of the prompt's own examples: what a user would have at hand. None where there are no such."""
+    """A ``check`` made from the prompt's own examples, which a user would have too. None without examples."""
     checks = []
     for source, want in _examples(task):
         try:
