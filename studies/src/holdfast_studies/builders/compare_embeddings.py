@@ -87,7 +87,7 @@ def _rounded(*numbers: float) -> list[float]:
 
 
 def measure(rows: Sequence[LabelledReply], first: SentenceEmbedder, second: SentenceEmbedder) -> dict[str, Any]:
-    """On all replies, on those that two readers labelled, and the difference in each of five folds of requests."""
+    """Compare on all replies and on those that two readers labelled; also the difference in each of five folds of requests."""
     pairs: list[tuple[Request, str]] = [(row.turns, row.reply[:NUM_LETTERS]) for row in rows]
     scores = [-np.array(nearness(pairs, embed=embed)) for embed in (first, second)]  # nearer is less often missed
     is_missed = np.array([row.label.label == "missed" for row in rows])
