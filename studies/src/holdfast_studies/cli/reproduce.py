@@ -83,7 +83,7 @@ def _run(
 
 
 def _list(studies: list[Study]) -> None:
-    """What each costs, and all together."""
+    """Print what each study costs, and the sum."""
     from rich.console import Console
     from rich.table import Table
 

@@ -55,7 +55,7 @@ def _say(line: str) -> None:
 
 
 def _told(settings: SafetyGapConfig, command: str, results: list[ArmResult]) -> tuple[str, dict[str, Any]]:
-    """The section of the page, and its figures."""
+    """The section of the page, and the figures as data."""
     from holdfast_studies.undo import own_page, safety_gap_page
     from holdfast_studies.undo.own_figures import OwnFigures, pool_of
     from holdfast_studies.undo.safety_gap import identities
