@@ -222,15 +222,15 @@ def steps(shape: Shape, load: Load, way: Way, device: str, folder: Path) -> dict
     trainer.add_callback(clock)
     with watch.at_work(), nullcontext() if way.trl else sound_gradients():
         trainer.train()
-    found: dict[str, Any] = {"model": shape.name, "rows": load.name, "way": way.name}
-    found |= clock.figures(EVERY if way.held == "cheap" else 1)
-    found |= {**_memory(trainer, watch), "left from before GB": round(before / 1e9, 2)}
+    figures: dict[str, Any] = {"model": shape.name, "rows": load.name, "way": way.name}
+    figures |= clock.figures(EVERY if way.held == "cheap" else 1)
+    figures |= {**_memory(trainer, watch), "left from before GB": round(before / 1e9, 2)}
     if not way.trl:
-        found["tokens"] = round(_mean_tokens(trainer), 1)
-        found["products"] = products(trainer, lora=way.lora)
+        figures["tokens"] = round(_mean_tokens(trainer), 1)
+        figures["products"] = products(trainer, lora=way.lora)
     del trainer
     forget()
-    return found
+    return figures
 
 
 def _memory(trainer: Any, watch: HeadWatch) -> dict[str, float]:
@@ -276,16 +276,16 @@ def products(trainer: StreamTrainer, *, lora: bool) -> dict[str, float]:
     Policy: 6 operations a weight and token, or 4 where the weights are frozen; anchor: 2. The head reads targets only.
     """
     body, head = num_weights(trainer.model)
-    found = {"policy": 0.0, "policy's head": 0.0, "anchor": 0.0, "anchor's head": 0.0}
+    tokens = {"policy": 0.0, "policy's head": 0.0, "anchor": 0.0, "anchor's head": 0.0}
     for step in _rows_of(trainer):
         for row in step:
             for name in ("policy", "anchor") if trainer.collator.needs_anchor[row.stream] else ("policy",):
-                found[name] += len(row.row) / EVERY
-                found[f"{name}'s head"] += row.row.num_targets / EVERY
+                tokens[name] += len(row.row) / EVERY
+                tokens[f"{name}'s head"] += row.row.num_targets / EVERY
     own = 4 if lora else 6
-    work = body * (own * found["policy"] + 2 * found["anchor"])
-    work += head * (own * found["policy's head"] + 2 * found["anchor's head"])
-    return {**found, "operations": work}
+    work = body * (own * tokens["policy"] + 2 * tokens["anchor"])
+    work += head * (own * tokens["policy's head"] + 2 * tokens["anchor's head"])
+    return {**tokens, "operations": work}
 
 
 def num_weights(model: Any) -> tuple[int, int]:

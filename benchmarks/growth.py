@@ -197,7 +197,7 @@ QUANTITIES: dict[str, tuple[Callable[[int], Figures], Sequence[int]]] = {
 def measure(most_rows: int) -> list[dict[str, Any]]:
     """One row for everything that was done with a quantity: its points and its exponents."""
     torch.set_num_threads(1)
-    found = []
+    rows = []
     for name, (_, sizes) in QUANTITIES.items():
         points = {size: _alone(name, size) for size in sizes if name != "rows" or size <= most_rows}
         for what in points[min(points)]:
@@ -213,8 +213,8 @@ def measure(most_rows: int) -> list[dict[str, Any]]:
                 "memory exponent": exponent(chosen, [point.megabytes for point in line], 1.0),
             }
             print(json.dumps(row), flush=True)
-            found.append(row)
-    return found
+            rows.append(row)
+    return rows
 
 
 def _alone(name: str, size: int) -> Figures:

@@ -15,7 +15,7 @@ TOLERANCE = 1.10
 
 def provenance(model: str | None = None) -> dict[str, str]:
     """When, and by which command; folders of one machine are left out: the model's, and where the results were put."""
-    given = ["FOLDER" if each == model else each for each in sys.argv[1:]]
+    given = ["FOLDER" if word == model else word for word in sys.argv[1:]]
     for option in {"--json", "--out"} & set(given):
         at = given.index(option)
         del given[at : at + 2]
@@ -28,8 +28,8 @@ def provenance(model: str | None = None) -> dict[str, str]:
 def committed(name: str) -> dict[str, Any] | None:
     """The results of that benchmark in the repository."""
     path = RESULTS / f"{name}.json"
-    found: dict[str, Any] | None = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
-    return found
+    results: dict[str, Any] | None = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+    return results
 
 
 def write(path: Path, everything: dict[str, Any]) -> None:

@@ -51,9 +51,9 @@ def shares(stats: pstats.Stats) -> dict[str, Any]:
 
 
 def main() -> None:
-    found = measure(Scale())
-    print(f"{found['ratio']}: {found['measured']:.1%} of {found['seconds']} s (goal <= {GOAL:.0%})")
-    print("\n".join(found["longest"]))
+    figures = measure(Scale())
+    print(f"{figures['ratio']}: {figures['measured']:.1%} of {figures['seconds']} s (goal <= {GOAL:.0%})")
+    print("\n".join(figures["longest"]))
 
 
 if __name__ == "__main__":

@@ -163,16 +163,16 @@ def measure(rounds: int) -> dict[str, float]:
     """Median seconds of every variant, on one thread."""
     torch.set_num_threads(1)
     logging.disable_progress_bar()
-    found: dict[str, list[float]] = defaultdict(list)
+    seconds_of: dict[str, list[float]] = defaultdict(list)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         model, rows = make_inputs(folder)
         for round_number in range(rounds):
-            found["TRL SFTTrainer"] += trl_sft(folder, model, rows)
+            seconds_of["TRL SFTTrainer"] += trl_sft(folder, model, rows)
             for name in VARIANTS:
-                found[name] += ours(folder, model, rows, name, round_number)
-            found["anchor forward"] += anchor_forward(model, rows)
-    return {name: statistics.median(seconds) for name, seconds in found.items()}
+                seconds_of[name] += ours(folder, model, rows, name, round_number)
+            seconds_of["anchor forward"] += anchor_forward(model, rows)
+    return {name: statistics.median(seconds) for name, seconds in seconds_of.items()}
 
 
 def ratios(seconds: dict[str, float]) -> list[dict[str, Any]]:
