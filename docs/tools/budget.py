@@ -110,8 +110,8 @@ def measure(part: str, rows_name: str, arm_name: str, seed: int) -> dict[str, An
         seconds = time.process_time() - began
         tuned = hf.load(model)
         outcomes = ask(tuned, attack, setting, seed=seed).outcomes
-        asked = [row.prompt[-1].visible for row in setting.forbidden(seed)][:60]
-        prompts = {**{kind: kind for kind in KINDS}, "asked": asked}
+        requests = [row.prompt[-1].visible for row in setting.forbidden(seed)][:60]
+        prompts = {**{kind: kind for kind in KINDS}, "asked": requests}
         names = prompts if part == "test" else KINDS
         drift = {
             name: _drift_row(hf.drift(tuned, anchor="tiny:aligned", prompts=prompts[name], seed=seed)) for name in names

@@ -83,16 +83,16 @@ def step_seconds(model: str, rows: Path, name: str, folder: Path) -> float:
 def main() -> None:
     """Round after round, so that a busy moment hits every variant; the median of the rounds."""
     torch.set_num_threads(1)
-    found: dict[str, list[float]] = defaultdict(list)
+    times: dict[str, list[float]] = defaultdict(list)
     with tempfile.TemporaryDirectory() as scratch:
         rows = Path(scratch) / "task.jsonl"
         write_traces(rows, ATTACKS["benign_drift"].data.rows(WorldSetting(), 0))
         for number in range(ROUNDS):
             for name in ("sft", *VARIANTS):
                 with tempfile.TemporaryDirectory(dir=scratch) as folder:
-                    found[name].append(step_seconds("tiny:aligned", rows, name, Path(folder)))
-                print(number, name, f"{1e3 * found[name][-1]:.1f} ms", flush=True)
-    seconds = {name: statistics.median(own) for name, own in found.items()}
+                    times[name].append(step_seconds("tiny:aligned", rows, name, Path(folder)))
+                print(number, name, f"{1e3 * times[name][-1]:.1f} ms", flush=True)
+    seconds = {name: statistics.median(own) for name, own in times.items()}
     RESULTS.write_text(json.dumps(seconds, indent=1) + "\n", encoding="utf-8")
 
 

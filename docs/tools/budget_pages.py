@@ -185,7 +185,7 @@ def cheaper(cells: Cells) -> str:
     def ratio(arm: str) -> str:
         name = "wide 30" if arm == DEFAULT else arm
         both = (name, f"{name}, exact cache")
-        return "".join(f" {seconds[each] / seconds['sft']:.2f} |" if each in seconds else "  |" for each in both)
+        return "".join(f" {seconds[name] / seconds['sft']:.2f} |" if name in seconds else "  |" for name in both)
 
     head = " step, against sft's | with the exact cache |"
     return _side_by_side(first_seed(cells), (DEFAULT, *CHEAPER), ratio, head)

@@ -68,10 +68,10 @@ REAL_SITUATIONS = (
 def worst(page: Results, defence: str, situation: Situation) -> tuple[str, Figures] | None:
     """The attack that is worst for a defence: by cost, or by what the attacker wants if the choice is his."""
     attacks = [attack for attack in page.attacks if _base(attack) in (situation.attacks or (_base(attack),))]
-    found = [(attack, figures) for attack in attacks if (figures := page.figures(attack, defence))]
-    if not found or len(found) < len(attacks):
+    known = [(attack, figures) for attack in attacks if (figures := page.figures(attack, defence))]
+    if not known or len(known) < len(attacks):
         return None
-    return max(found, key=lambda each: each[1].asr.value if situation.attacker_picks else each[1].cost)
+    return max(known, key=lambda pair: pair[1].asr.value if situation.attacker_picks else pair[1].cost)
 
 
 class Choice(NamedTuple):
@@ -88,13 +88,13 @@ def ranked(pages: dict[str, Results], situation: Situation) -> list[Choice]:
 
     Of those as good as the cheapest, the one to try complies least; where that is within chance, the cheaper one.
     """
-    found: dict[str, Choice] = {}
+    choices: dict[str, Choice] = {}
     for name in situation.pages:
         for defence in pages[name].defences if name in pages else ():
             wanted = defence != UNTOUCHED and _base(defence) in (situation.only or (_base(defence),))
             if wanted and (at := worst(pages[name], defence, situation)):
-                found.setdefault(defence, Choice(defence, name, *at))
-    order = sorted(found.values(), key=lambda choice: choice.figures.cost)
+                choices.setdefault(defence, Choice(defence, name, *at))
+    order = sorted(choices.values(), key=lambda choice: choice.figures.cost)
     close = [choice for choice in order if is_close(choice, order)]
     least = min((choice.figures.asr for choice in close), key=lambda asr: asr.value, default=None)
     best = [choice for choice in close if least and not _more(choice.figures.asr, least)][:1]
@@ -108,7 +108,7 @@ def _more(one: Rate, other: Rate) -> bool:
 
 def is_close(choice: Choice, order: Sequence[Choice]) -> bool:
     """As good as the cheapest."""
-    return choice.figures.cost - min(each.figures.cost for each in order) <= CLOSE
+    return choice.figures.cost - min(other.figures.cost for other in order) <= CLOSE
 
 
 def _base(name: str) -> str:
@@ -141,7 +141,7 @@ def _choice(pages: dict[str, Results], situation: Situation) -> list[str] | None
         tried if best.figures.cost <= HOLDS else f"nothing holds; least bad: {tried}",
         *_rates(best.figures),
         f"{best.figures.cost:.2f}",
-        *(", ".join(f"{_linked(each.defence)} {each.figures.cost:.2f}" for each in group) for group in (close, rest)),
+        *(", ".join(f"{_linked(near.defence)} {near.figures.cost:.2f}" for near in group) for group in (close, rest)),
         f"[{best.page}](results/{best.page}.md), `{best.attack}`",
     ]
 
@@ -182,7 +182,7 @@ def _meaning(sources: Sequence[Results]) -> str:
 
 def _figures(page: Results, attack: str, objective: str) -> Figures | None:
     """Of the objective as the page names it: by itself, or with its settings after an @."""
-    named = next((each for each in page.defences if _base(each) == objective), objective)
+    named = next((name for name in page.defences if _base(name) == objective), objective)
     return page.figures(attack, named)
 
 
@@ -230,13 +230,13 @@ def parts(docs: Path) -> Iterator[tuple[Path, str, str]]:
 def main(arguments: Sequence[str]) -> int:
     """Write, or with ``--check`` only compare; another folder than ours may be named."""
     check = "--check" in arguments
-    folders = [Path(each) for each in arguments if each != "--check"]
+    folders = [Path(word) for word in arguments if word != "--check"]
     stale = []
     for path, name, text in parts(folders[0] if folders else DOCS):
         old = path.read_text(encoding="utf-8")
         begin, end = f"<!-- {name}:begin -->\n", f"\n<!-- {name}:end -->"
-        new, found = re.subn(f"{begin}.*?{end}", lambda _, t=f"{begin}{text}{end}": t, old, flags=re.DOTALL)  # type: ignore[misc]
-        if not found:
+        new, num_parts = re.subn(f"{begin}.*?{end}", lambda _, t=f"{begin}{text}{end}": t, old, flags=re.DOTALL)  # type: ignore[misc]
+        if not num_parts:
             print(f"{path}: no '{name}:begin' and '{name}:end'", file=sys.stderr)
             return 2
         if new != old:

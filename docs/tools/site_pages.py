@@ -122,7 +122,7 @@ def _site_uri(path: Path) -> str:
 def _page_of(path: Path) -> str:
     title = f"# {path.relative_to(ROOT).as_posix()}\n\n"
     if path.is_dir():
-        names = sorted(each.name for each in path.iterdir() if each.is_file())
+        names = sorted(file.name for file in path.iterdir() if file.is_file())
         return title + "\n".join(f"- [{name}]({name}.md)" for name in names) + "\n"
     html: str = highlight(
         path.read_text(encoding="utf-8"), get_lexer_for_filename(path.name), HtmlFormatter(linespans="L", wrapcode=True)
