@@ -1,4 +1,4 @@
-"""The pages under docs/results/ read back: what was measured of a defence under an attack."""
+"""Read the pages under docs/results/: what was measured of a defence under an attack."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ RATE = re.compile(r"(\d+\.\d)% \[(\d+(?:\.\d)?)%, (\d+(?:\.\d)?)%\]")
 
 @dataclass(frozen=True)
 class Rate:
-    """A share as the page prints it, interval included."""
+    """A share as the page prints it, with its interval."""
 
     value: float
     low: float
@@ -39,7 +39,7 @@ class Rate:
 
     @classmethod
     def read(cls, cell: str) -> Rate | None:
-        """None for a cell without one, such as ``failed``."""
+        """Read a cell; None for a cell without a share, such as ``failed``."""
         match = RATE.search(cell)
         if match is None:
             return None
@@ -79,16 +79,16 @@ class Results:
 
     @cached_property
     def attacks(self) -> list[str]:
-        """In the order of the page."""
+        """The attacks, in the order of the page."""
         return list(dict.fromkeys(attack for attack, _ in self._rates("asr")))
 
     @cached_property
     def defences(self) -> list[str]:
-        """In the order of the page."""
+        """The defences, in the order of the page."""
         return list(dict.fromkeys(defence for _, defence in self._rates("asr")))
 
     def figures(self, attack: str, defence: str) -> Figures | None:
-        """None where the page has not both rates of safety."""
+        """The figures of a defence under an attack; None where the page lacks one of the two rates of safety."""
         asr, over_refusal, utility, _, kept = (self._rates(measure).get((attack, defence)) for measure in TITLES)
         if asr is None or over_refusal is None:
             return None
@@ -99,9 +99,9 @@ class Results:
         return Figures(asr, over_refusal, utility, kept, cost)
 
     def _beyond_untouched(self, attack: str, defence: str, measure: str) -> float:
-        """Of several judges the one that sees most of it, each beside what it says of the untouched model itself.
+        """How far a rate is above the untouched model's by the same judge; of several judges the greatest.
 
-        Where the page has no untouched model, that did nothing bad.
+        On a page without the untouched model its rate counts as 0.
         """
         beyond = [0.0]
         for rates in self._by_judge(measure):
@@ -110,7 +110,7 @@ class Results:
         return max(beyond)
 
     def _rates(self, measure: str) -> dict[tuple[str, str], Rate]:
-        """By attack and defence. Of several judges the one that thinks worst of the model."""
+        """The rates by attack and defence. Of several judges the one that is worst for the model counts."""
         worst: dict[tuple[str, str], Rate] = {}
         for rates in self._by_judge(measure):
             for key, rate in rates.items():
@@ -119,7 +119,7 @@ class Results:
         return worst
 
     def _by_judge(self, measure: str) -> list[dict[tuple[str, str], Rate]]:
-        """The same from each table: a page has one for every judge that counts what the page does."""
+        """The rates of each table: there is one for every judge that counts what the page does."""
         return [
             {
                 (attack, defence): rate
@@ -154,11 +154,11 @@ STUDY_COLUMNS = {
 
 
 class StudyPage(Results):
-    """That page: a section for everything that was tuned on, and in it tables with a line for every defence."""
+    """The study's page: a section for everything that was tuned on, each with tables that have a line for every defence."""
 
     @cached_property
     def counts(self) -> str:
-        """Its judge tells outcomes."""
+        """Always *complied*: its judge tells outcomes."""
         return "complied"
 
     def _by_judge(self, measure: str) -> list[dict[tuple[str, str], Rate]]:
