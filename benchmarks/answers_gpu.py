@@ -49,7 +49,7 @@ def prompts(num: int) -> list[str]:
 
 
 def timed(work: Callable[[], Any]) -> tuple[float, Any]:
-    """Seconds, and what came of it."""
+    """Seconds that the work took, and what it returned."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
     begun = time.perf_counter()
@@ -60,7 +60,7 @@ def timed(work: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def preparation(shape: Shape, device: str, share: float = 1.0) -> dict[str, Any]:
-    """Seconds of what `holdfast train defended` does before a first step, in either dtype that it loads a model in, and again."""
+    """Seconds of what `holdfast train defended` does before its first step, in both dtypes, and again with the answers kept."""
     figures: dict[str, Any] = {"model": shape.name}
     requests = prompts(max(2, round(share * NUM_PROMPTS)))
     rows = [Trace((context("user", text), answer("yes"))) for text in prompts(max(2, round(share * NUM_ROWS)))]
@@ -75,7 +75,7 @@ def preparation(shape: Shape, device: str, share: float = 1.0) -> dict[str, Any]
 
 
 def _prepared(loaded: LoadedModel, requests: Sequence[str], rows: Sequence[Trace]) -> dict[str, float]:
-    """As the trainer asks its anchor: greedy, 64 at a time. The second time it hashes the weights and finds the answers."""
+    """Ask as the trainer asks its anchor: greedy, 64 at a time. The second time it hashes the weights and finds the answers."""
     anchor = AskedAnchor(loaded)
     answering, _ = timed(partial(anchor.ask, requests, Asking(ANSWER_TOKENS)))
     vetting, _ = timed(partial(vetted, rows, anchor, "outcome", batch_size=64))
@@ -117,7 +117,7 @@ def audit(shape: Shape, device: str, share: float = 1.0) -> dict[str, Any]:
 
 
 def by_transformers(loaded: LoadedModel, requests: Sequence[str]) -> int:
-    """Tokens that its plain ``generate`` writes, in batches of similar length as ours; no judge, and no text of them."""
+    """Answer with transformers' plain ``generate`` in batches of similar length, and return the number of tokens. No judge."""
     ids = sorted((ids_to_continue(turns_of(text), loaded.tokenizer) for text in requests), key=len, reverse=True)
     end, total = int(loaded.tokenizer.eos_token_id), 0
     settings = GenerationConfig(max_new_tokens=AUDIT_TOKENS, do_sample=False, eos_token_id=end, pad_token_id=end)
@@ -134,7 +134,7 @@ def by_transformers(loaded: LoadedModel, requests: Sequence[str]) -> int:
 
 
 def by_length(replies: Sequence[Reply]) -> list[float | None]:
-    """A reward that differs within a group."""
+    """A reward that differs within a group: the share of different words."""
     return [len(set(reply.text.split())) / (1 + len(reply.text.split())) for reply in replies]
 
 

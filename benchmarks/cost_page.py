@@ -15,7 +15,7 @@ DEFENDED = "defended_gpu"
 
 
 def answers(results: Results, table: Callable[..., str]) -> str:
-    """What a user asks first, each with its figure and where that comes from."""
+    """The page's first table: what a user asks first, each with its figure and where it comes from."""
     rows = [*_defended_rows(results.get(DEFENDED)), *_other_rows(results), *_growth_rows(results.get("growth"))]
     missing = (
         [f"Not measured yet, on a GPU: {', '.join(absent)}."] if (absent := _absent(results.get(DEFENDED))) else []
@@ -26,7 +26,7 @@ def answers(results: Results, table: Callable[..., str]) -> str:
 
 
 def _absent(results: Found | None) -> list[str]:
-    """What the benchmark of defended runs would say and has not said yet."""
+    """What the benchmark of defended runs would tell but has not measured yet."""
     known = results or {"steps": [], "memory": [], "answers": [], "grpo": []}
     parts = {
         "a defended step": bool(known["steps"]),
@@ -160,7 +160,7 @@ PASSES = (
 
 
 def _waiting(results: Found) -> list[str]:
-    """How much of the steps is products, and what is known of the rest."""
+    """How much of a step is products, and what is known of the rest."""
     ms = {row["way"]: row["ms"] for row in results["steps"] if row["way"] in results["products"]}
     shares = [f"{way} {results['products'][way] / ms[way]:.0%}" for way in ms if "cheap" not in way]
     passes = [f"{row['way']} {row['passes']:g}" for row in results["steps"] if row["way"] in ms and row.get("passes")]

@@ -50,12 +50,12 @@ Found = dict[str, Any]
 
 
 def lora(way: Way) -> Way:
-    """The same with adapters."""
+    """The same way with adapters."""
     return replace(way, name=f"LoRA {way.name}", lora=True)
 
 
 class Bench:
-    """Measurements one after another, each written as soon as it is there."""
+    """Measurements one after another; each is written as soon as it is made."""
 
     def __init__(self, device: str, path: Path, seconds: float, only: tuple[str, ...], is_tiny: bool) -> None:
         self.device, self.path, self.seconds, self.only, self.is_tiny = device, path, seconds, only, is_tiny
@@ -71,20 +71,20 @@ class Bench:
             self.found["command"] = f"{earlier['command']}`, then `{self.found['command']}"
 
     def put(self, place: str, row: Found) -> None:
-        """In place of the same figures of an earlier run."""
+        """Put a row in place of the same figures of an earlier run."""
         kept = [old for old in self.found[place] if any(old.get(key) != row.get(key) for key in KEYS)]
         self.found[place] = [*kept, row]
 
     def shape(self, shape: Shape) -> Shape:
-        """A tiny one on a CPU."""
+        """The shape; on a CPU a tiny one."""
         return TINY if self.is_tiny else shape
 
     def load(self, load: Load) -> Load:
-        """Few and short rows on a CPU."""
+        """The load; on a CPU few and short rows."""
         return tiny(load) if self.is_tiny else load
 
     def attempt(self, part: str, name: str, work: Callable[[], None]) -> None:
-        """Do it if it is asked for and there is time; say what failed and go on."""
+        """Do the work if it is asked for and there is time. If it fails, say so and go on."""
         if part not in self.only:
             return
         spent = time.perf_counter() - self.begun
@@ -104,7 +104,7 @@ class Bench:
         write(self.path, self.found)
 
     def begun_ago(self) -> float:
-        """Seconds."""
+        """Seconds since the start."""
         return time.perf_counter() - self.begun
 
     def step(self, part: str, shape: Shape, load: Load, way: Way, place: str = "steps") -> None:
@@ -121,7 +121,7 @@ class Bench:
 
 
 def measure(bench: Bench) -> None:
-    """All parts, the most wanted first."""
+    """Measure all parts, the most wanted first."""
     for way in (PLAIN, DEFENDED, CHEAP, TRL):
         bench.step("steps", QWEN, RECIPE, way)
     for way in (PLAIN, DEFENDED, CHEAP, TRL):
@@ -178,7 +178,7 @@ _KNOWN: dict[tuple[int, ...], float] = {}
 
 
 def _product_ms(weights: torch.Tensor, num: int, ways: int, device: str) -> float:
-    """Forward, back to the input, and to the weights: the first ``ways`` of these."""
+    """Milliseconds of the first ``ways`` of: forward, back to the input, back to the weights."""
     key = (*weights.shape, num, ways)
     if key not in _KNOWN and num:
         weights = weights.detach()
@@ -202,7 +202,7 @@ def _ms(work: Callable[[], Any], device: str) -> float:
 
 
 def ratios(results: Mapping[str, Any]) -> list[Found]:
-    """What has a goal, and what stands beside it; lower is better in all of them."""
+    """The ratios with a goal, and those beside them. Lower is better in all of them."""
     by_way = {(row["rows"], row["way"]): row for row in results["steps"]}
     rows: list[Found] = []
 
@@ -258,7 +258,7 @@ def _answer_ratios(results: Mapping[str, Any]) -> list[Found]:
                 measured = round(row[dtype]["seconds"] / PREPARATION_S, 3)
                 name = f"1.5B preparation in {dtype}: seconds / {PREPARATION_S} s"
                 rows.append({"ratio": name, "measured": measured, "goal": 1.0})
-                if "again s" in row[dtype]:  # results of before answers were kept have none
+                if "again s" in row[dtype]:  # older results, from before answers were kept, have none
                     again = round(row[dtype]["again s"] / row[dtype]["seconds"], 3)
                     rows.append(
                         {"ratio": f"1.5B preparation in {dtype}: again / first", "measured": again, "goal": 0.5}

@@ -53,14 +53,14 @@ class Case:
         self.mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in ids], device="cuda")
 
     def ours(self) -> list[tuple[int, ...]]:
-        """From text to text."""
+        """Generate with our code, from text to text."""
         written = generate(
             self.model, self.loaded.tokenizer, self.prompts, max_new_tokens=NUM_NEW, batch_size=NUM_PROMPTS
         )
         return [completion.token_ids for completion in written]
 
     def theirs(self, **options: Any) -> list[tuple[int, ...]]:
-        """From tensors to tensors."""
+        """Generate with transformers, from tensors to tensors."""
         settings = GenerationConfig(
             max_new_tokens=NUM_NEW, do_sample=False, eos_token_id=self.stop, pad_token_id=self.stop, **options
         )

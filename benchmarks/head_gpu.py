@@ -139,7 +139,7 @@ class Case:
 
 
 def measure(shape: Shape, *, quick: bool) -> dict[str, Any]:
-    """Milliseconds and bytes of everything on one head. What fails is named and leaves the rest standing."""
+    """Milliseconds and bytes of everything on one head. What fails is named, and the rest goes on."""
     case = Case(shape)
     figures: dict[str, Any] = {"head": shape.name, "width": shape.width, "num_vocab": shape.num_vocab}
     with attempt(figures, "active share"):
@@ -183,7 +183,7 @@ def _works(case: Case, quick: bool) -> Iterator[tuple[str, Callable[[], Any]]]:
 def _that_run(
     figures: dict[str, Any], works: Iterator[tuple[str, Callable[[], Any]]]
 ) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Those that have run twice, which also compiles and warms them up."""
+    """The works that ran twice without an error, which also compiles and warms them up."""
     for name, work in works:
         with attempt(figures, name):
             work()
@@ -240,14 +240,14 @@ def tune() -> list[dict[str, Any]]:
 
 
 def _copy_rate() -> int:
-    """What device memory moves, bytes read and written."""
+    """Bytes per second that device memory moves, read and written."""
     source = torch.empty(2**31, dtype=torch.uint8, device="cuda")
     target = torch.empty_like(source)
     return round(2 * source.nbytes / milliseconds(lambda: target.copy_(source)) / 1e6)
 
 
 def _rate(shape: Shape, name: str) -> int:
-    """Bytes that one kernel must move in a chunk over its time."""
+    """Bytes per second of one kernel: what it must move in a chunk, over its time."""
     from holdfast.heads.triton_chunk import TritonChunk
     from holdfast.heads.want import Want
 

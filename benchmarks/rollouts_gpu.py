@@ -57,7 +57,7 @@ def run(model: str, sampler: str, folder: Path, device: str = "cuda") -> dict[st
 
 
 def ratios(ours: dict[str, Any], theirs: dict[str, Any]) -> list[dict[str, Any]]:
-    """Lower is better."""
+    """The ratios; lower is better."""
     rate = "rollout tokens per second"
     step = round(ours["step"] / theirs["step"], 3)
     return [

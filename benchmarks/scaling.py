@@ -63,7 +63,7 @@ class Need:
 
 
 def need(model: Model, rate: float, *, lora: bool) -> Need:
-    """The fewest GPUs, a power of two, that hold it."""
+    """The fewest GPUs, a power of two, that can hold it, and what each needs."""
     num_gpus = 1
     while (needed := _on(model, rate, num_gpus, lora=lora)).bytes > GPU_BYTES:
         num_gpus *= 2

@@ -191,7 +191,7 @@ def _lora(shape: Shape, figures: dict[str, Any]) -> None:
 
 
 def _times(works: Mapping[str, Callable[[], Any]]) -> dict[str, float]:
-    """Median milliseconds, the works taking turns after a first run of each."""
+    """Median milliseconds; the works take turns, after a first run of each."""
     for work in works.values():
         work()
     return {name: round(value, 2) for name, value in side_by_side(works, ROUNDS).items()}

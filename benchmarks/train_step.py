@@ -46,12 +46,12 @@ class StepClock(TrainerCallback):
         self.ends: list[float] = []
 
     def on_step_end(self, *_: Any, **__: Any) -> None:
-        """A step is over."""
+        """Note the time at the end of a step."""
         self.ends.append(time.process_time())
 
     @property
     def seconds(self) -> list[float]:
-        """Of every step after the warm-up."""
+        """Seconds of every step after the warm-up."""
         return [b - a for a, b in zip(self.ends[WARM_UP - 1 :], self.ends[WARM_UP:], strict=False)]
 
 
