@@ -36,7 +36,7 @@ class ChoosingConfig(SourcesConfig):
     dtype: str = "bfloat16"
     device: str = "auto"
     batch_size: int = Field(default=512, gt=0)
-    batches_a_chunk: int = Field(default=8, gt=0)  # what a kill can cost; every chunk captures a CUDA graph
+    batches_a_chunk: int = Field(default=8, gt=0)  # a kill can lose one chunk; every chunk captures a CUDA graph
     alpha: float = Field(default=0.05, gt=0, lt=1)  # of the certified bound
     target: float = Field(default=0.1, gt=0, lt=1)  # the risk that a threshold is chosen for
     num_resamplings: int = Field(default=200, gt=0)

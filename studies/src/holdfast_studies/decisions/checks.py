@@ -20,8 +20,8 @@ class CheckCounts:
     verdicts: int = 0  # checks with both values at some step that ended in `stop` or `again`
     following: int = 0  # of those: `again` after two values that differ, `stop` where none do
     reaching: int = 0  # checks of a whole attempt that write both values at its first wrong step
-    copied: int = 0  # there, the attempt's value
-    computed: int = 0  # there, the right value in its stead
+    copied: int = 0  # of those: the check has the attempt's value
+    computed: int = 0  # of those: the check has the right value instead
     other: int = 0
 
     def __add__(self, more: CheckCounts) -> CheckCounts:

@@ -20,7 +20,7 @@ Describe = Callable[[str, Sequence[Turn], Sequence[str]], Sequence[Row]]
 """(task, turns, answers) -> what is kept of each answer."""
 Read = Callable[[LoadedModel, Sequence[tuple[Sequence[Turn], str]]], Sequence[Row]]
 """(model, pairs of turns and answer) -> what the model itself says of each answer."""
-BATCHES_A_CHUNK = 2  # what a kill can cost
+BATCHES_A_CHUNK = 2  # a kill can lose one chunk
 
 
 def keep_text(_task: str, _turns: Sequence[Turn], texts: Sequence[str]) -> list[Row]:

@@ -1,6 +1,6 @@
-"""The cells of the study: which there are, running those that are missing, and reading them back anywhere.
+"""The cells of the study: which there are, running those that are missing, and reading them back on any machine.
 
-Beside them lies ``requests.json``: of every request its source, its group of twins and a hash, and no text.
+Beside them lies ``requests.json``: the source, the group of twins and a hash of every request, but no text.
 """
 
 from __future__ import annotations

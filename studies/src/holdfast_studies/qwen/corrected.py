@@ -1,4 +1,4 @@
-"""Rates of the page, corrected by fresh labels arm by arm (MATH: mean(judge) + mean(label - judge) over the labelled)."""
+"""The page's rates, corrected by fresh labels for each arm (MATH: mean(judge) + mean(label - judge) over the labelled)."""
 
 from __future__ import annotations
 

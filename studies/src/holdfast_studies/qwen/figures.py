@@ -1,4 +1,4 @@
-"""What the cells add up to. Seeds are averaged within a request, and groups of twins are drawn anew for the intervals."""
+"""Figures from the cells. Seeds are averaged within a request; for the intervals whole groups of twins are resampled."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Values = Callable[[Cell], Sequence[float]]
 
 @dataclass(frozen=True)
 class Figure:
-    """A column of the tables. ``groups``: of its requests, which are drawn together; None: each by itself."""
+    """A column of the tables. ``groups``: the group of each request, resampled together; None: each request by itself."""
 
     title: str
     values: Values
@@ -100,8 +100,10 @@ def title_of(attack: str) -> str:
 def with_intervals(
     columns: Sequence[np.ndarray], groups: Sequence[int] | None, ends: tuple[float, float]
 ) -> list[Estimate]:
-    """The mean of every column. For the intervals two cases are added, one at either end (Agresti and Min 2005): requests on
-    which nothing differs would else give an interval without width.
+    """The mean of every column with its interval.
+
+    For the interval two cases are added, one at either end (Agresti and Min 2005): if all requests are equal, it would
+    otherwise have no width.
     """
     if not columns:
         return []

@@ -1,4 +1,4 @@
-"""The goals that were set before the study ran, each held against the figures: reached, not reached, or not resolved."""
+"""The goals that were set before the study ran, each compared with the figures: reached, not reached, or not resolved."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Goal:
 
     @property
     def word(self) -> str:
-        """As a table shows it."""
+        """The result as a table shows it."""
         return {True: "reached", False: "**not reached**", None: "not resolved"}[self.reached]
 
 

@@ -1,4 +1,4 @@
-"""``docs/results/qwen.md``, written from the cells: what is there is shown, what is not there is listed."""
+"""Write ``docs/results/qwen.md`` from the cells. Cells that are missing are listed."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Undo as a defence: beginnings of harmful answers are put into a model's mouth; does it take them back and refuse?
+"""Undo as a defence: put beginnings of harmful answers into a model's mouth; does it take them back and refuse?
 
-Replies are judged and forgotten. What is kept of a reply: its outcome, that of the raw stream, and how much was undone.
+Replies are judged and not kept. Kept are the outcomes of the reply and of the raw stream, and how much was undone.
 """
 
 from __future__ import annotations

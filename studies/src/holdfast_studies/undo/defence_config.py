@@ -32,7 +32,7 @@ class DefenceConfig(SourcesConfig):
     test_harmless: str = "files:xstest"
     num_harmful: int = Field(default=400, gt=0)  # trained on; those that the model refuses
     num_harmless: int = Field(default=400, gt=0)  # trained on
-    num_test: int = Field(default=200, gt=0)  # of each
+    num_test: int = Field(default=200, gt=0)  # harmful requests, and as many harmless ones
     begun: tuple[int, int] = (1, 40)  # tokens of a beginning that is trained on: least and most
     copies: int = Field(default=2, gt=0)  # beginnings of every harmful request
     depths: tuple[int, ...] = Field(default=(5, 10, 20, 40), min_length=1)  # tokens that are put into the model's mouth

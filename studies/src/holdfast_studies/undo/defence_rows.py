@@ -1,4 +1,4 @@
-"""Rows for undo as a defence. Texts are made at run time, live in memory, and are written nowhere."""
+"""Rows for undo as a defence. Their texts are made at run time and are written to no file."""
 
 from __future__ import annotations
 

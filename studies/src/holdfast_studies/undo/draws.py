@@ -1,4 +1,4 @@
-"""Continuations drawn from a model in large batches and kept by content: what was drawn once is never drawn again."""
+"""Continuations sampled from a model in large batches, and stored by content, so that nothing is sampled twice."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holdfast.models import LoadedModel
 from holdfast.records import Trace
 from holdfast.tokens import Encoder, prompt_ids
 
-BATCHES_A_CHUNK = 8  # what a kill can cost; every chunk captures a CUDA graph of its own
+BATCHES_A_CHUNK = 8  # a kill can lose one chunk; every chunk captures a CUDA graph of its own
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What a study of the model's own errors will cost, before anything is drawn: answers, tokens, training steps."""
+"""The cost of a study of the model's own errors, before anything is sampled: answers, tokens, training steps."""
 
 from __future__ import annotations
 
