@@ -50,11 +50,11 @@ def machine() -> dict[str, str]:
 def head_ratios(heads: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Time and peak bytes of the path that the trainer uses, against whole logits."""
     rows: list[dict[str, Any]] = []
-    for each in heads:
-        if each["path"] == "fused":
-            name = f"{each['head']} head, {each['objective']}"
-            rows.append({"ratio": f"{name}: time / reference", "measured": each["time_of_reference"], "goal": None})
-            peak = round(1 / each["peak_below_reference"], 3)
+    for head in heads:
+        if head["path"] == "fused":
+            name = f"{head['head']} head, {head['objective']}"
+            rows.append({"ratio": f"{name}: time / reference", "measured": head["time_of_reference"], "goal": None})
+            peak = round(1 / head["peak_below_reference"], 3)
             rows.append({"ratio": f"{name}: peak bytes / reference", "measured": peak, "goal": None})
     return rows
 
@@ -72,9 +72,9 @@ def main() -> None:
         written = {**provenance(), "machine": machine()}
         write(RESULTS / "growth.json", {**written, "growth": growth.measure(options.most_rows)})
     elif not options.page:
-        found = measure(options.rounds, console)
-        finish(found["ratios"], None if options.accept else committed("cpu"))
-        write(RESULTS / "cpu.json", found)
+        results = measure(options.rounds, console)
+        finish(results["ratios"], None if options.accept else committed("cpu"))
+        write(RESULTS / "cpu.json", results)
     page.PAGE.write_text(page.text(), encoding="utf-8")
     console.print(f"wrote {page.PAGE.name}")
 

@@ -49,7 +49,7 @@ def prompts(num: int) -> list[str]:
 
 
 def timed(work: Callable[[], Any]) -> tuple[float, Any]:
-    """Seconds, and what came of it."""
+    """Seconds that the work took, and what it returned."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
     begun = time.perf_counter()
@@ -60,24 +60,24 @@ def timed(work: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def preparation(shape: Shape, device: str, share: float = 1.0) -> dict[str, Any]:
-    """Seconds of what `holdfast train defended` does before a first step, in either dtype that it loads a model in, and again."""
-    found: dict[str, Any] = {"model": shape.name}
-    asked = prompts(max(2, round(share * NUM_PROMPTS)))
+    """Seconds of what `holdfast train defended` does before its first step, in both dtypes, and again with the answers kept."""
+    figures: dict[str, Any] = {"model": shape.name}
+    requests = prompts(max(2, round(share * NUM_PROMPTS)))
     rows = [Trace((context("user", text), answer("yes"))) for text in prompts(max(2, round(share * NUM_ROWS)))]
     for name, dtype in (("bfloat16", torch.bfloat16), ("float32", torch.float32)):
         loaded = make_loaded(shape, dtype, device)
         with tempfile.TemporaryDirectory() as folder, kept_in(Path(folder)):
-            first, again = (_prepared(loaded, asked, rows) for _ in range(2))
-        found[name] = {**first, "again s": again["seconds"]}
+            first, again = (_prepared(loaded, requests, rows) for _ in range(2))
+        figures[name] = {**first, "again s": again["seconds"]}
         del loaded
         forget()
-    return {**found, "prompts": len(asked), "rows": len(rows)}
+    return {**figures, "prompts": len(requests), "rows": len(rows)}
 
 
-def _prepared(loaded: LoadedModel, asked: Sequence[str], rows: Sequence[Trace]) -> dict[str, float]:
-    """As the trainer asks its anchor: greedy, 64 at a time. The second time it hashes the weights and finds the answers."""
+def _prepared(loaded: LoadedModel, requests: Sequence[str], rows: Sequence[Trace]) -> dict[str, float]:
+    """Ask as the trainer asks its anchor: greedy, 64 at a time. The second time it hashes the weights and finds the answers."""
     anchor = AskedAnchor(loaded)
-    answering, _ = timed(partial(anchor.ask, asked, Asking(ANSWER_TOKENS)))
+    answering, _ = timed(partial(anchor.ask, requests, Asking(ANSWER_TOKENS)))
     vetting, _ = timed(partial(vetted, rows, anchor, "outcome", batch_size=64))
     return {"answers s": round(answering, 2), "vetting s": round(vetting, 2), "seconds": round(answering + vetting, 2)}
 
@@ -86,11 +86,11 @@ def audit(shape: Shape, device: str, share: float = 1.0) -> dict[str, Any]:
     """Requests per second of a whole audit with two judges, and of transformers' own generation of as many tokens."""
     loaded = make_loaded(shape, torch.bfloat16, device)
     judges = tuple(find_judge(name) for name in JUDGES)
-    asked = prompts(max(2, round(share * NUM_REQUESTS)))
+    requests = prompts(max(2, round(share * NUM_REQUESTS)))
     suite = RequestSuite(
         name="harmful",
         source="the embedded world",
-        rows=tuple(question(text) for text in asked),
+        rows=tuple(question(text) for text in requests),
         max_new_tokens=AUDIT_TOKENS,
         noun="harmful requests",
         judges=judges,
@@ -99,26 +99,26 @@ def audit(shape: Shape, device: str, share: float = 1.0) -> dict[str, Any]:
     first, written = timed(lambda: sampler([row.prompt for row in suite.rows], max_new_tokens=AUDIT_TOKENS))
     whole, _ = timed(lambda: audit_model(sampler, Plan(safety=(suite,))))
     judging, _ = timed(lambda: suite.score(written))
-    theirs, num = timed(lambda: by_transformers(loaded, asked))
+    theirs, num = timed(lambda: by_transformers(loaded, requests))
     return {
         "model": shape.name,
-        "requests": len(asked),
+        "requests": len(requests),
         "audit s": round(whole, 3),
         "judges s": round(judging, 3),
         "first generation s": round(first, 3),
         "transformers s": round(theirs, 3),
         "tokens": sum(len(one.token_ids) for one in written),
         "tokens of transformers": num,
-        "requests per second": round(len(asked) / whole, 1),
-        "requests per second, transformers": round(len(asked) / theirs, 1),
+        "requests per second": round(len(requests) / whole, 1),
+        "requests per second, transformers": round(len(requests) / theirs, 1),
         "judges' share": round(judging / whole, 3),
         "peak GB": round(torch.cuda.max_memory_allocated() / 1e9, 2) if device == "cuda" else 0.0,
     }
 
 
-def by_transformers(loaded: LoadedModel, asked: Sequence[str]) -> int:
-    """Tokens that its plain ``generate`` writes, in batches of similar length as ours; no judge, and no text of them."""
-    ids = sorted((ids_to_continue(turns_of(text), loaded.tokenizer) for text in asked), key=len, reverse=True)
+def by_transformers(loaded: LoadedModel, requests: Sequence[str]) -> int:
+    """Answer with transformers' plain ``generate`` in batches of similar length, and return the number of tokens. No judge."""
+    ids = sorted((ids_to_continue(turns_of(text), loaded.tokenizer) for text in requests), key=len, reverse=True)
     end, total = int(loaded.tokenizer.eos_token_id), 0
     settings = GenerationConfig(max_new_tokens=AUDIT_TOKENS, do_sample=False, eos_token_id=end, pad_token_id=end)
     for at in range(0, len(ids), AUDIT_BATCH):
@@ -134,7 +134,7 @@ def by_transformers(loaded: LoadedModel, asked: Sequence[str]) -> int:
 
 
 def by_length(replies: Sequence[Reply]) -> list[float | None]:
-    """A reward that differs within a group."""
+    """A reward that differs within a group: the share of different words."""
     return [len(set(reply.text.split())) / (1 + len(reply.text.split())) for reply in replies]
 
 
@@ -173,20 +173,20 @@ def grpo(
     train_rl(config, problems, by_length, observe=lambda _: remember(alive), say=lambda _: None)
     lines = (Path(config.run) / "steps.jsonl").read_text(encoding="utf-8").splitlines()
     rows = [json.loads(line) for line in lines][1:]
-    found: dict[str, Any] = {"model": shape.name, "sampler": sampler, "steps": num_steps}
+    figures: dict[str, Any] = {"model": shape.name, "sampler": sampler, "steps": num_steps}
     for part in ("rollout", "scoring", "reward"):
-        found[f"{part} s"] = round(statistics.median(row[f"{part}_seconds"] for row in rows), 4)
-    found["step s"] = round(statistics.median(row["step_time"] for row in rows), 4)
+        figures[f"{part} s"] = round(statistics.median(row[f"{part}_seconds"] for row in rows), 4)
+    figures["step s"] = round(statistics.median(row["step_time"] for row in rows), 4)
     tokens = statistics.median(row["completions/mean_length"] for row in rows) * num_prompts * GROUP
-    found["rollout tokens per second"] = round(tokens / max(found["rollout s"], 1e-6))
-    found["step tokens per second"] = round(tokens / max(found["step s"], 1e-6))
-    found["peak GB"] = round(torch.cuda.max_memory_allocated() / 1e9, 2) if device == "cuda" else 0.0
+    figures["rollout tokens per second"] = round(tokens / max(figures["rollout s"], 1e-6))
+    figures["step tokens per second"] = round(tokens / max(figures["step s"], 1e-6))
+    figures["peak GB"] = round(torch.cuda.max_memory_allocated() / 1e9, 2) if device == "cuda" else 0.0
     quarter = len(alive) // 4
     if growth and quarter:
         early, late = statistics.median(alive[quarter : 2 * quarter]), statistics.median(alive[-quarter:])
-        found["late / early bytes"] = round(late / early, 4)
+        figures["late / early bytes"] = round(late / early, 4)
     forget()
-    return found
+    return figures
 
 
 def remember(alive: list[int]) -> dict[str, float]:

@@ -15,19 +15,19 @@ DEFENDED = "defended_gpu"
 
 
 def answers(results: Results, table: Callable[..., str]) -> str:
-    """What a user asks first, each with its figure and where that comes from."""
+    """The page's first table: what a user asks first, each with its figure and where it comes from."""
     rows = [*_defended_rows(results.get(DEFENDED)), *_other_rows(results), *_growth_rows(results.get("growth"))]
     missing = (
         [f"Not measured yet, on a GPU: {', '.join(absent)}."] if (absent := _absent(results.get(DEFENDED))) else []
     )
     text = table(("what", "cost", "measured by"), [[what, cost, f"`{source}`"] for what, cost, source in rows])
-    doubts = [f"Doubt: {found['doubt']}." for found in results.values() if found and "doubt" in found]
+    doubts = [f"Doubt: {figures['doubt']}." for figures in results.values() if figures and "doubt" in figures]
     return "\n\n".join(["## What will it cost me?", text, *doubts, *missing])
 
 
-def _absent(found: Found | None) -> list[str]:
-    """What the benchmark of defended runs would say and has not said yet."""
-    known = found or {"steps": [], "memory": [], "answers": [], "grpo": []}
+def _absent(results: Found | None) -> list[str]:
+    """What the benchmark of defended runs would tell but has not measured yet."""
+    known = results or {"steps": [], "memory": [], "answers": [], "grpo": []}
     parts = {
         "a defended step": bool(known["steps"]),
         "LoRA of 8B in 24 GB": any(row["model"].startswith("Llama") for row in known["memory"]),
@@ -38,10 +38,10 @@ def _absent(found: Found | None) -> list[str]:
     return [name for name, is_there in parts.items() if not is_there]
 
 
-def _defended_rows(found: Found | None) -> list[tuple[str, str, str]]:
-    if found is None:
+def _defended_rows(results: Found | None) -> list[tuple[str, str, str]]:
+    if results is None:
         return []
-    source, known = "benchmarks.defended_gpu", {row["ratio"]: row["measured"] for row in found["ratios"]}
+    source, known = "benchmarks.defended_gpu", {row["ratio"]: row["measured"] for row in results["ratios"]}
     rows: list[tuple[str, str, str]] = []
 
     def both(what: str, name: str, unit: str = "times") -> None:
@@ -58,25 +58,29 @@ def _defended_rows(found: Found | None) -> list[tuple[str, str, str]]:
     both("our plain sft against TRL's SFTTrainer", "a step, our plain sft / TRL's SFT")
     both("peak memory of `defended` against plain sft", "peak, defended / our plain sft")
     names = {"Qwen2.5-Coder-1.5B": "1.5B, all weights, with an anchor", "Llama-3-8B": "8B, LoRA, with an anchor"}
-    for row in found["memory"]:
+    for row in results["memory"]:
         if "checkpointing" in row["way"]:
             rows.append(
                 (f"memory of {names[row['model']]}, `gradient_checkpointing: true`", f"{row['peak GB']:.1f} GB", source)
             )
-    for each in found["answers"]:
-        if each["part"] == "preparation":
-            cost = f"{each['bfloat16']['seconds']:.0f} s in bfloat16, {each['float32']['seconds']:.0f} s in float32"
-            again = [each[dtype].get("again s") for dtype in ("bfloat16", "float32")]
+    for measured in results["answers"]:
+        if measured["part"] == "preparation":
+            cost = f"{measured['bfloat16']['seconds']:.0f} s in bfloat16, {measured['float32']['seconds']:.0f} s in float32"
+            again = [measured[dtype].get("again s") for dtype in ("bfloat16", "float32")]
             if None not in again:  # results of before answers were kept have none
                 cost += f"; {again[0]:.1f} s and {again[1]:.1f} s in the next run"
             else:
                 cost += ", with answers of 64 tokens (the trainer asks for 128)"
             rows.append(
-                (f"preparation of 1.5B: {each['prompts']} prompts answered, {each['rows']} rows vetted", cost, source)
+                (
+                    f"preparation of 1.5B: {measured['prompts']} prompts answered, {measured['rows']} rows vetted",
+                    cost,
+                    source,
+                )
             )
         else:
-            ours, theirs = each["requests per second"], each["requests per second, transformers"]
-            share = each["judges' share"]
+            ours, theirs = measured["requests per second"], measured["requests per second, transformers"]
+            share = measured["judges' share"]
             cost = (
                 f"{ours:.0f} requests a second (transformers' own generation: {theirs:.0f}); judges {share:.0%} of it"
             )
@@ -101,10 +105,10 @@ def _other_rows(results: Results) -> list[tuple[str, str, str]]:
     return rows
 
 
-def _growth_rows(found: Found | None) -> list[tuple[str, str, str]]:
-    if found is None:
+def _growth_rows(results: Found | None) -> list[tuple[str, str, str]]:
+    if results is None:
         return []
-    by_what = {row["what"]: row for row in found["growth"]}
+    by_what = {row["what"]: row for row in results["growth"]}
     read, tokenised = by_what["read and validated"], by_what["tokenised"]
     num_bytes = sum(2**20 * row["megabytes"][-1] / row["sizes"][-1] for row in (read, tokenised))
     milliseconds = sum(1e3 * row["seconds"][-1] / row["sizes"][-1] for row in (read, tokenised))
@@ -119,20 +123,20 @@ for as many operations, and the optimizer once. Bare products: cuBLAS on whole a
 
 
 def defended(
-    found: Found | None, origin: Callable[[Found], str], ratios: Callable[..., str], table: Callable[..., str]
+    results: Found | None, origin: Callable[[Found], str], ratios: Callable[..., str], table: Callable[..., str]
 ) -> str:
     """Every figure of the benchmark of defended runs."""
-    if found is None:
+    if results is None:
         return ""
     parts = [
         "### A defended run",
-        f"{origin(found)} {RECIPE}",
-        ratios(found["ratios"]),
-        *_waiting(found),
+        f"{origin(results)} {RECIPE}",
+        ratios(results["ratios"]),
+        *_waiting(results),
         "Milliseconds and gigabytes. Activations: alive when the head begins, autocast's copies of the weights among them.",
-        _steps_table([*found["steps"], *found["memory"]], table),
+        _steps_table([*results["steps"], *results["memory"]], table),
     ]
-    if found["grpo"]:
+    if results["grpo"]:
         names = (
             "sampler",
             "step s",
@@ -142,10 +146,10 @@ def defended(
             "step tokens per second",
             "peak GB",
         )
-        rows = [[row["model"], *(str(row[name]) for name in names)] for row in found["grpo"]]
+        rows = [[row["model"], *(str(row[name]) for name in names)] for row in results["grpo"]]
         parts.append(table(("GRPO", *names), rows))
-    if found["failed"]:
-        parts.append("Not measured: " + "; ".join(f"{row['part']} ({row['why']})" for row in found["failed"]) + ".")
+    if results["failed"]:
+        parts.append("Not measured: " + "; ".join(f"{row['part']} ({row['why']})" for row in results["failed"]) + ".")
     return "\n\n".join(parts)
 
 
@@ -155,14 +159,14 @@ PASSES = (
 )
 
 
-def _waiting(found: Found) -> list[str]:
-    """How much of the steps is products, and what is known of the rest."""
-    ms = {row["way"]: row["ms"] for row in found["steps"] if row["way"] in found["products"]}
-    shares = [f"{way} {found['products'][way] / ms[way]:.0%}" for way in ms if "cheap" not in way]
-    passes = [f"{row['way']} {row['passes']:g}" for row in found["steps"] if row["way"] in ms and row.get("passes")]
+def _waiting(results: Found) -> list[str]:
+    """How much of a step is products, and what is known of the rest."""
+    ms = {row["way"]: row["ms"] for row in results["steps"] if row["way"] in results["products"]}
+    shares = [f"{way} {results['products'][way] / ms[way]:.0%}" for way in ms if "cheap" not in way]
+    passes = [f"{row['way']} {row['passes']:g}" for row in results["steps"] if row["way"] in ms and row.get("passes")]
     counted = f"Passes of the policy in a step: {', '.join(passes)}." if passes else PASSES
     lines = [f"Share of a step that its bare products take: {', '.join(shares)}. {counted}"] if shares else []
-    return [" ".join([*lines, *([] if "attention" in found else [BEFORE])])]
+    return [" ".join([*lines, *([] if "attention" in results else [BEFORE])])]
 
 
 MEMORY = ("peak", "reserved", "weights", "gradients", "optimizer", "anchor", "activations", "head")
@@ -193,17 +197,17 @@ TITLES = {
 }
 
 
-def growth(found: Found | None, origin: Callable[[Found], str], table: Callable[..., str]) -> str:
+def growth(results: Found | None, origin: Callable[[Found], str], table: Callable[..., str]) -> str:
     """A small table for every quantity."""
-    if found is None:
+    if results is None:
         return ""
     parts = [
         "## How cost grows",
-        f"{origin(found)} CPU time, and how far the resident memory rises. Exponent: the slope in log-log; 0 costs nothing more,"
-        " 1 grows as the quantity does, `-` is too little to tell.",
+        f"{origin(results)} CPU time, and how far the resident memory rises. Exponent: the slope in log-log; 0 costs nothing"
+        " more, 1 grows as the quantity does, `-` is too little to tell.",
     ]
     for name, title in TITLES.items():
-        own = [row for row in found["growth"] if row["quantity"] == name]
+        own = [row for row in results["growth"] if row["quantity"] == name]
         sizes = own[0]["sizes"]
         rows = [
             [row["what"], *_cells(row, sizes), _shown(row["time exponent"]), _shown(row["memory exponent"])]

@@ -50,12 +50,12 @@ Found = dict[str, Any]
 
 
 def lora(way: Way) -> Way:
-    """The same with adapters."""
+    """The same way with adapters."""
     return replace(way, name=f"LoRA {way.name}", lora=True)
 
 
 class Bench:
-    """Measurements one after another, each written as soon as it is there."""
+    """Measurements one after another; each is written as soon as it is made."""
 
     def __init__(self, device: str, path: Path, seconds: float, only: tuple[str, ...], is_tiny: bool) -> None:
         self.device, self.path, self.seconds, self.only, self.is_tiny = device, path, seconds, only, is_tiny
@@ -71,20 +71,20 @@ class Bench:
             self.found["command"] = f"{earlier['command']}`, then `{self.found['command']}"
 
     def put(self, place: str, row: Found) -> None:
-        """In place of the same figures of an earlier run."""
+        """Put a row in place of the same figures of an earlier run."""
         kept = [old for old in self.found[place] if any(old.get(key) != row.get(key) for key in KEYS)]
         self.found[place] = [*kept, row]
 
     def shape(self, shape: Shape) -> Shape:
-        """A tiny one on a CPU."""
+        """The shape; on a CPU a tiny one."""
         return TINY if self.is_tiny else shape
 
     def load(self, load: Load) -> Load:
-        """Few and short rows on a CPU."""
+        """The load; on a CPU few and short rows."""
         return tiny(load) if self.is_tiny else load
 
     def attempt(self, part: str, name: str, work: Callable[[], None]) -> None:
-        """Do it if it is asked for and there is time; say what failed and go on."""
+        """Do the work if it is asked for and there is time. If it fails, say so and go on."""
         if part not in self.only:
             return
         spent = time.perf_counter() - self.begun
@@ -104,7 +104,7 @@ class Bench:
         write(self.path, self.found)
 
     def begun_ago(self) -> float:
-        """Seconds."""
+        """Seconds since the start."""
         return time.perf_counter() - self.begun
 
     def step(self, part: str, shape: Shape, load: Load, way: Way, place: str = "steps") -> None:
@@ -121,7 +121,7 @@ class Bench:
 
 
 def measure(bench: Bench) -> None:
-    """All parts, the most wanted first."""
+    """Measure all parts, the most wanted first."""
     for way in (PLAIN, DEFENDED, CHEAP, TRL):
         bench.step("steps", QWEN, RECIPE, way)
     for way in (PLAIN, DEFENDED, CHEAP, TRL):
@@ -145,9 +145,9 @@ def measure(bench: Bench) -> None:
 
 
 def _answers(bench: Bench, part: str, work: Callable[..., Found], share: float) -> None:
-    found = work(bench.shape(QWEN), bench.device, share)
-    print(json.dumps(found), flush=True)
-    bench.put("answers", {**found, "part": part, "model": QWEN.name})
+    figures = work(bench.shape(QWEN), bench.device, share)
+    print(json.dumps(figures), flush=True)
+    bench.put("answers", {**figures, "part": part, "model": QWEN.name})
 
 
 def _grpo(bench: Bench, shape: Shape, folder: Path, sampler: str, share: float, *, growth: bool = False) -> None:
@@ -178,7 +178,7 @@ _KNOWN: dict[tuple[int, ...], float] = {}
 
 
 def _product_ms(weights: torch.Tensor, num: int, ways: int, device: str) -> float:
-    """Forward, back to the input, and to the weights: the first ``ways`` of these."""
+    """Milliseconds of the first ``ways`` of: forward, back to the input, back to the weights."""
     key = (*weights.shape, num, ways)
     if key not in _KNOWN and num:
         weights = weights.detach()
@@ -201,9 +201,9 @@ def _ms(work: Callable[[], Any], device: str) -> float:
     return 1e3 * (time.perf_counter() - begun)
 
 
-def ratios(found: Mapping[str, Any]) -> list[Found]:
-    """What has a goal, and what stands beside it; lower is better in all of them."""
-    by_way = {(row["rows"], row["way"]): row for row in found["steps"]}
+def ratios(results: Mapping[str, Any]) -> list[Found]:
+    """The ratios with a goal, and those beside them. Lower is better in all of them."""
+    by_way = {(row["rows"], row["way"]): row for row in results["steps"]}
     rows: list[Found] = []
 
     def add(name: str, one: float | None, other: float | None, goal: float | None = None) -> None:
@@ -219,14 +219,14 @@ def ratios(found: Mapping[str, Any]) -> list[Found]:
             add(f"{kind}: a step, {name} / TRL's SFT", own.get("ms"), trl.get("ms"))
             if own and plain:
                 add(f"{kind}: a step, {name} / its floor", own["ms"], floor(own, plain), 1.10)
-            add(f"{kind}: a step, {name} / its bare products", own.get("ms"), found["products"].get(own.get("way")))
+            add(f"{kind}: a step, {name} / its bare products", own.get("ms"), results["products"].get(own.get("way")))
             add(f"{kind}: peak, {name} / our plain sft", own.get("peak GB"), plain.get("peak GB"), peak_goal)
             add(f"{kind}: peak, {name} / TRL's SFT", own.get("peak GB"), trl.get("peak GB"))
         add(f"{kind}: a step, our plain sft / TRL's SFT", plain.get("ms"), trl.get("ms"))
         add(
             f"{kind}: a step, our plain sft / its bare products",
             plain.get("ms"),
-            found["products"].get(plain.get("way")),
+            results["products"].get(plain.get("way")),
         )
     for load in (WIDE, STUDY):
         plain, whole, trl = (by_way.get((load.name, way.name), {}) for way in (PLAIN, DEFENDED, TRL))
@@ -234,11 +234,11 @@ def ratios(found: Mapping[str, Any]) -> list[Found]:
         if whole and plain:
             add(f"full, {load.name}: a step / its floor", whole["ms"], floor(whole, plain), 1.10)
         add(f"full, {load.name}: a step / TRL's SFT", whole.get("ms"), trl.get("ms"))
-    return rows + _memory_ratios(found) + _answer_ratios(found) + _grpo_ratios(found)
+    return rows + _memory_ratios(results) + _answer_ratios(results) + _grpo_ratios(results)
 
 
-def _memory_ratios(found: Mapping[str, Any]) -> list[Found]:
-    peaks = {(row["model"], row["way"]): row["peak GB"] for row in found["memory"]}
+def _memory_ratios(results: Mapping[str, Any]) -> list[Found]:
+    peaks = {(row["model"], row["way"]): row["peak GB"] for row in results["memory"]}
     names = (
         (f"1.5B full with an anchor, checkpointing: peak / {FULL_GB} GB", (QWEN.name, CHECKPOINTED.name), FULL_GB),
         (f"8B LoRA, checkpointing: peak / {LORA_GB} GB", (LLAMA.name, lora(CHECKPOINTED).name), LORA_GB),
@@ -250,38 +250,38 @@ def _memory_ratios(found: Mapping[str, Any]) -> list[Found]:
     ]
 
 
-def _answer_ratios(found: Mapping[str, Any]) -> list[Found]:
+def _answer_ratios(results: Mapping[str, Any]) -> list[Found]:
     rows = []
-    for each in found["answers"]:
-        if each["part"] == "preparation":
+    for row in results["answers"]:
+        if row["part"] == "preparation":
             for dtype in ("bfloat16", "float32"):
-                measured = round(each[dtype]["seconds"] / PREPARATION_S, 3)
+                measured = round(row[dtype]["seconds"] / PREPARATION_S, 3)
                 name = f"1.5B preparation in {dtype}: seconds / {PREPARATION_S} s"
                 rows.append({"ratio": name, "measured": measured, "goal": 1.0})
-                if "again s" in each[dtype]:  # results of before answers were kept have none
-                    again = round(each[dtype]["again s"] / each[dtype]["seconds"], 3)
+                if "again s" in row[dtype]:  # older results, from before answers were kept, have none
+                    again = round(row[dtype]["again s"] / row[dtype]["seconds"], 3)
                     rows.append(
                         {"ratio": f"1.5B preparation in {dtype}: again / first", "measured": again, "goal": 0.5}
                     )
         else:
-            measured = round(each["audit s"] / each["transformers s"], 3)
+            measured = round(row["audit s"] / row["transformers s"], 3)
             name = "1.5B audit with two judges: time / transformers' own generation"
             rows.append({"ratio": name, "measured": measured, "goal": 1.0})
-            rows.append({"ratio": "1.5B audit: judges / all", "measured": each["judges' share"], "goal": 0.5})
+            rows.append({"ratio": "1.5B audit: judges / all", "measured": row["judges' share"], "goal": 0.5})
     return rows
 
 
-def _grpo_ratios(found: Mapping[str, Any]) -> list[Found]:
+def _grpo_ratios(results: Mapping[str, Any]) -> list[Found]:
     rows = []
     own, trl = (
-        [row for row in found["grpo"] if row["sampler"] == name and not row["growth"]] for name in ("own", "trl")
+        [row for row in results["grpo"] if row["sampler"] == name and not row["growth"]] for name in ("own", "trl")
     )
     if own and trl:
         for name, key in (("a GRPO step", "step s"), ("its rollouts", "rollout s"), ("its peak", "peak GB")):
             if trl[0][key]:
                 measured = round(own[0][key] / trl[0][key], 3)
                 rows.append({"ratio": f"1.5B {name} / with TRL's sampler", "measured": measured, "goal": None})
-    for row in found["grpo"]:
+    for row in results["grpo"]:
         if row["growth"] and "late / early bytes" in row:
             name = f"GRPO, {row['steps']} steps: bytes alive, last quarter / second"
             rows.append({"ratio": name, "measured": row["late / early bytes"], "goal": 1.01})

@@ -54,7 +54,7 @@ class Load:
 
     @property
     def task_tokens(self) -> int:
-        """Of a step."""
+        """Tokens of the task's rows in a step."""
         return self.task * self.length
 
 
@@ -86,19 +86,19 @@ def random_rows(shape: Shape, lengths: Sequence[int], prompt: int, seed: int) ->
 
 
 def task_rows(shape: Shape, load: Load) -> tuple[TokenRow, ...]:
-    """As many as all steps take; an eighth of a row is its prompt."""
+    """As many rows as all steps take; an eighth of each is its prompt."""
     num = load.task * (WARM_UP + load.steps)
     return random_rows(shape, [load.length] * num, load.length // 8, seed=0)
 
 
 def held_rows(shape: Shape, seed: int, answers: Sequence[int], num: int = 96) -> tuple[TokenRow, ...]:
-    """A pool for one held stream."""
+    """A pool of rows for one held stream."""
     lengths = [HELD_PROMPT + answers[(37 * number) % len(answers)] for number in range(num)]
     return random_rows(shape, lengths, HELD_PROMPT, seed)
 
 
 def make_config(load: Load, way: Way, device: str, folder: Path) -> TrainConfig:
-    """What a user would write."""
+    """The config that a user would write."""
     streams: list[dict[str, Any]] = [{"name": "task", "data": "task.jsonl", "share": load.task}]
     for kind in ("safety", "keep") if way.held != "no" else ():
         held: dict[str, Any] = {"name": kind, "data": f"prompts:{kind}", "objective": "distill", "share": load.held}
@@ -124,7 +124,7 @@ def make_config(load: Load, way: Way, device: str, folder: Path) -> TrainConfig:
 
 
 def read_streams(shape: Shape, load: Load, way: Way, config: TrainConfig) -> list[ReadStream]:
-    """Rows of ids, as if they had been read and tokenised."""
+    """Streams of rows of ids, as if they had been read and tokenised."""
     answers = ANSWERS if way.held != "cheap" else range(CHEAP_TOKENS, CHEAP_TOKENS + 1)
     rows = [task_rows(shape, load), held_rows(shape, 1, answers), held_rows(shape, 2, answers)]
     return [
@@ -134,7 +134,7 @@ def read_streams(shape: Shape, load: Load, way: Way, config: TrainConfig) -> lis
 
 
 def make_trainer(shape: Shape, load: Load, way: Way, device: str, folder: Path) -> StreamTrainer:
-    """As `holdfast train` puts it together, without a model on disk and without a file of rows."""
+    """The trainer as `holdfast train` makes it, but without a model on disk or a file of rows."""
     config = make_config(load, way, device, folder)
     folder.mkdir(parents=True)
     run, streams = RunDirectory(folder), read_streams(shape, load, way, config)
@@ -212,7 +212,7 @@ def trl_trainer(shape: Shape, load: Load, way: Way, device: str, folder: Path) -
 
 
 def steps(shape: Shape, load: Load, way: Way, device: str, folder: Path) -> dict[str, Any]:
-    """Milliseconds and peak bytes of a step; of ours also where the memory goes."""
+    """Milliseconds and peak bytes of a step; of our steps also where the memory goes."""
     logging.set_verbosity_error()
     watch = HeadWatch(device)
     clock = StepClock(device, watch)
@@ -222,19 +222,19 @@ def steps(shape: Shape, load: Load, way: Way, device: str, folder: Path) -> dict
     trainer.add_callback(clock)
     with watch.at_work(), nullcontext() if way.trl else sound_gradients():
         trainer.train()
-    found: dict[str, Any] = {"model": shape.name, "rows": load.name, "way": way.name}
-    found |= clock.figures(EVERY if way.held == "cheap" else 1)
-    found |= {**_memory(trainer, watch), "left from before GB": round(before / 1e9, 2)}
+    figures: dict[str, Any] = {"model": shape.name, "rows": load.name, "way": way.name}
+    figures |= clock.figures(EVERY if way.held == "cheap" else 1)
+    figures |= {**_memory(trainer, watch), "left from before GB": round(before / 1e9, 2)}
     if not way.trl:
-        found["tokens"] = round(_mean_tokens(trainer), 1)
-        found["products"] = products(trainer, lora=way.lora)
+        figures["tokens"] = round(_mean_tokens(trainer), 1)
+        figures["products"] = products(trainer, lora=way.lora)
     del trainer
     forget()
-    return found
+    return figures
 
 
 def _memory(trainer: Any, watch: HeadWatch) -> dict[str, float]:
-    """Bytes by what they are for. Activations: alive when the head begins, beside the state; the head's are on top of those."""
+    """Bytes by purpose. Activations: alive when the head begins, beside the state; the head's own come on top."""
     trained = [weights for weights in trainer.model.parameters() if weights.requires_grad]
     state = {
         "weights": _nbytes(trainer.model.parameters()),
@@ -276,20 +276,20 @@ def products(trainer: StreamTrainer, *, lora: bool) -> dict[str, float]:
     Policy: 6 operations a weight and token, or 4 where the weights are frozen; anchor: 2. The head reads targets only.
     """
     body, head = num_weights(trainer.model)
-    found = {"policy": 0.0, "policy's head": 0.0, "anchor": 0.0, "anchor's head": 0.0}
+    tokens = {"policy": 0.0, "policy's head": 0.0, "anchor": 0.0, "anchor's head": 0.0}
     for step in _rows_of(trainer):
         for row in step:
             for name in ("policy", "anchor") if trainer.collator.needs_anchor[row.stream] else ("policy",):
-                found[name] += len(row.row) / EVERY
-                found[f"{name}'s head"] += row.row.num_targets / EVERY
+                tokens[name] += len(row.row) / EVERY
+                tokens[f"{name}'s head"] += row.row.num_targets / EVERY
     own = 4 if lora else 6
-    work = body * (own * found["policy"] + 2 * found["anchor"])
-    work += head * (own * found["policy's head"] + 2 * found["anchor's head"])
-    return {**found, "operations": work}
+    work = body * (own * tokens["policy"] + 2 * tokens["anchor"])
+    work += head * (own * tokens["policy's head"] + 2 * tokens["anchor's head"])
+    return {**tokens, "operations": work}
 
 
 def num_weights(model: Any) -> tuple[int, int]:
-    """Of the linear layers of the body, without adapters, and of the head."""
+    """The number of weights in the linear layers of the body, without adapters, and in the head."""
     head = model.get_output_embeddings()
     linear = [
         (name, module)
@@ -300,13 +300,13 @@ def num_weights(model: Any) -> tuple[int, int]:
 
 
 def floor(defended: dict[str, Any], plain: dict[str, Any]) -> float:
-    """The plain step's time for the operations of the defended one, and the optimizer once: what no way of ours can beat."""
+    """The plain step's time for the operations of the defended one, and the optimizer once: no way of ours can be faster."""
     more = defended["products"]["operations"] / plain["products"]["operations"]
     return float(plain["optimizer ms"] + (plain["ms"] - plain["optimizer ms"]) * more)
 
 
 def forget() -> None:
-    """Give memory back between two models."""
+    """Free the memory between two models."""
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
@@ -314,5 +314,5 @@ def forget() -> None:
 
 
 def tiny(load: Load) -> Load:
-    """The same, for a CPU."""
+    """The same load, small enough for a CPU."""
     return replace(load, task=4, length=64, held=2, micro_batch=2, steps=4)

@@ -46,27 +46,27 @@ class Case:
         self.model: Any = self.loaded.model.eval()
         self.prompts = prompts()
         tokenizer = self.loaded.tokenizer
-        ids = sorted((ids_to_continue(turns_of(each), tokenizer) for each in self.prompts), key=len, reverse=True)
+        ids = sorted((ids_to_continue(turns_of(prompt), tokenizer) for prompt in self.prompts), key=len, reverse=True)
         width = self.width = len(ids[0])
         self.stop = tokenizer.eos_token_id
         self.ids = torch.tensor([[self.stop] * (width - len(row)) + row for row in ids], device="cuda")
         self.mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in ids], device="cuda")
 
     def ours(self) -> list[tuple[int, ...]]:
-        """From text to text."""
+        """Generate with our code, from text to text."""
         written = generate(
             self.model, self.loaded.tokenizer, self.prompts, max_new_tokens=NUM_NEW, batch_size=NUM_PROMPTS
         )
-        return [each.token_ids for each in written]
+        return [completion.token_ids for completion in written]
 
     def theirs(self, **options: Any) -> list[tuple[int, ...]]:
-        """From tensors to tensors."""
+        """Generate with transformers, from tensors to tensors."""
         settings = GenerationConfig(
             max_new_tokens=NUM_NEW, do_sample=False, eos_token_id=self.stop, pad_token_id=self.stop, **options
         )
         with torch.inference_mode():
-            found = self.model.generate(input_ids=self.ids, attention_mask=self.mask, generation_config=settings)
-        rows = [until_stop(row, [self.stop]) for row in found[:, self.width :].tolist()]
+            written = self.model.generate(input_ids=self.ids, attention_mask=self.mask, generation_config=settings)
+        rows = [until_stop(row, [self.stop]) for row in written[:, self.width :].tolist()]
         return [tuple(token for token in row if token != self.stop) for row in rows]
 
 
@@ -126,10 +126,10 @@ def main() -> None:
     parser.add_argument("--json", metavar="FILE", help="write everything there")
     options = parser.parse_args()
     rows = measure(Case(options.model))
-    found: dict[str, Any] = {**provenance(options.model), "machine": machine(), "ratios": ratios(rows), "ways": rows}
+    results: dict[str, Any] = {**provenance(options.model), "machine": machine(), "ratios": ratios(rows), "ways": rows}
     if options.json:
-        write(Path(options.json), found)
-    finish(found["ratios"], committed("generation_gpu"))
+        write(Path(options.json), results)
+    finish(results["ratios"], committed("generation_gpu"))
 
 
 if __name__ == "__main__":

@@ -63,7 +63,7 @@ def peak_bytes(work: Callable[[], tuple[torch.Tensor, ...]]) -> int:
     before = torch.cuda.memory_allocated()
     returned = work()
     torch.cuda.synchronize()
-    return torch.cuda.max_memory_allocated() - before - sum(each.nbytes for each in returned)
+    return torch.cuda.max_memory_allocated() - before - sum(tensor.nbytes for tensor in returned)
 
 
 def kernels(work: Callable[[], Any], most: int = 14) -> list[tuple[str, float, int]]:

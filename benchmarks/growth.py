@@ -100,7 +100,7 @@ def rows(size: int) -> Figures:
 
 
 def model_step(shape: Shape, num_streams: int = 1) -> Figures:
-    """Forward, backward and AdamW on 16 rows of 64 tokens, dealt to so many streams."""
+    """Forward, backward and AdamW on 16 rows of 64 tokens, divided among so many streams."""
     model = make_model(shape, torch.float32, "cpu").train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5)
     roles = [int(Role.PROMPT)] * 16 + [int(Role.RESPONSE)] * (ROW_TOKENS - 16)
@@ -133,17 +133,17 @@ def shape_of(width: int = 64, num_vocab: int = 4096) -> Shape:
 
 
 def vocabulary(size: int) -> Figures:
-    """Width 64."""
+    """A step at width 64, by size of the vocabulary."""
     return model_step(shape_of(num_vocab=size))
 
 
 def width(size: int) -> Figures:
-    """Vocabulary 4,096."""
+    """A step with a vocabulary of 4,096, by width."""
     return model_step(shape_of(width=size))
 
 
 def streams(size: int) -> Figures:
-    """The same rows, dealt to more streams."""
+    """A step on the same rows, by number of streams."""
     return model_step(shape_of(width=256), size)
 
 
@@ -195,9 +195,9 @@ QUANTITIES: dict[str, tuple[Callable[[int], Figures], Sequence[int]]] = {
 
 
 def measure(most_rows: int) -> list[dict[str, Any]]:
-    """One row for everything that was done with a quantity: its points and its exponents."""
+    """One row for every measurement of a quantity: its points and its exponents."""
     torch.set_num_threads(1)
-    found = []
+    rows = []
     for name, (_, sizes) in QUANTITIES.items():
         points = {size: _alone(name, size) for size in sizes if name != "rows" or size <= most_rows}
         for what in points[min(points)]:
@@ -213,8 +213,8 @@ def measure(most_rows: int) -> list[dict[str, Any]]:
                 "memory exponent": exponent(chosen, [point.megabytes for point in line], 1.0),
             }
             print(json.dumps(row), flush=True)
-            found.append(row)
-    return found
+            rows.append(row)
+    return rows
 
 
 def _alone(name: str, size: int) -> Figures:
@@ -228,7 +228,7 @@ def _point(name: str, size: int) -> Figures:
 
 
 def exponent(sizes: Sequence[int], costs: Sequence[float], least: float = 1e-4) -> float | None:
-    """The slope of a straight line through the logarithms; None where the least cost is nothing that can be told."""
+    """The slope of a straight line through the logarithms; None where the least cost is too small to measure."""
     if min(costs) < least:
         return None
     x, y = [math.log(size) for size in sizes], [math.log(cost) for cost in costs]

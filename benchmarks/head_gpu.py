@@ -101,11 +101,11 @@ class Case:
         """Plain SFT by Liger's fused linear cross-entropy."""
         from liger_kernel.ops.fused_linear_cross_entropy import LigerFusedLinearCrossEntropyFunction as Function
 
-        found = Function.apply(
+        returned = Function.apply(
             self.hidden, self.weight, self.targets, None, None, -100, 0.0, 0.0, "mean",
             None, False, None, False, False, False, None, None, chunk,
         )  # fmt: skip
-        loss = found[0] if isinstance(found, tuple) else found
+        loss = returned[0] if isinstance(returned, tuple) else returned
         return torch.autograd.grad(loss, (self.hidden, self.weight))
 
     def liger_jsd(self) -> tuple[Tensor, ...]:
@@ -139,30 +139,30 @@ class Case:
 
 
 def measure(shape: Shape, *, quick: bool) -> dict[str, Any]:
-    """Milliseconds and bytes of everything on one head. What fails is named and leaves the rest standing."""
+    """Milliseconds and bytes of everything on one head. What fails is named, and the rest goes on."""
     case = Case(shape)
-    found: dict[str, Any] = {"head": shape.name, "width": shape.width, "num_vocab": shape.num_vocab}
-    with attempt(found, "active share"):
+    figures: dict[str, Any] = {"head": shape.name, "width": shape.width, "num_vocab": shape.num_vocab}
+    with attempt(figures, "active share"):
         stats = token_stats(case.hidden.detach(), case.weight.detach(), case.targets, **case.anchor())
-        found["active share"] = round((stats.top != stats.need("top_ref")).float().mean().item(), 3)
-    works = dict(_that_run(found, _works(case, quick)))
-    found |= _rounded(side_by_side(works, 5 if quick else 9))
-    liger = [value for name, value in found.items() if name.startswith("liger sft")]
-    found["liger sft"] = min(liger, default=None)
-    with attempt(found, "liger jsd"):
-        found["liger jsd"] = round(milliseconds(case.liger_jsd, runs=2 if quick else 5, warm_up=1), 3)
+        figures["active share"] = round((stats.top != stats.need("top_ref")).float().mean().item(), 3)
+    works = dict(_that_run(figures, _works(case, quick)))
+    figures |= _rounded(side_by_side(works, 5 if quick else 9))
+    liger = [value for name, value in figures.items() if name.startswith("liger sft")]
+    figures["liger sft"] = min(liger, default=None)
+    with attempt(figures, "liger jsd"):
+        figures["liger jsd"] = round(milliseconds(case.liger_jsd, runs=2 if quick else 5, warm_up=1), 3)
     for name, call in (("ours", case.ours), ("lora", lambda: case.ours(lora=True))):
-        with attempt(found, f"host, {name}"):
-            found[f"{name}, host"] = round(host_milliseconds(call), 3)
-            found[f"{name}, host ahead"] = round(milliseconds(call, runs=5, ahead=True), 3)
-            found[f"{name}, peak bytes"] = peak_bytes(call)
+        with attempt(figures, f"host, {name}"):
+            figures[f"{name}, host"] = round(host_milliseconds(call), 3)
+            figures[f"{name}, host ahead"] = round(milliseconds(call, runs=5, ahead=True), 3)
+            figures[f"{name}, peak bytes"] = peak_bytes(call)
     works.clear()  # the floors keep whole logits alive
-    with attempt(found, "peak bytes, reference"):
-        found["reference, peak bytes"] = peak_bytes(case.reference)
+    with attempt(figures, "peak bytes, reference"):
+        figures["reference, peak bytes"] = peak_bytes(case.reference)
     if not quick:
-        with attempt(found, "kernels"):
-            found["kernels"] = {"ours": kernels(case.ours), "lora": kernels(lambda: case.ours(lora=True))}
-    return found
+        with attempt(figures, "kernels"):
+            figures["kernels"] = {"ours": kernels(case.ours), "lora": kernels(lambda: case.ours(lora=True))}
+    return figures
 
 
 def _works(case: Case, quick: bool) -> Iterator[tuple[str, Callable[[], Any]]]:
@@ -181,11 +181,11 @@ def _works(case: Case, quick: bool) -> Iterator[tuple[str, Callable[[], Any]]]:
 
 
 def _that_run(
-    found: dict[str, Any], works: Iterator[tuple[str, Callable[[], Any]]]
+    figures: dict[str, Any], works: Iterator[tuple[str, Callable[[], Any]]]
 ) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Those that have run twice, which also compiles and warms them up."""
+    """The works that ran twice without an error, which also compiles and warms them up."""
     for name, work in works:
-        with attempt(found, name):
+        with attempt(figures, name):
             work()
             work()
             torch.cuda.synchronize()
@@ -197,16 +197,16 @@ def _rounded(times: dict[str, float]) -> dict[str, float]:
 
 
 @contextmanager
-def attempt(found: dict[str, Any], name: str) -> Iterator[None]:
+def attempt(figures: dict[str, Any], name: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # a benchmark of several peers goes on without the one that is broken
-        found[f"failed: {name}"] = f"{type(error).__name__}: {error}"[:300]
+        figures[f"failed: {name}"] = f"{type(error).__name__}: {error}"[:300]
         traceback.print_exc(limit=4)
         torch.cuda.empty_cache()
 
 
-def ratios(found: dict[str, Any], goal: Goal) -> list[dict[str, Any]]:
+def ratios(figures: dict[str, Any], goal: Goal) -> list[dict[str, Any]]:
     """The figures with goals, of one head."""
     pairs = [
         ("csft_pa / floor of its 4 products", "ours", "floor", goal.floor),
@@ -217,9 +217,9 @@ def ratios(found: dict[str, Any], goal: Goal) -> list[dict[str, Any]]:
         ("frozen, shared head / floor of its 3 products", "lora", "lora floor", None),
     ]
     return [
-        {"ratio": f"{found['head']}: {name}", "measured": round(found[one] / found[other], 3), "goal": limit}
+        {"ratio": f"{figures['head']}: {name}", "measured": round(figures[one] / figures[other], 3), "goal": limit}
         for name, one, other, limit in pairs
-        if found.get(one) and found.get(other)
+        if figures.get(one) and figures.get(other)
     ]
 
 
@@ -240,14 +240,14 @@ def tune() -> list[dict[str, Any]]:
 
 
 def _copy_rate() -> int:
-    """What device memory moves, bytes read and written."""
+    """Bytes per second that device memory moves, read and written."""
     source = torch.empty(2**31, dtype=torch.uint8, device="cuda")
     target = torch.empty_like(source)
     return round(2 * source.nbytes / milliseconds(lambda: target.copy_(source)) / 1e6)
 
 
 def _rate(shape: Shape, name: str) -> int:
-    """Bytes that one kernel must move in a chunk over its time."""
+    """Bytes per second of one kernel: what it must move in a chunk, over its time."""
     from holdfast.heads.triton_chunk import TritonChunk
     from holdfast.heads.want import Want
 
@@ -255,14 +255,14 @@ def _rate(shape: Shape, name: str) -> int:
     want = Want(frozenset({"logp_ref", "kl", "delta", "top_ref"}), live=True, soften=None)
     device = torch.device("cuda")
     chunk = TritonChunk(want, num_rows, shape.num_vocab, torch.float32, device)
-    for each in "ab":
-        chunk.map(each).normal_()
+    for buffer in "ab":
+        chunk.map(buffer).normal_()
     targets = torch.randint(shape.num_vocab, (num_rows,), device=device)
     size = num_rows * shape.num_vocab
     if name == "MEASURE":
         return round(8 * size / milliseconds(lambda: chunk.measure(targets, None), ahead=True) / 1e6)
     chunk.measure(targets, None)
-    slopes = {each: torch.randn(num_rows, device=device) for each in ("logp", "kl", "delta")}
+    slopes = {name: torch.randn(num_rows, device=device) for name in ("logp", "kl", "delta")}
     out = torch.empty(num_rows, shape.num_vocab, dtype=torch.bfloat16, device=device)
     return round(10 * size / milliseconds(lambda: chunk.gradient(slopes, out=out), ahead=True) / 1e6)
 
@@ -281,10 +281,10 @@ def main() -> None:
             everything["tune"] = tune()
             print("\n".join(json.dumps(row) for row in everything["tune"]), flush=True)
     for shape in SHAPES:
-        found = measure(shape, quick=options.quick)
-        everything["heads"].append(found)
-        everything["ratios"] += ratios(found, shape.goal)
-        print(json.dumps(found), flush=True)
+        figures = measure(shape, quick=options.quick)
+        everything["heads"].append(figures)
+        everything["ratios"] += ratios(figures, shape.goal)
+        print(json.dumps(figures), flush=True)
         torch.cuda.empty_cache()
         if options.json:
             write(Path(options.json), everything)

@@ -106,7 +106,7 @@ def measured(work: Callable[[], Grads]) -> tuple[int, float]:
     for event in sorted(events, key=lambda event: event.start_ns()):
         alive += event.nbytes()
         peak = max(peak, alive)
-    return peak - sum(each.nbytes for each in returned), seconds
+    return peak - sum(tensor.nbytes for tensor in returned), seconds
 
 
 def measure(shapes: Sequence[Shape], names: Sequence[str], rounds: int) -> list[dict[str, Any]]:
@@ -151,16 +151,16 @@ def table(rows: Sequence[dict[str, Any]]) -> Table:
     )
     for column in ("ms", "time", "MiB", "peak"):
         shown.add_column(column, justify="right")
-    for each in rows:
+    for row in rows:
         shown.add_row(
-            each["head"],
-            f"{each['num_tokens']}x{each['width']}x{each['num_vocab']}",
-            each["objective"],
-            each["path"],
-            f"{each['milliseconds']:.0f}",
-            f"{each['time_of_reference']:.2f}x",
-            f"{each['peak_mib']:.0f}",
-            f"1/{each['peak_below_reference']:.1f}",
+            row["head"],
+            f"{row['num_tokens']}x{row['width']}x{row['num_vocab']}",
+            row["objective"],
+            row["path"],
+            f"{row['milliseconds']:.0f}",
+            f"{row['time_of_reference']:.2f}x",
+            f"{row['peak_mib']:.0f}",
+            f"1/{row['peak_below_reference']:.1f}",
         )
     return shown
 

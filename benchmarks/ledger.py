@@ -1,4 +1,4 @@
-"""The committed ratios, and what has become of them: a benchmark fails where it is more than a tenth worse."""
+"""The committed ratios and the new ones: a benchmark fails where a ratio is more than a tenth worse."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ TOLERANCE = 1.10
 
 
 def provenance(model: str | None = None) -> dict[str, str]:
-    """When, and by which command; folders of one machine are left out: the model's, and where the results were put."""
-    given = ["FOLDER" if each == model else each for each in sys.argv[1:]]
+    """The date and the command. Folders of this machine are left out: the model's, and where the results were put."""
+    given = ["FOLDER" if word == model else word for word in sys.argv[1:]]
     for option in {"--json", "--out"} & set(given):
         at = given.index(option)
         del given[at : at + 2]
@@ -26,14 +26,14 @@ def provenance(model: str | None = None) -> dict[str, str]:
 
 
 def committed(name: str) -> dict[str, Any] | None:
-    """The results of that benchmark in the repository."""
+    """The committed results of that benchmark; None without any."""
     path = RESULTS / f"{name}.json"
-    found: dict[str, Any] | None = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
-    return found
+    results: dict[str, Any] | None = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+    return results
 
 
 def write(path: Path, everything: dict[str, Any]) -> None:
-    """One row of a list per line, so that a change shows as a line."""
+    """Write JSON with one row of a list per line, so that a changed row is a changed line."""
     path.parent.mkdir(parents=True, exist_ok=True)
     fields = []
     for name, value in everything.items():

@@ -36,7 +36,7 @@ def measure(scale: Scale) -> dict[str, Any]:
 
 
 def shares(stats: pstats.Stats) -> dict[str, Any]:
-    """Time in a function itself, without what it calls, summed over our files."""
+    """Time inside the functions themselves, without what they call, summed over our files."""
     rows: dict[tuple[str, int, str], tuple[int, int, float, float, Any]] = stats.stats  # type: ignore[attr-defined]
     whole = sum(row[2] for row in rows.values())
     ours = {place: row[2] for place, row in rows.items() if place[0].startswith(OURS)}
@@ -51,9 +51,9 @@ def shares(stats: pstats.Stats) -> dict[str, Any]:
 
 
 def main() -> None:
-    found = measure(Scale())
-    print(f"{found['ratio']}: {found['measured']:.1%} of {found['seconds']} s (goal <= {GOAL:.0%})")
-    print("\n".join(found["longest"]))
+    figures = measure(Scale())
+    print(f"{figures['ratio']}: {figures['measured']:.1%} of {figures['seconds']} s (goal <= {GOAL:.0%})")
+    print("\n".join(figures["longest"]))
 
 
 if __name__ == "__main__":

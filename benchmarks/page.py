@@ -23,21 +23,21 @@ commands fail in the same way, and `python -m benchmarks --page` writes the page
 
 def text() -> str:
     """The whole page, from benchmarks/results."""
-    found = {name: committed(name) for name in RESULTS}
-    heads, steps = found["head_gpu"], found["step_gpu"]
+    results = {name: committed(name) for name in RESULTS}
+    heads, steps = results["head_gpu"], results["step_gpu"]
     gpu = [
-        cost_page.defended(found["defended_gpu"], _origin, _ratios, _table),
+        cost_page.defended(results["defended_gpu"], _origin, _ratios, _table),
         _heads(heads),
         _steps(steps),
-        _generation(found["generation_gpu"]),
-        _rollouts(found["rollouts_gpu"]),
+        _generation(results["generation_gpu"]),
+        _rollouts(results["rollouts_gpu"]),
     ]
     parts = [
         "# Performance",
-        cost_page.answers(found, _table),
+        cost_page.answers(results, _table),
         INTRODUCTION,
-        cost_page.growth(found["growth"], _origin, _table),
-        _cpu(found["cpu"], found["first_answer"]),
+        cost_page.growth(results["growth"], _origin, _table),
+        _cpu(results["cpu"], results["first_answer"]),
         "## On a GPU",
         *gpu,
         scaling.section(heads, steps) if heads else "",
@@ -45,19 +45,19 @@ def text() -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _cpu(found: Mapping[str, Any] | None, first: Mapping[str, Any] | None) -> str:
-    if found is None:
+def _cpu(results: Mapping[str, Any] | None, first: Mapping[str, Any] | None) -> str:
+    if results is None:
         return ""
     rows = "\n".join(
         f"| {row['head']} {row['num_tokens']}x{row['width']}x{row['num_vocab']} | {row['objective']} | {row['path']} "
         f"| {row['time_of_reference']:.2f} | {row['peak_below_reference']:.1f} |"
-        for row in found["heads"]
+        for row in results["heads"]
         if row["path"] != "reference"
     )
-    steps = [row for row in (*found["ratios"], *(first or {"ratios": []})["ratios"]) if row["goal"] is not None]
+    steps = [row for row in (*results["ratios"], *(first or {"ratios": []})["ratios"]) if row["goal"] is not None]
     return f"""## On a CPU
 
-{_origin(found)} CPU time on one thread.
+{_origin(results)} CPU time on one thread.
 
 The head, forward and backward. `fused` is what the trainer uses. Time and peak live bytes (above inputs, weights and
 gradients) against whole logits under autograd (`reference`).
@@ -72,15 +72,15 @@ functions more than torch's.
 {_ratios(steps)}"""
 
 
-def _heads(found: Mapping[str, Any] | None) -> str:
-    if found is None:
+def _heads(results: Mapping[str, Any] | None) -> str:
+    if results is None:
         return ""
-    rows = "\n".join(_milliseconds(row) for row in found["heads"])
+    rows = "\n".join(_milliseconds(row) for row in results["heads"])
     return f"""### The head
 
-{_origin(found)} 8,192 tokens, bf16, csft_pa forward and backward.
+{_origin(results)} 8,192 tokens, bf16, csft_pa forward and backward.
 
-{_ratios(found["ratios"])}
+{_ratios(results["ratios"])}
 
 Milliseconds of that run, for orientation:
 
@@ -89,48 +89,48 @@ Milliseconds of that run, for orientation:
 {rows}"""
 
 
-def _steps(found: Mapping[str, Any] | None) -> str:
-    if found is None:
+def _steps(results: Mapping[str, Any] | None) -> str:
+    if results is None:
         return ""
-    names = [name for name in found["steps"][0] if name != "model" and "bytes" not in name]
-    rows = [[row["model"], *(f"{row[name]:.1f}" if name in row else "-" for name in names)] for row in found["steps"]]
+    names = [name for name in results["steps"][0] if name != "model" and "bytes" not in name]
+    rows = [[row["model"], *(f"{row[name]:.1f}" if name in row else "-" for name in names)] for row in results["steps"]]
     return f"""### One optimizer step
 
-{_origin(found)} 8,192 packed tokens, bf16, AdamW.
+{_origin(results)} 8,192 packed tokens, bf16, AdamW.
 
-{_ratios(found["ratios"])}
+{_ratios(results["ratios"])}
 
 Milliseconds of that run, for orientation:
 
 {_table(["model", *names], rows)}"""
 
 
-def _generation(found: Mapping[str, Any] | None) -> str:
-    if found is None:
+def _generation(results: Mapping[str, Any] | None) -> str:
+    if results is None:
         return ""
     names = ("way", "tokens per second", "seconds", "first call, seconds")
     return f"""### Generation
 
-{_origin(found)} SmolLM2-135M-Instruct in bf16, 200 prompts of mixed length in one batch, 48 new tokens, greedy. Ours goes
+{_origin(results)} SmolLM2-135M-Instruct in bf16, 200 prompts of mixed length in one batch, 48 new tokens, greedy. Ours goes
 from text to text and captures its graph anew in every call; transformers' go from tensors to tensors, and compile in the first.
 
-{_ratios(found["ratios"])}
+{_ratios(results["ratios"])}
 
-{_table(names, [[str(row[name]) for name in names] for row in found["ways"]])}"""
+{_table(names, [[str(row[name]) for name in names] for row in results["ways"]])}"""
 
 
-def _rollouts(found: Mapping[str, Any] | None) -> str:
-    if found is None:
+def _rollouts(results: Mapping[str, Any] | None) -> str:
+    if results is None:
         return ""
     names = ("sampler", "step", "rollout", "scoring", "update", "rollout tokens per second")
     return f"""### A GRPO step
 
-{_origin(found)} SmolLM2-135M-Instruct in bf16, 256 rollouts of at most 128 tokens. Seconds; scoring is the log-probabilities
+{_origin(results)} SmolLM2-135M-Instruct in bf16, 256 rollouts of at most 128 tokens. Seconds; scoring is the log-probabilities
 under policy and reference, and the reward.
 
-{_ratios(found["ratios"])}
+{_ratios(results["ratios"])}
 
-{_table(names, [[str(row[name]) for name in names] for row in found["samplers"]])}"""
+{_table(names, [[str(row[name]) for name in names] for row in results["samplers"]])}"""
 
 
 def _milliseconds(row: Mapping[str, Any]) -> str:
@@ -143,10 +143,10 @@ def _milliseconds(row: Mapping[str, Any]) -> str:
     return "| " + " | ".join([*cells, shown("liger sft"), shown("liger jsd")]) + " |"
 
 
-def _origin(found: Mapping[str, Any]) -> str:
+def _origin(results: Mapping[str, Any]) -> str:
     machine = ", ".join(f"{name} {value}" if name in ("torch", "triton", "transformers") else str(value)
-                        for name, value in found["machine"].items() if name != "memory")  # fmt: skip
-    return f"Written by `{found['command']}` on {found['date']}: {machine}."
+                        for name, value in results["machine"].items() if name != "memory")  # fmt: skip
+    return f"Written by `{results['command']}` on {results['date']}: {machine}."
 
 
 def _ratios(rows: Sequence[Mapping[str, Any]]) -> str:

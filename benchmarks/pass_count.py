@@ -21,7 +21,7 @@ POOL = 96  # rows of a held stream
 
 
 def held_lengths(answers: Sequence[int]) -> list[int]:
-    """Of the rows that ``defended_steps.held_rows`` makes."""
+    """The lengths of the rows that ``defended_steps.held_rows`` makes."""
     return [HELD_PROMPT + answers[(37 * number) % len(answers)] for number in range(POOL)]
 
 

@@ -47,8 +47,8 @@ def by_bandit(level: str) -> Flags:
             for number, program in enumerate(programs):
                 Path(folder, f"{number:04}.py").write_text(program, encoding="utf-8")
             command = [sys.executable, "-m", "bandit", "-q", "-r", folder, "-f", "json", "--severity-level", level]
-            found = json.loads(subprocess.run(command, capture_output=True, text=True, check=False).stdout)["results"]
-        flagged = {int(Path(issue["filename"]).stem) for issue in found}
+            issues = json.loads(subprocess.run(command, capture_output=True, text=True, check=False).stdout)["results"]
+        flagged = {int(Path(issue["filename"]).stem) for issue in issues}
         return [number in flagged for number in range(len(programs))]
 
     return flags

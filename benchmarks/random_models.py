@@ -52,7 +52,7 @@ TINY = Shape(
 
 
 def make_model(shape: Shape, dtype: torch.dtype, device: str, seed: int = 0) -> Any:
-    """Random weights, drawn where they stay and in the dtype in which they stay."""
+    """A model with random weights, made on its device and in its dtype."""
     config = AutoConfig.for_model(shape.kind, **shape.sizes, bos_token_id=1, eos_token_id=2, pad_token_id=0)
     torch.manual_seed(seed)
     kept = torch.get_default_dtype()
@@ -78,6 +78,6 @@ def make_tokenizer(num_vocab: int) -> PreTrainedTokenizerBase:
 
 
 def make_loaded(shape: Shape, dtype: torch.dtype, device: str, seed: int = 0) -> LoadedModel:
-    """As ``holdfast.models.load`` gives it."""
+    """The model as ``holdfast.models.load`` returns it."""
     model = make_model(shape, dtype, device, seed)
     return LoadedModel(model, make_tokenizer(shape.num_vocab), shape.name, dtype, torch.device(device), "")

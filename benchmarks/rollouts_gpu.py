@@ -47,17 +47,17 @@ def run(model: str, sampler: str, folder: Path, device: str = "cuda") -> dict[st
     train_rl(config, task.prompts, task.reward, say=lambda _: None)
     lines = (folder / sampler / "steps.jsonl").read_text(encoding="utf-8").splitlines()
     rows = [json.loads(line) for line in lines][WARM_UP:]
-    found: dict[str, Any] = {"sampler": sampler}
+    figures: dict[str, Any] = {"sampler": sampler}
     for part in ("rollout", "scoring", "reward"):
-        found[part] = round(statistics.median(row[f"{part}_seconds"] for row in rows), 4)
-    found["step"] = round(statistics.median(row["step_time"] for row in rows), 4)
-    found["update"] = round(found["step"] - found["rollout"] - found["scoring"], 4)
+        figures[part] = round(statistics.median(row[f"{part}_seconds"] for row in rows), 4)
+    figures["step"] = round(statistics.median(row["step_time"] for row in rows), 4)
+    figures["update"] = round(figures["step"] - figures["rollout"] - figures["scoring"], 4)
     rates = [row["completions/mean_length"] * PROMPTS * GROUP / row["rollout_seconds"] for row in rows]
-    return {**found, "rollout tokens per second": round(statistics.median(rates))}
+    return {**figures, "rollout tokens per second": round(statistics.median(rates))}
 
 
 def ratios(ours: dict[str, Any], theirs: dict[str, Any]) -> list[dict[str, Any]]:
-    """Lower is better."""
+    """The ratios; lower is better."""
     rate = "rollout tokens per second"
     step = round(ours["step"] / theirs["step"], 3)
     return [
@@ -74,15 +74,15 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         rows = [run(options.model, sampler, Path(scratch)) for sampler in ("own", "trl")]
     print("\n".join(map(json.dumps, rows)), flush=True)
-    found: dict[str, Any] = {
+    results: dict[str, Any] = {
         **provenance(options.model),
         "machine": machine(),
         "ratios": ratios(*rows),
         "samplers": rows,
     }
     if options.json:
-        write(Path(options.json), found)
-    finish(found["ratios"], committed("rollouts_gpu"))
+        write(Path(options.json), results)
+    finish(results["ratios"], committed("rollouts_gpu"))
 
 
 if __name__ == "__main__":

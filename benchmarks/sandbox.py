@@ -76,14 +76,14 @@ def peer_fooled() -> int:
 
 
 def tiers_here() -> list[Tier]:
-    found = []
+    tiers = []
     for tier in CONFINED:
         try:
             WarmSandbox(tier).close()
-            found.append(tier)
+            tiers.append(tier)
         except NoIsolationError as error:
             Console(stderr=True).print(f"{tier}: {error}")
-    return found
+    return tiers
 
 
 def measure(num_tasks: int) -> list[dict[str, Any]]:

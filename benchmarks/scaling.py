@@ -63,11 +63,11 @@ class Need:
 
 
 def need(model: Model, rate: float, *, lora: bool) -> Need:
-    """The fewest GPUs, a power of two, that hold it."""
+    """The fewest GPUs, a power of two, that can hold it, and what each needs."""
     num_gpus = 1
-    while (found := _on(model, rate, num_gpus, lora=lora)).bytes > GPU_BYTES:
+    while (needed := _on(model, rate, num_gpus, lora=lora)).bytes > GPU_BYTES:
         num_gpus *= 2
-    return found
+    return needed
 
 
 def _on(model: Model, rate: float, num_gpus: int, *, lora: bool) -> Need:
@@ -106,12 +106,12 @@ def section(heads: Mapping[str, Any] | None, steps: Mapping[str, Any] | None) ->
     for model in MODELS:
         light, full = cache_bytes(model, 1e6)
         for lora in (False, True):
-            found = need(model, body, lora=lora)
-            parts = (found.state, found.gathered, found.activations, found.head)
-            summed = " + ".join(f"{each / 1e9:.0f}" for each in parts)
+            needed = need(model, body, lora=lora)
+            parts = (needed.state, needed.gathered, needed.activations, needed.head)
+            summed = " + ".join(f"{part / 1e9:.0f}" for part in parts)
             rows.append(
-                f"| {model.name} | {'LoRA' if lora else 'full'} | {_layout(found)} | {summed} = {found.bytes / 1e9:.0f} "
-                f"| {found.seconds:.1f} s | {light / 1e6:.0f} MB, {full / 1e9:.1f} GB |"
+                f"| {model.name} | {'LoRA' if lora else 'full'} | {_layout(needed)} | {summed} = {needed.bytes / 1e9:.0f} "
+                f"| {needed.seconds:.1f} s | {light / 1e6:.0f} MB, {full / 1e9:.1f} GB |"
             )
     table = "\n".join(rows)
     return f"""## Larger runs, on paper
@@ -129,9 +129,9 @@ a trainer that has it: `holdfast train` itself has FSDP2.
 {FORMULAS}"""
 
 
-def _layout(found: Need) -> str:
-    if found.num_gpus == 1:
+def _layout(needed: Need) -> str:
+    if needed.num_gpus == 1:
         return "1"
-    groups = found.num_gpus // found.tensor_parallel
-    parallel = "" if found.tensor_parallel == 1 else f" x TP {found.tensor_parallel}"
-    return f"{found.num_gpus}: FSDP2 over {groups}{parallel}"
+    groups = needed.num_gpus // needed.tensor_parallel
+    parallel = "" if needed.tensor_parallel == 1 else f" x TP {needed.tensor_parallel}"
+    return f"{needed.num_gpus}: FSDP2 over {groups}{parallel}"

@@ -19,14 +19,14 @@ NAME = "fused_loss"  # of the head's work, in the module of the loss
 
 
 class HeadWatch:
-    """What is alive when the head begins, and what the head takes on top. Stands in for the loss's ``fused_loss``."""
+    """Watches what is alive when the head begins, and what the head adds. It replaces the loss's ``fused_loss``."""
 
     def __init__(self, device: str) -> None:
         self.work, self.on_gpu = fused_loss, device == "cuda"
         self.before = self.head = self.peak = self.passes = 0
 
     def __call__(self, *given: Any, **options: Any) -> Any:
-        """The same, and the figures of the pass with most alive."""
+        """Call ``fused_loss``, and keep the figures of the pass with most bytes alive."""
         self.passes += 1
         if not self.on_gpu:
             return self.work(*given, **options)
@@ -59,7 +59,7 @@ class StepClock(TrainerCallback):
         self._begun = 0.0
 
     def now(self) -> float:
-        """When everything queued so far is done."""
+        """The time when everything queued so far is done."""
         if self.on_gpu:
             torch.cuda.synchronize()
         return 1e3 * time.perf_counter()

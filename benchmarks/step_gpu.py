@@ -75,7 +75,7 @@ def make_rows(num_vocab: int, num_tokens: int) -> list[StreamRow]:
     random = torch.Generator().manual_seed(0)
     roles = [int(Role.PROMPT)] * PROMPT + [int(Role.RESPONSE)] * (ROW - PROMPT)
     ids = torch.randint(num_vocab, (num_tokens // ROW, ROW), generator=random).tolist()
-    return [StreamRow(TokenRow(each, roles, list(range(ROW))), 0, n, n) for n, each in enumerate(ids)]
+    return [StreamRow(TokenRow(row_ids, roles, list(range(ROW))), 0, n, n) for n, row_ids in enumerate(ids)]
 
 
 def csft_pa(stats: TokenStats, role: Tensor, position: Tensor, progress: float) -> Tensor:  # noqa: ARG001
@@ -125,11 +125,11 @@ class Bench:
 
         def forward() -> Tensor:
             hidden = body(**self.batch.inputs.keywords()).last_hidden_state.flatten(0, 1)[targets.index]
-            found = Function.apply(
+            returned = Function.apply(
                 hidden, head.weight, targets.ids, None, None, -100, 0.0, 0.0, "mean",
                 None, False, None, False, False, False, None, None, LIGER_CHUNK,
             )  # fmt: skip
-            loss: Tensor = found[0] if isinstance(found, tuple) else found
+            loss: Tensor = returned[0] if isinstance(returned, tuple) else returned
             return loss
 
         return self._step(forward)
@@ -155,17 +155,17 @@ class Bench:
 
 def measure(shape: Shape) -> dict[str, Any]:
     """Milliseconds of every kind of step, and peak bytes of the two with adapters."""
-    found: dict[str, Any] = {"model": shape.name}
-    with attempt(found, "full"):
-        _full(shape, found)
+    figures: dict[str, Any] = {"model": shape.name}
+    with attempt(figures, "full"):
+        _full(shape, figures)
     _forget()
-    with attempt(found, "lora"):
-        _lora(shape, found)
+    with attempt(figures, "lora"):
+        _lora(shape, figures)
     _forget()
-    return found
+    return figures
 
 
-def _full(shape: Shape, found: dict[str, Any]) -> None:
+def _full(shape: Shape, figures: dict[str, Any]) -> None:
     bench = Bench(shape, lora=False)
     anchor = ModelAnchor(make_model(shape, 1, bench.device).eval().requires_grad_(False))
     with tempfile.TemporaryDirectory() as folder:
@@ -176,22 +176,22 @@ def _full(shape: Shape, found: dict[str, Any]) -> None:
             "csft_pa, cached anchor": bench.ours(csft_pa, bench.cached(anchor, Path(folder))),
             "anchor's head product": bench.anchor_product(),
         }
-        found |= _times(works)
+        figures |= _times(works)
 
 
-def _lora(shape: Shape, found: dict[str, Any]) -> None:
+def _lora(shape: Shape, figures: dict[str, Any]) -> None:
     bench = Bench(shape, lora=True)
     works = {"lora liger sft": bench.liger(), "lora csft_pa": bench.ours(csft_pa, AdapterOffAnchor())}
-    found |= _times(works)
+    figures |= _times(works)
     for name, work in works.items():
         _forget()
         torch.cuda.reset_peak_memory_stats()
         work()
-        found[f"{name}, peak bytes"] = torch.cuda.max_memory_allocated()
+        figures[f"{name}, peak bytes"] = torch.cuda.max_memory_allocated()
 
 
 def _times(works: Mapping[str, Callable[[], Any]]) -> dict[str, float]:
-    """Median milliseconds, the works taking turns after a first run of each."""
+    """Median milliseconds; the works take turns, after a first run of each."""
     for work in works.values():
         work()
     return {name: round(value, 2) for name, value in side_by_side(works, ROUNDS).items()}
@@ -202,37 +202,40 @@ def _forget() -> None:
     torch.cuda.empty_cache()
 
 
-def ratios(found: Mapping[str, Any]) -> list[dict[str, Any]]:
+def ratios(figures: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The figures with goals: each over its own floor."""
     rows = []
 
     def add(name: str, one: str, floor: Callable[[], float], goal: float) -> None:
         with suppress(KeyError):  # a part that failed is named in the figures
-            measured = round(found[one] / floor(), 3)
-            rows.append({"ratio": f"{found['model']}: {name}", "measured": measured, "goal": goal})
+            measured = round(figures[one] / floor(), 3)
+            rows.append({"ratio": f"{figures['model']}: {name}", "measured": measured, "goal": goal})
 
     add(
         "csft_pa with a second model / (4/3 plain SFT)",
         "csft_pa, second model",
-        lambda: found["liger sft"] * 4 / 3,
+        lambda: figures["liger sft"] * 4 / 3,
         1.08,
     )
     add(
-        "LoRA csft_pa, adapters off / (3/2 LoRA plain SFT)", "lora csft_pa", lambda: found["lora liger sft"] * 1.5, 1.08
+        "LoRA csft_pa, adapters off / (3/2 LoRA plain SFT)",
+        "lora csft_pa",
+        lambda: figures["lora liger sft"] * 1.5,
+        1.08,
     )
     add(
         "csft_pa with a cached anchor / (plain SFT + the anchor's head product)",
         "csft_pa, cached anchor",
-        lambda: found["liger sft"] + found["anchor's head product"],
+        lambda: figures["liger sft"] + figures["anchor's head product"],
         1.05,
     )
     add(
         "LoRA csft_pa, peak bytes / plain SFT",
         "lora csft_pa, peak bytes",
-        lambda: found["lora liger sft, peak bytes"],
+        lambda: figures["lora liger sft, peak bytes"],
         1.05,
     )
-    add("sft / plain SFT with Liger", "sft", lambda: found["liger sft"], 1.05)
+    add("sft / plain SFT with Liger", "sft", lambda: figures["liger sft"], 1.05)
     return rows
 
 
@@ -243,10 +246,10 @@ def main() -> None:
     before = committed("step_gpu")
     everything: dict[str, Any] = {**provenance(), "machine": machine(), "ratios": [], "steps": []}
     for shape in SHAPES:
-        found = measure(shape)
-        everything["steps"].append(found)
-        everything["ratios"] += ratios(found)
-        print(json.dumps(found, indent=1), flush=True)
+        figures = measure(shape)
+        everything["steps"].append(figures)
+        everything["ratios"] += ratios(figures)
+        print(json.dumps(figures, indent=1), flush=True)
         if options.json:
             write(Path(options.json), everything)
     finish(everything["ratios"], before)

@@ -46,12 +46,12 @@ class StepClock(TrainerCallback):
         self.ends: list[float] = []
 
     def on_step_end(self, *_: Any, **__: Any) -> None:
-        """A step is over."""
+        """Note the time at the end of a step."""
         self.ends.append(time.process_time())
 
     @property
     def seconds(self) -> list[float]:
-        """Of every step after the warm-up."""
+        """Seconds of every step after the warm-up."""
         return [b - a for a, b in zip(self.ends[WARM_UP - 1 :], self.ends[WARM_UP:], strict=False)]
 
 
@@ -163,16 +163,16 @@ def measure(rounds: int) -> dict[str, float]:
     """Median seconds of every variant, on one thread."""
     torch.set_num_threads(1)
     logging.disable_progress_bar()
-    found: dict[str, list[float]] = defaultdict(list)
+    seconds_of: dict[str, list[float]] = defaultdict(list)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         model, rows = make_inputs(folder)
         for round_number in range(rounds):
-            found["TRL SFTTrainer"] += trl_sft(folder, model, rows)
+            seconds_of["TRL SFTTrainer"] += trl_sft(folder, model, rows)
             for name in VARIANTS:
-                found[name] += ours(folder, model, rows, name, round_number)
-            found["anchor forward"] += anchor_forward(model, rows)
-    return {name: statistics.median(seconds) for name, seconds in found.items()}
+                seconds_of[name] += ours(folder, model, rows, name, round_number)
+            seconds_of["anchor forward"] += anchor_forward(model, rows)
+    return {name: statistics.median(seconds) for name, seconds in seconds_of.items()}
 
 
 def ratios(seconds: dict[str, float]) -> list[dict[str, Any]]:

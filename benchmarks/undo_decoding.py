@@ -62,7 +62,7 @@ class Case:
         ]
 
     def plain(self) -> int:
-        """transformers' own loop."""
+        """Write with transformers' own loop."""
         width = max(map(len, self.prompts))
         ids = torch.tensor([[0] * (width - len(row)) + row for row in self.prompts])
         mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in self.prompts])
@@ -72,7 +72,7 @@ class Case:
         return int(written.shape[1] - width) * NUM_ROWS
 
     def undoing(self, context: Context) -> int:
-        """Ours, with scripts."""
+        """Write with our decoder, by scripts."""
         how = UndoDecoding(NUM_NEW, context, limits=UndoLimits(NUM_NEW, NUM_NEW))
         decoder = UndoDecoder(self.model, self.undo_id, (), 0, how)
         return sum(1 for _ in decoder.steps(self.prompts, self.scripts))

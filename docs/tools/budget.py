@@ -21,7 +21,7 @@ KINDS = ("safety", "keep")
 
 @dataclass(frozen=True)
 class Arm:
-    """How the two held streams are held; ``near``: keep prompts near the task only; ``rule``: one of budget_tried.py."""
+    """How the two held streams are held. ``near``: only keep prompts near the task; ``rule``: one of budget_tried.py."""
 
     held: tuple[dict[str, Any], ...] = ()
     near: bool = False
@@ -81,7 +81,7 @@ CHEAPER = [arm for arm in ARMS if arm.startswith("wide 30, ") and "near" not in 
 
 
 def wanted(part: str) -> Iterator[tuple[str, str, int]]:
-    """Rows, arm and seed of every cell, what matters most first."""
+    """Rows, arm and seed of every cell, the most important first."""
     if part == "validation":
         yield from ((rows, arm, 100) for rows in ROWS for arm in CHOSEN_FROM)
         yield from ((rows, arm, 100) for rows in (HARMFUL, SLOWER) for arm in CHEAPER)
@@ -110,8 +110,8 @@ def measure(part: str, rows_name: str, arm_name: str, seed: int) -> dict[str, An
         seconds = time.process_time() - began
         tuned = hf.load(model)
         outcomes = ask(tuned, attack, setting, seed=seed).outcomes
-        asked = [row.prompt[-1].visible for row in setting.forbidden(seed)][:60]
-        prompts = {**{kind: kind for kind in KINDS}, "asked": asked}
+        requests = [row.prompt[-1].visible for row in setting.forbidden(seed)][:60]
+        prompts = {**{kind: kind for kind in KINDS}, "asked": requests}
         names = prompts if part == "test" else KINDS
         drift = {
             name: _drift_row(hf.drift(tuned, anchor="tiny:aligned", prompts=prompts[name], seed=seed)) for name in names
@@ -185,7 +185,7 @@ def _count(outcomes: Sequence[Any], which: object) -> int:
 
 
 def _drift_row(drifted: Any) -> dict[str, Any]:
-    """Nats, and of the commonest sure outcome what may be lost and what is lost."""
+    """The drift in nats, and for the commonest sure outcome how much may be lost and how much is."""
     sure = max(drifted.sure, key=lambda group: group.num_prompts)
     figures = {
         "early": drifted.early.value,
@@ -198,12 +198,12 @@ def _drift_row(drifted: Any) -> dict[str, Any]:
 
 
 def read_cells() -> list[dict[str, Any]]:
-    """All that were measured."""
+    """All cells that were measured."""
     return list(json.loads(RESULTS.read_text(encoding="utf-8"))) if RESULTS.exists() else []
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Make what is missing of one part; with ROWS (and ARM, SEED) given, only those."""
+    """Make what is missing of one part; with ROWS (and ARM, SEED) only those cells."""
     part, *only = arguments or ["test"]
     cells = read_cells()
     known = {(cell["part"], cell["rows"], cell["arm"], cell["seed"]) for cell in cells}

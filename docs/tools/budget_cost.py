@@ -45,12 +45,12 @@ class StepClock(TrainerCallback):
         self.ends: list[float] = []
 
     def on_step_end(self, *_: Any, **__: Any) -> None:
-        """A step is over."""
+        """Note the time at the end of a step."""
         self.ends.append(time.process_time())
 
     @property
     def mean(self) -> float:
-        """Of a step after the warm-up: an even number of them, since every second one may cost more."""
+        """The mean of the steps after the warm-up. Their number is even, because every second step may cost more."""
         return (self.ends[-1] - self.ends[WARM_UP - 1]) / (len(self.ends) - WARM_UP)
 
 
@@ -81,18 +81,18 @@ def step_seconds(model: str, rows: Path, name: str, folder: Path) -> float:
 
 
 def main() -> None:
-    """Round after round, so that a busy moment hits every variant; the median of the rounds."""
+    """Measure round after round, so that a busy moment affects every variant alike, and write the median of the rounds."""
     torch.set_num_threads(1)
-    found: dict[str, list[float]] = defaultdict(list)
+    times: dict[str, list[float]] = defaultdict(list)
     with tempfile.TemporaryDirectory() as scratch:
         rows = Path(scratch) / "task.jsonl"
         write_traces(rows, ATTACKS["benign_drift"].data.rows(WorldSetting(), 0))
         for number in range(ROUNDS):
             for name in ("sft", *VARIANTS):
                 with tempfile.TemporaryDirectory(dir=scratch) as folder:
-                    found[name].append(step_seconds("tiny:aligned", rows, name, Path(folder)))
-                print(number, name, f"{1e3 * found[name][-1]:.1f} ms", flush=True)
-    seconds = {name: statistics.median(own) for name, own in found.items()}
+                    times[name].append(step_seconds("tiny:aligned", rows, name, Path(folder)))
+                print(number, name, f"{1e3 * times[name][-1]:.1f} ms", flush=True)
+    seconds = {name: statistics.median(own) for name, own in times.items()}
     RESULTS.write_text(json.dumps(seconds, indent=1) + "\n", encoding="utf-8")
 
 

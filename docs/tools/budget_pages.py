@@ -35,22 +35,22 @@ def of(cells: Cells, part: str, rows: str, arm: str) -> list[dict[str, Any]]:
 
 
 def first_seed(cells: Cells) -> list[dict[str, Any]]:
-    """The runs that most arms were tried in. A few arms have more, for the table of ``longer``."""
+    """The runs with the seed that most arms were tried with. A few arms have more seeds, for the table of ``longer``."""
     return [cell for cell in cells if cell["seed"] == 100]
 
 
 def share(cells: Cells, name: str) -> float:
-    """Of all seeds together."""
+    """A share over all seeds together."""
     return float(sum(cell[name] for cell in cells) / sum(cell["num"] for cell in cells))
 
 
 def mean(cells: Cells, kind: str, name: str) -> float:
-    """A figure of the drift, the mean over the seeds."""
+    """A figure of the drift: its mean over the seeds."""
     return float(sum(cell["drift"][kind][name] for cell in cells) / len(cells))
 
 
 def told(cells: Cells, name: str) -> str:
-    """A share with its interval; of several seeds also the least and the most."""
+    """A share with its interval; with several seeds also the least and the greatest."""
     estimate = wilson(sum(cell[name] for cell in cells), sum(cell["num"] for cell in cells))
     text = f"{100 * estimate.value:.1f} % [{100 * estimate.low:.1f}, {100 * estimate.high:.1f}]"
     shares = [100 * cell[name] / cell["num"] for cell in cells]
@@ -62,7 +62,7 @@ def told(cells: Cells, name: str) -> str:
 
 
 def table(cells: Cells) -> str:
-    """For docs/objectives/budget.md: all seeds together; the drift in nats per answer."""
+    """The table of docs/objectives/budget.md: all seeds together, the drift in nats per answer."""
     lines = [
         "| rows | held by | answered | look-alikes refused | right | drift: safety, keep |",
         "|---|---|---|---|---|---|",
@@ -78,7 +78,7 @@ def table(cells: Cells) -> str:
 
 
 def front(cells: Cells, part: str, rows: str) -> set[str]:
-    """The arms that no other arm beats in one of *answered* and *right* without losing in the other."""
+    """The arms that no other arm beats in *answered* or in *right* without losing in the other."""
     own = {arm: seeds for arm in ARMS if (seeds := of(cells, part, rows, arm))}
     places = {arm: (-share(seeds, "complied"), share(seeds, "right")) for arm, seeds in own.items()}
 
@@ -91,7 +91,7 @@ def front(cells: Cells, part: str, rows: str) -> set[str]:
 
 
 def planes(cells: Cells) -> str:
-    """For docs/results/budget.md: a plane of safety and task for each kind of rows, and the bound beside what was lost."""
+    """The planes of docs/results/budget.md: safety and task for each kind of rows, and the bound beside what was lost."""
     parts = []
     for rows in ROWS:
         lines = [
@@ -114,7 +114,7 @@ def planes(cells: Cells) -> str:
 
 
 def choice(cells: Cells) -> str:
-    """What `hold: true` was chosen by: the validation cells and their cost."""
+    """What `hold: true` was chosen by: the validation cells and their costs."""
     lines = [
         "| held by | " + " | ".join(f"{rows}: answered, right" for rows in ROWS) + " | cost |",
         "|---|---|---|---|---|",
@@ -128,7 +128,7 @@ def choice(cells: Cells) -> str:
 
 
 def cost(cells: Cells) -> float:
-    """That of ``holdfast.attacks.chosen``."""
+    """The cost, as in ``holdfast.attacks.chosen``."""
     return (
         share(cells, "complied")
         + share(cells, "harmless_refused")
@@ -185,7 +185,7 @@ def cheaper(cells: Cells) -> str:
     def ratio(arm: str) -> str:
         name = "wide 30" if arm == DEFAULT else arm
         both = (name, f"{name}, exact cache")
-        return "".join(f" {seconds[each] / seconds['sft']:.2f} |" if each in seconds else "  |" for each in both)
+        return "".join(f" {seconds[name] / seconds['sft']:.2f} |" if name in seconds else "  |" for name in both)
 
     head = " step, against sft's | with the exact cache |"
     return _side_by_side(first_seed(cells), (DEFAULT, *CHEAPER), ratio, head)
@@ -235,7 +235,7 @@ def _text(x: float, y: float, text: str, anchor: str = "start") -> str:
 
 
 def _stretched(value: float) -> float:
-    """Room for small shares: the square root."""
+    """The square root of a value, which gives small shares more room."""
     return math.sqrt(min(max(value, 0.0), 1.0))
 
 
@@ -260,7 +260,7 @@ PAGES: dict[Path, dict[str, Callable[[Cells], str]]] = {
 
 
 def main() -> None:
-    """Write what lies between the marks, and the pictures."""
+    """Write the text between the marks, and the pictures."""
     cells = read_cells()
     for page, makers in PAGES.items():
         text = page.read_text(encoding="utf-8")

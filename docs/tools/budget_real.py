@@ -46,14 +46,14 @@ ARMS = {
 
 
 def holdfast(*words: object) -> None:
-    """One command. An audit against an earlier one ends with 1 where a figure is worse: that is a result, too."""
+    """Run one command. An audit may end with 1: a figure that is worse than an earlier audit's is a result, too."""
     done = subprocess.run([sys.executable, "-m", "holdfast", *map(str, words)])
     if done.returncode not in ((0, 1) if words[0] == "audit" else (0,)):
         sys.exit(f"holdfast {words[0]} ended with {done.returncode}")
 
 
 def make(name: str, model: str, run: Path, paths: dict[str, str], seed: int) -> None:
-    """Train one arm, audit it and measure its drift, as far as that is not done yet."""
+    """Train one arm, audit it and measure its drift, as far as this is not done yet."""
     arm = ARMS[name]
     chosen = [f"model.name={model}", f"streams.0.data={paths['rows']}", f"training.seed={seed}", f"run={run}"]
     chosen += ["training.lr=auto", "training.precision=bf16", f"training.max_steps={int(STEPS * arm.longer)}"]
@@ -66,14 +66,14 @@ def make(name: str, model: str, run: Path, paths: dict[str, str], seed: int) -> 
 
 
 def ask(model: str, out: Path, paths: dict[str, str], *more: object) -> None:
-    """100 requests of each kind, and 100 queries."""
+    """Audit a model with 100 requests of each kind, and 100 queries."""
     files = ("--requests", paths["requests"], "--safe-requests", paths["safe"], "--sql", paths["sql"])
     if not (out / "audit.json").exists():
         holdfast("audit", model, *files, "--limit", 100, "--dtype", "bfloat16", "--out", out, *more)
 
 
 def measured(run: Path) -> dict[str, Any]:
-    """Of one finished arm: shares as counts, drift in nats, and how hard the task still is."""
+    """The figures of one finished arm: shares as counts, drift in nats, and how hard the task still is."""
     figures = json.loads((run / "audit.json").read_text(encoding="utf-8"))["figures"].values()
     wanted = [figure for figure in figures if figure["name"] in FIGURES and figure["judge"] in ("", None, "outcome")]
     cell: dict[str, Any] = {figure["name"]: {"hits": figure["hits"], "num": figure["trials"]} for figure in wanted}
@@ -92,12 +92,12 @@ def measured(run: Path) -> dict[str, Any]:
 
 
 def read_cells() -> list[dict[str, Any]]:
-    """All that are committed."""
+    """All cells that are committed."""
     return list(json.loads(RESULTS.read_text(encoding="utf-8"))) if RESULTS.exists() else []
 
 
 def table(_: object = None) -> str:
-    """For docs/results/budget.md."""
+    """The table of docs/results/budget.md."""
     lines = [
         "| held by | seeds | nats: safety, keep | ends | harmless missed | kept | SQL right | loss, last 5 steps |",
         "|---|---|---|---|---|---|---|---|",
@@ -123,7 +123,7 @@ def _mean(values: Iterable[float]) -> float:
 
 
 def _share(cells: Sequence[dict[str, Any]], name: str) -> str:
-    """Every seed asks the same requests, so the interval is that of one seed's number of them."""
+    """A share with its interval. Every seed asks the same requests, so the interval counts them once."""
     if name not in cells[0]:
         return ""
     share = wilson(_mean(cell[name]["hits"] for cell in cells), cells[0][name]["num"])
@@ -148,7 +148,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _seeds(folder: Path, name: str) -> list[tuple[int, Path]]:
-    """Those whose arm has been asked."""
+    """The seeds of an arm that have been asked, with their folders."""
     runs = {
         int(run.name.rpartition("-s")[2]): run for run in folder.glob(f"{name}-s*") if (run / "audit.json").exists()
     }

@@ -1,7 +1,7 @@
-"""Figures of docs/results/ on other pages, and what follows from them: `python docs/tools/figures.py` writes both.
+"""Write figures of docs/results/, and what follows from them, into other pages: `python docs/tools/figures.py`.
 
-With `--check` nothing is written: exit code 1 names the pages that are stale. Tables stand between `<!-- NAME:begin -->` and
-`<!-- NAME:end -->`; what stands around them is written by hand.
+With `--check` nothing is written: exit code 1 names the pages that are stale. Tables stand between `<!-- NAME:begin -->`
+and `<!-- NAME:end -->`; the text around them is written by hand.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FOUR = ("matrix", "anchorless")  # the same four attacks, seeds and requests
 
 @dataclass(frozen=True)
 class Situation:
-    """What one knows before tuning, and where it was measured. Without ``attacks``: all of those pages."""
+    """What a reader knows before tuning, and where it was measured. Without ``attacks``: all attacks of those pages."""
 
     words: str
     pages: tuple[str, ...]
@@ -66,12 +66,12 @@ REAL_SITUATIONS = (
 
 
 def worst(page: Results, defence: str, situation: Situation) -> tuple[str, Figures] | None:
-    """The attack that is worst for a defence: by cost, or by what the attacker wants if the choice is his."""
+    """The attack that is worst for a defence: by cost, or by what the attacker wants if the attacker chooses."""
     attacks = [attack for attack in page.attacks if _base(attack) in (situation.attacks or (_base(attack),))]
-    found = [(attack, figures) for attack in attacks if (figures := page.figures(attack, defence))]
-    if not found or len(found) < len(attacks):
+    known = [(attack, figures) for attack in attacks if (figures := page.figures(attack, defence))]
+    if not known or len(known) < len(attacks):
         return None
-    return max(found, key=lambda each: each[1].asr.value if situation.attacker_picks else each[1].cost)
+    return max(known, key=lambda pair: pair[1].asr.value if situation.attacker_picks else pair[1].cost)
 
 
 class Choice(NamedTuple):
@@ -84,17 +84,18 @@ class Choice(NamedTuple):
 
 
 def ranked(pages: dict[str, Results], situation: Situation) -> list[Choice]:
-    """Defences measured under all attacks of the situation, the one to try first, then by cost.
+    """Defences measured under all attacks of the situation: the one to try first, then the others by cost.
 
-    Of those as good as the cheapest, the one to try complies least; where that is within chance, the cheaper one.
+    The one to try is, of those as good as the cheapest, the one that complies least. Where that difference may be chance, it
+    is the cheaper one.
     """
-    found: dict[str, Choice] = {}
+    choices: dict[str, Choice] = {}
     for name in situation.pages:
         for defence in pages[name].defences if name in pages else ():
             wanted = defence != UNTOUCHED and _base(defence) in (situation.only or (_base(defence),))
             if wanted and (at := worst(pages[name], defence, situation)):
-                found.setdefault(defence, Choice(defence, name, *at))
-    order = sorted(found.values(), key=lambda choice: choice.figures.cost)
+                choices.setdefault(defence, Choice(defence, name, *at))
+    order = sorted(choices.values(), key=lambda choice: choice.figures.cost)
     close = [choice for choice in order if is_close(choice, order)]
     least = min((choice.figures.asr for choice in close), key=lambda asr: asr.value, default=None)
     best = [choice for choice in close if least and not _more(choice.figures.asr, least)][:1]
@@ -102,13 +103,16 @@ def ranked(pages: dict[str, Results], situation: Situation) -> list[Choice]:
 
 
 def _more(one: Rate, other: Rate) -> bool:
-    """Beyond chance: Newcombe's interval of the difference, from the two Wilson intervals. Two that overlap may well differ."""
+    """Whether the first is greater beyond chance, by Newcombe's interval of the difference (from two Wilson intervals).
+
+    Wilson intervals that overlap may still differ.
+    """
     return one.value - other.value > math.hypot(one.value - one.low, other.high - other.value)
 
 
 def is_close(choice: Choice, order: Sequence[Choice]) -> bool:
-    """As good as the cheapest."""
-    return choice.figures.cost - min(each.figures.cost for each in order) <= CLOSE
+    """Whether it is as good as the cheapest."""
+    return choice.figures.cost - min(other.figures.cost for other in order) <= CLOSE
 
 
 def _base(name: str) -> str:
@@ -141,7 +145,7 @@ def _choice(pages: dict[str, Results], situation: Situation) -> list[str] | None
         tried if best.figures.cost <= HOLDS else f"nothing holds; least bad: {tried}",
         *_rates(best.figures),
         f"{best.figures.cost:.2f}",
-        *(", ".join(f"{_linked(each.defence)} {each.figures.cost:.2f}" for each in group) for group in (close, rest)),
+        *(", ".join(f"{_linked(near.defence)} {near.figures.cost:.2f}" for near in group) for group in (close, rest)),
         f"[{best.page}](results/{best.page}.md), `{best.attack}`",
     ]
 
@@ -152,7 +156,7 @@ def _linked(defence: str) -> str:
 
 
 def measured(objective: str, pages: dict[str, Results]) -> str:
-    """What an objective's own page says of it, beside plain sft."""
+    """What was measured of an objective beside plain sft, for the objective's own page."""
     rows: dict[tuple[str, ...], str] = {}  # a page that repeats another's figures adds nothing
     for name in sorted(pages, key=lambda name: (name not in FOUR, name != FOUR[0], name)):
         for attack in pages[name].attacks:
@@ -181,8 +185,8 @@ def _meaning(sources: Sequence[Results]) -> str:
 
 
 def _figures(page: Results, attack: str, objective: str) -> Figures | None:
-    """Of the objective as the page names it: by itself, or with its settings after an @."""
-    named = next((each for each in page.defences if _base(each) == objective), objective)
+    """The figures of an objective under the name that the page gives it: alone, or with its settings after an @."""
+    named = next((name for name in page.defences if _base(name) == objective), objective)
     return page.figures(attack, named)
 
 
@@ -213,7 +217,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def parts(docs: Path) -> Iterator[tuple[Path, str, str]]:
-    """Page, name of the part, text."""
+    """(page, name of the part, text) of every part."""
     pages = read_results(docs / "results")
     yield docs / "choosing.md", "choosing-real", choosing(pages, REAL_SITUATIONS)
     yield docs / "choosing.md", "choosing", choosing(pages, SITUATIONS)
@@ -228,15 +232,15 @@ def parts(docs: Path) -> Iterator[tuple[Path, str, str]]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write, or with ``--check`` only compare; another folder than ours may be named."""
+    """Write the parts, or with ``--check`` only compare them. Another folder than ours may be named."""
     check = "--check" in arguments
-    folders = [Path(each) for each in arguments if each != "--check"]
+    folders = [Path(word) for word in arguments if word != "--check"]
     stale = []
     for path, name, text in parts(folders[0] if folders else DOCS):
         old = path.read_text(encoding="utf-8")
         begin, end = f"<!-- {name}:begin -->\n", f"\n<!-- {name}:end -->"
-        new, found = re.subn(f"{begin}.*?{end}", lambda _, t=f"{begin}{text}{end}": t, old, flags=re.DOTALL)  # type: ignore[misc]
-        if not found:
+        new, num_parts = re.subn(f"{begin}.*?{end}", lambda _, t=f"{begin}{text}{end}": t, old, flags=re.DOTALL)  # type: ignore[misc]
+        if not num_parts:
             print(f"{path}: no '{name}:begin' and '{name}:end'", file=sys.stderr)
             return 2
         if new != old:

@@ -41,14 +41,14 @@ class Row:
 
     @property
     def line(self) -> str:
-        """Of the page's table."""
+        """The line of the page's table."""
         cells = (self.peer, self.version, self.what, _shown(self.difference))
         escaped = " | ".join(cell.replace("|", "\\|") for cell in cells)
         return f"| {escaped} | [{self.test}](../tests/parity/{self.test}) |"
 
 
 def page(rows: Iterable[Row]) -> str:
-    """The page's text. Of several rows about the same thing, the one with the largest difference."""
+    """The page's text. Of several rows about the same thing it shows the one with the largest difference."""
     largest: dict[tuple[str, str, str], Row] = {}
     for row in rows:
         key = (row.peer.lower(), row.what, row.version)
@@ -58,7 +58,7 @@ def page(rows: Iterable[Row]) -> str:
 
 
 def read_rows(lines: Iterable[str]) -> list[Row]:
-    """Of a file that tests have written."""
+    """Read rows from a file that tests have written."""
     return [Row(**json.loads(line)) for line in lines if line.strip()]
 
 

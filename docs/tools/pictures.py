@@ -103,7 +103,7 @@ def inspect_view(runs: Path, out: Path) -> None:
 
 
 def wait_for_server(address: str) -> None:
-    """Until it answers; for ten minutes at most."""
+    """Wait until the address answers, for ten minutes at most."""
     end = time.monotonic() + 600
     while time.monotonic() < end:
         try:
@@ -251,7 +251,7 @@ def traces(runs: Path) -> Path:
 
 
 def write_svg(path: Path, content: Group) -> None:
-    """A terminal window with the content, without the web fonts that rich would load from elsewhere."""
+    """Write a terminal window with the content, without the web fonts that rich would load from elsewhere."""
     console = Console(record=True, width=COLUMNS, file=StringIO(), force_terminal=True, highlight=False)
     console.print(content)
     svg = console.export_svg(title="holdfast", unique_id=path.stem)

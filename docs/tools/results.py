@@ -1,4 +1,4 @@
-"""The pages under docs/results/ read back: what was measured of a defence under an attack."""
+"""Read the pages under docs/results/: what was measured of a defence under an attack."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ RATE = re.compile(r"(\d+\.\d)% \[(\d+(?:\.\d)?)%, (\d+(?:\.\d)?)%\]")
 
 @dataclass(frozen=True)
 class Rate:
-    """A share as the page prints it, interval included."""
+    """A share as the page prints it, with its interval."""
 
     value: float
     low: float
@@ -39,12 +39,12 @@ class Rate:
 
     @classmethod
     def read(cls, cell: str) -> Rate | None:
-        """None for a cell without one, such as ``failed``."""
-        found = RATE.search(cell)
-        if found is None:
+        """Read a cell; None for a cell without a share, such as ``failed``."""
+        match = RATE.search(cell)
+        if match is None:
             return None
-        value, low, high = (float(number) / 100 for number in found.groups())
-        return cls(value, low, high, found[0])
+        value, low, high = (float(number) / 100 for number in match.groups())
+        return cls(value, low, high, match[0])
 
 
 @dataclass(frozen=True)
@@ -79,16 +79,16 @@ class Results:
 
     @cached_property
     def attacks(self) -> list[str]:
-        """In the order of the page."""
+        """The attacks, in the order of the page."""
         return list(dict.fromkeys(attack for attack, _ in self._rates("asr")))
 
     @cached_property
     def defences(self) -> list[str]:
-        """In the order of the page."""
+        """The defences, in the order of the page."""
         return list(dict.fromkeys(defence for _, defence in self._rates("asr")))
 
     def figures(self, attack: str, defence: str) -> Figures | None:
-        """None where the page has not both rates of safety."""
+        """The figures of a defence under an attack; None where the page lacks one of the two rates of safety."""
         asr, over_refusal, utility, _, kept = (self._rates(measure).get((attack, defence)) for measure in TITLES)
         if asr is None or over_refusal is None:
             return None
@@ -99,27 +99,27 @@ class Results:
         return Figures(asr, over_refusal, utility, kept, cost)
 
     def _beyond_untouched(self, attack: str, defence: str, measure: str) -> float:
-        """Of several judges the one that sees most of it, each beside what it says of the untouched model itself.
+        """How far a rate is above the untouched model's by the same judge; of several judges the greatest.
 
-        Where the page has no untouched model, that did nothing bad.
+        On a page without the untouched model its rate counts as 0.
         """
         beyond = [0.0]
         for rates in self._by_judge(measure):
-            before, after = (rates.get((attack, each)) for each in (UNTOUCHED, defence))
+            before, after = (rates.get((attack, name)) for name in (UNTOUCHED, defence))
             beyond += [after.value - (before.value if before else 0.0)] if after else []
         return max(beyond)
 
     def _rates(self, measure: str) -> dict[tuple[str, str], Rate]:
-        """By attack and defence. Of several judges the one that thinks worst of the model."""
-        found: dict[tuple[str, str], Rate] = {}
+        """The rates by attack and defence. Of several judges the one that is worst for the model counts."""
+        worst: dict[tuple[str, str], Rate] = {}
         for rates in self._by_judge(measure):
             for key, rate in rates.items():
-                if key not in found or rate.value > found[key].value:
-                    found[key] = rate
-        return found
+                if key not in worst or rate.value > worst[key].value:
+                    worst[key] = rate
+        return worst
 
     def _by_judge(self, measure: str) -> list[dict[tuple[str, str], Rate]]:
-        """The same from each table: a page has one for every judge that counts what the page does."""
+        """The rates of each table: there is one for every judge that counts what the page does."""
         return [
             {
                 (attack, defence): rate
@@ -154,28 +154,28 @@ STUDY_COLUMNS = {
 
 
 class StudyPage(Results):
-    """That page: a section for everything that was tuned on, and in it tables with a line for every defence."""
+    """The study's page: a section for everything that was tuned on, each with tables that have a line for every defence."""
 
     @cached_property
     def counts(self) -> str:
-        """Its judge tells outcomes."""
+        """Always *complied*: its judge tells outcomes."""
         return "complied"
 
     def _by_judge(self, measure: str) -> list[dict[tuple[str, str], Rate]]:
         column = STUDY_COLUMNS[measure]
         parts = re.split(r"^## (.+)$", self.path.read_text(encoding="utf-8"), flags=re.MULTILINE)
-        found: dict[tuple[str, str], Rate] = {}
+        rates: dict[tuple[str, str], Rate] = {}
         for section, text in zip(parts[1::2], parts[2::2], strict=True):
             for head, *rows in filter(None, map(_rows, re.split(r"\n\n", text))):
                 if column in head and head[0] == "":
                     cells = {row[0]: Rate.read(row[head.index(column)]) for row in rows}
-                    found |= {(section, defence): rate for defence, rate in cells.items() if rate}
-        return [found]
+                    rates |= {(section, defence): rate for defence, rate in cells.items() if rate}
+        return [rates]
 
 
 def _rows(text: str) -> list[list[str]]:
-    found = re.search(r"^\|.*\|$(?:\n\|.*\|$)*", text, re.MULTILINE)
-    lines = found[0].splitlines() if found else []
+    table = re.search(r"^\|.*\|$(?:\n\|.*\|$)*", text, re.MULTILINE)
+    lines = table[0].splitlines() if table else []
     rows = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line[1:-1])] for line in lines]
     return rows[:1] + rows[2:]
 
@@ -183,12 +183,12 @@ def _rows(text: str) -> list[list[str]]:
 def tables_by_study(path: Path, title: str) -> dict[str, list[list[str]]]:
     """The tables under headings of that title, by the heading of the second level that each stands under."""
     parts = re.split(r"^## (.+)$", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    found = {}
+    tables = {}
     for study, text in zip(parts[1::2], parts[2::2], strict=True):
         _, heading, rest = text.partition(f"\n### {title}\n")
         if heading:
-            found[study] = _rows(rest)
-    return found
+            tables[study] = _rows(rest)
+    return tables
 
 
 def read_results(folder: Path) -> dict[str, Results]:

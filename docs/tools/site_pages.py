@@ -63,7 +63,7 @@ def _pages(docs: Path, folder: str) -> list[str]:
 
 
 def on_files(files: Files, config: ProperDocsConfig) -> Files:
-    """The repository's own pages, and what any page links to."""
+    """Add the pages of the repository's files that any page links to."""
     for name, uri in OWN_PAGES.items():
         files.append(File.generated(config, uri, content=(ROOT / name).read_text(encoding="utf-8")))
     files.append(File.generated(config, "site.css", content=STYLE + HtmlFormatter().get_style_defs(".highlight")))
@@ -76,7 +76,7 @@ def on_files(files: Files, config: ProperDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
-    """Links to files become links to their pages."""
+    """Replace links to files by links to their pages."""
     here = PurePosixPath(page.file.src_uri)
     if here.parts[0] == "source":
         return markdown
@@ -94,7 +94,7 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
 
 
 def _linked(file: File) -> Iterator[Path]:
-    """Files and folders outside the site's own pages."""
+    """Files and folders that are linked to and lie outside the site's own pages."""
     for link in LINK.finditer(FENCE.sub("", file.content_string)):
         target = _target(file, link[2])
         if target is not None and target.exists() and _site_uri(target).startswith("source/"):
@@ -122,7 +122,7 @@ def _site_uri(path: Path) -> str:
 def _page_of(path: Path) -> str:
     title = f"# {path.relative_to(ROOT).as_posix()}\n\n"
     if path.is_dir():
-        names = sorted(each.name for each in path.iterdir() if each.is_file())
+        names = sorted(file.name for file in path.iterdir() if file.is_file())
         return title + "\n".join(f"- [{name}]({name}.md)" for name in names) + "\n"
     html: str = highlight(
         path.read_text(encoding="utf-8"), get_lexer_for_filename(path.name), HtmlFormatter(linespans="L", wrapcode=True)

@@ -1,4 +1,4 @@
-"""Trainings side by side: processes of one thread each."""
+"""Run trainings side by side, in processes of one thread each."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Result = TypeVar("Result")
 
 
 def in_processes(function: Callable[[Task], Result], tasks: Sequence[Task], workers: int) -> Iterator[Result]:
-    """Results as they come in. Whoever is free takes the next task, so the longest had better come first.
+    """Yield results as they come in. A free process takes the next task, so put the longest tasks first.
 
-    This process is one of the workers and begins at once, having imported everything; the others are fresh interpreters:
-    torch does not survive a fork. What they have finished, or an error of theirs, comes between two tasks of this one.
+    This process is one of the workers. It begins at once, because it has imported everything; the others are fresh
+    interpreters, because torch does not survive a fork. Their results and errors are yielded between two tasks of this one.
     """
     function = partial(_then_freed, function)
     if workers == 1 or len(tasks) < 2:
@@ -56,13 +56,13 @@ def in_processes(function: Callable[[Task], Result], tasks: Sequence[Task], work
         for _ in range(missing):
             yield finished.get().result()
     finally:
-        list(left)  # after an error or Ctrl-C: what waits is not begun
+        list(left)  # after an error or Ctrl-C no further task is begun
         pool.shutdown(cancel_futures=True)
         torch.set_num_threads(num_threads)
 
 
 def _then_freed(function: Callable[[Task], Result], task: Task) -> Result:
-    """Trainers hold on to themselves: their memory is wanted by the next task."""
+    """Run the task and free its memory: trainers refer to themselves, and the next task needs the memory."""
     result = function(task)
     gc.collect()
     if torch.cuda.is_available():

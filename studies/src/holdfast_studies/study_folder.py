@@ -1,4 +1,4 @@
-"""A study's folder belongs to its settings: figures that others made must not be shown as theirs."""
+"""A study's folder belongs to its settings: figures made with others must not be shown as theirs."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ FREE = ("run", "title", "seeds", "workers", "micro_batch", "eval_batch", "device
 
 
 def claim_study(config: Settings, run: str, *, free: Collection[str] = ()) -> None:
-    """Keep the settings as ``study.yaml``, or refuse them where the folder's figures were made with others.
+    """Write the settings to ``study.yaml``. Raises ``InputError`` where the folder's figures were made with other settings.
 
-    What only says which figures are made, or how fast, may change (FREE and ``free``); so may what only one side knows,
-    such as a variant that is added.
+    Settings that only say which figures are made, or how fast, may change (FREE and ``free``). So may settings that only one
+    side has, such as a new variant.
     """
     path = Path(run) / "study.yaml"
     now: dict[str, Any] = config.model_dump(mode="json")
-    is_begun = path.is_file() and any(each != path for each in path.parent.iterdir())
+    is_begun = path.is_file() and any(other != path for other in path.parent.iterdir())
     there = yaml.safe_load(path.read_text(encoding="utf-8")) if is_begun else now
     changed = [line for name, line in _differences(there, now) if name not in {*FREE, *free}]
     if changed:
@@ -36,7 +36,7 @@ def claim_study(config: Settings, run: str, *, free: Collection[str] = ()) -> No
 
 
 def _differences(there: Mapping[str, Any], now: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
-    """Dotted names of what both have and differ in, each with a line about it."""
+    """The dotted names of settings that both have and that differ, each with a line about it."""
     for key in [key for key in now if key in there]:
         old, new, name = there[key], now[key], f"{above}{key}"
         if isinstance(old, Mapping) and isinstance(new, Mapping):

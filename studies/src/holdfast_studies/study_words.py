@@ -1,4 +1,4 @@
-"""``python -m holdfast_studies.STUDY VERB CONFIG key=value ...``: which words are the command's and which change the config."""
+"""The words of ``python -m holdfast_studies.STUDY VERB CONFIG key=value ...``: those of the command, and config changes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Words(NamedTuple):
 
 
 def read_words(study: str, arguments: Sequence[str], verbs: Collection[str], own: Collection[str]) -> Words:
-    """Raises ``InputError`` where the verb or the config is missing."""
+    """Read the words. Raises ``InputError`` where the verb or the config is missing."""
     if len(arguments) < 2 or arguments[0] not in verbs:
         raise InputError(f"usage: python -m holdfast_studies.{study} {'|'.join(verbs)} CONFIG [key=value ...]")
     verb, config, *rest = arguments

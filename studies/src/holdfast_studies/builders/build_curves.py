@@ -89,7 +89,7 @@ def figures(
 
 
 def build(replies: Path, model: str | None, num_read: int, embeddings: Path | None) -> dict[str, Any]:
-    """All curves. Those that need a model or a folder are kept as they are where none is given."""
+    """All curves. Those that need a model or a folder that is not given are kept as they are."""
     rows = [row for row in with_replies(read_labels(), replies) if row.label.half == "choosing"]
     rows = [row for row in rows if row.reply.strip() and not opening(row.reply).refuses]
     curves: dict[str, Any] = json.loads(CURVES.read_text(encoding="utf-8")) if CURVES.is_file() else {}
@@ -117,7 +117,7 @@ def _pairs(rows: Sequence[LabelledReply]) -> list[tuple[Request, str]]:
 
 
 def main() -> None:
-    """Write the curves where the package has them."""
+    """Write the curves to their place in the package."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("replies", type=Path)
     parser.add_argument("--model", help="a small instruct model for information and yes_no, best an untouched one")

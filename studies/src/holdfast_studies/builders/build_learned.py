@@ -54,13 +54,13 @@ def build(out: Path) -> dict[str, Any]:
 
 
 def source_weights(labelled: Sequence[Labelled]) -> Array:
-    """Every source counts the same in all, however many rows it has."""
+    """Weights by which every source counts the same, however many rows it has."""
     counts = {source: sum(row.source == source for row in labelled) for source in FOLDERS}
     return np.array([len(labelled) / len(FOLDERS) / counts[row.source] for row in labelled])
 
 
 def fit(features: Array, complied: Array, weights: Array) -> Array:
-    """Logistic regression with a squared penalty; the bias, last, is free of it. Convex: the start does not matter."""
+    """Logistic regression with a squared penalty on all weights but the last, the bias. Convex: the start does not matter."""
     design = np.hstack([features, np.ones((len(features), 1))])
     signs = 2 * complied - 1
     penalty = np.append(np.full(features.shape[1], PENALTY), 0.0)
@@ -71,8 +71,8 @@ def fit(features: Array, complied: Array, weights: Array) -> Array:
         value = weights @ np.logaddexp(0, -margin) + 0.5 * float(penalty @ head**2)
         return float(value), slope @ design + penalty * head
 
-    found = minimize(loss, np.zeros(design.shape[1]), jac=True, method="L-BFGS-B", options={"maxiter": 2000})
-    return np.asarray(found.x)
+    optimum = minimize(loss, np.zeros(design.shape[1]), jac=True, method="L-BFGS-B", options={"maxiter": 2000})
+    return np.asarray(optimum.x)
 
 
 def out_of_fold(features: Array, complied: Array, weights: Array, groups: NDArray[np.int64]) -> Array:
@@ -87,7 +87,7 @@ def out_of_fold(features: Array, complied: Array, weights: Array, groups: NDArra
 
 
 def fold_of(group: int) -> int:
-    """By hash: the same on every machine."""
+    """The fold of a group, by hash: the same on every machine."""
     return hashlib.sha256(f"fold/{group}".encode()).digest()[0] % NUM_FOLDS
 
 
@@ -122,7 +122,7 @@ def _figures(complied: Array, score: Array, groups: NDArray[np.int64], cut: floa
     values = {"accuracy": _accuracy(complied, score, cut), "auc": auc(complied, score)}
     intervals = [percentile_interval(column) or (math.nan, math.nan) for column in drawn.T]
     return {
-        name: [round(each, 4) for each in (value, *interval)]
+        name: [round(number, 4) for number in (value, *interval)]
         for (name, value), interval in zip(values.items(), intervals, strict=True)
     }
 
@@ -139,7 +139,7 @@ def auc(complied: Array, score: Array) -> float:
 
 
 def main() -> None:
-    """Build where the package has it, or elsewhere."""
+    """Build into the package, or into another folder."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=FOLDER)
     print(json.dumps(build(parser.parse_args().out), indent=1))

@@ -99,7 +99,7 @@ def fitted_pairs(choosing: Sequence[LabelledReply]) -> list[tuple[Request, str]]
 
 
 def design_of(choosing: Sequence[LabelledReply], near: Sequence[dict[str, float]] | None) -> Design:
-    """``near``: more features of every one of ``fitted_pairs``, if any."""
+    """The design of the choosing half. ``near``: further features for each of ``fitted_pairs``, if any."""
     made, pairs = rule_rows(), fitted_pairs(choosing)
     values = [features(*pair) | more for pair, more in zip(pairs, near or [{}] * len(pairs), strict=True)]
     names = sorted(values[0])
@@ -112,7 +112,7 @@ def design_of(choosing: Sequence[LabelledReply], near: Sequence[dict[str, float]
 
 
 def best_penalty(rows: Design) -> float:
-    """The one with the lowest loss by weights of the other folds."""
+    """The penalty with the lowest loss by weights of the other folds."""
     return min(PENALTIES, key=lambda penalty: held_out_loss(rows.values, rows.truth, rows.folds, penalty))
 
 
@@ -122,7 +122,7 @@ def held_out_guesses(rows: Design, penalty: float) -> list[Outcome]:
 
 
 def corrected(figures: dict[str, Any]) -> dict[str, Any]:
-    """By arm, the share complied on the test half: by its labels, by the judge, and corrected by the choosing half's labels."""
+    """For each arm the share complied on the test half: by its labels, by the judge, and corrected with the choosing half."""
     shares = {}
     for arm, tested_arm in figures["test by arm"].items():
         folded = figures["choosing in folds by arm"].get(arm)
@@ -156,7 +156,7 @@ def _complied_pairs(table: dict[str, dict[str, int]]) -> list[tuple[float, float
 def rule_rows() -> list[tuple[str, str]]:
     """Harmless requests of the package with a query, a program and a sum made of their own words: *missed*, by rule 4.
 
-    Hardly a labelled reply is a worked sum where none was asked for; the rule settles it.
+    Almost no labelled reply is a worked sum where none was asked for; the rule decides such cases.
     """
     rows = []
     for request in default_prompts("keep"):
@@ -173,7 +173,7 @@ def rule_rows() -> list[tuple[str, str]]:
 
 
 def fit(design: Array, truth: NDArray[np.int64], penalty: float) -> Array:
-    """[outcomes, features + 1], the bias last and free of the penalty, which is on features of spread one. Convex."""
+    """Fit weights [outcomes, features + 1]. The bias is last and has no penalty; the penalty is on features of spread one."""
     scale = design.std(0)
     scale[scale == 0] = np.inf  # a feature that never changes here gets no weight
     centre = design.mean(0)
@@ -188,9 +188,9 @@ def fit(design: Array, truth: NDArray[np.int64], penalty: float) -> Array:
         return value, ((np.exp(logp) - is_label).T @ rows + penalty * kept).ravel()
 
     start = np.zeros(len(OUTCOMES) * rows.shape[1])
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 5000}).x.reshape(len(OUTCOMES), -1)
-    slopes = found[:, :-1] / scale
-    return np.hstack([slopes, found[:, -1:] - slopes @ centre[:, None]])
+    fitted = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 5000}).x.reshape(len(OUTCOMES), -1)
+    slopes = fitted[:, :-1] / scale
+    return np.hstack([slopes, fitted[:, -1:] - slopes @ centre[:, None]])
 
 
 def held_out(design: Array, truth: NDArray[np.int64], folds: NDArray[np.int64], penalty: float) -> Array:
@@ -209,7 +209,7 @@ def held_out_loss(design: Array, truth: NDArray[np.int64], folds: NDArray[np.int
 
 
 def measure(labelled: Sequence[LabelledReply], judge: OutcomeJudge) -> dict[str, Any]:
-    """The readers against each other, and on the test half this judge and others against the labels."""
+    """Compare the readers with each other, and on the test half this judge and others with the labels."""
     labels = [row.label for row in labelled]
     test = [row for row in labelled if row.label.half == "test"]
     return {
@@ -229,7 +229,7 @@ def measure(labelled: Sequence[LabelledReply], judge: OutcomeJudge) -> dict[str,
 
 
 def tested(labelled: Sequence[LabelledReply], judge: OutcomeJudge) -> dict[str, Any]:
-    """The judge against the labels of the test half: all, by arm, by model and by kind of request; and its speed."""
+    """Compare the judge with the labels of the test half: all, by arm, by model, by kind of request. Also its speed."""
     test = [row for row in labelled if row.label.half == "test"]
     said = verdicts(judge, [(row.turns, row.reply) for row in test])
     judged = [(row.label, verdict.outcome or "missed") for row, verdict in zip(test, said, strict=True)]
@@ -251,17 +251,17 @@ def tested(labelled: Sequence[LabelledReply], judge: OutcomeJudge) -> dict[str, 
 
 def kappa(pairs: Sequence[tuple[Outcome, Outcome]]) -> dict[str, Any]:
     """Cohen's kappa with its bootstrap interval, and the plain share that agrees. None where only one label was given."""
-    found = Agreement.of("labels", ("first", "second"), [a for a, _ in pairs], [b for _, b in pairs])
+    agreement = Agreement.of("labels", ("first", "second"), [a for a, _ in pairs], [b for _, b in pairs])
     return {
         "n": len(pairs),
-        "agree": _short(found.agreed),
-        "kappa": _numbers(found),
+        "agree": _short(agreement.agreed),
+        "kappa": _numbers(agreement),
     }
 
 
-def _numbers(found: Agreement) -> list[Any]:
+def _numbers(agreement: Agreement) -> list[Any]:
     """Kappa and the ends of its interval; None where it is unknown or has no interval."""
-    parts = found.kappa.to_json()
+    parts = agreement.kappa.to_json()
     return [_short(parts[name]) for name in ("value", "low", "high")]
 
 
@@ -288,15 +288,15 @@ def _by(
 
 
 def _two_ways(test: Sequence[LabelledReply], judge: Any) -> dict[str, Any]:
-    """Complied or not, the question that judges without outcomes answer: unscored counts as complied."""
+    """Agreement on complied or not, which judges without outcomes answer. Unscored counts as complied."""
     said = verdicts(judge, [(row.turns, row.reply) for row in test])
     truth = [row.label.label == "complied" for row in test]
-    found = Agreement.of("labels", (judge.name, "labels"), truth, [verdict.safe is False for verdict in said])
-    return {"agree": _short(found.agreed), "kappa": _numbers(found)}
+    agreement = Agreement.of("labels", (judge.name, "labels"), truth, [verdict.safe is False for verdict in said])
+    return {"agree": _short(agreement.agreed), "kappa": _numbers(agreement)}
 
 
 def calibration(truth: Sequence[Outcome], said: Sequence[Verdict]) -> list[dict[str, float]]:
-    """Of verdicts in bands of their highest probability: the mean of that, and how often it was right."""
+    """For verdicts in bands of their highest probability: its mean, and how often the verdict was right."""
     bands: list[dict[str, float]] = []
     for low, high in ((0.0, 0.6), (0.6, 0.8), (0.8, 0.95), (0.95, 1.01)):
         here = [
@@ -330,7 +330,7 @@ def _named(weights: Array, names: Sequence[str]) -> dict[str, Any]:
 
 
 def fold_of(request: str) -> int:
-    """By hash, so that all replies to one request are in one fold."""
+    """The fold of a request, by hash, so that all replies to one request are in one fold."""
     return hashlib.sha256(f"fold/{request}".encode()).digest()[0] % NUM_FOLDS
 
 
@@ -344,7 +344,7 @@ def _short(value: float | None) -> float | None:
 
 
 def main() -> None:
-    """Build where the package has it, or elsewhere."""
+    """Build into the package, or into another folder."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("replies", type=Path)
     parser.add_argument("--out", type=Path, default=OUTCOME_FOLDER)

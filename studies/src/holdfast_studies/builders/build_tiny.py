@@ -36,7 +36,7 @@ FIGURES_FILE = "figures.json"
 
 
 def build(out: Path, *, share: float = 1.0, on_step: Callable[[str, float], None] | None = None) -> None:
-    """Train and save both models. ``share`` < 1 shortens every phase, for tests of the machinery."""
+    """Train and save both models. ``share`` < 1 shortens every phase, to test the machinery."""
     world, tokenizer = SafetyWorld(SEED), build_tokenizer()
     steps = {name: max(1, round(num * share)) for name, num in STEPS.items()}
 
@@ -60,7 +60,7 @@ def build(out: Path, *, share: float = 1.0, on_step: Callable[[str, float], None
 
 
 def measure_stored(out: Path) -> dict[str, dict[str, Estimate]]:
-    """Figures of both models as they lie in ``out``."""
+    """Measure both models as they are stored in ``out``."""
     figures = {}
     with _repeatable(SEED):
         for name in TINY:
@@ -99,7 +99,7 @@ def _save(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerBase, folder: P
 
 @contextmanager
 def _repeatable(seed: int) -> Iterator[None]:
-    """One thread (sums come in one order, and so small a model gains nothing from two), deterministic kernels, one seed."""
+    """Use one thread (sums have one order; so small a model gains nothing from two), deterministic kernels and one seed."""
     threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     with torch.random.fork_rng(devices=[]):
         torch.set_num_threads(1)

@@ -63,7 +63,7 @@ def compared(first: Array, second: Array, is_outcome: NDArray[np.bool_], request
     drawn = _draws(requests)
     draws = np.array([[area(values, is_outcome, weights) for values in (first, second)] for weights in drawn])
     once = np.ones(len(first))
-    values = [area(each, is_outcome, once) for each in (first, second)]
+    values = [area(scores, is_outcome, once) for scores in (first, second)]
     columns = {"first": draws[:, 0], "second": draws[:, 1], "difference": draws[:, 1] - draws[:, 0]}
     points = dict(zip(columns, [*values, values[1] - values[0]], strict=True))
     return {
@@ -87,7 +87,7 @@ def _rounded(*numbers: float) -> list[float]:
 
 
 def measure(rows: Sequence[LabelledReply], first: SentenceEmbedder, second: SentenceEmbedder) -> dict[str, Any]:
-    """On all replies, on those that two readers labelled, and the difference in each of five folds of requests."""
+    """Compare on all replies and on those that two readers labelled; also the difference in each of five folds of requests."""
     pairs: list[tuple[Request, str]] = [(row.turns, row.reply[:NUM_LETTERS]) for row in rows]
     scores = [-np.array(nearness(pairs, embed=embed)) for embed in (first, second)]  # nearer is less often missed
     is_missed = np.array([row.label.label == "missed" for row in rows])
@@ -104,7 +104,7 @@ def measure(rows: Sequence[LabelledReply], first: SentenceEmbedder, second: Sent
         "all": all_of_them,
         "two readers": on(twice),
         "difference by fold": [on(folds == fold)["difference"][0] for fold in range(NUM_FOLDS)],
-        "million parameters": [round(each.model.num_parameters() / 1e6, 1) for each in (first, second)],
+        "million parameters": [round(embedder.model.num_parameters() / 1e6, 1) for embedder in (first, second)],
         "taken": all_of_them["difference"][1] > 0,
     }
 
@@ -122,7 +122,7 @@ def outcome_compared(
     on_all = kappas(rows, guesses)
     return {
         "all": on_all,
-        "two readers": kappas(list(compress(rows, twice)), [list(compress(each, twice)) for each in guesses]),
+        "two readers": kappas(list(compress(rows, twice)), [list(compress(guessed, twice)) for guessed in guesses]),
         "option": on_all["second - plain"][1] > 0 and on_all["second - first"][1] > 0,
     }
 
@@ -131,8 +131,8 @@ def kappas(rows: Sequence[LabelledReply], guesses: Sequence[Sequence[Outcome]]) 
     """Kappa of the three judges and of the third less the others, with intervals from the same draws of requests."""
     weights_of = [np.ones(len(rows)), *_draws([row.label.request for row in rows])]
     truth = np.array([OUTCOMES.index(row.label.label) for row in rows])
-    said = [np.array([OUTCOMES.index(outcome) for outcome in each]) for each in guesses]
-    values = np.array([[kappa_of(truth, each, weights) for each in said] for weights in weights_of])
+    said = [np.array([OUTCOMES.index(outcome) for outcome in guessed]) for guessed in guesses]
+    values = np.array([[kappa_of(truth, codes, weights) for codes in said] for weights in weights_of])
     plain, first, second = values.T
     columns = {
         "plain": plain,
@@ -163,7 +163,7 @@ def speeds(rows: Sequence[LabelledReply], *embedders: SentenceEmbedder) -> list[
         started = time.process_time()
         nearness(pairs, embed=embedders[place])
         seconds[turn, place] = time.process_time() - started
-    return [round(float(len(pairs) / each), 2) for each in np.median(seconds, axis=0)]
+    return [round(float(len(pairs) / median), 2) for median in np.median(seconds, axis=0)]
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ from holdfast.tokens import TokenRow, pad
 
 @dataclass(frozen=True)
 class Phase:
-    """So many steps on these rows."""
+    """A number of steps on these rows."""
 
     rows: Sequence[TokenRow]
     num_steps: int

@@ -29,10 +29,10 @@ class Labelled:
 
 
 def read_labels() -> list[Labelled]:
-    """169 refusals or not, 395 objectives reached or not, 990 answers with a harm score, all by people.
+    """169 refusals or not, 395 objectives reached or not, 990 answers with a harm score, all labelled by people.
 
-    A refusal, and an answer to another question, did not comply. A harm score (the mean, where several people gave one) of a
-    half or more did.
+    A refusal, and an answer to another question, did not comply. An answer with a harm score (the mean, where several people
+    gave one) of a half or more did comply.
     """
     folder = package_folder("pyrit", INSTALL) / "datasets" / "scorer_evals"
     rows = [row for source in FOLDERS for row in _read_source(folder, source)]

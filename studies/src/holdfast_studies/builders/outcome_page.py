@@ -127,7 +127,7 @@ def fresh_labels(labels: Sequence[FreshLabel]) -> str:
 
 
 def _told(labels: Sequence[FreshLabel]) -> Agreement:
-    """What could not be judged counts as a mistake."""
+    """The agreement of judge and labels. What could not be judged counts as a mistake."""
     judged, truth = [label.judged or "" for label in labels], [label.label for label in labels]
     return Agreement.of("fresh", ("judge", "labels"), judged, truth, requests=[label.request for label in labels])
 
@@ -153,7 +153,7 @@ def _arms(figures: dict[str, Any]) -> str:
 
 
 def _confusions(figures: dict[str, Any]) -> str:
-    """Every arm's confusion in one row."""
+    """The confusions of every arm, one row each."""
     cells = [(label, judged) for label in OUTCOMES for judged in OUTCOMES]
     lines = ["| arm | " + " | ".join(f"{label} → {judged}" for label, judged in cells) + " |", "|---" * 10 + "|"]
     for arm, row in figures["test by arm"].items():
@@ -191,11 +191,11 @@ def _embeddings(path: Path, curves: dict[str, Any]) -> str:
         return (
             f"Whether a larger one than MiniLM makes `nearness` better has not been measured yet. `{COMPARE}` does it."
         )
-    found = json.loads(path.read_text(encoding="utf-8"))
+    compared = json.loads(path.read_text(encoding="utf-8"))
     whole, twice, sizes, speeds = (
-        found[name] for name in ("all", "two readers", "million parameters", "replies a second")
+        compared[name] for name in ("all", "two readers", "million parameters", "replies a second")
     )
-    curve = curves.get(f"nearness:{found['second']}")
+    curve = curves.get(f"nearness:{compared['second']}")
     use = path.with_name("embeddings_use.md").read_text(encoding="utf-8")
     return (
         path.with_suffix(".md")
@@ -203,21 +203,21 @@ def _embeddings(path: Path, curves: dict[str, Any]) -> str:
         .rstrip()
         .format(
             areas=_differences(
-                (found["first"], found["second"], "difference"), ("first", "second", "difference"), whole, twice
+                (compared["first"], compared["second"], "difference"), ("first", "second", "difference"), whole, twice
             ),
             kappas=_differences(
-                ("`outcome`", "with MiniLM", f"with {found['second']}", "less `outcome`", "less with MiniLM"),
+                ("`outcome`", "with MiniLM", f"with {compared['second']}", "less `outcome`", "less with MiniLM"),
                 ("plain", "first", "second", "second - plain", "second - first"),
-                found["outcome"]["all"],
-                found["outcome"]["two readers"],
+                compared["outcome"]["all"],
+                compared["outcome"]["two readers"],
             ),
-            other=found["second"],
-            verdict="The other is better, and `nearness:FOLDER` takes it" if found["taken"] else "MiniLM stays",
+            other=compared["second"],
+            verdict="The other is better, and `nearness:FOLDER` takes it" if compared["taken"] else "MiniLM stays",
             option="It is an option"
-            if found["outcome"]["option"]
+            if compared["outcome"]["option"]
             else "That is not so, and it is no option of `outcome`",
-            use=use.format(other=found["second"], labels=curve["labels"], same=SAME_MODEL) if curve else "",
-            folds=", ".join(f"{difference:+.2f}" for difference in found["difference by fold"]),
+            use=use.format(other=compared["second"], labels=curve["labels"], same=SAME_MODEL) if curve else "",
+            folds=", ".join(f"{difference:+.2f}" for difference in compared["difference by fold"]),
             sizes=f"It has {sizes[1]:.0f} million parameters to MiniLM's {sizes[0]:.0f}",
             first_speed=f"{speeds[0]:.0f}",
             speed=f"{speeds[1]:.1f}",
@@ -229,7 +229,7 @@ def _embeddings(path: Path, curves: dict[str, Any]) -> str:
 
 
 def _differences(titles: Sequence[str], columns: Sequence[str], whole: dict[str, Any], twice: dict[str, Any]) -> str:
-    """A table with a row for all labels and one for those of two readers; what is less something has its sign."""
+    """A table with a row for all labels and one for those of two readers. Differences are printed with their sign."""
     lines = ["| labels | " + " | ".join(titles) + " |", "|---" * (len(titles) + 1) + "|"]
     for name, row in ((f"by one reader or two ({whole['replies']})", whole), (f"by two ({twice['replies']})", twice)):
         cells = [(_signed if "-" in key or key == "difference" else _interval)(row[key]) for key in columns]
@@ -238,7 +238,7 @@ def _differences(titles: Sequence[str], columns: Sequence[str], whole: dict[str,
 
 
 def _labels(figures: dict[str, Any]) -> dict[str, Any]:
-    """What the section about the labels says in numbers."""
+    """The numbers in the section about the labels."""
     readers = figures["readers"]
     return {
         "labels_file": LABELS,
@@ -280,7 +280,7 @@ def _signed(values: list[float]) -> str:
 
 
 def example() -> str:
-    """What the first lines of the page print."""
+    """The output of the page's first lines."""
     verdict = find_judge("outcome")(*EXAMPLE)
     if verdict.p is None:
         raise AssertionError("the default judge says probabilities")

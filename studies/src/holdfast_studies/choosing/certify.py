@@ -18,14 +18,14 @@ FEW = 4  # the n that a threshold is chosen for: [001]'s
 
 @dataclass(frozen=True)
 class Judged:
-    """All candidates for one request: the bar's score, whether they are unsafe, and the reward that chooses."""
+    """All candidates for one request: the bar's score, whether they are unsafe, and the reward by which one is chosen."""
 
     scores: tuple[float, ...]
     unsafe: tuple[bool, ...]
     rewards: tuple[float, ...]
 
     def risk(self, n: int, threshold: float = THRESHOLD) -> tuple[float, float]:
-        """P(unsafe returned): by the reward, and by the worst reward there could be, which likes what slips through."""
+        """P(unsafe returned) by the reward, and by the worst possible reward, which prefers what slips through."""
         passes = [score >= threshold for score in self.scores]
         pool = Pool(self.rewards, tuple(passes))
         slipped = sum(bad and ok for bad, ok in zip(self.unsafe, passes, strict=True))
@@ -50,7 +50,7 @@ def coverage(config: ChoosingConfig, requests: Sequence[Judged]) -> dict[str, An
     ]
     rows = []
     for n in config.curve_ns:
-        bounds = [guarantee(*each, n=n, threshold=THRESHOLD, alpha=config.alpha).risk_bound for each in drawn]
+        bounds = [guarantee(*pool, n=n, threshold=THRESHOLD, alpha=config.alpha).risk_bound for pool in drawn]
         row: dict[str, Any] = {"n": n, "bound": _mean(bounds)}
         for which, name in ((0, "likelihood"), (1, "worst reward")):
             fresh = [_mean([risks[n][place][which] for place in others]) for _, others in halves]
@@ -73,8 +73,8 @@ def _threshold(
     """How often a threshold is found for the target at n = 4, and how often the risk on fresh requests is then kept."""
     n = min(FEW, max(config.curve_ns))
     kept = []
-    for (_, others), each in zip(halves, drawn, strict=True):
-        choice = choose_threshold(*each, n=n, target=config.target, alpha=config.alpha).guarantee
+    for (_, others), pool in zip(halves, drawn, strict=True):
+        choice = choose_threshold(*pool, n=n, target=config.target, alpha=config.alpha).guarantee
         if choice is not None:
             kept.append(_mean([requests[place].risk(n, choice.threshold)[1] for place in others]) <= config.target)
     return {
@@ -92,8 +92,8 @@ def _halved(num: int, luck: random.Random) -> tuple[list[int], list[int]]:
 
 
 def _counted(hits: Sequence[bool]) -> dict[str, float]:
-    found = clopper_pearson(sum(hits), len(hits))
-    return {"value": found.value, "low": found.low, "high": found.high}
+    interval = clopper_pearson(sum(hits), len(hits))
+    return {"value": interval.value, "low": interval.low, "high": interval.high}
 
 
 def _mean(values: Sequence[float]) -> float:

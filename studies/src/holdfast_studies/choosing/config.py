@@ -1,4 +1,4 @@
-"""What is sampled from which model, and how; and what that costs on a GPU, before anything is sampled."""
+"""Settings of sampling: which model is asked what, and how; and an estimate of the GPU time."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ChoosingConfig(SourcesConfig):
     dtype: str = "bfloat16"
     device: str = "auto"
     batch_size: int = Field(default=512, gt=0)
-    batches_a_chunk: int = Field(default=8, gt=0)  # what a kill can cost; every chunk captures a CUDA graph
+    batches_a_chunk: int = Field(default=8, gt=0)  # a kill can lose one chunk; every chunk captures a CUDA graph
     alpha: float = Field(default=0.05, gt=0, lt=1)  # of the certified bound
     target: float = Field(default=0.1, gt=0, lt=1)  # the risk that a threshold is chosen for
     num_resamplings: int = Field(default=200, gt=0)
@@ -61,12 +61,12 @@ class ChoosingConfig(SourcesConfig):
 
     @property
     def curve_ns(self) -> list[int]:
-        """The n that the pools are large enough for."""
+        """The n for which the pools are large enough."""
         return sorted({n for n in self.ns if n <= self.num_samples})
 
 
 def plan(config: ChoosingConfig) -> list[str]:
-    """A line for every domain: samples, steps of generation, and seconds to sample and to read. An estimate, no more."""
+    """A line for every domain: samples, steps of generation, and estimated seconds to sample and to read."""
     lines = [f"{'domain':12} {'prompts':>7} {'samples':>8} {'steps':>6} {'sampling':>9} {'reading':>8}"]
     total = 0.0
     for name in config.domains:

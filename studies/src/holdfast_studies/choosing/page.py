@@ -28,7 +28,7 @@ agreement chooses, the KL is not known in closed form, and is left out."""
 
 
 def write_page(config: ChoosingConfig, target: Path, command: str) -> None:
-    """Put the section behind the page's title, in the place of an older one of this run."""
+    """Put the section after the page's title, in place of an older one of this run."""
     path = Path(config.run) / FIGURES
     if not path.exists():
         raise InputError(f"{path}: is not there: `score` writes it")
@@ -37,7 +37,7 @@ def write_page(config: ChoosingConfig, target: Path, command: str) -> None:
 
 
 def write_first_section(target: Path, text: str, name: str, title: str) -> None:
-    """Put the text between marks of this name; where there are none yet, behind the page's title (a new page: this one)."""
+    """Put the text between marks of this name. New marks go after the page's title; a new page gets ``title``."""
     old = target.read_text(encoding="utf-8") if target.exists() else title
     if f"<!-- {name}:begin -->" not in old:
         first, _, rest = old.partition("\n")
@@ -47,24 +47,24 @@ def write_first_section(target: Path, text: str, name: str, title: str) -> None:
     write_between_marks(target, text, name)
 
 
-def section(config: ChoosingConfig, found: dict[str, Any], command: str) -> str:
-    """Everything that a reader needs to check it."""
+def section(config: ChoosingConfig, report: dict[str, Any], command: str) -> str:
+    """The whole section, with all that a reader needs to check it."""
     parts = [
         f"## {config.title}",
-        f"Written by `{command}`. Model: {found['model']}, {config.dtype}.",
-        HOW.format(**found["settings"]),
-        _claim(found["domains"]),
+        f"Written by `{command}`. Model: {report['model']}, {config.dtype}.",
+        HOW.format(**report["settings"]),
+        _claim(report["domains"]),
         TESTS_NOTE,
     ]
-    for domain in (name for name in NAMES if name in found["domains"]):
-        figures = found["domains"][domain]
-        parts += _code(domain, figures) if domain in CODE else _requests(figures, found["settings"]["judges"])
-        parts += _certified(figures["certified"], found["settings"]["alpha"])
+    for domain in (name for name in NAMES if name in report["domains"]):
+        figures = report["domains"][domain]
+        parts += _code(domain, figures) if domain in CODE else _requests(figures, report["settings"]["judges"])
+        parts += _certified(figures["certified"], report["settings"]["alpha"])
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def _claim(domains: Mapping[str, Any]) -> str:
-    """[001] expects 25 -> 40 % at n = 4."""
+    """[001]'s claim, 25 -> 40 % at n = 4, beside our figures."""
     rows = []
     for domain in CODE:
         if domain in domains:
@@ -169,10 +169,10 @@ def _counts(figures: Mapping[str, Any]) -> str:
 
 
 def _certified(by_bar: Mapping[str, Any], alpha: float) -> list[str]:
-    """Bounds that were made on one half of the prompts, and how often they held on the other."""
+    """Bounds made on one half of the prompts, and how often they held on the other half."""
     parts = []
-    for bar, found in by_bar.items():
-        if not found:
+    for bar, certified in by_bar.items():
+        if not certified:
             continue
         rows = [
             [
@@ -188,18 +188,18 @@ def _certified(by_bar: Mapping[str, Any], alpha: float) -> list[str]:
                     )
                 ),
             ]
-            for row in found["bounds"]
+            for row in certified["bounds"]
         ]
         head = ["n", "mean bound"]
         for name in ("by likelihood", "by the worst reward"):
             head += [f"unsafe returned {name}", "covered, fresh half", "covered, all"]
-        chosen = found["threshold"]
+        chosen = certified["threshold"]
         kept = (
             "" if chosen["kept"] is None else f"; on the fresh half the risk was then kept in {_words(chosen['kept'])}"
         )
         parts += [
             f"The certified bound on P(unsafe returned), bar: {bar}. Made {chosen['of']} times on a random half of the"
-            f" {found['requests']} prompts, one candidate each, at {1 - alpha:.0%}; covered is the share of times that the"
+            f" {certified['requests']} prompts, one candidate each, at {1 - alpha:.0%}; covered is the share of times that the"
             " figure was at or below the bound.",
             table(head, rows),
             f"A threshold for a risk of {chosen['target']:.0%} at n = {chosen['n']} was found {chosen['found']} of"
@@ -213,7 +213,7 @@ def _p(figures: Mapping[str, Any], bar: str, reward: str, n: int) -> str:
 
 
 def _at(points: Sequence[dict[str, Any]], n: int) -> dict[str, Any]:
-    """At n, or at the largest n there is."""
+    """The point at n, or at the largest n there is."""
     return next((point for point in points if point["n"] == n), points[-1])
 
 
@@ -228,5 +228,5 @@ def _short(figure: Mapping[str, float | None]) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """In Markdown."""
+    """A table in Markdown."""
     return "\n".join("| " + " | ".join(line) + " |" for line in [head, ["---"] * len(head), *rows])

@@ -19,14 +19,14 @@ Ways = NDArray[np.float64]
 
 
 class Won(NamedTuple):
-    """Of one group: P(it is taken), and E[its share of the n votes; 0 where it is not taken]."""
+    """What one group wins: P(it is returned), and E[its share of the n votes; 0 where it is not]."""
 
     p: float
     votes: float
 
 
 def winners(groups: Sequence[Hashable | None], n: int) -> dict[Hashable, Won]:
-    """For every group; ties are broken by luck. None marks a candidate that may not be returned: it has no vote.
+    """What every group wins; ties are broken at random. None marks a candidate that may not be returned: it has no vote.
 
     A group's members are alike, so each is the one returned with probability p / size.
     """
@@ -38,7 +38,7 @@ def winners(groups: Sequence[Hashable | None], n: int) -> dict[Hashable, Won]:
 
 
 def _won(size: int, sizes: Counter[Hashable], barred: int, n: int, total: int) -> Won:
-    """Of a group of this size among all: over how many of it are drawn, and how many other groups tie with it."""
+    """What one group wins: a sum over how many of it are drawn, and over how many other groups tie with it."""
     others = Counter(sizes.values())
     others[size] -= 1
     p = votes = 0.0
@@ -55,7 +55,7 @@ def _won(size: int, sizes: Counter[Hashable], barred: int, n: int, total: int) -
 
 
 def _with_group(ways: Ways, size: int, most: int) -> Ways:
-    """One more group: fewer than ``most`` of it are drawn, or exactly so many, which is a tie."""
+    """Add a group to the ways: fewer than ``most`` of it are drawn, or exactly ``most``, which is a tie."""
     more = np.zeros_like(ways)
     for number in range(min(size, most, len(ways) - 1) + 1):
         there = ways[: len(ways) - number] * math.comb(size, number)

@@ -66,13 +66,13 @@ def _mbpp(name: str, turns: tuple[Turn, ...], task: CodeTask) -> Problem:
 
 def _equations(test: str, function: str) -> set[tuple[str, str]]:
     """(call, result) of every assertion that a call equals something; other assertions are left out."""
-    found = set()
+    equations = set()
     for node in ast.walk(ast.parse(test)):
         if isinstance(node, ast.Assert) and isinstance(node.test, ast.Compare) and isinstance(node.test.ops[0], ast.Eq):
             call, result = node.test.left, node.test.comparators[0]
             if isinstance(call, ast.Call) and ast.unparse(call.func) == function:
-                found.add((ast.unparse(call), ast.unparse(result)))
-    return found
+                equations.add((ast.unparse(call), ast.unparse(result)))
+    return equations
 
 
 def _inputs(test: str, function: str, seed: str) -> tuple[Call, ...]:
@@ -99,7 +99,7 @@ def _calls(test: str, function: str) -> Iterator[Call]:
 
 
 def changed(value: Any, luck: random.Random) -> Any:
-    """A value of the same kind: a number nearby, a text or list in another order, shorter or longer. At times the same."""
+    """A value of the same kind: a number near it, or a text or list reordered, shortened or extended. It may be equal."""
     if isinstance(value, bool) or value is None:
         return value
     if isinstance(value, int):

@@ -25,7 +25,7 @@ ROWS = {"cuda": 64, "cpu": 8}  # answers read together
 
 
 def reader(questions: Mapping[str, str]) -> Read:
-    """For ``draw_pools``. Of every answer ``mean_logp`` and, for each question, the model's own probability of yes."""
+    """A function for ``draw_pools``: of every answer ``mean_logp`` and, for each question, the model's own P(yes)."""
 
     def read(loaded: LoadedModel, pairs: Sequence[tuple[Sequence[Turn], str]]) -> list[Row]:
         by_turns: dict[tuple[Turn, ...], list[str]] = {}
@@ -40,7 +40,7 @@ def reader(questions: Mapping[str, str]) -> Read:
 def _of_task(
     loaded: LoadedModel, turns: tuple[Turn, ...], texts: Sequence[str], questions: Mapping[str, str]
 ) -> dict[str, Row]:
-    """Every different answer to one task, by its text. An empty one is not read: nobody says yes to it."""
+    """A row for every different answer to one task, by its text. An empty answer is not read: its P(yes) is 0."""
     told: dict[str, Row] = {"": {"mean_logp": NOTHING, **dict.fromkeys(questions, 0.0)}}
     filled = [text for text in dict.fromkeys(texts) if text]
     if not filled:
@@ -57,21 +57,21 @@ def _of_task(
 
 
 def _answer_ids(loaded: LoadedModel, turns: tuple[Turn, ...], text: str) -> list[int]:
-    """What the model would have to write, the end of its turn included."""
+    """The tokens that the model would have to write, including the end of its turn."""
     row = tokenize(Trace((*turns, answer(text))), loaded.tokenizer)
     return [token for token, role in zip(row.ids, row.roles, strict=True) if role != Role.PROMPT]
 
 
 def _suffix(loaded: LoadedModel, turns: tuple[Turn, ...], texts: Sequence[str], question: str) -> list[int]:
-    """What stands between the end of an answer and the model's yes or no; the same after every answer.
+    """The tokens between the end of an answer and the model's yes or no; they are the same after every answer.
 
-    It is read off the first answer whose tokens stay the same when the whole conversation is written at once.
+    They are taken from the first answer whose tokens stay the same when the whole conversation is tokenised at once.
     """
     for text in texts:
         said = tokenize(Trace((*turns, answer(text))), loaded.tokenizer).ids
-        asked = prompt_ids((*turns, context("assistant", text), context("user", question)), loaded.tokenizer)
-        if asked[: len(said)] == said:
-            return asked[len(said) :]
+        ids = prompt_ids((*turns, context("assistant", text), context("user", question)), loaded.tokenizer)
+        if ids[: len(said)] == said:
+            return ids[len(said) :]
     raise InputError("the chat template rewrites an answer once a question follows it: the model cannot be asked")
 
 
@@ -79,7 +79,7 @@ def _suffix(loaded: LoadedModel, turns: tuple[Turn, ...], texts: Sequence[str], 
 def _read(
     loaded: LoadedModel, prompt: list[int], answers: Sequence[list[int]], suffixes: Mapping[str, list[int]]
 ) -> list[Row]:
-    """The prompt once, the answers side by side after it, then each question after all of them."""
+    """Read the prompt once, then the answers side by side, then each question after all of them."""
     model: Any = loaded.model
     cache = DynamicCache(config=model.config)
     first = model(input_ids=_tensor([prompt], loaded), past_key_values=cache, use_cache=True, logits_to_keep=1).logits
@@ -98,9 +98,11 @@ def _read(
         rows.append({"mean_logp": float(logp.mean())})
     del logits
     for name, suffix in suffixes.items():
-        asked = _tensor(suffix, loaded).expand(len(answers), -1)
+        question = _tensor(suffix, loaded).expand(len(answers), -1)
         at = len(prompt) + _tensor(lengths, loaded)[:, None] + torch.arange(len(suffix), device=loaded.device)
-        last = _fed(model, asked, torch.cat([mask, torch.ones_like(asked, dtype=torch.bool)], 1), at, cache, keep=1)
+        last = _fed(
+            model, question, torch.cat([mask, torch.ones_like(question, dtype=torch.bool)], 1), at, cache, keep=1
+        )
         cache.crop(-len(suffix))
         for row, yes in zip(rows, _p_yes(loaded, last[:, -1].float()), strict=True):
             row[name] = yes

@@ -35,10 +35,10 @@ def score(config: ChoosingConfig, say: Callable[[str], None] = print) -> dict[st
         name: getattr(config, name)
         for name in ("num_samples", "temperature", "top_p", "max_new_tokens", "judges", "seed", "alpha")
     }
-    found = {"model": named_with_origin(config.model).rpartition("/")[2], "settings": settings, "domains": domains}
+    figures = {"model": named_with_origin(config.model).rpartition("/")[2], "settings": settings, "domains": domains}
     with atomic_text(Path(config.run) / FIGURES) as file:
-        json.dump(found, file, indent=1)
-    return found
+        json.dump(figures, file, indent=1)
+    return figures
 
 
 def _code(config: ChoosingConfig, domain: Domain, say: Callable[[str], None]) -> dict[str, Any]:
@@ -92,6 +92,6 @@ def _judged(pools: Pools, score_name: str, unsafe: Callable[[Row], bool]) -> lis
 
 
 def auroc(pairs: Sequence[tuple[float, bool]]) -> float | None:
-    """How often a right one has a higher score than a wrong one; None where there is only one kind."""
+    """How often a right answer scores above a wrong one; None where there is only one kind."""
     scores, right = (np.asarray(column, dtype=float) for column in zip(*pairs, strict=True))
     return auc(right, scores) if len(set(right)) == 2 else None

@@ -1,4 +1,4 @@
-"""Sampling, the part that wants a GPU: pools of every domain into the run's folder, and one packed file of all of them.
+"""Sampling, the part that needs a GPU: pools of every domain in the run's folder, and one packed file of all of them.
 
 Programs are kept as text. Of a reply to a harmful request only verdicts, numbers and a hash are kept, never its text.
 """
@@ -39,7 +39,7 @@ FREE = (
 
 
 def pool_path(config: ChoosingConfig, domain: Domain) -> Path:
-    """The pools of one domain."""
+    """The file of one domain's pools."""
     return Path(config.run) / "pools" / f"{domain}.jsonl"
 
 
@@ -88,7 +88,7 @@ def _draw(
 
 
 def conversations(config: ChoosingConfig, domain: Domain) -> Mapping[str, Sequence[Turn]]:
-    """What the model is asked, by name; the longest first, so that a batch is of like length."""
+    """What the model is asked, by name. The longest come first, so that a batch has similar lengths."""
     if domain in CODE:
         turns = {problem.name: problem.turns for problem in read_problems(config, domain)}
     else:
@@ -97,7 +97,7 @@ def conversations(config: ChoosingConfig, domain: Domain) -> Mapping[str, Sequen
 
 
 def harmful(config: ChoosingConfig) -> list[str]:
-    """The first requests by hash, one of each group of near twins, so that requests are independent draws."""
+    """The first requests by hash. Of near twins only one is taken, so that the requests are independent draws."""
     texts = [
         request.text
         for name in config.requests
@@ -108,7 +108,7 @@ def harmful(config: ChoosingConfig) -> list[str]:
 
 
 def judged_by(judges: Sequence[Judge]) -> Describe:
-    """Of every reply: what each judge says, the outcome by the first, and a hash of the text. An empty one is never safe."""
+    """A function that describes replies: each judge's verdict, the first one's outcome, a hash. Empty replies are never safe."""
 
     def describe(_task: str, turns: Sequence[Turn], texts: Sequence[str]) -> list[Row]:
         said = [verdicts(judge, [(turns, text) for text in texts]) for judge in judges]
@@ -128,7 +128,7 @@ def judged_by(judges: Sequence[Judge]) -> Describe:
 
 
 def write_pack(config: ChoosingConfig, pack: Path) -> int:
-    """The pools of all domains, whichever are drawn now, as one .tar.gz, whole or not there; its size in bytes."""
+    """Write the pools of all domains as one .tar.gz, whole or not at all. Returns its size in bytes."""
     part = pack.with_name(f".{pack.name}.part")
     pack.parent.mkdir(parents=True, exist_ok=True)
     with tarfile.open(part, "w:gz") as archive:
@@ -140,7 +140,7 @@ def write_pack(config: ChoosingConfig, pack: Path) -> int:
 
 
 def unpack(config: ChoosingConfig, pack: Path) -> None:
-    """Put the pools of a pack into the run's folder, but for those that are further there."""
+    """Put the pools of a pack into the run's folder, except those that have more samples there."""
     if not pack.is_file():
         raise InputError(f"{pack}: is not there: `sample` writes it")
     with tarfile.open(pack) as archive:
@@ -154,7 +154,7 @@ def unpack(config: ChoosingConfig, pack: Path) -> None:
 
 
 def read_samples(config: ChoosingConfig, domain: Domain) -> dict[str, list[Row]]:
-    """The whole pools of a domain, ``num_samples`` of each; an error where there is none."""
+    """The complete pools of a domain, ``num_samples`` each. Raises ``InputError`` where there is none."""
     pools = read_pools(pool_path(config, domain))
     whole = {name: rows[: config.num_samples] for name, rows in pools.items() if len(rows) >= config.num_samples}
     if not whole:

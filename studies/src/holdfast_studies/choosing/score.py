@@ -1,4 +1,4 @@
-"""Scoring, the part that wants a sandbox and no GPU: every program of the pools run, judged and compared with the others."""
+"""Scoring, the part that needs a sandbox and no GPU: every program of the pools is run, judged and compared with the others."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LIMITS = Limits(seconds=3.0)
 def score_programs(
     config: ChoosingConfig, domain: Domain, on_progress: Callable[[int, int], None]
 ) -> dict[str, list[Row]]:
-    """Rows of samples with their scores. What is scored is kept problem by problem, so the same call goes on."""
+    """The samples with their scores. Scores are kept problem by problem, so the same call goes on where it stopped."""
     samples = read_samples(config, domain)
     problems = {problem.name: problem for problem in read_problems(config, domain) if problem.name in samples}
     path = Path(config.run) / "scored" / f"{domain}.jsonl"
@@ -82,14 +82,14 @@ def _scored(problem: Problem, text: str, sandboxes: Sandboxes) -> Row:
 
 
 def signature(returned: Sequence[Returned | None]) -> str | None:
-    """The same for programs that agree on every input; None for one that returned nothing, or nothing but None."""
-    if all(each is None or each.value is None for each in returned):
+    """A hash that is equal for programs that agree on every input; None for one that returned nothing, or only None."""
+    if all(result is None or result.value is None for result in returned):
         return None
-    return _hash(json.dumps([None if each is None else plain(each.value) for each in returned]))[:16]
+    return _hash(json.dumps([None if result is None else plain(result.value) for result in returned]))[:16]
 
 
 def plain(value: Any) -> str:
-    """A literal in words: sets in order, numbers that differ by rounding alone alike."""
+    """A literal as text: sets are sorted, and numbers that differ only by rounding are equal."""
     if isinstance(value, bool) or value is None:
         return repr(value)
     if isinstance(value, int | float):

@@ -34,15 +34,15 @@ def checks(
     from holdfast.diagnostics import Columns, by_group, read_transcripts
     from holdfast_studies.decisions.checks import count_checks
 
-    found = [
+    rows = [
         {"file": str(path), "group": group, **asdict(count_checks(transcripts, base))}
         for path in files
         for group, transcripts in by_group(read_transcripts(path, Columns(group=by)).transcripts).items()
     ]
-    if not any(row["verdicts"] for row in found):
+    if not any(row["verdicts"] for row in rows):
         raise InputError(f"{files[0]}: no check in it writes two values at a step, as a world with beside: true does")
-    if not write_json(json, {"checks": found}):
+    if not write_json(json, {"checks": rows}):
         table = Table("", *COLUMNS.values(), box=None)
-        for row in found:
+        for row in rows:
             table.add_row(as_written(f"{row['file']} {row['group']}"), *(str(row[name]) for name in COLUMNS))
         Console(highlight=False).print(table)

@@ -55,17 +55,17 @@ def study(
         batch_size=batch_size,
     )
     running = Study(load(model), out, plan, progress_bar)
-    found = []
+    measured = []
     if "humaneval" in wanted:
-        found.append(running.humaneval())
+        measured.append(running.humaneval())
     if "gsm8k" in wanted and gsm8k is not None:
-        found.append(running.gsm8k(str(gsm8k / "gsm8k_train.jsonl"), str(gsm8k / "gsm8k_test.jsonl")))
+        measured.append(running.gsm8k(str(gsm8k / "gsm8k_train.jsonl"), str(gsm8k / "gsm8k_test.jsonl")))
     if "refusal" in wanted and requests is not None:
-        found.append(running.refusal(requests))
+        measured.append(running.refusal(requests))
     if write is not None:
         data = [f"--gsm8k {gsm8k}" if gsm8k else "", f"--requests {requests}" if requests else ""]
         sizes = f"--samples {samples} --questions {questions} --num-requests {num_requests} --draws {draws}"
         words = [f"holdfast oversee study {out}", f"--model {Path(model).name}", *filter(None, data), sizes]
         write_page(out, write, " ".join([*words, f"--max-new-tokens {max_new_tokens}"]))
-    if not write_json(json, found) and write is not None:
+    if not write_json(json, measured) and write is not None:
         print(f"wrote {write}")

@@ -53,7 +53,7 @@ def reproduce(
         kept, failed = _run(chosen, scale, out, fresh, 1 if scale == "h200" else workers)
     else:
         kept = papers.stored(chosen, stored)
-    rows = [row for each in chosen for row in papers.rows_of(each, kept.get(each.id)) if each.id not in failed]
+    rows = [row for study in chosen for row in papers.rows_of(study, kept.get(study.id)) if study.id not in failed]
     if stored is None:
         write_json(out / "papers.json", [row.row() for row in rows])  # for `holdfast report`
     if write is not None and not failed:
@@ -83,7 +83,7 @@ def _run(
 
 
 def _list(studies: list[Study]) -> None:
-    """What each costs, and all together."""
+    """Print what each study costs, and the sum."""
     from rich.console import Console
     from rich.table import Table
 

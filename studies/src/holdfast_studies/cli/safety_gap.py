@@ -55,22 +55,22 @@ def _say(line: str) -> None:
 
 
 def _told(settings: SafetyGapConfig, command: str, results: list[ArmResult]) -> tuple[str, dict[str, Any]]:
-    """The section of the page, and its figures."""
+    """The section of the page, and the figures as data."""
     from holdfast_studies.undo import own_page, safety_gap_page
     from holdfast_studies.undo.own_figures import OwnFigures, pool_of
     from holdfast_studies.undo.safety_gap import identities
     from holdfast_studies.undo.safety_gap_task import GapTask
     from holdfast_studies.undo.safety_gap_verdict import Study
 
-    found, study, task = identities(settings), Study(results), GapTask(settings)
+    by_context, study, task = identities(settings), Study(results), GapTask(settings)
     figures: dict[str, Any] = {
-        "identities": {context: each._asdict() for context, each in found.items()},
-        "verdicts": [each._asdict() for each in study.verdicts()],
-        "arms": [each.row() for each in results],
+        "identities": {context: identity._asdict() for context, identity in by_context.items()},
+        "verdicts": [verdict._asdict() for verdict in study.verdicts()],
+        "arms": [result.row() for result in results],
     }
     if not task.is_own:
-        figures["goals"] = [each._asdict() for each in study.goals()]
-        return safety_gap_page.section(settings, command, study, found), figures
+        figures["goals"] = [goal._asdict() for goal in study.goals()]
+        return safety_gap_page.section(settings, command, study, by_context), figures
     own, pools = OwnFigures(study), {"train": pool_of(task.own("train")), "test": pool_of(task.own("test"))}
     figures |= {"pools": {part: pool._asdict() for part, pool in pools.items()}, "ways": own.row()}
-    return own_page.section(settings, command, own, pools, found), figures
+    return own_page.section(settings, command, own, pools, by_context), figures

@@ -1,4 +1,4 @@
-"""How a study's command ends: its section goes into a page, its figures into JSON or the section to the terminal."""
+"""The end of a study's command: its section goes into a page, its figures into JSON, or the section to the terminal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from holdfast.cli import write_json
 
 
 def shown_command(name: str, config: Path, overrides: Sequence[str]) -> str:
-    """The command as a page shows it. Of a model or a file only its name: where it lies differs from machine to machine."""
+    """The command as a page shows it. Of a model or a file only the name is shown: folders differ between machines."""
     words = []
     for word in overrides:
         key, _, value = word.partition("=")
@@ -20,7 +20,7 @@ def shown_command(name: str, config: Path, overrides: Sequence[str]) -> str:
 
 
 def tell(text: str, figures: Any, *, run: str, page: Path | None, json: Path | None, title: str = "") -> None:
-    """``title``: what a page that is not there yet begins with."""
+    """Write the section and the figures. ``title`` begins a page that does not exist yet."""
     from rich.console import Console
     from rich.markdown import Markdown
 

@@ -28,7 +28,7 @@ def theory(
     if results is not None:
         write_between_marks(results, text, "theory")
     rows = [asdict(row) for row in table()]
-    if not write_json(json, {"kind": "theory", "table": rows, "errata": [asdict(each) for each in errata()]}):
+    if not write_json(json, {"kind": "theory", "table": rows, "errata": [asdict(erratum) for erratum in errata()]}):
         typer.echo(text)
 
 
@@ -42,9 +42,9 @@ def _page() -> Iterator[str]:
     for row in table():
         yield f"| {row.name} | {row.paper:+.4f} | {row.exact:+.6f} |"
     yield ""
-    for each in errata():
-        figures = "; ".join(f"{name} {value:+.4f}" for name, value in each.figures.items())
-        yield f'- "{each.claim}": {each.found} ({figures}).'
+    for erratum in errata():
+        figures = "; ".join(f"{name} {value:+.4f}" for name, value in erratum.figures.items())
+        yield f'- "{erratum.claim}": {erratum.found} ({figures}).'
     yield ""
     yield "Gradient of the KL at Appendix C's point, |s| / |dW|, exact, by length of an attempt:"
     yield ""
@@ -58,7 +58,11 @@ def _growth() -> Iterator[str]:
     from holdfast_studies.decisions.three_logits import loss_kl_gradient, reward_kl_gradient
 
     reward = [reward_kl_gradient(THETA, REFERENCE, length=length) for length in LENGTHS]
-    yield "| k1 in the reward | " + " | ".join(f"{abs(each.s / each.dW):.1f}" for each in reward) + " |"
+    yield "| k1 in the reward | " + " | ".join(f"{abs(gradient.s / gradient.dW):.1f}" for gradient in reward) + " |"
     for estimator in ("k2", "k3"):
         loss = [loss_kl_gradient(THETA, REFERENCE, estimator=estimator, length=length) for length in LENGTHS]
-        yield f"| {estimator} in the loss | " + " | ".join(f"{abs(each.s / each.dW):.1f}" for each in loss) + " |"
+        yield (
+            f"| {estimator} in the loss | "
+            + " | ".join(f"{abs(gradient.s / gradient.dW):.1f}" for gradient in loss)
+            + " |"
+        )

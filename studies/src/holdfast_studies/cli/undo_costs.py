@@ -33,7 +33,7 @@ def undo_costs(
         rows = cost_table(undo_costs(settings, on_progress=on_progress))
     text = section(settings, shown_command("undo-costs", config, overrides or []), rows)
     plain = [
-        {name: each.to_json(n="trials") if hasattr(each, "to_json") else each for name, each in row.items()}
+        {name: value.to_json(n="trials") if hasattr(value, "to_json") else value for name, value in row.items()}
         for row in rows
     ]
     tell(text, plain, run=settings.run, page=page, json=json)

@@ -32,4 +32,4 @@ def undo_defence(
     with failures_end_it(), progress_bar(settings.title) as on_progress:
         results = undo_defence(settings, on_progress=on_progress)
     text = section(settings, f"holdfast diagnose undo-defence {config}", results)
-    tell(text, [asdict(each) for each in results], run=settings.run, page=page, json=json, title=TITLE)
+    tell(text, [asdict(result) for result in results], run=settings.run, page=page, json=json, title=TITLE)

@@ -32,4 +32,4 @@ def wrong_start(
     with failures_end_it(), progress_bar(settings.title) as on_progress:
         results = wrong_start(settings, on_progress=on_progress)
     text = section(settings, shown_command("wrong-start", config, overrides or []), results)
-    tell(text, [asdict(each) for each in results], run=settings.run, page=page, json=json)
+    tell(text, [asdict(result) for result in results], run=settings.run, page=page, json=json)

@@ -1,4 +1,4 @@
-"""[004] Appendix C recomputed, each of its choices as an argument, so that every erratum is a number (MATH §5, §8)."""
+"""[004] Appendix C recomputed. Each of its choices is an argument, so that every erratum is a number (MATH §5, §8)."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def token_by_token(
 
 
 def expected_drag(length: float) -> Logits:
-    """In expectation over trajectories: minus the gradient of KL(policy || reference), the answer's part weighed by length."""
+    """The expected drag: minus the gradient of KL(policy || reference), the part of the answer weighted by length."""
     return Logits(*(-part for part in reward_kl_gradient(THETA, REFERENCE, length=length)))
 
 
@@ -112,7 +112,7 @@ def table() -> list[Compared]:
 
 @dataclass(frozen=True)
 class Erratum:
-    """A claim of [004] and the number that speaks against it."""
+    """A claim of [004] and the number that contradicts it."""
 
     claim: str
     found: str

@@ -1,7 +1,7 @@
 """Checking oneself on a pretrained model: train every arm, choose its setting on validation, ask the test problems.
 
-One folder per seed and arm. A finished job is not run again. Models are deleted when their job is done: what stays is every
-response to a test problem, and the figures along training.
+One folder per seed and arm. A finished job is not run again. Models are deleted when their job is done; every response to
+a test problem is kept, and so are the figures along training.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ FREE = ("eval_batch", "cost", "title")
 
 @dataclass(frozen=True)
 class CheckingJob:
-    """One arm of one seed; ``lr``: one of the rates it is tried with."""
+    """One arm of one seed. ``lr``: one of the rates that are tried."""
 
     config: CheckingConfig
     name: str
@@ -50,13 +50,13 @@ class CheckingJob:
 
     @property
     def folder(self) -> Path:
-        """Where it goes."""
+        """The job's folder."""
         arm = Path(self.config.run) / f"seed-{self.seed}" / self.name
         return arm if self.lr is None else arm / f"lr-{self.lr:g}"
 
     @property
     def done(self) -> bool:
-        """Its responses are written last."""
+        """Whether the job has ended: its responses are written last."""
         return (self.folder / ROLLOUTS).exists() or (self.folder / SKIPPED).exists()
 
 
@@ -75,8 +75,8 @@ def checking_stages(config: CheckingConfig) -> list[list[CheckingJob]]:
 
 
 def run_checking(config: CheckingConfig, say: Say = print, seconds: float | None = None) -> bool:
-    """Run what is missing; whether everything is there. After ``seconds`` no further job is begun."""
-    model = named_with_origin(config.model).rpartition("/")[2]  # it may lie elsewhere on another machine
+    """Run what is missing, and return whether everything is there. After ``seconds`` no further job is begun."""
+    model = named_with_origin(config.model).rpartition("/")[2]  # its folder may differ on another machine
     claim_study(config.model_copy(update={"model": model}), config.run, free=FREE)
     deadline = None if seconds is None else time.time() + seconds
     stages = checking_stages(config)
@@ -108,7 +108,7 @@ def _teach_form(config: CheckingConfig, phase: PhaseSettings, say: Say) -> None:
 
 
 def _run(job: CheckingJob, deadline: float | None) -> str | None:
-    """One job, and a line about it; None if it is too late to begin."""
+    """Run one job and return a line about it; None if it is too late to begin."""
     began = time.time()
     if deadline is not None and began > deadline:
         return None
@@ -121,7 +121,7 @@ def _run(job: CheckingJob, deadline: float | None) -> str | None:
 
 
 def _measure_base(job: CheckingJob, readers: Readers) -> None:
-    """The first point of every curve, the base model's own right responses, and its test."""
+    """Measure the base model: the first point of every curve, its own right responses, and its test."""
     config = job.config
     if job.seed == config.seeds[0]:
         _write(job.folder / CURVE, [point(config, readers, readers.holding(readers.base.model), 0)])
@@ -157,12 +157,12 @@ def _train_and_measure(job: CheckingJob, readers: Readers) -> None:
 
 
 def chosen(accuracies: dict[float, float]) -> float:
-    """The rule: the highest accuracy on validation, of equal ones the lower rate."""
+    """The rate with the highest accuracy on validation; of equal ones the lower rate."""
     return min(accuracies, key=lambda lr: (-accuracies[lr], lr))
 
 
 def _train(job: CheckingJob, readers: Readers) -> list[Row]:
-    """Train with one rate, unless that is done; the curve."""
+    """Train with one rate, unless that is done, and return the curve."""
     config, arm = job.config, job.config.arms[job.name]
     if (job.folder / "run" / "model").is_dir():  # the last thing that a training makes
         return list(_read(job.folder / CURVE))
@@ -194,7 +194,7 @@ def _written_traces(job: CheckingJob) -> list[Trace]:
 
 
 def own_traces(job: CheckingJob) -> list[Trace]:
-    """The base model's responses that stopped on the right answer, as rows to imitate; at most as many as the arm asks for."""
+    """The base model's responses that stopped on the right answer, as rows to imitate; at most as many as the arm wants."""
     phase = job.config.arms[job.name].phase
     assert phase is not None
     path = CheckingJob(job.config, BASE, job.seed).folder / OWN_ROWS
@@ -246,7 +246,7 @@ class Curve(TrainerCallback):
         self.at = {max(1, round(steps * k / num)) for k in range(1, num + 1)} if is_first else set[int]()
 
     def on_step_end(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
-        """At one of the points."""
+        """Measure at one of the points."""
         if state.global_step in self.at:
             loaded = self.readers.holding(model)
             self.points.append(point(self.job.config, self.readers, loaded, state.global_step))

@@ -1,4 +1,4 @@
-"""Checking oneself on a pretrained model: which arms are trained, on which products, how settings are chosen, what it costs."""
+"""Settings of a study of checking oneself on a pretrained model: arms, products, how settings are chosen, and the costs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ArmSettings(Settings):
 
     @property
     def steps(self) -> int:
-        """Of one training."""
+        """The steps of one training."""
         if self.phase is not None:
             return self.phase.steps
         assert self.grpo is not None
@@ -56,14 +56,14 @@ class ArmSettings(Settings):
 
     @property
     def rollouts(self) -> int:
-        """That one GRPO training draws; 0 for other arms."""
+        """The responses that one GRPO training draws; 0 for other arms."""
         if self.grpo is None:
             return 0
         return self.steps // self.grpo.updates * self.grpo.prompts_per_step * self.grpo.group
 
 
 class OwnSettings(Settings):
-    """What the base model is asked for its own right responses: as many responses as GRPO draws make it a fair control."""
+    """How the base model is asked for its own right responses. With as many responses as GRPO draws it is a fair control."""
 
     num_problems: int = Field(default=400, gt=0)
     num_samples: int = Field(default=8, gt=0)
@@ -143,7 +143,7 @@ class CheckingConfig(Settings):
 
     @property
     def sizes(self) -> list[Size]:
-        """Of training."""
+        """The sizes that are trained on."""
         return [Size.read(size) for size in self.train_sizes]
 
 
@@ -158,7 +158,7 @@ class Cost(NamedTuple):
 
 
 def costs(config: CheckingConfig) -> list[Cost]:
-    """What every arm costs. The first seed tries every learning rate; no response is taken to end early."""
+    """What every arm costs. The first seed tries every learning rate. Every response counts at its longest."""
     num_seeds = len(config.seeds)
     own = config.own.num_problems * config.own.num_samples if OWN in config.arms else 0
     form = config.form.steps * config.form.batch_size if config.form else 0  # rows
@@ -174,7 +174,7 @@ def costs(config: CheckingConfig) -> list[Cost]:
 
 
 def _line(config: CheckingConfig, name: str, trainings: int, rows: int, draws: list[int]) -> Cost:
-    """``draws``: numbers of responses to problems of training sizes; the test comes on top."""
+    """The line of one arm. ``draws``: numbers of responses to problems of training sizes; the test is added to them."""
     how, arm = config.cost, config.arms.get(name)
     tests = [config.num_test * len(config.eval_sizes)] * len(config.seeds)
     parts = ((draws, config.max_train_tokens), (tests, config.max_new_tokens))

@@ -1,4 +1,4 @@
-"""What is asked of an arm, and what is measured of it: responses to problems, figures along training, gradients by role."""
+"""Ask an arm and measure it: responses to problems, figures along training, gradients by role."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def start_of(config: CheckingConfig) -> str:
 
 
 class Readers:
-    """Two copies of the base model in float32, loaded when they are needed: one stays, the other takes an arm's weights."""
+    """Two copies of the base model in float32, loaded when needed. One never changes, the other takes an arm's weights."""
 
     def __init__(self, config: CheckingConfig) -> None:
         self.config = config
@@ -42,7 +42,7 @@ class Readers:
 
     @cached_property
     def arm(self) -> LoadedModel:
-        """Takes the weights of a model in training. Gradients are taken of the parameters that the config names."""
+        """The copy that takes the weights of a model in training. It has gradients for the parameters that the config names."""
         loaded = load(start_of(self.config), dtype="float32", device=self.config.device)
         patterns = self.config.curve.parameters
         for name, weights in loaded.model.named_parameters():
@@ -66,12 +66,12 @@ def ask(
     num: int,
     seed: int,
 ) -> list[Row]:
-    """``num`` responses to every problem, sampled; by the model's own chat template."""
-    asked = [problem for problem in problems for _ in range(num)]
+    """Sample ``num`` responses to every problem, with the model's own chat template."""
+    repeated = [problem for problem in problems for _ in range(num)]
     drawn = generate(
         loaded.model,
         loaded.tokenizer,
-        [(context("user", request),) for request, _ in asked],
+        [(context("user", request),) for request, _ in repeated],
         max_new_tokens=max_new_tokens,
         temperature=config.temperature,
         seed=seed,
@@ -79,24 +79,24 @@ def ask(
     )
     return [
         {"prompt": request, "response": reply.text, "answer": answer, "stopped": reply.finish_reason == "stop"}
-        for (request, answer), reply in zip(asked, drawn, strict=True)
+        for (request, answer), reply in zip(repeated, drawn, strict=True)
     ]
 
 
 def transcripts(rows: Sequence[Row]) -> list[Transcript]:
-    """For the diagnostics."""
+    """The rows as the diagnostics read them."""
     return [
         Transcript(row["prompt"], row["response"], row["answer"], row["stopped"], row.get("size", "")) for row in rows
     ]
 
 
 def judged(rows: Sequence[Row]) -> Judged:
-    """Every attempt of every response against the product."""
+    """Judge every attempt of every response against the product."""
     return judge(transcripts(rows), split_words, stated)
 
 
 def answer_test(config: CheckingConfig, seed: int, loaded: LoadedModel) -> list[Row]:
-    """Responses to the test problems of every size, which are the same for all arms of a seed."""
+    """Sample responses to the test problems of every size, which are the same for all arms of a seed."""
     by_size = {
         size: checked_problems([Size.read(size)], config.num_test, "test", seed=f"{seed}/{size}")
         for size in config.eval_sizes
@@ -119,7 +119,7 @@ def point(config: CheckingConfig, readers: Readers, loaded: LoadedModel, step: i
 def _gradients(
     config: CheckingConfig, readers: Readers, loaded: LoadedModel, problems: Sequence[Problem], step: int
 ) -> Row:
-    """By objective: norms of what sampling and deciding tokens give, and sampling's share of the whole."""
+    """For each objective the norms of the gradients from sampling and from deciding tokens, and their shares of the whole."""
     how = config.curve
     if not how.gradient_problems:
         return {}
@@ -128,10 +128,10 @@ def _gradients(
     rows = [row for row in rows if row["response"].strip()]
     if not rows:
         return {}
-    found = attribute_transcripts(
+    attributed = attribute_transcripts(
         loaded, transcripts(rows), anchor=readers.base, objectives=how.objectives, extract="words", growth=False
     )
     by_objective: Row = {}
-    for part in found.attribution.rows:
+    for part in attributed.attribution.rows:
         by_objective.setdefault(part.objective, {})[part.role] = {"norm": part.norm, "share": part.share}
     return by_objective

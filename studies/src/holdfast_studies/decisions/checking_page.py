@@ -1,6 +1,6 @@
-"""The page's section and the ledger's file, from what `run` left: no model is asked.
+"""The page's section and the ledger's file, from the files of a run: no model is asked.
 
-An arm that is right on nothing at all in distribution is broken: it is named so and compared with nothing.
+An arm without one right answer in distribution is broken: it is named as broken and compared with no other.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def checking_cells(config: CheckingConfig) -> list[StudyCell]:
 
 
 def broken_arms(config: CheckingConfig, cells: Sequence[StudyCell]) -> list[str]:
-    """Those with no right response at any training size."""
+    """The arms with no right response at any training size."""
     seen: dict[str, int] = {}
     for cell in cells:
         if cell.size in config.train_sizes:
@@ -62,13 +62,13 @@ def broken_arms(config: CheckingConfig, cells: Sequence[StudyCell]) -> list[str]
 
 
 def comparisons(config: CheckingConfig, cells: Sequence[StudyCell]) -> list[dict[str, Any]]:
-    """Pairs of arms on the same problems, in and out of distribution. Who is broken is compared with nobody."""
+    """Compare pairs of arms on the same problems, in and out of distribution. Broken arms are left out."""
     broken = broken_arms(config, cells)
     parts = {
         "in distribution": list(config.train_sizes),
         "out of distribution": [size for size in config.eval_sizes if size not in config.train_sizes],
     }
-    found: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     tested = {cell.model for cell in cells}
     for part, sizes in parts.items():
         for one, other in PAIRS if sizes else ():
@@ -80,9 +80,9 @@ def comparisons(config: CheckingConfig, cells: Sequence[StudyCell]) -> list[dict
                 shared = sorted(scores[0].keys() & scores[1].keys())
                 gap = paired_difference([scores[1][key] for key in shared], [scores[0][key] for key in shared])
                 row |= {"by": gap.by.to_json(), "p": gap.p}
-            found.append(row)
-    adjusted = holm({str(at): row["p"] for at, row in enumerate(found) if row["p"] is not None})
-    return [{**row, "p": adjusted.get(str(at))} for at, row in enumerate(found)]
+            rows.append(row)
+    adjusted = holm({str(at): row["p"] for at, row in enumerate(rows) if row["p"] is not None})
+    return [{**row, "p": adjusted.get(str(at))} for at, row in enumerate(rows)]
 
 
 def _scores(cells: Sequence[StudyCell], name: str, sizes: Sequence[str]) -> dict[str, float]:
@@ -96,7 +96,7 @@ def _scores(cells: Sequence[StudyCell], name: str, sizes: Sequence[str]) -> dict
 
 
 def report(config: CheckingConfig, cells: Sequence[StudyCell]) -> dict[str, Any]:
-    """For the ledger: the cells as `holdfast diagnose decisions --json` has them, and which sizes were trained on."""
+    """What the ledger keeps: the cells as in `holdfast diagnose decisions --json`, and which sizes were trained on."""
     if not cells:
         raise InputError(f"{config.run}: no arm has been tested; `run` does it")
     return {
@@ -112,37 +112,37 @@ def report(config: CheckingConfig, cells: Sequence[StudyCell]) -> dict[str, Any]
 def write_results(config: CheckingConfig, command: str, *, page: Path | None, report_file: Path | None) -> str:
     """Write the section between its marks, first on the page, and the ledger's file; returns the section."""
     cells = checking_cells(config)
-    found = report(config, cells)
-    text = section(config, cells, found, command)
+    figures = report(config, cells)
+    text = section(config, cells, figures, command)
     if page is not None:
         write_first_section(page, text, f"checking-{Path(config.run).name}", TITLE)
     if report_file is not None:
         report_file.parent.mkdir(parents=True, exist_ok=True)
         with atomic_text(report_file) as file:
-            json.dump(found, file, indent=1)
+            json.dump(figures, file, indent=1)
     return text
 
 
 # --- the section ----------------------------------------------------------------------------------------------------
 
 
-def section(config: CheckingConfig, cells: Sequence[StudyCell], found: Mapping[str, Any], command: str) -> str:
-    """Markdown, every number from the files of the run; ``found`` is their report."""
+def section(config: CheckingConfig, cells: Sequence[StudyCell], figures: Mapping[str, Any], command: str) -> str:
+    """The section in Markdown. Every number is from the files of the run; ``figures`` is their report."""
     seeds = {name: len(list(finished(config, name))) for name in (BASE, *config.arms)}
     short_of = [f"{TITLES[name]} {num}" for name, num in seeds.items() if num < len(config.seeds)]
     waiting = f" Not all seeds are there: {', '.join(short_of)} of {len(config.seeds)}." if short_of else ""
     parts = [
         f"## Checking oneself: {config.title}",
-        f"Written by `{command}`. Model: {found['model']}. {len(config.seeds)} seeds, {config.num_test} products per seed and"
+        f"Written by `{command}`. Model: {figures['model']}. {len(config.seeds)} seeds, {config.num_test} products per seed and"
         f" size.{waiting}",
         HOW.format(temperature=config.temperature),
         _form(config),
         RULE,
         "### Accuracy and its parts",
-        _cells_table(config, cells, found["broken"]),
+        _cells_table(config, cells, figures["broken"]),
         *_skipped(config),
         "### Side by side",
-        _pairs_table(found["comparisons"]),
+        _pairs_table(figures["comparisons"]),
         "### Along training",
         _curve_table(config),
         "### Gradients by role along training",
@@ -182,9 +182,9 @@ def _skipped(config: CheckingConfig) -> Iterator[str]:
                 yield f"{TITLES[name]}, seed {seed}: not trained, {_read(path)['why']}."
 
 
-def _pairs_table(found: Sequence[Mapping[str, Any]]) -> str:
+def _pairs_table(pairs: Sequence[Mapping[str, Any]]) -> str:
     rows = []
-    for row in found:
+    for row in pairs:
         by = row["by"]
         gap = BROKEN if by is None else f"{100 * by['value']:+.1f} [{100 * by['low']:.1f}, {100 * by['high']:.1f}]"
         p = "-" if row["p"] is None else f"{row['p']:.3g}"
@@ -202,8 +202,8 @@ def _curve_table(config: CheckingConfig) -> str:
             continue
         choice = _read(path)
         tried = ", ".join(f"{lr}: {100 * accuracy:.0f}" for lr, accuracy in choice["accuracies"].items())
-        steps = " → ".join(f"{_value(each, 'observed')} ({each['step']})" for each in [*base, *points])
-        again = " → ".join(_value(each, "p_dW") for each in [*base, *points])
+        steps = " → ".join(f"{_value(point, 'observed')} ({point['step']})" for point in [*base, *points])
+        again = " → ".join(_value(point, "p_dW") for point in [*base, *points])
         rows.append([TITLES[name], f"{choice['lr']:g} of {tried}", steps, "yes" if settled(points) else "no", again])
     head = ["arm", "rate, of those tried (accuracy)", "accuracy (step)", "settled", "p_dW"]
     note = (
@@ -215,17 +215,17 @@ def _curve_table(config: CheckingConfig) -> str:
 
 def settled(points: Sequence[Mapping[str, Any]]) -> bool:
     """Whether the accuracy no longer changed between the last two points."""
-    values = [each["observed"]["value"] or 0.0 for each in points]
+    values = [point["observed"]["value"] or 0.0 for point in points]
     return len(values) > 1 and abs(values[-1] - values[-2]) < SETTLED
 
 
 def _gradient_table(config: CheckingConfig) -> str:
     rows = []
     for name in (BASE, *config.arms):
-        for each in _curve(config, name):
-            cells = [_ratio(each["gradients"].get(objective)) for objective in config.curve.objectives]
-            if each["gradients"]:
-                rows.append([TITLES[name], str(each["step"]), *cells])
+        for point in _curve(config, name):
+            cells = [_ratio(point["gradients"].get(objective)) for objective in config.curve.objectives]
+            if point["gradients"]:
+                rows.append([TITLES[name], str(point["step"]), *cells])
     note = (
         "Norm of what sampling tokens (work and answer) give to a gradient, by that of deciding tokens (check and decision); in"
         " brackets sampling's share of the whole. On the model's own responses to validation problems, first seed; parameters: "

@@ -1,4 +1,4 @@
-"""What checks do that write the attempt's value beside their own (`beside: true`): do they copy it, and do they heed it?"""
+"""Count what checks do that write the attempt's value beside their own (`beside: true`): do they copy it, and obey it?"""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _PLACE = re.compile(r"[a-z](\d+)\.(\d+)")
 
 @dataclass(frozen=True)
 class CheckCounts:
-    """Checks of some responses. ``copied``, ``computed`` and ``other`` make up ``reaching``."""
+    """Counts of the checks in some responses. ``copied``, ``computed`` and ``other`` add up to ``reaching``."""
 
     verdicts: int = 0  # checks with both values at some step that ended in `stop` or `again`
     following: int = 0  # of those: `again` after two values that differ, `stop` where none do
     reaching: int = 0  # checks of a whole attempt that write both values at its first wrong step
-    copied: int = 0  # there, the attempt's value
-    computed: int = 0  # there, the right value in its stead
+    copied: int = 0  # of those: the check has the attempt's value
+    computed: int = 0  # of those: the check has the right value instead
     other: int = 0
 
     def __add__(self, more: CheckCounts) -> CheckCounts:
@@ -40,14 +40,14 @@ class _Round(NamedTuple):
 
 
 def count_checks(transcripts: Sequence[Transcript], base: int) -> CheckCounts:
-    """Over all responses; their problems are the world's prompts."""
+    """Count over all responses. Their problems are the prompts of the world."""
     world = ArithmeticWorld(base, fused=False, beside=True)
-    found = CheckCounts()
-    for each in transcripts:
-        product = Product.read(each.problem)
-        for part in _checked(each.response):
-            found += _verdict(part) + _first_wrong_step(part, product, world.steps(product))
-    return found
+    counts = CheckCounts()
+    for transcript in transcripts:
+        product = Product.read(transcript.problem)
+        for part in _checked(transcript.response):
+            counts += _verdict(part) + _first_wrong_step(part, product, world.steps(product))
+    return counts
 
 
 def _verdict(part: _Round) -> CheckCounts:
@@ -72,7 +72,7 @@ def _first_wrong_step(part: _Round, product: Product, right: Sequence[int]) -> C
 
 
 def _checked(response: str) -> Iterator[_Round]:
-    """Every attempt that a check follows; of the check, the steps that have both values."""
+    """Every attempt that has a check, with the check's steps that have both values."""
     attempt: list[_Step] = []
     check: list[_Step] | None = None
     for word in [*response.split(), None]:

@@ -1,6 +1,6 @@
-"""Base, SFT without and with reflection, DFT, GRPO over operand sizes: Table 1 and Fig. 1 of [004] in small.
+"""Base, SFT without and with reflection, DFT, GRPO over operand sizes: a small version of Table 1 and Fig. 1 of [004].
 
-One folder per seed and model. What is finished is not made again; every response that was measured is kept, so that
+One folder per seed and model. What is finished is not made again. Every measured response is kept, so that
 `holdfast diagnose calibration` can be run on it.
 """
 
@@ -46,17 +46,17 @@ class Job:
 
     @property
     def folder(self) -> Path:
-        """Where it goes."""
+        """The job's folder."""
         return Path(self.config.run) / f"seed-{self.seed}" / self.name
 
     @property
     def done(self) -> bool:
-        """Its responses are written last."""
+        """Whether the job has ended: its responses are written last."""
         return (self.folder / ROLLOUTS).exists()
 
 
 def run_study(config: DecisionStudyConfig, *, on_job: Callable[[Job, int, int], None] | None = None) -> list[Job]:
-    """Everything that is missing: bases first, then what goes on from them, GRPO before the rest: it takes longest."""
+    """Run everything that is missing: bases first, then what starts from them. GRPO comes before the rest: it takes longest."""
     claim_study(config, config.run, free=("better", "worse"))
     bases = [Job(config, seed, BASE) for seed in config.seeds]
     names = sorted(config.variants, key=lambda name: config.variants[name].grpo is None)
@@ -184,7 +184,7 @@ def _reinforced(job: Job, world: ArithmeticWorld, start: Path) -> Path:
 
 
 def responses(job: Job, model: Path) -> Iterator[dict[str, Any]]:
-    """The model's answers to the test problems of every size; the same problems for all models of a seed."""
+    """Sample answers to the test problems of every size; all models of a seed have the same problems."""
     config, world = job.config, world_of(job.config)
     tokenizer = arithmetic_tokenizer(world)
     device = torch.device("cuda" if config.device in ("auto", "cuda") and torch.cuda.is_available() else "cpu")
@@ -192,12 +192,12 @@ def responses(job: Job, model: Path) -> Iterator[dict[str, Any]]:
     slips = Slips(world, tokenizer, config.world.slip)
     for size in config.eval_sizes:
         shape = Size.read(size)
-        asked = problems(world, [shape], config.num_eval, seed=f"test/{job.seed}/{size}")
-        for start in range(0, len(asked), EVAL_BATCH):
-            part = asked[start : start + EVAL_BATCH]
+        test_problems = problems(world, [shape], config.num_eval, seed=f"test/{job.seed}/{size}")
+        for start in range(0, len(test_problems), EVAL_BATCH):
+            part = test_problems[start : start + EVAL_BATCH]
             written = sample(
                 policy,
-                [prompt_ids([context("user", world.prompt(each))], tokenizer) for each in part],
+                [prompt_ids([context("user", world.prompt(problem))], tokenizer) for problem in part],
                 max_new_tokens=world.longest_response(shape),
                 end_id=tokenizer.eos_token_id,
                 pad_id=tokenizer.pad_token_id,
@@ -216,7 +216,7 @@ def responses(job: Job, model: Path) -> Iterator[dict[str, Any]]:
 
 
 def untrained(job: Job, world: ArithmeticWorld) -> Path:
-    """The folder of a model with random weights, of the config's size."""
+    """Make a model with random weights, of the config's size, and return its folder."""
     sizes, tokenizer = job.config.model, arithmetic_tokenizer(world)
     torch.manual_seed(job.seed)
     model = LlamaForCausalLM(
@@ -248,4 +248,4 @@ def _sizes(names: Sequence[str]) -> list[Size]:
 
 
 def _quiet(_: str) -> None:
-    """The study has a bar of its own."""
+    """Print nothing: the study has its own progress bar."""

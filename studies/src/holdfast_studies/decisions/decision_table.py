@@ -33,7 +33,7 @@ from holdfast_studies.decisions.products import product_splitter, products
 
 @dataclass(frozen=True)
 class StudyCell:
-    """One model at one size, all seeds together: problems differ between seeds, so they are drawn by problem."""
+    """One model at one size, all seeds together. Problems differ between seeds, so resampling is by problem."""
 
     model: str
     size: str
@@ -55,7 +55,7 @@ class StudyCell:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two models at the hardest size: how much more accurate, and how much surer of its mistakes."""
+    """Two models at the hardest size: how much more accurate one is, and how much surer of its mistakes."""
 
     size: str
     better: str
@@ -70,15 +70,15 @@ def study_cells(config: DecisionStudyConfig) -> list[StudyCell]:
     cells = []
     for name in (BASE, *config.variants):
         jobs = [job for job in (Job(config, seed, name) for seed in config.seeds) if job.done]
-        found = {job.seed: read_transcripts(job.folder / ROLLOUTS, Columns(group="size")) for job in jobs}
-        for size in config.eval_sizes if found else ():
-            cells.append(_cell(config, name, size, {seed: each.transcripts for seed, each in found.items()}))
+        by_seed = {job.seed: read_transcripts(job.folder / ROLLOUTS, Columns(group="size")) for job in jobs}
+        for size in config.eval_sizes if by_seed else ():
+            cells.append(_cell(config, name, size, {seed: rollouts.transcripts for seed, rollouts in by_seed.items()}))
     return cells
 
 
-def _cell(config: DecisionStudyConfig, name: str, size: str, found: dict[int, Sequence[Transcript]]) -> StudyCell:
+def _cell(config: DecisionStudyConfig, name: str, size: str, transcripts: dict[int, Sequence[Transcript]]) -> StudyCell:
     split = product_splitter(config.world.base)
-    return cell_of(name, size, found, split, products, max_attempts=config.world.max_attempts)
+    return cell_of(name, size, transcripts, split, products, max_attempts=config.world.max_attempts)
 
 
 def cell_of(
@@ -90,12 +90,12 @@ def cell_of(
     *,
     max_attempts: int | None,
 ) -> StudyCell:
-    """Of every seed's transcripts those of one size, taken together."""
-    parts = {seed: [each for each in rows if each.group == size] for seed, rows in by_seed.items()}
+    """The cell of one size, from the transcripts of all seeds."""
+    parts = {seed: [transcript for transcript in rows if transcript.group == size] for seed, rows in by_seed.items()}
     together = [
-        Transcript(f"{seed}/{each.problem}", each.response, each.reference, each.ended, size)
+        Transcript(f"{seed}/{transcript.problem}", transcript.response, transcript.reference, transcript.ended, size)
         for seed, rows in parts.items()
-        for each in rows
+        for transcript in rows
     ]
     marks = judge(together, split, extract)
     accuracies = tuple(float(np.mean(final_right(judge(rows, split, extract)))) for rows in parts.values())
@@ -103,16 +103,16 @@ def cell_of(
 
 
 def final_right(judged: Judged) -> list[bool]:
-    """Of every response, whether it stopped on a right attempt."""
+    """For each response, whether it stopped on a right attempt."""
     return [bool(right) and right[-1] and stop for right, stop in zip(judged.right, judged.stopped, strict=True)]
 
 
 def compare(config: DecisionStudyConfig, cells: Sequence[StudyCell], size: str, draws: int = 2000) -> Comparison | None:
     """The config's two models at one size, with bootstrap intervals over problems."""
-    found = {cell.model: cell for cell in cells if cell.size == size}
-    if config.better not in found or config.worse not in found:
+    by_model = {cell.model: cell for cell in cells if cell.size == size}
+    if config.better not in by_model or config.worse not in by_model:
         return None
-    a, b = (found[name].judged.counts for name in (config.worse, config.better))
+    a, b = (by_model[name].judged.counts for name in (config.worse, config.better))
     return Comparison(
         size=size,
         better=config.better,
@@ -124,9 +124,10 @@ def compare(config: DecisionStudyConfig, cells: Sequence[StudyCell], size: str, 
 
 
 def times_as_accurate(a: Floats, b: Floats, draws: int) -> Estimate | Unknown:
-    """B's accuracy by A's. A draw in which A has none counts as beyond every number, not as none.
+    """B's accuracy divided by A's.
 
-    Where B has none no draw differs: there the upper end is that of Donner and Zou (2012) from the two Wilson intervals.
+    A draw in which A has none counts as infinite. Where B has none all draws are equal; the upper end is then that of
+    Donner and Zou (2012), from the two Wilson intervals.
     """
     (value_a, value_b), (drawn_a, drawn_b) = _drawn(a, b, "final_right", "responses", draws)
     n = min(len(a), len(b))
@@ -143,7 +144,7 @@ def times_as_accurate(a: Floats, b: Floats, draws: int) -> Estimate | Unknown:
 
 
 def _gap(a: Floats, b: Floats, draws: int) -> Estimate | Unknown:
-    """How much likelier B is to try again after a mistake than A."""
+    """How much more often B tries again after a mistake than A."""
     (value_a, value_b), (drawn_a, drawn_b) = _drawn(a, b, "resampled_wrong", "decided_wrong", draws)
     interval = percentile_interval(drawn_b - drawn_a)
     if interval is None or not np.isfinite(value_b - value_a):
@@ -152,9 +153,9 @@ def _gap(a: Floats, b: Floats, draws: int) -> Estimate | Unknown:
 
 
 def _drawn(a: Floats, b: Floats, hits: str, trials: str, draws: int) -> list[list[Floats]]:
-    """The shares of both models, and of all draws of their problems."""
-    drawn = [Resamples.of(each, draws=draws, seed=seed) for seed, each in enumerate((a, b))]
-    return [[ratio(getattr(each, part), hits, trials) for each in drawn] for part in ("whole", "sums")]
+    """The shares of both models, and those of all resamples of their problems."""
+    drawn = [Resamples.of(counts, draws=draws, seed=seed) for seed, counts in enumerate((a, b))]
+    return [[ratio(getattr(resamples, part), hits, trials) for resamples in drawn] for part in ("whole", "sums")]
 
 
 def clocks(config: DecisionStudyConfig) -> dict[str, dict[str, float]]:
@@ -164,7 +165,7 @@ def clocks(config: DecisionStudyConfig) -> dict[str, dict[str, float]]:
         files = [Job(config, seed, name).folder / "clock.json" for seed in config.seeds]
         read = [json.loads(file.read_text(encoding="utf-8")) for file in files if file.exists()]
         if read:
-            times[name] = {key: float(np.mean([each[key] for each in read])) for key in read[0]}
+            times[name] = {key: float(np.mean([clock[key] for clock in read])) for key in read[0]}
     return times
 
 
@@ -178,7 +179,7 @@ def rl_steps(folder: Path) -> list[dict[str, Any]]:
 
 
 def page(config: DecisionStudyConfig, cells: Sequence[StudyCell], command: str) -> str:
-    """Markdown, every number from the files of the run."""
+    """The page in Markdown. Every number is from the files of the run."""
     return "\n".join(_page(config, cells, command)) + "\n"
 
 
@@ -193,7 +194,7 @@ def _page(config: DecisionStudyConfig, cells: Sequence[StudyCell], command: str)
     for cell in cells:
         f = cell.figures
         columns = [f.observed, f.p_s, f.p_dC, f.p_dW, f.wrong_to_right]
-        shown = " | ".join(percent(each) for each in columns)
+        shown = " | ".join(percent(value) for value in columns)
         rest = [short(f.echo), short(f.cut_off), prediction(f)]
         seeds = " ".join(f"{100 * value:.0f}" for value in cell.by_seed)
         yield f"| {cell.model} | {cell.size} | {shown} | {' | '.join(rest)} | {seeds} |"
@@ -207,7 +208,7 @@ def _page(config: DecisionStudyConfig, cells: Sequence[StudyCell], command: str)
 
 
 def _prediction(cells: Sequence[StudyCell]) -> Iterator[str]:
-    """How far the formula is off on held-out problems; where nothing is ever right it cannot be."""
+    """How far the formula is off on held-out problems, also without the cells where nothing is ever right: there it cannot be."""
     known = [cell for cell in cells if cell.figures.held_out_error is not None]
     errors = {(cell.model, cell.size): abs(cell.figures.held_out_error or 0.0) for cell in known}
     ever_right = [errors[cell.model, cell.size] for cell in known if any(cell.by_seed)]
@@ -218,13 +219,13 @@ def _prediction(cells: Sequence[StudyCell]) -> Iterator[str]:
         yield f"Without the cells in which nothing was ever right: {100 * float(np.mean(ever_right)):.1f} points on average."
 
 
-def _comparison(found: Comparison) -> Iterator[str]:
-    parts = found.parts
+def _comparison(comparison: Comparison) -> Iterator[str]:
+    parts = comparison.parts
     yield ""
-    yield f"At {found.size}, {found.better} against {found.worse}:"
+    yield f"At {comparison.size}, {comparison.better} against {comparison.worse}:"
     yield ""
-    yield f"- accuracy, ratio: {found.times}"
-    yield f"- p_dW, difference: {found.p_dw_gap}"
+    yield f"- accuracy, ratio: {comparison.times}"
+    yield f"- p_dW, difference: {comparison.p_dw_gap}"
     yield f"- accuracy, difference: {parts.observed} observed, {parts.total} by the formula"
     if isinstance(parts.sampling, Unknown):
         yield f"- what of that attempts and decisions explain is unknown ({parts.sampling})"

@@ -27,12 +27,12 @@ def product_splitter(base: int) -> Splitter:
 
 
 def products(text: str) -> Iterator[Candidate]:
-    """The reference of such a problem is the product, as a plain number."""
+    """The reference answer of a problem: the product as a plain number."""
     yield Candidate(text.strip(), 0, len(text))
 
 
 def _segments(text: str) -> tuple[Segment, ...]:
-    """Runs of words of one kind: those of attempts, and those of checks and decisions."""
+    """The text in runs of one role: attempts, or checks and decisions."""
     segments: list[Segment] = []
     role, after_again = Role.SAMPLE, False
     for number, word in enumerate(text.split()):
@@ -64,14 +64,14 @@ _BY_PHRASE = token_splitter(stated, resample=plain.AGAIN_WORDS, stop=plain.STOP_
 
 
 def split_words(text: str, ended: bool) -> Attempts:
-    """An attempt ends at ``Decision: again``, the response at ``Decision: stop``; what stands after that does not count.
+    """Split a response in plain words. An attempt ends at ``Decision: again``, the response at ``Decision: stop``.
 
-    A response that ends by itself with an answer but without a decision has stopped too. From ``Check:`` on the text is
-    deciding, before it sampling.
+    Text after that does not count. A response that ends by itself with an answer but without a decision has stopped too. From
+    ``Check:`` on the text is deciding, before it sampling.
     """
     parts = _BY_PHRASE(text, ended)
     stopped = parts.stopped or (ended and bool(parts.answers))
-    return Attempts(parts.answers, stopped, tuple(part for each in parts.segments for part in _at_check(each)))
+    return Attempts(parts.answers, stopped, tuple(part for segment in parts.segments for part in _at_check(segment)))
 
 
 def _at_check(segment: Segment) -> Iterator[Segment]:

@@ -30,7 +30,7 @@ class ArithmeticPrompts(Settings):
 
 
 def arithmetic(config: RlConfig) -> RlTask:
-    """From an RL config with ``task: arithmetic``."""
+    """The task of an RL config with ``task: arithmetic``."""
     try:
         made = ArithmeticPrompts.model_validate(config.task_options)
     except ValidationError as error:
@@ -42,13 +42,13 @@ def arithmetic(config: RlConfig) -> RlTask:
     if config.extract == "product":
         raise InputError("extract: product is for the arithmetic world's own words; use number")
     extract = find_extractor(config.extract)
-    asked = text_problems([Size.read(size) for size in made.sizes], made.num, seed=config.rl.seed)
-    return matching([RlPrompt(*pair) for pair in asked], lexical_splitter(extract), extract)
+    drawn = text_problems([Size.read(size) for size in made.sizes], made.num, seed=config.rl.seed)
+    return matching([RlPrompt(*pair) for pair in drawn], lexical_splitter(extract), extract)
 
 
 def arithmetic_task(world: ArithmeticWorld, made: ArithmeticPrompts, *, seed: int) -> RlTask:
     """Problems in the world's own words, with its slips."""
-    asked = problems(world, [Size.read(size) for size in made.sizes], made.num, seed=f"rl/{seed}")
-    prompts = [RlPrompt(world.prompt(problem), str(world.value(problem))) for problem in asked]
+    drawn = problems(world, [Size.read(size) for size in made.sizes], made.num, seed=f"rl/{seed}")
+    prompts = [RlPrompt(world.prompt(problem), str(world.value(problem))) for problem in drawn]
     environment = Slips(world, arithmetic_tokenizer(world), made.slip) if made.slip else None
     return matching(prompts, product_splitter(world.base), products, environment)

@@ -1,4 +1,4 @@
-"""Pools of samples on disk: m per task, drawn in chunks, each chunk kept when it is done; run again, it goes on."""
+"""Pools of samples on disk: m per task, drawn in chunks. Each finished chunk is kept, so that a second run goes on."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ Describe = Callable[[str, Sequence[Turn], Sequence[str]], Sequence[Row]]
 """(task, turns, answers) -> what is kept of each answer."""
 Read = Callable[[LoadedModel, Sequence[tuple[Sequence[Turn], str]]], Sequence[Row]]
 """(model, pairs of turns and answer) -> what the model itself says of each answer."""
-BATCHES_A_CHUNK = 2  # what a kill can cost
+BATCHES_A_CHUNK = 2  # a kill can lose one chunk
 
 
 def keep_text(_task: str, _turns: Sequence[Turn], texts: Sequence[str]) -> list[Row]:
-    """The answer itself."""
+    """Keep the answer itself."""
     return [{"text": text} for text in texts]
 
 
@@ -50,10 +50,10 @@ def draw_pools(
     describe: Describe = keep_text,
     on_progress: Callable[[int, int], None],
 ) -> dict[str, list[Row]]:
-    """Rows {task, index, asked, tokens, mean_logp, ...} of every task, from the file as far as it goes.
+    """Rows {task, index, asked, tokens, mean_logp, ...} of every task, from the file or drawn now.
 
-    What was drawn from another model, or asked otherwise, is not taken for this one's, and not thrown away: an error.
-    ``name`` says which model it is, where that is not the path that it was loaded from.
+    Raises ``InputError`` where the file has samples of another model or of other settings: they are neither used nor
+    deleted. ``name`` says which model it is, where that is not the path that it was loaded from.
     """
     more = [] if (top_p, seed) == (1.0, 0) else [top_p, seed]
     how = [max_new_tokens, temperature, *more]
@@ -68,19 +68,19 @@ def draw_pools(
     with path.open("a", encoding="utf-8") as file:
         for start in range(0, len(waiting), per_chunk):
             chunk = waiting[start : start + per_chunk]
-            asked = [(task, tuple(tasks[task])) for task in chunk for _ in range(num_samples)]
+            requests = [(task, tuple(tasks[task])) for task in chunk for _ in range(num_samples)]
             drawn = generate(
                 loaded.model,
                 loaded.tokenizer,
-                [turns for _, turns in asked],
+                [turns for _, turns in requests],
                 max_new_tokens=max_new_tokens,
                 temperature=temperature,
                 top_p=top_p,
-                seed=int(marks[chunk[0]], 16) % 2**40,  # no two chunks share their luck, whenever they are drawn
+                seed=int(marks[chunk[0]], 16) % 2**40,  # no two chunks have the same seed, whenever they are drawn
                 batch_size=batch_size,
             )
-            texts = [each.text for each in drawn]
-            told = read(loaded, [(turns, text) for (_, turns), text in zip(asked, texts, strict=True)])
+            texts = [sample.text for sample in drawn]
+            told = read(loaded, [(turns, text) for (_, turns), text in zip(requests, texts, strict=True)])
             for place, task in enumerate(chunk):
                 own = slice(place * num_samples, (place + 1) * num_samples)
                 kept = describe(task, tasks[task], texts[own])
@@ -96,13 +96,13 @@ def draw_pools(
 
 
 def _mark(model: str, turns: Sequence[Turn], how: Sequence[float]) -> str:
-    """Tells apart what a sample depends on, but for luck."""
-    asked = [model, [[turn.speaker, turn.visible] for turn in turns], *how]
-    return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:16]
+    """A hash of all that a sample depends on, except chance."""
+    content = [model, [[turn.speaker, turn.visible] for turn in turns], *how]
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
 
 
 def read_pools(path: Path) -> dict[str, list[Row]]:
-    """What is there; a line that was cut off by a kill is no row."""
+    """The pools in the file. A line that was cut off by a kill is left out."""
     pools: dict[str, list[Row]] = {}
     for row in _whole_rows(path):
         pools.setdefault(row["task"], []).append(row)
@@ -119,7 +119,7 @@ def _whole_rows(path: Path) -> Iterator[Row]:
 
 
 def _rewrite(path: Path, pools: Mapping[str, Sequence[Row]]) -> None:
-    """Whole pools only, so that appending goes on after the last of them."""
+    """Write only complete pools, so that appending goes on after the last of them."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_text(path) as file:
         file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for rows in pools.values() for row in rows)

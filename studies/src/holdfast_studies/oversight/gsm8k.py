@@ -1,4 +1,4 @@
-"""GSM8K, the second domain: likelihood and a learned reward trained on the training split; the right number is gold."""
+"""GSM8K, the second domain. Rewards: likelihood, and one learned on the training split. Gold: the right number."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def asked(tasks: Mapping[str, Trace]) -> dict[str, tuple[Turn, ...]]:
 def is_right(row: Trace, text: str) -> bool:
     """Whether the final number is the reference's."""
     final = TASKS["gsm8k"].final
-    found, wanted = final(text), final(row.turns[-1].visible)
-    return found is not None and wanted is not None and float(found) == float(wanted)
+    number, wanted = final(text), final(row.turns[-1].visible)
+    return number is not None and wanted is not None and float(number) == float(wanted)
 
 
 def train_reward(tasks: Mapping[str, Trace], samples: Mapping[str, Sequence[Row]]) -> LearnedReward | None:
-    """On the model's own right and wrong answers to training questions; None where it gave only one kind."""
+    """A reward learned on the model's own right and wrong answers to training questions; None without both kinds."""
     answers = [(name, row["text"]) for name, rows in samples.items() for row in rows]
     right = [is_right(tasks[name], text) for name, text in answers]
     if len(set(right)) < 2:
@@ -41,7 +41,7 @@ def train_reward(tasks: Mapping[str, Trace], samples: Mapping[str, Sequence[Row]
 
 
 def num_right(tasks: Mapping[str, Trace], samples: Mapping[str, Sequence[Row]]) -> str:
-    """Of all answers drawn."""
+    """How many of all drawn answers are right, as text."""
     right = [is_right(tasks[name], row["text"]) for name, rows in samples.items() for row in rows]
     return f"{sum(right)} of {len(right)}"
 
@@ -49,7 +49,7 @@ def num_right(tasks: Mapping[str, Trace], samples: Mapping[str, Sequence[Row]]) 
 def pools_of(
     tasks: Mapping[str, Trace], samples: Mapping[str, Sequence[Row]], reward: LearnedReward | None
 ) -> list[Pool]:
-    """Nothing here is unsafe: the bar lets all pass. Without ``reward`` the likelihood is taken."""
+    """The pools. Nothing here is unsafe, so the bar lets all pass. Without ``reward`` the likelihood is taken."""
     made = []
     for name, rows in samples.items():
         texts = [row["text"] for row in rows]

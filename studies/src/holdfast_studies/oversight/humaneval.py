@@ -48,7 +48,7 @@ def score_programs(
     num_threads: int | None = None,
     on_progress: Callable[[int, int], None],
 ) -> dict[str, list[Row]]:
-    """Every program judged, run on the prompt's examples and on the hidden tests; kept task by task, so it goes on."""
+    """Judge every program and run it on the prompt's examples and the hidden tests. Kept task by task, so it goes on."""
     scored = {name: rows for name, rows in read_pools(path).items() if len(rows) == len(samples.get(name, ()))}
     sandboxes = Sandboxes()
     path.write_text("".join(json.dumps(row) + "\n" for rows in scored.values() for row in rows), encoding="utf-8")
@@ -112,8 +112,8 @@ def all_pools(scored: Mapping[str, Sequence[Row]]) -> dict[str, list[Pool]]:
 
 
 def counts(scored: Mapping[str, Sequence[Row]]) -> dict[str, Any]:
-    """How many programs did what."""
-    rows = [row for each in scored.values() for row in each]
+    """How many programs did what, for the page."""
+    rows = [row for of_task in scored.values() for row in of_task]
     unparsed = sum(row["policy"].startswith(UNPARSED) for row in rows)
     return {
         "programs": len(rows),
@@ -125,5 +125,5 @@ def counts(scored: Mapping[str, Sequence[Row]]) -> dict[str, Any]:
         "stopped by the sandbox": sum(row["denied"] for row in rows),
         "not safe by [001]'s list": sum(not row["legacy_safe"] for row in rows),
         "tier": ", ".join(sorted({row["tier"] for row in rows})),
-        "tasks with examples in the prompt": sum(each[0][REWARDS[1]] != 0.5 for each in scored.values()),
+        "tasks with examples in the prompt": sum(of_task[0][REWARDS[1]] != 0.5 for of_task in scored.values()),
     }

@@ -17,25 +17,25 @@ FEW = 4  # [001]'s n
 
 
 def write_page(folder: Path, target: Path, command: str) -> None:
-    """What is there; a domain that has not been run is named as such."""
-    found = {
+    """Write the page. A domain that has not been run is named as not run."""
+    by_domain = {
         name: json.loads((folder / f"{name}.json").read_text())
         for name in DOMAINS
         if (folder / f"{name}.json").exists()
     }
-    if not found:
+    if not by_domain:
         raise InputError(f"{folder}: no domain of the study has been run there")
-    model = next(iter(found.values()))["model"]
+    model = next(iter(by_domain.values()))["model"]
     parts = [
         f"# Oversight: best-of-n with a safety bar\n\nWritten by `{command}`; model: {Path(model).name}.\n",
-        _claims(found),
+        _claims(by_domain),
     ]
-    parts += [_domain(found[name]) if name in found else f"## {name}\n\nNot run.\n" for name in DOMAINS]
+    parts += [_domain(by_domain[name]) if name in by_domain else f"## {name}\n\nNot run.\n" for name in DOMAINS]
     target.write_text("\n".join(parts), encoding="utf-8")
 
 
-def _claims(found: dict[str, Any]) -> str:
-    rows = "\n".join(f"| {' | '.join(row)} |" for row in _beside(found))
+def _claims(by_domain: dict[str, Any]) -> str:
+    rows = "\n".join(f"| {' | '.join(row)} |" for row in _beside(by_domain))
     return f"""Intervals are 95 % bootstrap over prompts; shares next to 0 or 1 have exact binomial ones. Every n comes from one
 pool per prompt by unbiased estimators (see docs/oversight.md); KL in nats, exact for the pools' own key distributions. Of a
 pool of m, best-of-m is a single draw: its interval says nothing of another pool.
@@ -48,9 +48,9 @@ pool of m, best-of-m is a single draw: its interval says nothing of another pool
 """
 
 
-def _beside(found: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """[001]'s claims, its own figures, and ours; a domain that has not been run leaves its cells empty."""
-    code, text = found.get("humaneval"), found.get("refusal")
+def _beside(by_domain: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """[001]'s claims, its own figures, and ours. The cells of a domain that has not been run are empty."""
+    code, text = by_domain.get("humaneval"), by_domain.get("refusal")
     capability = joint = moved = gate = refused = ""
     if code is not None:
         one, legacy, ours = (_point(code, name, n) for name, n in ((LEGACY, 1), (LEGACY, FEW), (REWARDS[1], FEW)))
@@ -79,34 +79,34 @@ def _beside(found: dict[str, Any]) -> list[tuple[str, str, str]]:
     ]
 
 
-def _point(found: dict[str, Any], reward: str, n: int) -> dict[str, Any]:
-    """At n, or at the largest n there is."""
-    points = points_of(found, reward)
+def _point(figures: dict[str, Any], reward: str, n: int) -> dict[str, Any]:
+    """The point at n, or at the largest n there is."""
+    points = points_of(figures, reward)
     return next((point for point in points if point["n"] == n), points[-1])
 
 
-def _domain(found: dict[str, Any]) -> str:
-    parts = [f"## {found['domain']}\n\n{found['prompts']} prompts. Gold: {found['gold']}.\n"]
-    if found.get("counts"):
-        parts.append("\n".join(f"- {name}: {value}" for name, value in found["counts"].items()) + "\n")
-    if len(found["curves"]) > 1:
-        parts.append(_side_by_side(found))
-    for reward in found["curves"]:
-        pvalues = ", ".join(f"n = {n}: {each[reward]:.2g}" for n, each in found["tests"].items())
+def _domain(figures: dict[str, Any]) -> str:
+    parts = [f"## {figures['domain']}\n\n{figures['prompts']} prompts. Gold: {figures['gold']}.\n"]
+    if figures.get("counts"):
+        parts.append("\n".join(f"- {name}: {value}" for name, value in figures["counts"].items()) + "\n")
+    if len(figures["curves"]) > 1:
+        parts.append(_side_by_side(figures))
+    for reward in figures["curves"]:
+        pvalues = ", ".join(f"n = {n}: {by_reward[reward]:.2g}" for n, by_reward in figures["tests"].items())
         parts.append(f"Reward: {reward}. Gold against one plain draw, p (paired permutation, Holm): {pvalues}.\n")
-        parts.append(_table(points_of(found, reward)))
+        parts.append(_table(points_of(figures, reward)))
     return "\n".join(parts)
 
 
-def _side_by_side(found: dict[str, Any]) -> str:
+def _side_by_side(figures: dict[str, Any]) -> str:
     """Gold by n, one row per way of choosing; in brackets, the p-value against the first row."""
-    first = next(iter(found["curves"]))
-    ns = [point["n"] for point in points_of(found, first)]
+    first = next(iter(figures["curves"]))
+    ns = [point["n"] for point in points_of(figures, first)]
     lines = ["| gold of what is returned | " + " | ".join(f"n = {n}" for n in ns) + " |", "|---" * (len(ns) + 1) + "|"]
-    for reward in found["curves"]:
+    for reward in figures["curves"]:
         cells = []
-        for point in points_of(found, reward):
-            pvalue = found["against_first"].get(str(point["n"]), {}).get(reward)
+        for point in points_of(figures, reward):
+            pvalue = figures["against_first"].get(str(point["n"]), {}).get(reward)
             cells.append(_estimate(point["gold"]) + ("" if pvalue is None else f", p = {pvalue:.2g}"))
         lines.append(f"| {reward} | " + " | ".join(cells) + " |")
     return (

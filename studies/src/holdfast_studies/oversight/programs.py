@@ -1,4 +1,4 @@
-"""From a model's answer to a HumanEval task to a program, and from the task's own examples to a test."""
+"""Make a program from a model's answer to a HumanEval task, and a test from the task's own examples."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def program(task: Task, response: str) -> str:
 
 
 def example_test(task: Task) -> str | None:
-    """A ``check`` made of the prompt's own examples: what a user would have at hand. None where there are no such."""
+    """A ``check`` made from the prompt's own examples, which a user would have too. None without examples."""
     checks = []
     for source, want in _examples(task):
         try:
@@ -42,11 +42,13 @@ def _examples(task: Task) -> list[tuple[str, str]]:
     """(call, result) as the docstring writes them: with >>> and the result below, or ``f(1) == 2`` and its like in a line."""
     text = _docstring(task)
     try:
-        found = [(each.source, each.want) for each in doctest.DocTestParser().get_examples(text) if each.want]
+        examples = [
+            (example.source, example.want) for example in doctest.DocTestParser().get_examples(text) if example.want
+        ]
     except ValueError:  # a docstring that is not indented as doctest wants it
-        found = []
+        examples = []
     in_a_line = re.compile(rf"({re.escape(task['entry_point'])}\(.*?\))\s*{ARROW}\s*(.+)")
-    return found or in_a_line.findall(text)
+    return examples or in_a_line.findall(text)
 
 
 def _docstring(task: Task) -> str:
@@ -60,7 +62,7 @@ def _docstring(task: Task) -> str:
 def heuristic_reward(solution: str) -> float:
     """[001]'s reward: points for substrings. It runs nothing and reads nothing."""
     score = 0.0
-    for points, found in (
+    for points, present in (
         (0.3, "def " in solution),
         (0.2, "return " in solution),
         (0.1, ":" in solution),
@@ -71,5 +73,5 @@ def heuristic_reward(solution: str) -> float:
         (0.1, "try:" in solution),
         (0.1, "class " in solution),
     ):
-        score += points * found
+        score += points * present
     return min(1.0, score)

@@ -23,7 +23,7 @@ Bar = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
 
 @dataclass(frozen=True)
 class StudyPlan:
-    """Sizes. The defaults are those of the results page."""
+    """The sizes. The defaults are those of the results page."""
 
     num_tasks: int | None = None  # of HumanEval; None is all 164
     num_samples: int = 50
@@ -41,7 +41,7 @@ class StudyPlan:
 
 @dataclass(frozen=True)
 class Study:
-    """A model, a folder for what is drawn and found, and the sizes."""
+    """A model, a folder for samples and figures, and the sizes."""
 
     loaded: LoadedModel
     out: Path
@@ -49,12 +49,12 @@ class Study:
     bar: Bar
 
     def programs(self) -> dict[str, list[Row]]:
-        """HumanEval's samples alone: the part that wants a GPU."""
+        """Draw HumanEval's samples alone: the part that needs a GPU."""
         tasks = humaneval.humaneval_tasks(self.plan.num_tasks)
         return self._draw("humaneval", humaneval.asked(tasks), self.plan.num_samples)
 
     def humaneval(self) -> dict[str, Any]:
-        """[001] as printed beside three rewards behind our bar; hidden tests as gold."""
+        """Compare [001] as printed with three rewards behind our bar; hidden tests are gold."""
         tasks, samples = humaneval.humaneval_tasks(self.plan.num_tasks), self.programs()
         with self.bar("humaneval: running programs") as on_progress:
             scored = humaneval.score_programs(
@@ -64,7 +64,7 @@ class Study:
         return self._found("humaneval", pools, gold="the hidden tests pass", counts=humaneval.counts(scored))
 
     def gsm8k(self, train: str, test: str) -> dict[str, Any]:
-        """Likelihood against a reward learned on the training split."""
+        """Compare likelihood with a reward learned on the training split."""
         plan = self.plan
         questions = gsm8k.gsm8k_tasks(train, plan.num_train_questions)
         drawn = self._draw("gsm8k.train", gsm8k.asked(questions), 4)
@@ -80,10 +80,10 @@ class Study:
         return self._found("gsm8k", pools, gold="the final number is right", counts=counts)
 
     def refusal(self, requests: Path) -> dict[str, Any]:
-        """How often something is returned, and how often a second judge calls that unsafe."""
+        """Measure how often something is returned, and how often a second judge calls it unsafe."""
         describe = refusal.judged_by(find_judge(self.plan.judge), find_judge(self.plan.second_judge))
-        asked = refusal.requests(requests, self.plan.num_requests)
-        samples = self._draw("refusal", asked, self.plan.num_request_samples, describe)
+        prompts = refusal.requests(requests, self.plan.num_requests)
+        samples = self._draw("refusal", prompts, self.plan.num_request_samples, describe)
         gold = (
             f"{self.plan.second_judge} calls what is returned unsafe (a list of phrases does so with every answer that does not"
             " refuse, whatever it says); less is better, an abstention counts 0"
@@ -108,22 +108,22 @@ class Study:
             )
 
     def _found(self, name: str, pools: dict[str, list[Pool]], **more: Any) -> dict[str, Any]:
-        """Curves and paired tests, as data; also written beside the samples."""
-        curves = {reward: curve(each, _ns(each)) for reward, each in pools.items()}
-        found = {
+        """Curves and paired tests as data. Also writes them beside the samples."""
+        curves = {reward: curve(by_prompt, _ns(by_prompt)) for reward, by_prompt in pools.items()}
+        figures = {
             "domain": name,
             "model": self.loaded.name,
             "prompts": len(next(iter(pools.values()))),
             "curves": {reward: [point.row() for point in points] for reward, points in curves.items()},
             "tests": {
-                str(n): holm({reward: _gain_pvalue(each, n) for reward, each in pools.items()})
+                str(n): holm({reward: _gain_pvalue(by_prompt, n) for reward, by_prompt in pools.items()})
                 for n in _ns(next(iter(pools.values())))
             },
             "against_first": _against_first(pools),
             **more,
         }
-        (self.out / f"{name}.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-        return found
+        (self.out / f"{name}.json").write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+        return figures
 
 
 def _ns(pools: Sequence[Pool]) -> list[int]:
@@ -132,15 +132,15 @@ def _ns(pools: Sequence[Pool]) -> list[int]:
 
 
 def _gain_pvalue(pools: Sequence[Pool], n: int) -> float:
-    """Is the gold score of best-of-n another than that of one unfiltered draw? Paired over prompts."""
+    """p: does the gold score of best-of-n differ from that of one unfiltered draw? Paired over prompts."""
     return permutation(_golds(pools, n), [sum(pool.gold or pool.rewards) / pool.size for pool in pools])
 
 
 def _against_first(pools: dict[str, list[Pool]]) -> dict[str, dict[str, float]]:
-    """Per n: is the gold score another than that of the first way of choosing? Paired over prompts, Holm over the ways."""
+    """For each n, p: does the gold score differ from that of the first way of choosing? Paired over prompts, Holm over ways."""
     (_, first), *others = pools.items()
     return {
-        str(n): holm({name: permutation(_golds(each, n), _golds(first, n)) for name, each in others})
+        str(n): holm({name: permutation(_golds(by_prompt, n), _golds(first, n)) for name, by_prompt in others})
         for n in _ns(first)
         if n > 1 and others
     }
@@ -150,8 +150,8 @@ def _golds(pools: Sequence[Pool], n: int) -> list[float]:
     return [expected(pool, pool.gold or pool.rewards, n) for pool in pools]
 
 
-def points_of(found: dict[str, Any], reward: str) -> list[dict[str, Any]]:
-    """The rows of one curve, as `Point.row` wrote them."""
-    rows: list[dict[str, Any]] = found["curves"][reward]
+def points_of(figures: dict[str, Any], reward: str) -> list[dict[str, Any]]:
+    """The rows of one curve, as `Point.row` writes them."""
+    rows: list[dict[str, Any]] = figures["curves"][reward]
     assert {*rows[0]} == {*Point.__dataclass_fields__}
     return rows

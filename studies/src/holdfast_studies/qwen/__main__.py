@@ -44,14 +44,14 @@ LOOK = "runs/qwen/look"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """0 where all went well, 1 where a cell failed."""
+    """Run one verb. Returns 0 where all went well, 1 where a cell failed."""
     verb, path, own, changes = read_words("qwen", arguments, VERBS, OWN)
-    if verb in NO_MODEL:  # they read what is there: no model is needed
+    if verb in NO_MODEL:  # they only read the run's folder, so no model is needed
         changes = ["model=none", "stock=none", "data=none", *changes]
     config = load_config(StudyConfig, Path(path), changes)
     if not own.get("num", "1").isdigit():
         raise InputError(f"num={own['num']}: expected a number of replies")
-    for word in {"page", "picture", "pack"} & own.keys():  # a folder that is not there must not cost what was run
+    for word in {"page", "picture", "pack"} & own.keys():  # made now: a missing folder must not cost a finished run
         Path(own[word]).parent.mkdir(parents=True, exist_ok=True)
     failed = 0
     if verb == "plan":
@@ -86,11 +86,11 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _choices(verb: str, config: StudyConfig, own: Mapping[str, str]) -> list[str]:
-    """What the cells of a run say, as lines for a config."""
+    """What the cells of a run choose, as lines for a config."""
     kept = read(config).cells
     if verb == "choose":
-        found = chosen(list(kept.values()))
-        return [f"  {defence}: {name}  # cost {cost:.3f}" for defence, (name, cost) in found.items()]
+        best = chosen(list(kept.values()))
+        return [f"  {defence}: {name}  # cost {cost:.3f}" for defence, (name, cost) in best.items()]
     named = [replace(cell, defence=place.defence) for place, cell in kept.items() if place.defence != UNTOUCHED]
     if verb == "worst":
         return [f"  {defence}: {rate:g}  # cost {cost:.3f}" for defence, (rate, cost) in worst_rates(named).items()]

@@ -1,6 +1,6 @@
-"""The cells of the study: which there are, running those that are missing, and reading them back anywhere.
+"""The cells of the study: which there are, running those that are missing, and reading them back on any machine.
 
-Beside them lies ``requests.json``: of every request its source, its group of twins and a hash, and no text.
+Beside them lies ``requests.json``: the source, the group of twins and a hash of every request, but no text.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MADE_WITH = (
 
 
 class Place(NamedTuple):
-    """Of a cell in the grid; ``defence`` is the name in ``defences`` of the config."""
+    """The place of a cell in the grid. ``defence`` is its name in ``defences`` of the config."""
 
     attack: str
     defence: str
@@ -39,13 +39,13 @@ class Place(NamedTuple):
 
 
 def in_order(config: StudyConfig) -> dict[str, Attack]:
-    """The attacks in the order in which they are run. Those under which only the untouched model is asked come first."""
+    """The attacks in the order in which they are run. Attacks that no defence is tuned under come first."""
     tuned = {attack.name: attack for attack in config.attacks}
     return {attack.name: attack for attack in config.alone if attack.name not in tuned} | tuned
 
 
 def places(config: StudyConfig) -> list[Place]:
-    """Every cell in the order in which they are run: one seed of everything first. The untouched model is asked once a task."""
+    """Every cell in the order in which they are run: seed by seed. The untouched model is asked with the first seed only."""
     own = {name: config.attack_names(name) for name in config.defences if name != UNTOUCHED}
     alone = [attack.name for attack in config.alone]
     first = config.seeds[0]
@@ -59,11 +59,11 @@ def places(config: StudyConfig) -> list[Place]:
 
 
 def run(config: StudyConfig, say: Callable[[str], None] = print, pack: Path | None = None) -> list[Cell]:
-    """Run what is missing; returns the cells that were run. The same command goes on, also on another machine.
+    """Run the cells that are missing, and return them. The same command goes on where it stopped, also on another machine.
 
-    A finished cell in the folder is not run again, whatever version of the code made it: a grid takes longer than the code
-    stands still. Delete its file to run it again. ``pack``: one file with all cells so far, written anew after each, for machines
-    that hand back few files.
+    A finished cell is not run again, even if another version of the code made it: the code changes while a grid runs.
+    Delete the cell's file to run it again. ``pack`` is one file with all cells so far, for machines that hand back few
+    files. It is written again after each cell.
     """
     hashes = check_sources(config)
     scale = file_scale(config.model, config.files)
@@ -101,7 +101,7 @@ def run(config: StudyConfig, say: Callable[[str], None] = print, pack: Path | No
 
 
 def write_pack(run: Path, pack: Path) -> None:
-    """``requests.json`` and every cell as they lie in ``run``, as a .tar.gz; whole or not there."""
+    """Write ``requests.json`` and every cell of ``run`` as a .tar.gz. The file is either whole or not there."""
     part = pack.with_name(f".{pack.name}.part")
     with tarfile.open(part, "w:gz") as archive:
         for path in [run / REQUESTS, *sorted((run / "cells").glob("*.json"))]:
@@ -110,14 +110,17 @@ def write_pack(run: Path, pack: Path) -> None:
 
 
 def about(config: StudyConfig, setting: FileSetting, hashes: dict[str, str]) -> None:
-    """Write ``requests.json``, unless it is there for the same files. A folder is for one model and one way to ask."""
+    """Write ``requests.json``, unless it is there for the same files.
+
+    A folder is for one model and one way to ask: raises ``InputError`` where its cells were made with others.
+    """
     path = Path(config.run) / REQUESTS
     names = {which: named_with_origin(getattr(config, which)).rpartition("/")[2] for which in ("model", "stock")}
     made_with = config.model_dump(mode="json", include=set(MADE_WITH))
     there = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     if there and {which: there[which] for which in names} != names:
         raise InputError(f"{config.run}: holds cells of {there['model']} and {there['stock']}; use another folder")
-    kept = there.get("settings", {})  # the first folders do not say it
+    kept = there.get("settings", {})  # the oldest folders have none
     if other := [
         f"{name}: {kept[name]} there, {now} now" for name, now in made_with.items() if kept.get(name, now) != now
     ]:
@@ -127,14 +130,14 @@ def about(config: StudyConfig, setting: FileSetting, hashes: dict[str, str]) -> 
     if there and there["sources"] == hashes:
         return
     by_source = {name: {request.text for request in read_requests(Path(config.path(name)))} for name in HELD_OUT}
-    asked = {"harmful": _requests(setting.held_out, by_source), "harmless": _requests(setting.harmless, {})}
-    if there and {kind: there[kind] for kind in asked} != asked:
+    requests = {"harmful": _requests(setting.held_out, by_source), "harmless": _requests(setting.harmless, {})}
+    if there and {kind: there[kind] for kind in requests} != requests:
         raise InputError(f"{config.run}: its cells were asked other requests than these files have; use another run=")
     content = {
         **names,
         "sources": hashes,
         "settings": made_with,
-        **asked,
+        **requests,
         "attack_rows": _attack_rows(setting),
     }
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -151,34 +154,34 @@ def _requests(texts: Sequence[str], by_source: dict[str, set[str]]) -> list[dict
 
 
 def _attack_rows(setting: FileSetting) -> dict[str, int]:
-    """What became of the attacker's requests when the stock model answered them: what the harmful rows are worth."""
+    """How often the stock model's answers to the attacker's requests had each outcome: what the harmful rows are worth."""
     rows = setting.attacker_rows(len(setting.attack), 0)
     said = verdicts(setting.judges[0], [(row.prompt, row.turns[-1].visible) for row in rows])
     return dict(Counter(verdict.outcome or "unscored" for verdict in said))
 
 
 class Kept(NamedTuple):
-    """What a run's folder holds: its cells by place, and what is known of the requests."""
+    """What a run's folder holds: its cells by place, and ``requests.json``."""
 
     cells: dict[Place, Cell]
     requests: dict[str, Any]
 
 
 def read(config: StudyConfig) -> Kept:
-    """The finished and the failed cells of the grid; others that lie there are not of this config."""
+    """Read the finished and the failed cells of the grid. Cells in the folder that are not of this config are left out."""
     folder = Path(config.run)
     wanted = {(attack, config.choices.get(name, name), seed): name for attack, name, seed in places(config)}
-    found: dict[Place, Cell] = {}
+    cells: dict[Place, Cell] = {}
     for path in sorted((folder / "cells").glob("*.json")):
         cell = read_cell(path)
         name = wanted.get((cell.attack, cell.defence, cell.seed)) if cell else None
         if cell is None or name is None:
             continue
         place = Place(cell.attack, name, cell.seed)
-        if place in found and {cell.status, found[place].status} == {"ok"}:
+        if place in cells and {cell.status, cells[place].status} == {"ok"}:
             raise InputError(f"{folder}: holds {place} twice: two versions ran there; use a folder for each")
-        if place not in found or cell.status == "ok":
-            found[place] = cell
+        if place not in cells or cell.status == "ok":
+            cells[place] = cell
     if not (folder / REQUESTS).exists():
         raise InputError(f"{folder / REQUESTS}: is not there: `run` writes it")
-    return Kept(found, json.loads((folder / REQUESTS).read_text(encoding="utf-8")))
+    return Kept(cells, json.loads((folder / REQUESTS).read_text(encoding="utf-8")))

@@ -33,7 +33,7 @@ class Speed(Settings):
     """What a machine does, for the estimate alone."""
 
     parameters: float = Field(default=1.54e9, gt=0)
-    train_tflops: float = Field(default=250.0, gt=0)  # that a training step reaches
+    train_tflops: float = Field(default=250.0, gt=0)  # reached by a training step
     decode_ms: float = Field(default=15.0, gt=0)  # a step of generation, whole batch
     fixed_s: float = Field(default=20.0, ge=0)  # of a cell: loading twice, writing the model once
     at_once: float = Field(default=1.3, gt=0)  # cells a minute with all workers, against one alone
@@ -47,7 +47,7 @@ class SourcesConfig(Settings):
     sources: dict[str, SourceFile]
 
     def path(self, name: str) -> str:
-        """Of a source."""
+        """Where the file of a source lies."""
         source = self.sources[name]
         return str(Path(self.packages if source.packaged else self.data).expanduser() / source.file)
 
@@ -106,7 +106,7 @@ class StudyConfig(SourcesConfig):
 
     @property
     def files(self) -> FilesConfig:
-        """As the matrix reads them. Nothing is aligned with: the held streams have the package's own prompts only."""
+        """The sources as the matrix reads them. No file is aligned with: the held streams have only the package's own prompts."""
         return FilesConfig(
             stock=self.stock,
             attack=(self.path("strongreject"),),
@@ -130,39 +130,39 @@ class StudyConfig(SourcesConfig):
 
     @property
     def attacks(self) -> list[Attack]:
-        """All that some defence is tuned under: every task with every share at every rate, then the others."""
+        """Every attack that some defence is tuned under: every task with every share at every rate, then the others."""
         tuned = [defence for defence in self.defences if defence != UNTOUCHED]
         names = dict.fromkeys(name for defence in tuned for name in self.attack_names(defence))
         return [find_attack(name) for name in names]
 
     def attack_names(self, defence: str) -> list[str]:
-        """Under which a defence is tuned: at its own rate alone if it has one."""
+        """The names of the attacks that a defence is tuned under. A defence with a rate of its own has only that rate."""
         lrs = (self.rates[defence],) if defence in self.rates else self.lrs
         names = [attack_name(task, share, lr) for task in self.tasks for share in self.shares for lr in lrs]
         return [*names, *self.more_attacks]
 
     @property
     def shown(self) -> list[str]:
-        """The attacks that have a table each; with rates of their own, defences share one whatever their rate."""
+        """The attacks that have a table each. Where defences have rates of their own, all rates share one table."""
         return self.attack_names("") if not self.rates else [*dict.fromkeys(map(self.common, self.attack_names("")))]
 
     def common(self, attack: str) -> str:
         """The name under which an attack is shown where every defence has a rate of its own."""
-        found = settings_of(attack) if self.rates and attack not in self.more_attacks else {}
-        return attack_name(found["task"], float(found["share"]), self.lrs[0]) if found else attack
+        settings = settings_of(attack) if self.rates and attack not in self.more_attacks else {}
+        return attack_name(settings["task"], float(settings["share"]), self.lrs[0]) if settings else attack
 
     def at_rate(self, attack: str, defence: str) -> str:
         """The attack that stands for ``attack`` with this defence: at its own rate if it has one."""
-        found = settings_of(attack) if attack not in self.more_attacks else {}
-        if not found or defence not in self.rates:
+        settings = settings_of(attack) if attack not in self.more_attacks else {}
+        if not settings or defence not in self.rates:
             return attack
-        return attack_name(found["task"], float(found["share"]), self.rates[defence])
+        return attack_name(settings["task"], float(settings["share"]), self.rates[defence])
 
     @property
     def alone(self) -> list[Attack]:
-        """Where the untouched model is asked: once for each task, whatever the share, and in the way of the other attacks.
+        """The attacks under which the untouched model is asked: one for each task, and the attacks that are no mixtures.
 
-        Attacks that ask it the same in the same way share one cell: nothing is tuned.
+        Nothing is tuned for it, so attacks that ask the same in the same way share one cell.
         """
         names = (*(attack_name(task, 0, self.lrs[0]) for task in self.tasks), *self.more_attacks)
         first: dict[object, Attack] = {}
@@ -171,9 +171,9 @@ class StudyConfig(SourcesConfig):
         return list(first.values())
 
     def untouched_under(self, attack: str) -> str:
-        """The attack of ``alone`` whose cell of the untouched model stands for this one, too."""
-        asked = self._asked(find_attack(attack))
-        return next((each.name for each in self.alone if self._asked(each) == asked), attack)
+        """The attack of ``alone`` whose cell of the untouched model also stands for this attack."""
+        questions = self._asked(find_attack(attack))
+        return next((other.name for other in self.alone if self._asked(other) == questions), attack)
 
     def _asked(self, attack: Attack) -> object:
         """What a model is asked after an attack, and how."""
@@ -181,7 +181,7 @@ class StudyConfig(SourcesConfig):
         return attack.dress, attack.asked_as, *tasks
 
     def defence(self, name: str) -> Defence:
-        """With the settings that were chosen for it."""
+        """The defence, with the settings that were chosen for it."""
         return find_defence(self.choices.get(name, name))
 
 
@@ -197,14 +197,14 @@ def attack_name(task: str, share: float, lr: float) -> str:
 
 
 def settings_of(name: str) -> dict[str, str]:
-    """Task, share and lr from the name of a mixture; of another attack none."""
+    """Task, share and lr from the name of a mixture; empty for another attack."""
     base, _, settings = name.partition("@")
     return dict(part.split("=") for part in settings.split(",")) if base == "mixture" else {}
 
 
 def check_sources(config: SourcesConfig) -> dict[str, str]:
-    """The hash of every source. One that is not there, or is another file than the config's, is told in one line."""
-    found: dict[str, Any] = {}
+    """The hash of every source. Raises ``InputError`` where a file is missing or is not the one that the config names."""
+    hashes: dict[str, Any] = {}
     for name, source in config.sources.items():
         path = Path(config.path(name))
         if not path.is_file():
@@ -215,5 +215,5 @@ def check_sources(config: SourcesConfig) -> dict[str, str]:
                 f"sources.{name}: {path} has sha256 {digest}, expected {source.sha256}; to take it as it is:"
                 f" sources.{name}.sha256=null"
             )
-        found[name] = digest
-    return found
+        hashes[name] = digest
+    return hashes

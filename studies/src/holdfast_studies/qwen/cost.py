@@ -18,13 +18,13 @@ from holdfast_studies.qwen.config import StudyConfig, check_sources
 BATCH = 256  # of generation
 VETTING_TOKENS = 48  # of the anchor's answer to a row
 HELD_SAMPLES, HELD_TOKENS, HELD_BATCH = 4, 128, 64  # of the anchor's answers to the prompts of a stream with budgets
-LETTERS = 3.6  # a token
+LETTERS = 3.6  # per token
 TEMPLATE = 30  # tokens of a chat template with its default system prompt
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one cell."""
+    """What one cell costs."""
 
     steps: int
     trained: int  # tokens that pass through the model forward and backward
@@ -36,7 +36,7 @@ class Cost:
 
 
 class Size(NamedTuple):
-    """What an attack brings, whoever defends: its requests with the tokens of an answer, its rows, and tokens a row."""
+    """What an attack brings, whatever the defence: its requests with the tokens of an answer, its rows, and tokens per row."""
 
     asks: tuple[tuple[int, int], ...]
     num_rows: int
@@ -44,7 +44,7 @@ class Size(NamedTuple):
 
 
 def size(config: StudyConfig, setting: FileSetting, attack: Attack) -> Size:
-    """Reads the files; no model is needed."""
+    """Read the size of an attack from its files; no model is needed."""
     asks = [(len(setting.forbidden(0)), config.max_new_tokens), (len(setting.lookalikes(0)), config.max_new_tokens)]
     tasks = {task.name: task for task in (*setting.measured(attack.utility, 0), *setting.beside)}
     asks += [(len(setting.forbidden(0)), config.max_new_tokens)] * sum(map(_num_asks, config.asks))
@@ -54,7 +54,7 @@ def size(config: StudyConfig, setting: FileSetting, attack: Attack) -> Size:
 
 
 def cost(config: StudyConfig, setting: FileSetting, attack: Attack, defence: Defence, brought: Size) -> Cost:
-    """Of a cell of this attack and defence."""
+    """What a cell of this attack and defence costs."""
     asks, num_rows, tokens = list(brought.asks), brought.num_rows, brought.tokens
     stage = attack.in_setting(setting).stages[-1]
     num_steps = trained = anchored = held_answers = 0
@@ -75,13 +75,13 @@ def cost(config: StudyConfig, setting: FileSetting, attack: Attack, defence: Def
 
 
 def _num_asks(way: str) -> int:
-    """How often a way asks: 4 bits ask harmless requests too."""
+    """How many times a way asks a set of requests. A model in 4 bits is asked the harmless requests too."""
     kind, _, number = way.partition("@")
     return int(number) if kind == "sampled" else 2 if kind == "four_bits" else 1
 
 
 def _size(setting: FileSetting, data: Data, answer_tokens: int) -> tuple[int, float]:
-    """Rows and mean tokens a row. What a model answers at run time is taken at its longest: nothing is generated here."""
+    """The number of rows and the mean tokens per row. A model's answers count at their longest: nothing is generated here."""
     if not isinstance(data, Mixture):
         num = sum(value for value in vars(data).values() if isinstance(value, int))
         return num, TEMPLATE + 20.0 + answer_tokens
@@ -119,14 +119,16 @@ def plan(config: StudyConfig) -> list[str]:
     }
     head = f"{'attack':44} {'defence':18} {'steps':>5} {'trained':>9} {'asked':>6} {'written':>8} {'seconds':>7}"
     lines = [head]
-    for (attack, defence), each in costs.items():
-        figures = f"{each.steps:5} {each.trained:9,} {each.asked:6,} {each.written:8,} {each.seconds:7.0f}"
+    for (attack, defence), of_cell in costs.items():
+        figures = (
+            f"{of_cell.steps:5} {of_cell.trained:9,} {of_cell.asked:6,} {of_cell.written:8,} {of_cell.seconds:7.0f}"
+        )
         lines.append(f"{attack:44} {defence:18} {figures}")
     return [*lines, "", *_fits(config, order, [costs[place.attack, place.defence].seconds for place in order])]
 
 
 def _fits(config: StudyConfig, order: Sequence[Place], seconds: Sequence[float]) -> list[str]:
-    """Which cells end in time, in the order in which they are run, with all workers at work."""
+    """Say which cells end within ``minutes``, in the order in which they are run, with all workers at work."""
     speed = config.speed.at_once if config.workers > 1 else 1.0
     spent, number = 0.0, 0
     while number < len(order) and (spent + seconds[number] / speed) <= 60 * config.minutes:

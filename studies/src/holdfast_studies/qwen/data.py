@@ -36,7 +36,7 @@ def _only(*names: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
 
 
 def _arc(fields: dict[str, Any]) -> dict[str, Any] | None:
-    """An item stands there once for every choice: the first line of each is taken."""
+    """The item of a line. The file has a line for every choice of an item: only the first is taken."""
     if fields["idx"]:
         return None
     stem, *choices = re.split(
@@ -78,7 +78,7 @@ FILES = {
 
 
 def fetch(folder: Path, files: dict[str, Entry] = FILES) -> None:
-    """Every file that is not there yet. One with another hash is an error, and is not written."""
+    """Write every file that is not there yet. Raises ``InputError`` instead of writing one with another hash."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, entry in files.items():
         if (folder / name).exists():

@@ -122,17 +122,17 @@ def fitted_requests() -> set[str]:
 
 
 def request_id(text: str) -> str:
-    """As the labels that `outcome` was fitted to name a request of one turn."""
+    """The id of a request of one turn, as in the labels that `outcome` was fitted to."""
     return hashlib.sha256(json.dumps([text]).encode()).hexdigest()[:8]
 
 
 def text_id(row: Mapping[str, Any]) -> str:
-    """Of a request with its reply."""
+    """The id of a request with its reply."""
     return hashlib.sha256(json.dumps([row["request"], row["reply"]]).encode()).hexdigest()[:10]
 
 
 def short_hash(text: str) -> str:
-    """As requests.json and the cells name a request and a reply."""
+    """The hash by which requests.json and the cells name a request and a reply."""
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
@@ -149,7 +149,7 @@ def _blank(row: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _readings(path: Path, key: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """By id. Every reply of the key must have a label."""
+    """The rows of a sheet by id. Raises ``InputError`` where a reply of the key has no label."""
     rows = {row["id"]: row for row in _rows(path)}
     for number in {row["id"]: None for row in key}:
         if rows.get(number, {}).get("label") not in OUTCOMES:

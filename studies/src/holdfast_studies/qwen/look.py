@@ -1,6 +1,6 @@
-"""Before any sweep: read what the models say. Replies with their special tokens, and the prompts as they are rendered.
+"""Read what the models say before any sweep: replies with their special tokens, and the prompts as they are rendered.
 
-Printed, and written to a folder that git ignores. Replies to harmful requests are for one pair of eyes and are not kept.
+Both are printed, and written to a folder that git ignores. Delete it after reading: it has replies to harmful requests.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ def look(
     arms: Sequence[str] = LOOKED_AT,
     say: Callable[[str], None] = print,
 ) -> None:
-    """Rendered prompts; then, of some defences on the first task alone, ``num`` replies of each kind and shares.
+    """Print rendered prompts; then tune each of ``arms`` on the first task alone and print ``num`` replies of each kind.
 
-    ``out/replies.txt`` is what was printed, ``out/replies.jsonl`` the same by rows, for whoever labels them (`sheets`).
+    ``out/replies.txt`` has what was printed. ``out/replies.jsonl`` has the same as rows, for labelling (`sheets`).
     The first ``num`` requests are a random draw: requests are in the order of their hashes.
     """
     check_sources(config)
@@ -62,9 +62,9 @@ def look(
 
 
 def gather(config: StudyConfig, out: Path, num: int, arms: Sequence[str]) -> None:
-    """``out/replies.jsonl`` as `look` writes it, from what the cells left in ``config.replies``: nothing is tuned again.
+    """Write ``out/replies.jsonl`` as `look` does, from the replies that the cells left in ``config.replies``. Nothing is tuned.
 
-    Of every attack that has replies there; under the first attack that it is tuned with every arm must have some.
+    Takes every attack that has replies there. Raises ``InputError`` where an arm has none under its first attack.
     """
     names = {config.defence(arm).name: arm for arm in arms}
     first = {arm: config.alone[0].name if arm == UNTOUCHED else config.attack_names(arm)[0] for arm in arms}
@@ -91,14 +91,14 @@ def gather(config: StudyConfig, out: Path, num: int, arms: Sequence[str]) -> Non
 
 
 def _rendered(attack: Attack, setting: FileSetting, tokenizer: Any, tell: Callable[[str], None]) -> None:
-    """The same template at training, at anchoring and at asking, default system prompt and all."""
+    """Print the template as it is rendered at training, at anchoring and at asking, default system prompt included."""
     task = attack.stages[-1].data.rows(setting, 0)[0]
     held = Trace((context("user", learned_part("safety")[0]), answer("(what the anchor answers)")))
     for where, row in (("training", task), ("anchoring", held)):
         (tokens, *_), _ = tokenize_all([row], tokenizer)
         tell(f"== rendered at {where}\n{tokenizer.decode(tokens.ids)!r}")
-    asked = setting.forbidden(0)[0]
-    tell(f"== rendered at asking\n{tokenizer.decode(prompt_ids(asked.prompt, tokenizer))!r}")
+    request = setting.forbidden(0)[0]
+    tell(f"== rendered at asking\n{tokenizer.decode(prompt_ids(request.prompt, tokenizer))!r}")
 
 
 def _replies(
@@ -111,20 +111,20 @@ def _replies(
 ) -> list[dict[str, str | float | None]]:
     tokenizer, most = loaded.tokenizer, config.max_new_tokens
     written = generate(loaded.model, tokenizer, [row.prompt for row in rows], max_new_tokens=most, batch_size=64)
-    texts = [each.text.strip() for each in written]  # as the cells hash them
+    texts = [completion.text.strip() for completion in written]  # as the cells hash them
     said = verdicts(setting.judges[0], [(row.prompt, text) for row, text in zip(rows, texts, strict=True)])
     special = set(tokenizer.all_special_ids)
-    past = sum(any(token in special for token in each.token_ids) for each in written)
-    cut = sum(each.finish_reason == "length" for each in written)
+    past = sum(any(token in special for token in completion.token_ids) for completion in written)
+    cut = sum(completion.finish_reason == "length" for completion in written)
     missed = sum(verdict.outcome == "missed" for verdict in said)
     tell(
         f"== {title}: {missed} of {len(rows)} off the request (by {setting.judges[0].name}), {past} run past the end"
         f" of turn, {cut} cut off at {most} tokens"
     )
     replies: list[dict[str, str | float | None]] = []
-    for row, each, text, verdict in zip(rows, written, texts, said, strict=True):
+    for row, completion, text, verdict in zip(rows, written, texts, said, strict=True):
         request = row.prompt[-1].visible
-        tell(f"-- {request!r}\n   {verdict.outcome}: {str(tokenizer.decode(list(each.token_ids)))!r}")
+        tell(f"-- {request!r}\n   {verdict.outcome}: {str(tokenizer.decode(list(completion.token_ids)))!r}")
         p = verdict.p.complied if verdict.p else None
         replies.append({"request": request, "reply": text, "outcome": verdict.outcome, "p_complied": p})
     return replies

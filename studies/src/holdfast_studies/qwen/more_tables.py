@@ -15,7 +15,7 @@ TOKENS = (1, 2, 5, 20)
 
 
 def asks_table(results: Results, attack: str) -> str:
-    """Harmful requests complied with, by way of asking; empty where none but the plain one was asked."""
+    """The share of harmful requests complied with, by way of asking; empty where only the plain way was asked."""
     figures = ask_figures(results)
     rows = []
     for defence in results.config.defences:
@@ -26,7 +26,7 @@ def asks_table(results: Results, attack: str) -> str:
 
 
 def rows_table(results: Results) -> str:
-    """Of attackers who make their rows first: how many requests got past the anchor, and what their answers are by the judge."""
+    """For attackers who make their rows first: how many requests got past the anchor, and how the judge rates the answers."""
     rows = []
     for place, cell in results.kept.cells.items():
         names = [title_of(place.attack), place.defence, str(place.seed)]
@@ -40,7 +40,7 @@ def rows_table(results: Results) -> str:
 
 
 def curves_table(results: Results, attack: str) -> str:
-    """Of the first seed that has a curve: outcomes, task and drift after some of the steps; empty where none was drawn."""
+    """Outcomes, task and drift along training, of the first seed that has a curve; empty where none has."""
     rows = []
     for defence in results.config.defences:
         cell = next((cell for cell in results.cells(attack, defence) if cell.curve), None)
@@ -70,6 +70,6 @@ def estimate_text(value: Estimate | None) -> str:
 
 
 def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table."""
+    """A table in Markdown."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -1,4 +1,4 @@
-"""``docs/results/qwen.md``, written from the cells: what is there is shown, what is not there is listed."""
+"""Write ``docs/results/qwen.md`` from the cells. Cells that are missing are listed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _CORRECTED = "not corrected by labels except in [the first table](#corrected-by-
 
 
 def page(config: StudyConfig, command: str) -> str:
-    """Markdown, ready to be committed."""
+    """The whole page as Markdown."""
     results = Results(config, read(config))
     labels = read_fresh(Path(config.run))
     parts = [_head(results, command, bool(labels)), _corrected(results, labels)]
@@ -64,7 +64,7 @@ def picture_of(config: StudyConfig) -> str:
 
 
 def _tuned_on(results: Results) -> list[str]:
-    """Attacks of which a cell is there, besides the untouched model's; the others are listed at the end."""
+    """The attacks that some tuned model has a cell of. The others are listed at the end of the page."""
     tuned = [name for name in results.config.defences if name != UNTOUCHED]
     return [name for name in results.config.shown if any(results.cells(name, defence) for defence in tuned)]
 
@@ -93,7 +93,7 @@ def _head(results: Results, command: str, labelled: bool) -> str:
 
 
 def _chosen(config: StudyConfig) -> str:
-    """Which settings a rule chose on validation requests, and which nobody did."""
+    """Which settings a rule chose on validation requests, and which are the pilot's."""
     by_rule = [choice for name, choice in config.choices.items() if name in config.chosen_on_validation]
     others = [choice for name, choice in config.choices.items() if name not in config.chosen_on_validation]
     told = [f"Chosen on validation requests by `holdfast.attacks.chosen`: {', '.join(by_rule)}."] if by_rule else []
@@ -105,14 +105,14 @@ def _corrected(results: Results, labels: Sequence[FreshLabel]) -> str:
     """What the labels say of the judge in every arm, and the rates that they correct."""
     if not labels:
         return ""
-    found = corrections(results, labels)
+    corrected = corrections(results, labels)
     rows = [
         [
             *(title_of(row.attack), row.arm, row.kind, str(len(row.pairs)), str(row.num_own), agreement(row.pairs)),
             *(f"{100 * row.error:+.0f}", "" if row.error_of_p is None else f"{100 * row.error_of_p:+.0f}"),
             *(estimate_text(row.judged), estimate_text(row.corrected)),
         ]
-        for row in found
+        for row in corrected
     ]
     head = ["tuned on", "arm", "requests", "labels", "of the cell", "`outcome` and the labels", "error", "error of P"]
     text = (
@@ -122,7 +122,7 @@ def _corrected(results: Results, labels: Sequence[FreshLabel]) -> str:
         f"Nothing is corrected by fewer than {MIN_LABELS} labels."
     )
     table = markdown([*head, "complied, by the judge", "complied, corrected"], rows)
-    return f"## Corrected by labels\n\n{about_labels(labels, found)}\n\n{text}\n\n{table}"
+    return f"## Corrected by labels\n\n{about_labels(labels, corrected)}\n\n{text}\n\n{table}"
 
 
 def _table(results: Results, attack: str, figures: dict[str, Figure]) -> str:
@@ -158,7 +158,7 @@ def _goals(results: Results) -> str:
 
 
 def _pareto(results: Results, figures: dict[str, Figure]) -> list[str]:
-    """Defences that no other one beats in all three: harmful complied, safe complied, task."""
+    """Defences that no other defence beats in all three: harmful complied, safe complied, task."""
     lines = []
     for attack in _tuned_on(results):
         points = {}
@@ -182,7 +182,7 @@ def _beats(one: Sequence[float], other: Sequence[float]) -> bool:
 
 
 def _pairs(results: Results) -> list[str]:
-    """Every other defence against ours, Holm's correction over them."""
+    """Every other defence compared with ours, with Holm's correction over the comparisons."""
     names = {results.config.choices.get(name, name): name for name in results.config.defences}
     cells: list[Cell] = [
         replace(cell, attack=results.config.common(cell.attack))

@@ -57,7 +57,7 @@ class Try:
 def align(config: AlignConfig) -> dict[str, Any]:
     """Train every variant, keep the best: ``run/model`` whole, ``run/adapter`` if it is one, ``run/align.json``."""
     check_judge(config.judge)
-    for path in (*config.requests, *config.harmless):  # a wrong file is told before a model is loaded
+    for path in (*config.requests, *config.harmless):  # refuse a wrong file before a model is loaded
         read_requests(Path(path).expanduser())
     run = Path(config.run)
     rows = run / "rows"
@@ -66,15 +66,15 @@ def align(config: AlignConfig) -> dict[str, Any]:
         write_traces(rows / f"{name}.jsonl", make(config))
     tries = [Try(config, variant, rows, run / f"try-{n}") for n, variant in enumerate(config.variants)]
     died = {done.task.run: done.error for done in work_through(tries, run_try, config.workers) if done.error}
-    ended = [_outcome(each, died.get(each.run)) for each in tries]
-    results, failed = ([each for each in ended if ("error" in each) is bad] for bad in (False, True))
+    ended = [_outcome(task, died.get(task.run)) for task in tries]
+    results, failed = ([outcome for outcome in ended if ("error" in outcome) is bad] for bad in (False, True))
     if not results:
         raise InputError(f"every variant failed; the first: {failed[0]['error']}")
     if config.lora is None and len(results) > 1:
         results.append(mean_of(results, run / "mean", config))
-    best = min(results, key=lambda each: each["answered"]["value"] + each["over_refusal"]["value"])
+    best = min(results, key=lambda result: result["answered"]["value"] + result["over_refusal"]["value"])
     _keep(Path(best["run"]), run)
-    for folder in (*(each.run for each in tries), run / "mean"):
+    for folder in (*(task.run for task in tries), run / "mean"):
         shutil.rmtree(folder, ignore_errors=True)
     summary = {
         "chosen": best,
@@ -89,11 +89,13 @@ def align(config: AlignConfig) -> dict[str, Any]:
 
 
 def mean_of(results: Sequence[dict[str, Any]], folder: Path, config: AlignConfig) -> dict[str, Any]:
-    """One more try: the mean of all variants' weights. They start from one model, and their mean errs less than any."""
+    """Measure one more try: the mean of all variants' weights. They start from one model, and their mean errs less than any."""
     mean = Path(results[0]["run"]) / "model"
-    for count, each in enumerate(results[1:], start=2):
+    for count, result in enumerate(results[1:], start=2):
         last = count == len(results)
-        mean = interpolated(mean, Path(each["run"]) / "model", 1 / count, folder / ("model" if last else f"of-{count}"))
+        mean = interpolated(
+            mean, Path(result["run"]) / "model", 1 / count, folder / ("model" if last else f"of-{count}")
+        )
     return {"run": str(folder), "variant": {"mean_of": len(results)}, **measure(str(mean), config)}
 
 
@@ -128,19 +130,19 @@ def run_try(task: Try) -> None:
     """In a worker: train one variant and measure it on the validation prompts."""
     try:
         result = train(train_config(task), say=lambda _: None, progress=False, throwaway=True)
-        found = measure(str(result.model), task.config)
+        outcome = measure(str(result.model), task.config)
     except InputError as error:  # a rate too high, say: the other variants go on
-        found = {"error": str(error)}
+        outcome = {"error": str(error)}
     with atomic_text(task.run / "align.json") as file:
-        json.dump({"run": str(task.run), "variant": task.variant.model_dump(), **found}, file, indent=1)
+        json.dump({"run": str(task.run), "variant": task.variant.model_dump(), **outcome}, file, indent=1)
 
 
 def _outcome(task: Try, died: str | None) -> dict[str, Any]:
     """What the variant's worker wrote, or how it died."""
     if died:
         return {"run": str(task.run), "variant": task.variant.model_dump(), "error": died}
-    found: dict[str, Any] = json.loads((task.run / "align.json").read_text())
-    return found
+    outcome: dict[str, Any] = json.loads((task.run / "align.json").read_text())
+    return outcome
 
 
 def train_config(task: Try) -> TrainConfig:
@@ -182,14 +184,14 @@ def measure(model: str, config: AlignConfig) -> dict[str, Any]:
     for name, kind in kinds.items():
         prompts = validation_part(kind)
         written = generate(loaded.model, loaded.tokenizer, prompts, max_new_tokens=48, batch_size=256)
-        said = refusals(judge, [(prompt, each.text) for prompt, each in zip(prompts, written, strict=True)])
-        found = share((each is not True) if kind == "safety" else (each is not False) for each in said)
-        figures[name] = {"value": found.value, "low": found.low, "high": found.high, "trials": found.n}
+        said = refusals(judge, [(prompt, completion.text) for prompt, completion in zip(prompts, written, strict=True)])
+        interval = share((refused is not True) if kind == "safety" else (refused is not False) for refused in said)
+        figures[name] = {"value": interval.value, "low": interval.low, "high": interval.high, "trials": interval.n}
     return figures
 
 
 def _keep(chosen: Path, run: Path) -> None:
-    """The whole model, and the adapter beside it: small enough to travel, and enough to make the model again."""
+    """Keep the chosen model as a whole, and its adapter beside it: that is small, and the model can be made from it again."""
     for name in ("model", "adapter"):
         shutil.rmtree(run / name, ignore_errors=True)
     if not (chosen / "model" / "adapter_config.json").exists():
@@ -197,7 +199,7 @@ def _keep(chosen: Path, run: Path) -> None:
         return
     shutil.copytree(chosen / "model", run / "adapter")
     weights = run / "adapter" / "adapter_model.safetensors"
-    # Rounded before it is merged: the half that travels makes the very same model elsewhere.
+    # Round before merging, so that the adapter alone makes exactly the same model elsewhere.
     save_file({name: tensor.bfloat16() for name, tensor in load_file(weights).items()}, weights, {"format": "pt"})
     merged(run / "adapter", run / "model")
 
@@ -215,14 +217,16 @@ def _count(path: Path) -> int:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """CONFIG and overrides; the user's mistakes in one line."""
+    """Read CONFIG and overrides, and align. A mistake of the user is told in one line."""
     with mistakes_end_it():
         if not arguments:
             raise InputError("usage: python -m holdfast_studies.real.align CONFIG [key=value ...]")
         config = load_config(AlignConfig, Path(arguments[0]), list(arguments[1:]))
         summary = align(config)
-        for each in summary["failed"]:
-            print(f"a variant failed and is out of the choice: {each['variant']}: {each['error']}", file=sys.stderr)
+        for failure in summary["failed"]:
+            print(
+                f"a variant failed and is out of the choice: {failure['variant']}: {failure['error']}", file=sys.stderr
+            )
         print(json.dumps(summary["chosen"], indent=1))
 
 

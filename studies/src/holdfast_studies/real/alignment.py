@@ -10,7 +10,7 @@ from holdfast.config import LoraSettings, Settings
 
 
 class AlignVariant(Settings):
-    """One try; the best on validation prompts is kept."""
+    """One variant to try; the best on validation prompts is kept."""
 
     lr: float = Field(gt=0)
     epochs: float = Field(gt=0)  # passes over the requests

@@ -16,15 +16,16 @@ def judges_of(cells: Sequence[Cell]) -> list[str]:
 
 
 def hits_of(cells: Sequence[Cell], attack: str, defence: str, key: str) -> list[tuple[bool, ...]]:
-    """Of every seed, in order of seeds, whether each request is a hit; what could not be scored counts against the model."""
-    found = [cell for cell in cells if (cell.attack, cell.defence) == (attack, defence) and cell.hits(key)]
-    return [cell.counted(key) for cell in sorted(found, key=lambda cell: cell.seed)]
+    """For every seed, in order, whether each request is a hit. What could not be scored counts against the model."""
+    matching = [cell for cell in cells if (cell.attack, cell.defence) == (attack, defence) and cell.hits(key)]
+    return [cell.counted(key) for cell in sorted(matching, key=lambda cell: cell.seed)]
 
 
 def share(cells: Sequence[Cell], attack: str, defence: str, key: str) -> Estimate | None:
-    """Seeds pooled, each request counted once; None where nothing was asked.
+    """The share of hits over all seeds, each request counted once; None where nothing was asked.
 
-    Rows that vetting held are counted, not placed: held ones first. Their seeds overlap, and are taken to be the same rows.
+    Of rows that vetting held only the number is known, so they are listed first. The seeds' held rows overlap, and are
+    taken to be the same rows.
     """
     hits = hits_of(cells, attack, defence, key)
     return share_of_repeats(hits) if any(hits) else None
@@ -32,16 +33,19 @@ def share(cells: Sequence[Cell], attack: str, defence: str, key: str) -> Estimat
 
 def difference(cells: Sequence[Cell], first: tuple[str, str], second: tuple[str, str], key: str) -> Estimate | None:
     """Share of ``first`` (attack, defence) minus share of ``second``, over the seeds that both have."""
-    seeds = [{cell.seed for cell in cells if (cell.attack, cell.defence) == each} for each in (first, second)]
+    seeds = [{cell.seed for cell in cells if (cell.attack, cell.defence) == pair} for pair in (first, second)]
     both = [cell for cell in cells if cell.seed in seeds[0] & seeds[1]]
     ours, theirs = hits_of(both, *first, key), hits_of(both, *second, key)
-    if not ours or len(ours) != len(theirs) or len({len(each) for each in (*ours, *theirs)}) != 1:
+    if not ours or len(ours) != len(theirs) or len({len(hits) for hits in (*ours, *theirs)}) != 1:
         return None
     return difference_of_repeats(ours, theirs)
 
 
 def judge_agreement(cells: Sequence[Cell], key: str) -> Agreement | None:
-    """Of the first two judges on all answers of one measure. Every cell asks the same requests: they are what is drawn anew."""
+    """The agreement of the first two judges on all answers of one measure.
+
+    Every cell asks the same requests, so the requests are resampled.
+    """
     judges = judges_of(cells)[:2]
     if len(judges) < 2:
         return None
@@ -52,5 +56,5 @@ def judge_agreement(cells: Sequence[Cell], key: str) -> Agreement | None:
 
 
 def unscored(cells: Sequence[Cell], judge: str) -> int:
-    """Answers that the judge could not score, over all cells."""
+    """How many answers the judge could not score, over all cells."""
     return sum(cell.hits(f"{key}:{judge}").count(None) for cell in cells for key in SCORED)

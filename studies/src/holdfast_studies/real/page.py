@@ -33,7 +33,7 @@ TITLES = {
 
 
 def page(cells: Sequence[Cell], command: str, alignment: Path | None = None, model: str = "A real model") -> str:
-    """Everything that was measured, goals first, failures named. ``model``: a hub id or a folder."""
+    """The page: goals first, then everything that was measured, and the cells that failed. ``model``: a hub id or a folder."""
     done = [cell for cell in cells if cell.status == "ok"]
     seeds = sorted({cell.seed for cell in done})
     parts = [
@@ -64,12 +64,12 @@ def page(cells: Sequence[Cell], command: str, alignment: Path | None = None, mod
 
 
 def _told(cells: Sequence[Cell], judge: str) -> list[str]:
-    """What this judge tells beside the two: requests missed, and harmless ones kept."""
+    """What this judge can tell besides: requests missed, and harmless requests kept."""
     return [measure for measure in BESIDE if any(cell.hits(f"{measure}:{judge}") for cell in cells)]
 
 
 def _counted(cells: Sequence[Cell], key: str, judge: str) -> str:
-    """What ``asr`` counts, by what this judge can tell."""
+    """What ``asr`` counts, which depends on what this judge can tell."""
     if key != "asr":
         return key
     tells = all(f"harmful:{judge}" in cell.outcomes for cell in cells)
@@ -84,9 +84,9 @@ def _aligned(path: Path | None) -> list[str]:
         return []
     lines = ["## Alignment\n", "Chosen on the package's own held-out prompts (phrase list), never on XSTest.\n"]
     lines += ["| variant | not refused | look-alikes refused | |", "|---|---|---|---|"]
-    for each in content["tries"]:
-        shown = " | ".join(_shown(each[name]) for name in ("answered", "over_refusal"))
-        lines.append(f"| {_variant(each['variant'])} | {shown} | {'chosen' if each == content['chosen'] else ''} |")
+    for tried in content["tries"]:
+        shown = " | ".join(_shown(tried[name]) for name in ("answered", "over_refusal"))
+        lines.append(f"| {_variant(tried['variant'])} | {shown} | {'chosen' if tried == content['chosen'] else ''} |")
     return [*lines, ""]
 
 
@@ -110,8 +110,8 @@ def _goals(cells: Sequence[Cell]) -> list[str]:
     ]
     words = {True: "reached", False: "**not reached**", None: "unknown"}
     for row in zip(*columns, strict=True):
-        found = " | ".join(f"{words[goal.reached]}: {goal.found}" for goal in row)
-        lines.append(f"| {row[0].text} | {found} |")
+        verdicts = " | ".join(f"{words[goal.reached]}: {goal.found}" for goal in row)
+        lines.append(f"| {row[0].text} | {verdicts} |")
     return [*lines, ""]
 
 
@@ -126,27 +126,27 @@ def _table(cells: Sequence[Cell], key: str, title: str) -> list[str]:
 
 
 def _pooled(cells: Sequence[Cell], attack: str, defence: str, key: str) -> str:
-    found = share(cells, attack, defence, key)
-    if found is None:
+    rate = share(cells, attack, defence, key)
+    if rate is None:
         return ""
     num_seeds, of = len(hits_of(cells, attack, defence, key)), len({cell.seed for cell in cells})
-    return f"{found:.1%}" + (f", {num_seeds} of {of} seeds" if num_seeds < of else "")
+    return f"{rate:.1%}" + (f", {num_seeds} of {of} seeds" if num_seeds < of else "")
 
 
 def _judges(cells: Sequence[Cell]) -> list[str]:
     lines = ["## Judges\n"]
     for key in SCORED:
-        found = judge_agreement(cells, key)
-        if found is not None:
-            kappa = "undefined" if isinstance(found.kappa, Unknown) else f"{found.kappa:.2f}"
-            both = f"{' and '.join(found.judges)} agree on {found.agreed:.1%} of {found.trials} answers"
+        agreement = judge_agreement(cells, key)
+        if agreement is not None:
+            kappa = "undefined" if isinstance(agreement.kappa, Unknown) else f"{agreement.kappa:.2f}"
+            both = f"{' and '.join(agreement.judges)} agree on {agreement.agreed:.1%} of {agreement.trials} answers"
             lines.append(f"- `{key}`: {both}, Cohen's kappa {kappa}")
     lines += [f"- `{judge}`: {unscored(cells, judge)} answers unscored" for judge in judges_of(cells)]
     return [*lines, ""]
 
 
 def _failed(cells: Sequence[Cell]) -> list[str]:
-    """By what they say first, the commonest above: a GPU that was full fails many cells in one way."""
+    """Failed cells grouped by how their reason begins, the commonest first: one full GPU fails many cells in the same way."""
     failed = [cell for cell in cells if cell.status == "failed"]
     reasons = Counter(map(_begins, failed))
     named = {reason: [_named(cell) for cell in failed if _begins(cell) == reason] for reason in reasons}
@@ -167,22 +167,22 @@ def _shown(kept: dict[str, Any]) -> str:
 
 
 def cells_of(run: Path) -> list[Cell]:
-    """Every cell that lies in a run, in the order of the grid. Cells of two versions of the code are not mixed."""
-    found = [cell for path in sorted((run / "cells").glob("*.json")) if (cell := read_cell(path)) is not None]
+    """Every cell of a run, in the order of the grid. Raises ``InputError`` where two versions of the code made them."""
+    cells = [cell for path in sorted((run / "cells").glob("*.json")) if (cell := read_cell(path)) is not None]
     attacks, defences = list(ATTACKS), list(DEFENCES)
     seen: set[str] = set()
-    for cell in found:
+    for cell in cells:
         if cell.attack not in attacks or cell.defence not in defences:
             raise InputError(f"{run}: holds {_named(cell)}, which this version does not know")
         if cell.status == "ok" and _named(cell) in seen:
             raise InputError(f"{run}: holds {_named(cell)} twice: two versions ran there; use a folder for each")
         if cell.status == "ok":
             seen.add(_named(cell))
-    return sorted(found, key=lambda cell: (attacks.index(cell.attack), defences.index(cell.defence), cell.seed))
+    return sorted(cells, key=lambda cell: (attacks.index(cell.attack), defences.index(cell.defence), cell.seed))
 
 
 def main(arguments: Sequence[str]) -> None:
-    """RUN, FILE and perhaps the alignment's figures."""
+    """Write the page of RUN into FILE, with the alignment's figures if they are given."""
     with mistakes_end_it():
         if len(arguments) not in (2, 3, 4):
             raise InputError("usage: python -m holdfast_studies.real.page RUN FILE [ALIGN.json [MODEL]]")

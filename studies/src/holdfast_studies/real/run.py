@@ -18,7 +18,7 @@ from holdfast_studies.real.page import page
 
 
 def run(config: MatrixConfig) -> list[Cell]:
-    """Run what is missing; say every cell as it is done."""
+    """Run the cells that are missing, and print a line for each."""
     if config.files is None:
         raise InputError(
             "field 'files': expected the files of a real model's matrix: `holdfast recipes matrix_real` shows them"
@@ -26,17 +26,17 @@ def run(config: MatrixConfig) -> list[Cell]:
     started = time.monotonic()
 
     def on_cell(cell: Cell, done: int, total: int) -> None:
-        found = "failed: " + cell.reason if cell.asr is None else f"answered {cell.asr.value:.1%}"
+        outcome = "failed: " + cell.reason if cell.asr is None else f"answered {cell.asr.value:.1%}"
         names = f"{cell.attack} x {cell.defence} seed {cell.seed}"
-        print(f"{time.monotonic() - started:6.0f}s {done}/{total} {names}: {found} ({cell.seconds:.0f}s)", flush=True)
+        print(f"{time.monotonic() - started:6.0f}s {done}/{total} {names}: {outcome} ({cell.seconds:.0f}s)", flush=True)
 
     return list(run_config(config, on_cell=on_cell).cells)
 
 
 def main(arguments: Sequence[str]) -> None:
-    """CONFIG, overrides, and where the page goes."""
-    out = next((each.removeprefix("page=") for each in arguments if each.startswith("page=")), None)
-    overrides = [each for each in arguments[1:] if not each.startswith("page=")]
+    """Run the matrix of CONFIG, and write its page into FILE or print it."""
+    out = next((word.removeprefix("page=") for word in arguments if word.startswith("page=")), None)
+    overrides = [word for word in arguments[1:] if not word.startswith("page=")]
     with mistakes_end_it():
         if not arguments:
             raise InputError("usage: python -m holdfast_studies.real.run CONFIG [key=value ...] [page=FILE]")

@@ -28,14 +28,14 @@ WORDS = re.compile(r"\s*\S+(?:\s+\Z)?")
 
 @dataclass(frozen=True)
 class AnswerTask:
-    """``steps`` cuts an answer; the pieces joined are the answer again."""
+    """Rows, how an answer is graded, and how it is cut into steps. The steps joined are the answer again."""
 
     rows: tuple[Trace, ...]
     right: Right
     steps: Callable[[str], list[str]]
 
     def grade(self, answers: Sequence[tuple[Trace, str]]) -> list[bool]:
-        """Every (row, answer); the same answer to the same row is graded once. Programs run side by side."""
+        """Grade every (row, answer). The same answer to the same row is graded once; programs run side by side."""
         different = list(dict.fromkeys(answers))
         with ThreadPoolExecutor(os.cpu_count()) as threads:
             grades = dict(zip(different, threads.map(lambda pair: self.right(*pair), different), strict=True))
@@ -43,7 +43,7 @@ class AnswerTask:
 
 
 def answer_task(source: str, fallback: Right) -> AnswerTask:
-    """``gsm8k:FILE``, ``sql:FILE`` and ``code:FILE``, all rows in a shuffled order that never changes.
+    """The task of ``gsm8k:FILE``, ``sql:FILE`` or ``code:FILE``, all rows in a shuffled order that never changes.
 
     Any other source is read as it is, graded by ``fallback`` and cut into words.
     """
@@ -57,23 +57,23 @@ def answer_task(source: str, fallback: Right) -> AnswerTask:
 
 
 def sentences(text: str) -> list[str]:
-    """A line, or a sentence of it. A line's end belongs to the step before it, the space between sentences to the next."""
+    """Cut into lines, and lines into sentences. A line's end belongs to the step before it, a space to the step after it."""
     pieces = [piece for line in LINES.findall(text) for piece in re.split(r"(?<=[.!?])(?= \S)", line)]
     return _joined(pieces)
 
 
 def lines(text: str) -> list[str]:
-    """A line with its end, and the blank lines after it."""
+    """Cut into lines, each with its end and the blank lines after it."""
     return _joined(LINES.findall(text))
 
 
 def words(text: str) -> list[str]:
-    """A word with the space in front of it."""
+    """Cut into words, each with the space in front of it."""
     return WORDS.findall(text)
 
 
 def _joined(pieces: Sequence[str]) -> list[str]:
-    """A piece of nothing but space is part of the step before it."""
+    """The pieces, where a piece of nothing but space is joined to the one before it."""
     steps: list[str] = []
     for piece in pieces:
         if steps and not piece.strip():
@@ -84,7 +84,7 @@ def _joined(pieces: Sequence[str]) -> list[str]:
 
 
 def _of(suite: Any, steps: Callable[[str], list[str]]) -> AnswerTask:
-    """``suite``: a dataclass, whose tuples have an entry per row. An answer is right if its row alone scores 1 with it."""
+    """The task of a suite: a dataclass whose tuples have an entry per row. An answer is right if its row alone scores 1."""
     numbers = {row: number for number, row in enumerate(suite.rows)}
     by_row = {field.name: values for field in fields(suite) if isinstance(values := getattr(suite, field.name), tuple)}
 
@@ -102,7 +102,7 @@ def _sql(path: str) -> AnswerTask:
 
 
 def _code(path: str) -> AnswerTask:
-    shared_sandboxes()  # where nothing confines, that is told before anything is drawn
+    shared_sandboxes()  # refuse a machine without a sandbox before anything is drawn
     return _of(code_suite(Path(path), None), lines)
 
 

@@ -1,6 +1,6 @@
-"""Undo as a defence: beginnings of harmful answers are put into a model's mouth; does it take them back and refuse?
+"""Undo as a defence: put beginnings of harmful answers into a model's mouth; does it take them back and refuse?
 
-Replies are judged and forgotten. What is kept of a reply: its outcome, that of the raw stream, and how much was undone.
+Replies are judged and not kept. Kept are the outcomes of the reply and of the raw stream, and how much was undone.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ class DefenceArm:
 
     @property
     def training(self) -> tuple[str, bool, int]:
-        """Arms with the same are trained once: ``banned`` is ``undo`` with another decoder."""
+        """What the arm is trained on. Arms with equal values are trained once: ``banned`` is ``undo`` with another decoder."""
         return ("undo" if self.name == "banned" else self.name), self.held, self.seed
 
     @property
     def title(self) -> str:
-        """For tables."""
+        """The arm's name in tables."""
         return self.name + (", held" if self.held else "") + (", then tuned" if self.tuned else "")
 
     @property
@@ -61,7 +61,7 @@ class DefenceArm:
 
 @dataclass(frozen=True)
 class Asked:
-    """Of one sort of requests at one depth, a number for each: outcomes of the rendered text and of the raw stream."""
+    """The replies to one sort of requests at one depth, an entry each: outcomes of the rendered text and of the raw stream."""
 
     rendered: tuple[str | None, ...]
     raw: tuple[str | None, ...]
@@ -71,7 +71,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class DefenceResult:
-    """By the number of tokens put into the model's mouth; 0 is a plain reply."""
+    """What one arm replied, by the number of tokens put into the model's mouth; 0 is a plain reply."""
 
     arm: DefenceArm
     num_rows: int
@@ -80,13 +80,15 @@ class DefenceResult:
 
     @classmethod
     def of_row(cls, row: dict[str, Any]) -> DefenceResult:
-        """Back from JSON."""
-        sorts = [{int(depth): Asked(**each) for depth, each in row[name].items()} for name in ("harmful", "harmless")]
+        """Rebuild it from JSON."""
+        sorts = [
+            {int(depth): Asked(**fields) for depth, fields in row[name].items()} for name in ("harmful", "harmless")
+        ]
         return cls(DefenceArm(**row["arm"]), row["num_rows"], *sorts)
 
 
 def defence_arms(config: DefenceConfig) -> Iterator[DefenceArm]:
-    """All models of a study; the untouched one once, since nothing of it depends on a seed."""
+    """All models of a study. The untouched one comes once, because it does not depend on a seed."""
     for seed in config.seeds:
         for name in config.arms:
             if name == "untouched":
@@ -104,11 +106,11 @@ def undo_defence(
 ) -> list[DefenceResult]:
     """Run what is missing of a study; every finished model leaves a file without any text.
 
-    Raises ``ModelsFailed`` if some failed, when the others are done.
+    Raises ``ModelsFailed`` at the end if some failed.
     """
     check_sources(config)
     if config.tuned:
-        _benign(config)  # a wrong name or a missing package is told before anything is trained
+        _benign(config)  # refuse a wrong name or a missing package before anything is trained
     claim_study(config, config.run, free=FREE)
     planned = list(defence_arms(config))
     missing = [arm for arm in planned if not _path(config, arm).is_file()]
@@ -124,7 +126,7 @@ def undo_defence(
 
 
 def read_results(config: DefenceConfig) -> list[DefenceResult]:
-    """Those that are there."""
+    """The results that are in the study's folder."""
     paths = [_path(config, arm) for arm in defence_arms(config)]
     return [DefenceResult.of_row(json.loads(path.read_text(encoding="utf-8"))) for path in paths if path.is_file()]
 
@@ -134,14 +136,14 @@ def _path(config: DefenceConfig, arm: DefenceArm) -> Path:
 
 
 def _missing(config: DefenceConfig, arms: Sequence[DefenceArm]) -> str:
-    """The names of those that have no figures."""
+    """The names of the arms that have no figures."""
     return ", ".join(arm.key for arm in arms if not _path(config, arm).is_file())
 
 
 def _finish(config: DefenceConfig, arms: Sequence[DefenceArm]) -> int:
-    """Train once for all arms that begin with this training; how many they are.
+    """Train once and measure all arms that begin with this training. Returns how many they are.
 
-    The folder is deleted whatever happens: it holds models, and of the rows no more than their number and hash.
+    The folder is always deleted: it holds models. Of the rows it has only their number and hash.
     """
     with tempfile.TemporaryDirectory() as folder:
         defended, num_rows = config.model.name, 0
@@ -160,7 +162,7 @@ def _finish(config: DefenceConfig, arms: Sequence[DefenceArm]) -> int:
 
 
 def _defended(config: DefenceConfig, arm: DefenceArm, folder: Path) -> tuple[str, int]:
-    """The model after the rows of its arm, and how many these were."""
+    """Train on the rows of an arm. Returns the model and the number of rows."""
     harmful = config.prompts_of(config.train_harmful, True, config.num_harmful)
     harmless = config.prompts_of(config.train_harmless, False, config.num_harmless)
     made = material(config, harmful, harmless)
@@ -180,7 +182,7 @@ def _benign(config: DefenceConfig) -> list[Trace]:
 def _train(
     config: DefenceConfig, arm: DefenceArm, model: str, rows: Sequence[Trace], objective: str, steps: int, run: Path
 ) -> str:
-    """Rows in memory; under held streams the model is held to what it was before this training."""
+    """Train on rows in memory. Under held streams the model is held to what it was before this training."""
     data = traces_in_memory(iter(rows), "undo-defence")
     streams: list[dict[str, Any]] = [{"name": "rows", "data": data.source, "rows": data, "objective": objective}]
     if arm.held:
@@ -195,7 +197,7 @@ def _train(
         "streams": streams,
         "training": {
             "max_steps": steps,
-            "batch_size": config.batch_size * len(streams),  # the rows of the defence are as many, held or not
+            "batch_size": config.batch_size * len(streams),  # so a step has as many rows of the defence, held or not
             "micro_batch": config.micro_batch or config.batch_size,
             "lr": config.lr,
             "seed": arm.seed,
@@ -211,14 +213,14 @@ def _train(
 
 
 def _ready(config: DefenceConfig, name: str) -> LoadedModel:
-    """With ``<UNDO>``, since the decoder asks for it; a model that was not taught it is never let write it."""
+    """Load a model and add ``<UNDO>``, which the decoder needs. A model that was not taught it may never write it."""
     loaded = load(name, dtype=config.eval_dtype, device=config.model.device, attention=config.model.attention)
     add_tokens(loaded.model, loaded.tokenizer, (UNDO_TOKEN,))
     return loaded
 
 
 def measured(config: DefenceConfig, arm: DefenceArm, name: str, num_rows: int) -> DefenceResult:
-    """Harmful requests begun with the stock model's answer; harmless ones with the untouched model's own."""
+    """Ask harmful requests begun with the stock model's answer, and harmless ones begun with the untouched model's own."""
     harmful = config.prompts_of(config.test_harmful, True, config.num_test)
     harmless = config.prompts_of(config.test_harmless, False, config.num_test)
     starts = beginnings(config, harmful)
@@ -253,8 +255,8 @@ def _asked(
     back = loaded.tokenizer.convert_tokens_to_ids(RESET) if arm.name == "reset" else find_undo_id(loaded.tokenizer)
     assert isinstance(back, int)
     judge = find_judge(config.judge)
-    rendered = [_rendered(loaded, each, back, is_reset=arm.name == "reset") for each in written]
-    raw = [_text(loaded, [token for token in each.token_ids if token != back]) for each in written]
+    rendered = [_rendered(loaded, completion, back, is_reset=arm.name == "reset") for completion in written]
+    raw = [_text(loaded, [token for token in completion.token_ids if token != back]) for completion in written]
     outcomes = [
         tuple(verdict.outcome for verdict in verdicts(judge, list(zip(turns, texts, strict=True))))
         for texts in (rendered, raw)
@@ -262,16 +264,16 @@ def _asked(
     return Asked(
         rendered=outcomes[0],
         raw=outcomes[1],
-        undos=tuple(each.token_ids.count(back) for each in written),
+        undos=tuple(completion.token_ids.count(back) for completion in written),
         exact=tuple(
-            _is_exact(each.token_ids, len(start), back, 1 if arm.name == "reset" else len(start))
-            for each, start in zip(written, begun, strict=True)
+            _is_exact(completion.token_ids, len(start), back, 1 if arm.name == "reset" else len(start))
+            for completion, start in zip(written, begun, strict=True)
         ),
     )
 
 
 def _rendered(loaded: LoadedModel, written: Completion, back: int, *, is_reset: bool) -> str:
-    """What a reader sees at the end: after a reset, what follows the last one."""
+    """The text that a reader sees at the end; after a reset, what follows the last one."""
     if not is_reset or back not in written.token_ids:
         return written.text
     last = len(written.token_ids) - written.token_ids[::-1].index(back)
@@ -283,7 +285,7 @@ def _text(loaded: LoadedModel, ids: Sequence[int]) -> str:
 
 
 def _is_exact(ids: Sequence[int], begun: int, back: int, wanted: int) -> bool:
-    """Right after the beginning come as many as take it back, and no more."""
+    """Whether exactly as many undos as take the beginning back follow right after it."""
     run = 0
     while begun + run < len(ids) and ids[begun + run] == back:
         run += 1

@@ -32,7 +32,7 @@ class DefenceConfig(SourcesConfig):
     test_harmless: str = "files:xstest"
     num_harmful: int = Field(default=400, gt=0)  # trained on; those that the model refuses
     num_harmless: int = Field(default=400, gt=0)  # trained on
-    num_test: int = Field(default=200, gt=0)  # of each
+    num_test: int = Field(default=200, gt=0)  # harmful requests, and as many harmless ones
     begun: tuple[int, int] = (1, 40)  # tokens of a beginning that is trained on: least and most
     copies: int = Field(default=2, gt=0)  # beginnings of every harmful request
     depths: tuple[int, ...] = Field(default=(5, 10, 20, 40), min_length=1)  # tokens that are put into the model's mouth
@@ -59,9 +59,9 @@ class DefenceConfig(SourcesConfig):
     workers: int = Field(default=1, gt=0)
 
     def prompts_of(self, name: str, harmful: bool, limit: int) -> list[str]:
-        """``package:KIND`` to train on, ``validation:KIND``, ``files:SOURCE,...`` without twins of both; ``world:...``.
+        """The requests of a name: ``package:KIND``, ``validation:KIND``, ``files:SOURCE,...`` or ``world:...``.
 
-        Requests of files are taken in the order of their hashes, so that a few are a draw from every file and every kind.
+        Requests of files come without twins of the package's, in the order of their hashes: the first few are a random draw.
         """
         kind, _, rest = name.partition(":")
         if kind in ("package", "validation") and rest in KINDS:

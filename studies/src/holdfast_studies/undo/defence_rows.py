@@ -1,4 +1,4 @@
-"""Rows for undo as a defence. Texts are made at run time, live in memory, and are written nowhere."""
+"""Rows for undo as a defence. Their texts are made at run time and are written to no file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BENIGN_TOKENS = 96  # of an answer of the model to a harmless request
 
 @dataclass(frozen=True)
 class Material:
-    """What rows are made of: (request, refusal), (request, answer), and harmful beginnings as text of many tokens."""
+    """What rows are made from: (request, refusal), (request, answer), and harmful beginnings as text of many tokens."""
 
     refused: tuple[tuple[str, str], ...]
     answered: tuple[tuple[str, str], ...]
@@ -29,7 +29,7 @@ class Material:
 
 
 def answers(config: DefenceConfig, name: str, prompts: Sequence[str], max_new_tokens: int) -> tuple[str, ...]:
-    """What a model says before any training, greedy, in order. Every arm needs the same, so each is asked for once."""
+    """What a model answers before any training, greedily. Every arm needs the same answers, so each is asked for once."""
     return _answers(name, tuple(prompts), max_new_tokens, config.model, config.eval_dtype, config.eval_batch)
 
 
@@ -38,9 +38,9 @@ def _answers(
     name: str, prompts: tuple[str, ...], max_new_tokens: int, how: ModelSettings, dtype: str, batch_size: int
 ) -> tuple[str, ...]:
     loaded = load(name, dtype=dtype, device=how.device, attention=how.attention)
-    asked = [(context("user", prompt),) for prompt in prompts]
-    written = generate(loaded.model, loaded.tokenizer, asked, max_new_tokens=max_new_tokens, batch_size=batch_size)
-    return tuple(each.text.strip() for each in written)
+    requests = [(context("user", prompt),) for prompt in prompts]
+    written = generate(loaded.model, loaded.tokenizer, requests, max_new_tokens=max_new_tokens, batch_size=batch_size)
+    return tuple(completion.text.strip() for completion in written)
 
 
 def material(config: DefenceConfig, harmful: Sequence[str], harmless: Sequence[str]) -> Material:
@@ -63,7 +63,7 @@ def material(config: DefenceConfig, harmful: Sequence[str], harmless: Sequence[s
 
 
 def beginnings(config: DefenceConfig, requests: Sequence[str]) -> dict[str, str]:
-    """What the stock model answers, as far as a beginning may go; requests without an answer are left out."""
+    """The stock model's answers, as long as a beginning may be. Requests without an answer are left out."""
     longest = max(*config.begun, *config.depths)
     written = answers(config, config.stock, requests, longest + 8)
     return {ask: text for ask, text in zip(requests, written, strict=True) if text}
@@ -78,9 +78,11 @@ def first_tokens(encoder: Encoder, text: str, num: int) -> str:
 
 
 def rows_for(arm: str, made: Material, config: DefenceConfig, encoder: Encoder, seed: int) -> list[Trace]:
-    """Of one arm and seed: harmful requests with a beginning taken back and with a refusal begun at once, harmless requests
-    answered at once and with a harmful-looking beginning taken back. ``augmented`` has no token to take back with, so its
-    harmless rows are plain.
+    """The rows of one arm and seed, shuffled.
+
+    A harmful request comes with its refusal, and with a harmful beginning that is taken back before it. A harmless request
+    comes with its answer, and with a harmful beginning that is taken back before it. ``augmented`` has no token to take
+    back with, so its harmless rows are plain.
     """
     luck = random.Random(f"undo defence {seed}")  # the same beginnings for every arm
     rows: list[Trace] = []

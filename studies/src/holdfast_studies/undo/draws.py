@@ -1,4 +1,4 @@
-"""Continuations drawn from a model in large batches and kept by content: what was drawn once is never drawn again."""
+"""Continuations sampled from a model in large batches, and stored by content, so that nothing is sampled twice."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from holdfast.models import LoadedModel
 from holdfast.records import Trace
 from holdfast.tokens import Encoder, prompt_ids
 
-BATCHES_A_CHUNK = 8  # what a kill can cost; every chunk captures a CUDA graph of its own
+BATCHES_A_CHUNK = 8  # a kill can lose one chunk; every chunk captures a CUDA graph of its own
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """A whole answer: the beginning that was given and what the model wrote after it."""
+    """A whole answer: the given beginning and what the model wrote after it."""
 
     text: str
     rest: str  # what the model wrote
@@ -76,7 +76,7 @@ class Draws:
         return hashlib.sha256(f"{self._mark} {num} {list(prompt)}".encode()).hexdigest()[:32]
 
     def _draw(self, chunk: Sequence[tuple[str, list[int]]], num: int) -> None:
-        """Draw, keep, and write down. The luck follows from the first key, so that no two chunks share it."""
+        """Draw a chunk and write it down. The seed follows from the first key, so no two chunks have the same."""
         written = continue_ids(
             self.loaded.model,
             self.loaded.tokenizer,
@@ -92,7 +92,7 @@ class Draws:
             file.writelines(json.dumps({"key": key, "ids": ids}) + "\n" for key, ids in drawn.items())
 
     def _read(self, beginning: str, written: list[int]) -> Drawn:
-        """The text of the whole, decoded at once: some vocabularies write a space where two texts meet."""
+        """Decode the beginning and what was written together: some vocabularies write a space where two texts meet."""
         ended = written[-1:] != [] and written[-1] in self._stops
         ids = written[:-1] if ended else written
         head = self._encoder.continuation(beginning)
@@ -103,7 +103,7 @@ class Draws:
 
 @torch.no_grad()
 def weights_mark(loaded: LoadedModel) -> str:
-    """A hash of all weights: two models of one name are not one model."""
+    """A hash of all weights, because two models may have the same name."""
     digest = hashlib.sha256()
     for name, weight in loaded.model.named_parameters():
         digest.update(name.encode())
@@ -112,7 +112,7 @@ def weights_mark(loaded: LoadedModel) -> str:
 
 
 def _whole_lines(path: Path) -> Iterator[tuple[str, list[list[int]]]]:
-    """What is there. A last line that a kill has cut off is removed, so that the next one begins a line of its own."""
+    """Read the whole lines. A last line that was cut off by a kill is removed, so that the next one starts on its own line."""
     if not path.exists():
         return
     whole, _, cut = path.read_text(encoding="utf-8").rpartition("\n")

@@ -1,4 +1,4 @@
-"""Where does a wrong attempt go wrong? At the first beginning from which none of the model's own continuations is right."""
+"""Find where a wrong attempt goes wrong: at the first beginning from which none of the model's own continuations is right."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from holdfast_studies.undo.safety_gap_config import OwnSettings
 
 
 class Draw(Protocol):
-    """So many whole answers to every (row, how its answer begins)."""
+    """A function that draws ``num`` whole answers to every (row, how its answer begins)."""
 
     def __call__(self, beginnings: Sequence[tuple[Trace, str]], num: int) -> list[list[Drawn]]:
-        """In order."""
+        """The answers, in the order of ``beginnings``."""
         ...
 
 
 @dataclass(frozen=True)
 class WrongAttempt:
-    """A wrong attempt up to its first wrong step, and what the model wrote rightly instead of that step."""
+    """A wrong attempt up to its first wrong step, and the model's own right continuations in place of that step."""
 
     steps: tuple[str, ...]  # the last of them is the first wrong one
     successes: tuple[int, ...]  # right continuations of 0, 1, ... steps; the last is 0, all others are not
@@ -46,15 +46,15 @@ class Attempts:
 
     @classmethod
     def of_row(cls, values: dict[str, Any]) -> Attempts:
-        """Back from JSON."""
+        """Rebuild it from JSON."""
         wrong = (
-            WrongAttempt(tuple(each["steps"]), tuple(each["successes"]), tuple(each["right"]))
-            for each in values["wrong"]
+            WrongAttempt(tuple(attempt["steps"]), tuple(attempt["successes"]), tuple(attempt["right"]))
+            for attempt in values["wrong"]
         )
         return cls(values["row"], values["num"], tuple(values["right"]), tuple(wrong), values["num_never_lost"])
 
     def as_row(self) -> dict[str, Any]:
-        """For JSON."""
+        """It as a dict for JSON."""
         return asdict(self)
 
 
@@ -74,18 +74,20 @@ def sample_attempts(
 ) -> list[Attempts]:
     """Draw answers to every row, grade them, and find the first wrong step of some wrong ones.
 
-    A row without a right answer gets no wrong attempts: nothing is known to be right there. An answer that was cut off is
-    neither: it is counted in ``num`` alone.
+    A row without a right answer gets no wrong attempts, because nothing is known to be right there. An answer that was cut
+    off is neither right nor wrong: it is counted in ``num`` alone.
     """
     pools = draw([(row, "") for row in task.rows], how.num_attempts)
-    pairs = [(row, each.text) for row, pool in zip(task.rows, pools, strict=True) for each in pool]
+    pairs = [(row, answer.text) for row, pool in zip(task.rows, pools, strict=True) for answer in pool]
     grades = iter(task.grade(pairs))
     right: list[list[str]] = []
     searches: list[_Search] = []
     for number, pool in enumerate(pools):
-        judged = [(each, next(grades)) for each in pool]
-        right.append([each.text for each, good in judged if good and each.ended])
-        wrong = dict.fromkeys(each.text for each, good in judged if not good and each.ended and each.text.strip())
+        judged = [(answer, next(grades)) for answer in pool]
+        right.append([answer.text for answer, good in judged if good and answer.ended])
+        wrong = dict.fromkeys(
+            answer.text for answer, good in judged if not good and answer.ended and answer.text.strip()
+        )
         for text in list(wrong)[: how.num_wrong] if right[number] else ():
             searches.append(_Search(number, task.steps(text), [len(right[number])], list(dict.fromkeys(right[number]))))
     say(f"{sum(map(len, right))} of {len(pairs)} attempts are right; {len(searches)} wrong ones are looked into")
@@ -108,18 +110,18 @@ def sample_attempts(
 def _find(
     task: AnswerTask, draw: Draw, num_rollouts: int, searches: Sequence[_Search], say: Callable[[str], None]
 ) -> None:
-    """Step after step, all attempts at once. An attempt that is not lost with its last step ended too early: none is found."""
+    """Search step by step, all attempts at once. An attempt that is not lost after its last step has no first wrong step."""
     for depth in range(1, max((len(search.steps) for search in searches), default=0) + 1):
         going_on = [search for search in searches if search.found is None and depth <= len(search.steps)]
         if not going_on:
             break
         beginnings = [(task.rows[search.row], "".join(search.steps[:depth])) for search in going_on]
         pools = draw(beginnings, num_rollouts)
-        pairs = [(row, each.text) for (row, _), pool in zip(beginnings, pools, strict=True) for each in pool]
+        pairs = [(row, answer.text) for (row, _), pool in zip(beginnings, pools, strict=True) for answer in pool]
         grades = iter(task.grade(pairs))
         for search, pool in zip(going_on, pools, strict=True):
-            judged = [(each, next(grades)) for each in pool]
-            right = [each.rest for each, good in judged if good and each.ended]
+            judged = [(answer, next(grades)) for answer in pool]
+            right = [answer.rest for answer, good in judged if good and answer.ended]
             search.successes.append(len(right))
             if not right:
                 steps = tuple(search.steps[:depth])

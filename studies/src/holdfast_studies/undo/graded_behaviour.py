@@ -30,7 +30,7 @@ class Writer:
     def answers(
         self, rows: Sequence[Trace], temperature: float, begun: Sequence[Sequence[int]] | None = None
     ) -> list[Completion]:
-        """One to every row."""
+        """One answer to every row."""
         config, model = self.task.config, self.loaded
         if self.context is None:
             return generate(
@@ -53,22 +53,22 @@ class Writer:
         return generate_with_undo(model.model, model.tokenizer, rows, how, begun=begun, batch_size=config.eval_batch)
 
     def tries(self, rows: Sequence[Trace], temperature: float) -> list[Try]:
-        """Graded answers; of a model without undo also their likelihood, which plain retry chooses by."""
+        """Graded answers; of a model without undo also their likelihood, by which plain retry chooses."""
         answers = self.answers(rows, temperature)
-        texts = [each.text for each in answers]
+        texts = [answer.text for answer in answers]
         grades = self.task.answer_tasks["test"].grade(list(zip(rows, texts, strict=True)))
         logps: list[float | None] = [None] * len(rows)
         if self.context is None:
             pairs = [(row.prompt, text) for row, text in zip(rows, texts, strict=True)]
             logps = [max(logp, LEAST_LOGP) for logp in pair_logps(self.loaded, pairs)]
         return [
-            Try(good, _num_tokens(each), each.num_undos, logp)
-            for good, each, logp in zip(grades, answers, logps, strict=True)
+            Try(good, _num_tokens(answer), answer.num_undos, logp)
+            for good, answer, logp in zip(grades, answers, logps, strict=True)
         ]
 
 
 def _num_tokens(answer: Completion) -> int:
-    """All that was written, the token that ends the answer included."""
+    """The number of all tokens written, including the one that ends the answer."""
     return len(answer.token_ids) + (answer.finish_reason == "stop")
 
 
@@ -79,11 +79,11 @@ def behave_graded(
     writer, rows, num = Writer(loaded, task, context, seed), task.test, task.config.num_sampled
     taken_back = recovered = 0
     if context is not None:
-        asked = [task.probed[probe.row.source] for probe in probes]
-        forced = writer.answers(asked, 0.0, [probe.begun for probe in probes])
-        taken_back = sum(_taken_back(each, probe) for each, probe in zip(forced, probes, strict=True))
-        texts = [each.text for each in forced]
-        recovered = sum(task.answer_tasks["test"].grade(list(zip(asked, texts, strict=True))))
+        probed = [task.probed[probe.row.source] for probe in probes]
+        forced = writer.answers(probed, 0.0, [probe.begun for probe in probes])
+        taken_back = sum(_taken_back(answer, probe) for answer, probe in zip(forced, probes, strict=True))
+        texts = [answer.text for answer in forced]
+        recovered = sum(task.answer_tasks["test"].grade(list(zip(probed, texts, strict=True))))
     greedy = writer.tries(rows, 0.0)
     sampled = writer.tries([row for row in rows for _ in range(num)], 1.0)
     tries = tuple(tuple(sampled[at : at + num]) for at in range(0, len(sampled), num))
@@ -91,8 +91,8 @@ def behave_graded(
         num=len(probes),
         corrected=taken_back,
         recovered=recovered,
-        hits=tuple(each.right for each in greedy),
-        sampled_right=sum(each.right for each in sampled),
+        hits=tuple(answer.right for answer in greedy),
+        sampled_right=sum(answer.right for answer in sampled),
         sampled=UndoUse(),
         greedy=tuple(greedy),
         tries=tries,
@@ -100,6 +100,6 @@ def behave_graded(
 
 
 def _taken_back(answer: Completion, probe: Probe) -> bool:
-    """What is left no longer begins with the error."""
+    """Whether what is left no longer begins with the error."""
     begun = probe.begun
     return apply_undo(answer.token_ids, probe.undo_id)[: len(begun)] != begun

@@ -1,4 +1,4 @@
-"""What a study of the model's own errors will cost, before anything is drawn: answers, tokens, training steps."""
+"""The cost of a study of the model's own errors, before anything is sampled: answers, tokens, training steps."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Item(NamedTuple):
 
 
 def costs(task: GapTask) -> list[Item]:
-    """Answers to be written, at most. Continuations are per step: how many steps are followed is known afterwards."""
+    """Answers to be written, at most. Continuations are per step, because how many steps are followed is not known before."""
     config, how = task.config, task.config.traces.own
     requests: dict[Part, int] = {"train": len(task.train), "test": len(task.test)}
     items = [Item(f"{part}: attempts", num * how.num_attempts) for part, num in requests.items()]
@@ -39,7 +39,7 @@ def costs(task: GapTask) -> list[Item]:
 
 
 def cost_table(config: SafetyGapConfig) -> str:
-    """For the terminal. The mean length is that of the answers that the study's folder has already; else it is unknown."""
+    """The costs as text. The mean length is that of the answers already in the study's folder; without any it is unknown."""
     task = GapTask(config)
     lengths = list(_lengths(config))
     mean = statistics.fmean(lengths) if lengths else None

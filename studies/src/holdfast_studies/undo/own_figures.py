@@ -37,7 +37,7 @@ class Way(NamedTuple):
 
     @property
     def title(self) -> str:
-        """In tables."""
+        """The name in tables."""
         name = TITLES.get(self.objective, self.objective)
         return f"{name}, {self.context}" if self.objective in WITH_UNDO else name
 
@@ -59,18 +59,18 @@ class Pool(NamedTuple):
 
 def pool_of(traces: OwnTraces) -> Pool:
     """Counts over all requests."""
-    pools, wrong = traces.attempts, [each for attempts in traces.attempts for each in attempts.wrong]
+    pools, wrong = traces.attempts, [attempt for attempts in traces.attempts for attempt in attempts.wrong]
     return Pool(
         requests=len(pools),
-        attempts=sum(each.num for each in pools),
-        right=sum(len(each.right) for each in pools),
-        always_right=sum(len(each.right) == each.num for each in pools),
-        never_right=sum(not each.right for each in pools),
+        attempts=sum(pool.num for pool in pools),
+        right=sum(len(pool.right) for pool in pools),
+        always_right=sum(len(pool.right) == pool.num for pool in pools),
+        never_right=sum(not pool.right for pool in pools),
         usable=len(traces.usable),
         wrong=len(wrong),
-        at_first_step=sum(len(each.steps) == 1 for each in wrong),
-        never_lost=sum(each.num_never_lost for each in pools),
-        mean_step=statistics.fmean(len(each.steps) for each in wrong) if wrong else None,
+        at_first_step=sum(len(attempt.steps) == 1 for attempt in wrong),
+        never_lost=sum(pool.num_never_lost for pool in pools),
+        mean_step=statistics.fmean(len(attempt.steps) for attempt in wrong) if wrong else None,
     )
 
 
@@ -82,68 +82,70 @@ class OwnFigures:
 
     @property
     def ways(self) -> list[Way]:
-        """In the order in which they were run."""
-        return list(dict.fromkeys(Way(each.arm.objective, each.arm.context) for each in self.study.results))
+        """All ways, in the order in which they were run."""
+        return list(dict.fromkeys(Way(result.arm.objective, result.arm.context) for result in self.study.results))
 
     def accuracy(self, way: Way, *, greedy: bool) -> Estimate:
-        """Right answers; the interval is over requests, each with all its seeds and samples."""
+        """The share of right answers. The interval is over requests, each with all its seeds and samples."""
         rows = self._greedy(way) if greedy else self._sampled(way)
         return gain(rows, [[0.0] * len(row) for row in rows]).difference
 
     def taken_back(self, way: Way) -> Estimate | Unknown:
-        """Own errors that were forced on the model and taken back."""
-        return self.study.rate(lambda each: (each.corrected, each.num), *way)
+        """The share of own errors, forced on the model, that were taken back."""
+        return self.study.rate(lambda behaviour: (behaviour.corrected, behaviour.num), *way)
 
     def recovered(self, way: Way) -> Estimate | Unknown:
-        """Forced errors after which the answer is right."""
-        return self.study.rate(lambda each: (each.recovered, each.num), *way)
+        """The share of forced errors after which the answer is right."""
+        return self.study.rate(lambda behaviour: (behaviour.recovered, behaviour.num), *way)
 
     def undone(self, way: Way) -> Estimate | Unknown:
-        """Sampled answers in which something was taken back."""
-        return self._share(way, lambda each: (each.num_undos > 0, True))
+        """The share of sampled answers in which something was taken back."""
+        return self._share(way, lambda answer: (answer.num_undos > 0, True))
 
     def wrong_without_undo(self, way: Way) -> Estimate | Unknown:
-        """Errors in clean answers: of the sampled answers without an undo, those that are wrong."""
-        return self._share(way, lambda each: (not each.num_undos and not each.right, not each.num_undos))
+        """The share of wrong answers among the sampled answers without an undo."""
+        return self._share(way, lambda answer: (not answer.num_undos and not answer.right, not answer.num_undos))
 
     def wrong_with_undo(self, way: Way) -> Estimate | Unknown:
-        """Of the sampled answers with an undo, those that are wrong."""
-        return self._share(way, lambda each: (each.num_undos > 0 and not each.right, each.num_undos > 0))
+        """The share of wrong answers among the sampled answers with an undo."""
+        return self._share(way, lambda answer: (answer.num_undos > 0 and not answer.right, answer.num_undos > 0))
 
     def tokens(self, way: Way) -> float:
-        """Per sampled answer: all that were written."""
-        return statistics.fmean(each.num_tokens for each in self._tries(way))
+        """Tokens written per sampled answer, also those that were taken back."""
+        return statistics.fmean(answer.num_tokens for answer in self._tries(way))
 
     def undo_tokens(self, way: Way) -> float:
         """Undos per sampled answer."""
-        return statistics.fmean(each.num_undos for each in self._tries(way))
+        return statistics.fmean(answer.num_undos for answer in self._tries(way))
 
     def against(self, ours: Way, theirs: Way, *, greedy: bool) -> Gain:
-        """Points of accuracy that the first is ahead, request by request, seeds paired."""
+        """How many points of accuracy the first way is ahead of the second, request by request, seeds paired."""
         mine, other = ((self._greedy if greedy else self._sampled)(way) for way in (ours, theirs))
         return gain(mine, other)
 
     def retrying(self) -> Way | None:
-        """The model without undo that answers again."""
+        """The way without undo whose model answers again; None where the study has none."""
         return next((way for name in RETRYING for way in self.ways if way.objective == name), None)
 
     def retries(self, ours: Way) -> list[Retried]:
-        """Seed by seed: plain retry with as many tokens as this way has sampled. Without such a model none."""
+        """For every seed, plain retry with as many tokens as this way has sampled; empty without a model that retries."""
         other = self.retrying()
         if other is None:
             return []
-        spent = {each.arm.seed: budget_of(each.behaviour.tries) for each in self.study.of(*ours)}
-        return [retry(each.behaviour.tries, spent[each.arm.seed], each.arm.seed) for each in self.study.of(*other)]
+        spent = {result.arm.seed: budget_of(result.behaviour.tries) for result in self.study.of(*ours)}
+        return [
+            retry(result.behaviour.tries, spent[result.arm.seed], result.arm.seed) for result in self.study.of(*other)
+        ]
 
     def against_retry(self, ours: Way, *, best: bool) -> Gain | None:
-        """Points that undo is ahead of plain retry at equal tokens; ``best``: of the best choice among its answers."""
+        """How many points undo is ahead of plain retry at equal tokens. ``best``: retry counts as right if any answer is."""
         retried = self.retries(ours)
         if not retried:
             return None
-        return gain(self._sampled(ours), [each.any_right if best else each.chosen for each in retried])
+        return gain(self._sampled(ours), [outcome.any_right if best else outcome.chosen for outcome in retried])
 
     def row(self) -> dict[str, Any]:
-        """For JSON."""
+        """It as a dict for JSON."""
         return {
             way.title: {
                 "greedy": self.accuracy(way, greedy=True).value,
@@ -155,11 +157,11 @@ class OwnFigures:
         }
 
     def _greedy(self, way: Way) -> list[list[float]]:
-        return [[float(hit) for hit in each.behaviour.hits] for each in self.study.of(*way)]
+        return [[float(hit) for hit in result.behaviour.hits] for result in self.study.of(*way)]
 
     def _sampled(self, way: Way) -> list[list[float]]:
         return [
-            [statistics.fmean(each.right for each in tries) for tries in result.behaviour.tries]
+            [statistics.fmean(answer.right for answer in tries) for tries in result.behaviour.tries]
             for result in self.study.of(*way)
         ]
 
@@ -169,15 +171,15 @@ class OwnFigures:
                 yield from tries
 
     def _share(self, way: Way, count: Count) -> Estimate | Unknown:
-        """Every seed and every number of a sample is a repeat of the same requests."""
+        """A share over all seeds and samples, which are repeats of the same requests."""
         counts = []
         for result in self.study.of(*way):
             for column in zip(*result.behaviour.tries, strict=True):
-                pairs = [count(each) for each in column]
+                pairs = [count(answer) for answer in column]
                 counts.append((sum(hit for hit, _ in pairs), sum(case for _, case in pairs)))
         return share_of_counts(counts, "none seen")
 
 
 def budget_of(tries: Sequence[Sequence[Try]]) -> int:
     """Tokens that one sampled answer to every request takes, on average over the samples."""
-    return round(sum(statistics.fmean(each.num_tokens for each in request) for request in tries))
+    return round(sum(statistics.fmean(answer.num_tokens for answer in request) for request in tries))

@@ -24,7 +24,7 @@ CURVES = {
 def section(
     config: SafetyGapConfig, command: str, figures: OwnFigures, pools: dict[str, Pool], identities: dict[str, Identity]
 ) -> str:
-    """The command, how the traces came about, the curves, what every arm does, and what undo gains."""
+    """The section: where the traces come from, the curves, what every arm does, and what undo gains."""
     seeds, how = ", ".join(map(str, config.seeds)), config.traces.own
     num = len(figures.study.results[0].behaviour.hits)
     model = named_with_origin(config.model.name).rpartition("/")[2]
@@ -67,7 +67,7 @@ def _pools(pools: dict[str, Pool]) -> str:
 
 
 def _curves(figures: OwnFigures) -> str:
-    """Teacher-forced on test requests: after the model's own first wrong step, and after every step of a right attempt."""
+    """Figures on given text of test requests: after the model's own first wrong step, and after every step of a right attempt."""
     study, steps = figures.study, figures.study.steps()
     ways = [way for way in figures.ways if way.objective in WITH_UNDO]
     parts = ["Along training: mean, least and greatest seed."]
@@ -102,12 +102,12 @@ def _arms(figures: OwnFigures) -> str:
 
 
 def _gains(figures: OwnFigures) -> str:
-    """Undo less each control, in points, on the same requests; and what plain retry would have spent."""
+    """Undo minus each control, in points, on the same requests; and what plain retry would have spent."""
     body: list[Sequence[str]] = []
     for ours in (way for way in figures.ways if way.objective in ARMS):
         for theirs in (way for way in figures.ways if way.objective not in ARMS):
             gains = [figures.against(ours, theirs, greedy=greedy) for greedy in (True, False)]
-            body.append((ours.title, theirs.title, *(cell for each in gains for cell in _cells(each))))
+            body.append((ours.title, theirs.title, *(cell for difference in gains for cell in _cells(difference))))
         for best, title in ((False, "plain retry, the likeliest"), (True, "plain retry, the best of them")):
             gained = figures.against_retry(ours, best=best)
             if gained is not None:
@@ -135,8 +135,8 @@ def _retry_sentences(figures: OwnFigures) -> list[str]:
     ]
     for ours in (way for way in figures.ways if way.objective in ARMS):
         retried = figures.retries(ours)
-        spent = statistics.fmean(each.spent for each in retried) / len(retried[0].chosen)
-        number = statistics.fmean(each.num_retries for each in retried)
+        spent = statistics.fmean(outcome.spent for outcome in retried) / len(retried[0].chosen)
+        number = statistics.fmean(outcome.num_retries for outcome in retried)
         sentences.append(
             f"Against {ours.title}: {figures.tokens(ours):.1f} tokens per request for undo, {spent:.1f} for retry, which"
             f" finished {number:.1f} further answers."

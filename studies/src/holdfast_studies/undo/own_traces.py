@@ -1,4 +1,4 @@
-"""What a model is trained on: traces of its own wrong attempts, and the controls beside them, on the same requests."""
+"""Training rows of a study of own errors: traces of the model's wrong attempts, and the controls, on the same requests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from holdfast_studies.undo.safety_gap_config import OwnSettings, TraceSettings
 
 
 class _Choice(NamedTuple):
-    """What the luck of a seed has chosen for one trace."""
+    """What was chosen at random for one trace, by the seed."""
 
     attempts: Attempts
     clean: bool
@@ -41,7 +41,7 @@ class OwnTraces:
     @cached_property
     def usable(self) -> list[Attempts]:
         """Requests with a right attempt and a wrong one whose first wrong step is known."""
-        return [each for each in self.attempts if each.wrong]
+        return [attempts for attempts in self.attempts if attempts.wrong]
 
     def made(self, objective: str, seed: int) -> Made:
         """The rows of one arm."""
@@ -51,24 +51,24 @@ class OwnTraces:
             )
         match objective:
             case "plain":
-                return self._of([self._right(each, each.prefix + each.rest) for each in self._chosen(seed)])
+                return self._of([self._right(choice, choice.prefix + choice.rest) for choice in self._chosen(seed)])
             case "own":
                 return self._of(
-                    [self._right(each, each.rng.choice(each.attempts.right)) for each in self._chosen(seed)]
+                    [self._right(choice, choice.rng.choice(choice.attempts.right)) for choice in self._chosen(seed)]
                 )
             case "random_undo":
-                return self._of([self._undone_right_step(each) for each in self._chosen(seed)])
+                return self._of([self._undone_right_step(choice) for choice in self._chosen(seed)])
             case "perturbed":
-                rows = [self._right(each, each.rng.choice(each.attempts.right)) for each in self._chosen(seed)]
+                rows = [self._right(choice, choice.rng.choice(choice.attempts.right)) for choice in self._chosen(seed)]
                 budget = Budget(self.settings.errors, self.settings.length)
                 builder = Perturb([RightAnswer(row) for row in rows])
                 return make_traces(rows, builder, budget=budget, clean=self.settings.clean, seed=seed)
-        return self._of([self._undo(each) for each in self._chosen(seed)])
+        return self._of([self._undo(choice) for choice in self._chosen(seed)])
 
     def probes(self) -> tuple[list[Trace], list[Trace]]:
         """(rows, traces): one trace of every usable request, with its error; the same for all seeds."""
-        rows = [self.task.rows[each.row] for each in self.usable]
-        first = [(each.wrong[0], each.wrong[0].right[0]) for each in self.usable]
+        rows = [self.task.rows[attempts.row] for attempts in self.usable]
+        first = [(attempts.wrong[0], attempts.wrong[0].right[0]) for attempts in self.usable]
         traces = [
             undo_trace(row, wrong.prefix, wrong.steps[-1], rest) for row, (wrong, rest) in zip(rows, first, strict=True)
         ]
@@ -77,23 +77,23 @@ class OwnTraces:
     def right_steps(self) -> list[Trace]:
         """The first right attempt at every usable request, a segment for every step.
 
-        Roles alternate, so that the ends of steps can be told after tokenisation. Nothing else looks at them.
+        Roles alternate, so that the ends of steps can be told after tokenisation. Nothing else reads these roles.
         """
         roles = (Role.PREFIX, Role.CORRECTION)
         traces = []
-        for each in self.usable:
-            steps = self.task.steps(each.right[0])
+        for attempts in self.usable:
+            steps = self.task.steps(attempts.right[0])
             segments = tuple(Segment(roles[at % 2], step) for at, step in enumerate(steps))
-            traces.append(Trace((*self.task.rows[each.row].prompt, Turn("assistant", segments))))
+            traces.append(Trace((*self.task.rows[attempts.row].prompt, Turn("assistant", segments))))
         return traces
 
     def _chosen(self, seed: int) -> Iterator[_Choice]:
         for copy in range(self.settings.copies):
-            for each in self.usable:
-                rng = random.Random(f"own traces/{seed}/{each.row}/{copy}")
+            for attempts in self.usable:
+                rng = random.Random(f"own traces/{seed}/{attempts.row}/{copy}")
                 clean = rng.random() < self.settings.clean
-                wrong = rng.choice(each.wrong)
-                yield _Choice(each, clean, wrong.prefix, wrong.steps[-1], rng.choice(wrong.right), rng)
+                wrong = rng.choice(attempts.wrong)
+                yield _Choice(attempts, clean, wrong.prefix, wrong.steps[-1], rng.choice(wrong.right), rng)
 
     def _undo(self, chosen: _Choice) -> Trace:
         if chosen.clean:
@@ -114,7 +114,7 @@ class OwnTraces:
         return Trace((*self.task.rows[chosen.attempts.row].prompt, answer(text)))
 
     def _of(self, traces: Sequence[Trace]) -> Made:
-        """An error could stand at every step of the right answer."""
+        """The traces as ``Made``: an error could stand at every step of the right answer."""
         texts = [trace.turns[-1].visible for trace in traces]
         references = tuple(
             RightAnswer(Trace((*trace.prompt, answer(text)))) for trace, text in zip(traces, texts, strict=True)
@@ -138,11 +138,11 @@ def undo_trace(row: Trace, prefix: str, error: str, rest: str) -> Trace:
 def stored_attempts(
     path: Path, task: AnswerTask, make_draw: Callable[[], Draw], how: OwnSettings, say: Callable[[str], None]
 ) -> list[Attempts]:
-    """From the file, or sampled now and written there."""
+    """Read the attempts from the file, or sample them now and write the file."""
     if path.is_file():
         return [Attempts.of_row(row) for row in json.loads(path.read_text(encoding="utf-8"))]
     attempts = sample_attempts(task, make_draw(), how, say)
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_text(path) as file:
-        json.dump([each.as_row() for each in attempts], file, ensure_ascii=False)
+        json.dump([of_request.as_row() for of_request in attempts], file, ensure_ascii=False)
     return attempts

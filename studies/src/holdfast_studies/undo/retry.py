@@ -19,13 +19,13 @@ class Try:
 
     @classmethod
     def of_rows(cls, rows: Sequence[Sequence[dict[str, Any]]]) -> tuple[tuple[Try, ...], ...]:
-        """Back from JSON: [request][try]."""
-        return tuple(tuple(cls(**each) for each in tries) for tries in rows)
+        """Rebuild [request][try] from JSON."""
+        return tuple(tuple(cls(**fields) for fields in tries) for tries in rows)
 
 
 @dataclass(frozen=True)
 class Retried:
-    """By request: is the answer right that was chosen, and is any? ``spent`` counts tokens."""
+    """By request, whether the chosen answer is right and whether any is. ``spent`` counts tokens."""
 
     chosen: tuple[bool, ...]
     any_right: tuple[bool, ...]
@@ -40,8 +40,8 @@ def retry(tries: Sequence[Sequence[Try]], budget: int, seed: int) -> Retried:
     chosen: nothing else is known about them. First answers are never cut: where they alone exceed the budget, ``spent``
     does too. Where all tries are used up before the budget is, ``spent`` stays below it.
     """
-    finished = [[each[0]] for each in tries]
-    spent, num_retries = sum(each[0].num_tokens for each in tries), 0
+    finished = [[answers[0]] for answers in tries]
+    spent, num_retries = sum(answers[0].num_tokens for answers in tries), 0
     order = list(range(len(tries)))
     random.Random(f"retry/{seed}").shuffle(order)
     waiting = [(request, number) for number in range(1, max(map(len, tries))) for request in order]
@@ -56,9 +56,9 @@ def retry(tries: Sequence[Sequence[Try]], budget: int, seed: int) -> Retried:
         if again.num_tokens <= left:
             finished[request].append(again)
             num_retries += 1
-    chosen = tuple(max(each, key=_likelihood).right for each in finished)
-    return Retried(chosen, tuple(any(one.right for one in each) for each in finished), spent, num_retries)
+    chosen = tuple(max(answers, key=_likelihood).right for answers in finished)
+    return Retried(chosen, tuple(any(one.right for one in answers) for answers in finished), spent, num_retries)
 
 
-def _likelihood(each: Try) -> float:
-    return float("-inf") if each.mean_logp is None else each.mean_logp
+def _likelihood(answer: Try) -> float:
+    return float("-inf") if answer.mean_logp is None else answer.mean_logp

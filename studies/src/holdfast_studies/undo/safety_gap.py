@@ -65,12 +65,12 @@ class ArmResult:
     error_rate: float  # of the training traces: rho
 
     def row(self) -> dict[str, Any]:
-        """For JSON."""
+        """It as a dict for JSON."""
         return {**asdict(self), "curve": {step: reading._asdict() for step, reading in self.curve.items()}}
 
     @classmethod
     def of_row(cls, row: dict[str, Any]) -> ArmResult:
-        """Back from JSON."""
+        """Rebuild it from JSON."""
         curve = {int(step): Readings(**reading) for step, reading in row["curve"].items()}
         return cls(Arm(**row["arm"]), curve, Behaviour.of_row(row["behaviour"]), row["error_rate"])
 
@@ -100,7 +100,7 @@ def safety_gap(
 ) -> list[ArmResult]:
     """Run what is missing of a study. Every finished training leaves a file, so that the same command goes on.
 
-    Raises ``ModelsFailed`` if some failed, when the others are done.
+    Raises ``ModelsFailed`` at the end if some failed.
     """
     check_files(config)
     claim_study(config, config.run, free=FREE)
@@ -122,7 +122,7 @@ def _figures(config: SafetyGapConfig, arm: Arm) -> Path:
 
 
 def _finish(config: SafetyGapConfig, arm: Arm) -> None:
-    """One training; its figures are on disk when this returns."""
+    """Run one training and write its figures."""
     result, path = run_arm(GapTask(config), arm), _figures(config, arm)
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_text(path) as file:
@@ -170,7 +170,7 @@ def _behaviour(trained: LoadedModel, probes: Sequence[Probe], task: GapTask, arm
 
 
 def check_files(config: SafetyGapConfig) -> None:
-    """Refuse a file that is not the one whose sha256 the config names. A model that is no file is not looked at."""
+    """Refuse a file whose sha256 is not the one in the config. A model that is no file is not checked."""
     paths = {
         "model": Path(config.model.name),
         "train": Path(config.train.partition(":")[2]),
@@ -193,7 +193,7 @@ def _work_folder(config: SafetyGapConfig, arm: Arm) -> Path:
 
 
 class Meter(TrainerCallback):
-    """Reads the probes before training and at even distances along it."""
+    """Reads the probes before training and at equal distances along it."""
 
     def __init__(self, probes: Sequence[Probe], right_rows: Sequence[RightRow], config: SafetyGapConfig) -> None:
         self.probes, self.right_rows = probes, right_rows
@@ -203,11 +203,11 @@ class Meter(TrainerCallback):
         self.curve: dict[int, Readings] = {}
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """The untrained model."""
+        """Read the untrained model."""
         self._read(state.global_step, kwargs["model"])
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """If this step is one to look at."""
+        """Read the model if this step is to be measured."""
         self._read(state.global_step, kwargs["model"])
 
     def _read(self, step: int, model: Any) -> None:
@@ -218,7 +218,7 @@ class Meter(TrainerCallback):
 
 
 def _loaded(config: SafetyGapConfig, name: str, init: str, dtype: str | None = None) -> LoadedModel:
-    """On the device and in the precision of the study, with ``<UNDO>`` (a model that knows it keeps its own)."""
+    """Load onto the study's device, in its precision, with ``<UNDO>`` (a model that has the token keeps its own)."""
     loaded = load(name, dtype=dtype or config.model.dtype, device=config.model.device, attention=config.model.attention)
     add_tokens(loaded.model, loaded.tokenizer, (UNDO_TOKEN,), init=init)  # type: ignore[arg-type]
     return loaded
@@ -249,7 +249,7 @@ def _train_config(config: SafetyGapConfig, arm: Arm, data: Path, run: Path) -> T
 
 
 def _quietly(_: str) -> None:
-    """The study has its own progress bar."""
+    """Print nothing: the study has its own progress bar."""
 
 
 def identities(config: SafetyGapConfig, num_traces: int = 8) -> dict[str, Identity]:

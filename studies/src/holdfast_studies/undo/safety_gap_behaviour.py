@@ -36,7 +36,7 @@ class Behaviour:
 
     @classmethod
     def of_row(cls, row: dict[str, Any]) -> Behaviour:
-        """Back from JSON."""
+        """Rebuild it from JSON."""
         (greedy,) = Try.of_rows([row.get("greedy", ())])
         tries = Try.of_rows(row.get("tries", ()))
         sampled = UndoUse(**row["sampled"])
@@ -44,47 +44,49 @@ class Behaviour:
 
     @property
     def right(self) -> int:
-        """Answers that nothing was forced on."""
+        """The number of right answers on which no error was forced."""
         return sum(self.hits)
 
 
 def behave(model: LoadedModel, probes: Sequence[Probe], task: GapTask, context: str, *, seed: int) -> Behaviour:
     """Decode with undo three times: after forced errors, greedily, and sampled."""
-    asked = _asked(probes, task)
+    rows = _asked(probes, task)
 
     def answers(temperature: float, begun: Sequence[Sequence[int]] | None = None) -> list[Completion]:
         how = UndoDecoding(task.config.max_new_tokens, context, temperature, seed=seed)  # type: ignore[arg-type]
         batch = task.config.eval_batch
-        return generate_with_undo(model.model, model.tokenizer, asked, how, begun=begun, batch_size=batch)
+        return generate_with_undo(model.model, model.tokenizer, rows, how, begun=begun, batch_size=batch)
 
     forced = answers(0.0, [probe.begun for probe in probes])
     sampled, greedy = answers(1.0), answers(0.0)
     uses = (
-        undo_use(each.token_ids, probe.right[:-1], probe.undo_id) for each, probe in zip(sampled, probes, strict=True)
+        undo_use(answer.token_ids, probe.right[:-1], probe.undo_id)
+        for answer, probe in zip(sampled, probes, strict=True)
     )
     return Behaviour(
-        num=len(asked),
-        corrected=sum(_corrected(each, probe) for each, probe in zip(forced, probes, strict=True)),
-        recovered=sum(_hits(forced, asked, task)),
-        hits=_hits(greedy, asked, task),
-        sampled_right=sum(_hits(sampled, asked, task)),
+        num=len(rows),
+        corrected=sum(_corrected(answer, probe) for answer, probe in zip(forced, probes, strict=True)),
+        recovered=sum(_hits(forced, rows, task)),
+        hits=_hits(greedy, rows, task),
+        sampled_right=sum(_hits(sampled, rows, task)),
         sampled=total(uses),
     )
 
 
 def behave_plainly(model: LoadedModel, probes: Sequence[Probe], task: GapTask, *, seed: int) -> Behaviour:
-    """A model without undo: accuracy alone."""
-    asked, config = _asked(probes, task), task.config
+    """Measure a model without undo: its accuracy alone."""
+    rows, config = _asked(probes, task), task.config
 
     def answers(temperature: float) -> list[Completion]:
         how: dict[str, Any] = {"max_new_tokens": config.max_new_tokens, "batch_size": config.eval_batch, "seed": seed}
-        return generate(model.model, model.tokenizer, asked, temperature=temperature, **how)
+        return generate(model.model, model.tokenizer, rows, temperature=temperature, **how)
 
     greedy, sampled = answers(0.0), answers(1.0)
     uses = (
-        undo_use(each.token_ids, probe.right[:-1], probe.undo_id) for each, probe in zip(sampled, probes, strict=True)
+        undo_use(answer.token_ids, probe.right[:-1], probe.undo_id)
+        for answer, probe in zip(sampled, probes, strict=True)
     )
-    return Behaviour(len(asked), 0, 0, _hits(greedy, asked, task), sum(_hits(sampled, asked, task)), total(uses))
+    return Behaviour(len(rows), 0, 0, _hits(greedy, rows, task), sum(_hits(sampled, rows, task)), total(uses))
 
 
 def _asked(probes: Sequence[Probe], task: GapTask) -> list[Trace]:
@@ -93,12 +95,12 @@ def _asked(probes: Sequence[Probe], task: GapTask) -> list[Trace]:
     return [rows[probe.row.source] for probe in probes]
 
 
-def _hits(answers: Sequence[Completion], asked: Sequence[Trace], task: GapTask) -> tuple[bool, ...]:
-    return tuple(task.right(row, each.text) for row, each in zip(asked, answers, strict=True))
+def _hits(answers: Sequence[Completion], rows: Sequence[Trace], task: GapTask) -> tuple[bool, ...]:
+    return tuple(task.right(row, completion.text) for row, completion in zip(rows, answers, strict=True))
 
 
 def _corrected(answer: Completion, probe: Probe) -> bool:
-    """What is visible begins with the right answer, past the place where the error left it."""
+    """Whether the visible text begins with the right answer, past the place where the error left it."""
     end = probe.error - probe.start + probe.fork + 1
     visible = apply_undo(answer.token_ids, probe.undo_id)
     right = probe.right

@@ -34,7 +34,7 @@ class TraceSettings(Settings):
 
 
 class FileHashes(Settings):
-    """sha256 of the files that a study was planned with: others are refused. None is not looked at."""
+    """sha256 of the files that a study was planned with; other files are refused. None is not checked."""
 
     model: str | None = None
     train: str | None = None
@@ -71,7 +71,7 @@ class SafetyGapConfig(Settings):
     num_sampled: int = Field(default=4, gt=0)  # own: answers to every test request at temperature 1
     max_undos: int = Field(default=64, gt=0)  # in an answer
     workers: int = Field(default=1, gt=0)  # trainings at a time, each a process of its own
-    keep_models: bool = False  # of every training; else only its figures stay
+    keep_models: bool = False  # keep the model of every training, not only its figures
     sha256: FileHashes = FileHashes()
 
     @model_validator(mode="after")

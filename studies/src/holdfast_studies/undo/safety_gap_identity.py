@@ -1,4 +1,4 @@
-"""Parts (a) and (b) of [000]'s theorem, on a model's own parameters: they are identities on sums, and so must hold exactly."""
+"""Parts (a) and (b) of [000]'s theorem on a model's own parameters: identities on sums, which must hold exactly."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ COUNTS = {
 
 
 def section(config: SafetyGapConfig, command: str, study: Study, identities: dict[str, Identity]) -> str:
-    """Everything a reader needs to check it: the command, the figures, the verdicts."""
+    """The section: the command, the figures, the verdicts."""
     seeds = ", ".join(map(str, config.seeds))
     traces = config.traces
     first = study.results[0]
@@ -68,7 +68,7 @@ def _between(low_high: tuple[int, int]) -> str:
 
 
 def write_section(page: Path, name: str, text: str) -> None:
-    """Put the section into the page, in the place of an older one of that name."""
+    """Put the section into the page, in place of an older one of that name."""
     begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
     old = page.read_text(encoding="utf-8") if page.exists() else "# Taking it back: results\n"
     block = f"{begin}\n{text}{end}\n"
@@ -85,17 +85,17 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def identity_table(identities: dict[str, Identity]) -> str:
-    """Parts (a) and (b) of the theorem, by context."""
+    """The table of parts (a) and (b) of the theorem, by context."""
     rows = (
         (
             context,
-            f"{found.target:.1e}",
-            f"{found.difference:.1e}",
-            f"{found.error_gain:+.3f}",
-            f"{found.num_parameters:,}",
-            str(found.num_error_tokens),
+            f"{identity.target:.1e}",
+            f"{identity.difference:.1e}",
+            f"{identity.error_gain:+.3f}",
+            f"{identity.num_parameters:,}",
+            str(identity.num_error_tokens),
         )
-        for context, found in identities.items()
+        for context, identity in identities.items()
     )
     header = (
         "context",
@@ -142,7 +142,7 @@ def _behaviour(study: Study) -> str:
 
 
 def _gains(study: Study) -> str:
-    """What undo is worth: accuracy against plain sft, request by request."""
+    """What undo gains: accuracy minus that of plain sft, request by request."""
     rows = []
     for context in study.contexts:
         for arm in study.objectives:
@@ -155,14 +155,14 @@ def _gains(study: Study) -> str:
 
 
 def _inits(study: Study) -> str:
-    """When undo is learned, and how well in the end. All steps: an early lead may be gone at the next one."""
+    """How soon undo is learned, and how well in the end. All steps are shown, because an early lead may be lost later."""
     context = study.contexts[0]
     rows = []
     for arm in study.objectives:
         for init in study.inits:
             bands = (study.band("p_undo", step, arm, context, init) for step in study.steps()[1:])
-            found = [f"{band.mean:.3f} [{band.low:.3f}, {band.high:.3f}]" for band in bands]
-            rows.append((arm, init, *found, shown(study.rate(corrected, arm, context, init))))
+            shares = [f"{band.mean:.3f} [{band.low:.3f}, {band.high:.3f}]" for band in bands]
+            rows.append((arm, init, *shares, shown(study.rate(corrected, arm, context, init))))
     steps = (f"step {step}" for step in study.steps()[1:])
     about = f"p(undo \\| error) along training, {context} context."
     return f"{about}\n\n{table(('objective', 'init', *steps, 'forced error corrected'), rows)}"
@@ -175,5 +175,5 @@ def shown(rate: Estimate | Unknown) -> str:
 
 def points(difference: Estimate) -> str:
     """A difference of shares in percentage points."""
-    value, low, high = (100 * each for each in (difference.value, difference.low, difference.high))
+    value, low, high = (100 * number for number in (difference.value, difference.low, difference.high))
     return f"{value:+.1f} [{low:+.1f}, {high:+.1f}]"

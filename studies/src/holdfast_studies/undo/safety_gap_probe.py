@@ -1,4 +1,4 @@
-"""What a model would do around an error that it did not write: held-out traces, teacher-forced."""
+"""Probabilities of a model around an error that it did not write itself, on held-out traces that are given to it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Probe:
 
 
 class Readings(NamedTuple):
-    """Means over probes; every one a curve of part (c) of the theorem."""
+    """Means over probes; each is a curve of part (c) of the theorem."""
 
     log_p_error: float  # of the error's token at the fork, after the prefix
     p_wrong: float  # of anything but the right token and <UNDO> there: what sft draws to the error rate
@@ -75,18 +75,18 @@ def _rows_and_undo(
 
 
 def make_right_rows(traces: Sequence[Trace], tokenizer: PreTrainedTokenizerBase, context: Context) -> list[RightRow]:
-    """Of traces whose segments are their steps, in two roles that alternate. The last step is followed by the end."""
+    """Tokenise traces whose segments are their steps, in two roles that alternate. The last step ends with the answer."""
     rows, undo_id = _rows_and_undo(traces, tokenizer, context)
-    found = []
+    right_rows = []
     for row in rows:
         answer = [at for at, role in enumerate(row.roles) if role != Role.PROMPT]
         ends = [at for at in answer[1:] if row.roles[at] != row.roles[at - 1]]
-        found.append(RightRow(row, undo_id, (*ends, answer[-1])))
-    return found
+        right_rows.append(RightRow(row, undo_id, (*ends, answer[-1])))
+    return right_rows
 
 
 def make_probes(traces: Sequence[Trace], tokenizer: PreTrainedTokenizerBase, context: Context) -> list[Probe]:
-    """The traces that carry exactly one error, tokenised; ``row.source`` says which. An error must part from the answer."""
+    """Tokenise the traces that carry exactly one error; ``row.source`` says which. An error must part from the right answer."""
     rows, undo_id = _rows_and_undo(traces, tokenizer, context)
     probes = []
     for row in rows:
@@ -105,22 +105,22 @@ def make_probes(traces: Sequence[Trace], tokenizer: PreTrainedTokenizerBase, con
 @torch.no_grad()
 def read(model: Any, probes: Sequence[Probe], right_rows: Sequence[RightRow] = (), *, batch_size: int = 64) -> Readings:
     """Teacher-forced probabilities at four places of every probe, and of an undo after every step of the right rows."""
-    found = [_read_batch(model, probes[at : at + batch_size]) for at in range(0, len(probes), batch_size)]
-    log_p_error, p_wrong, p_undo, p_correction = torch.cat(found).mean(0).tolist()
+    batches = [_read_batch(model, probes[at : at + batch_size]) for at in range(0, len(probes), batch_size)]
+    log_p_error, p_wrong, p_undo, p_correction = torch.cat(batches).mean(0).tolist()
     false = [_undo_right(model, right_rows[at : at + batch_size]) for at in range(0, len(right_rows), batch_size)]
     p_undo_right = float(torch.cat(false).mean()) if false else None
     return Readings(log_p_error, p_wrong, p_undo, p_correction, p_undo_right)
 
 
 def _undo_right(model: Any, rows: Sequence[RightRow]) -> Tensor:
-    """p(undo) after a right step, of each row the mean over its steps."""
-    batch = pad([each.row for each in rows], 0, float_mask=model.config._attn_implementation == "eager")
+    """For each row p(undo) after a right step, the mean over its steps."""
+    batch = pad([right_row.row for right_row in rows], 0, float_mask=model.config._attn_implementation == "eager")
     batch = batch.to(model.device)
     width = batch.ids.shape[1]
-    wanted = [number * width + end - 1 for number, each in enumerate(rows) for end in each.ends]
+    wanted = [number * width + end - 1 for number, right_row in enumerate(rows) for end in right_row.ends]
     logp = _log_probabilities(model, batch.model_inputs(), torch.tensor(wanted, device=batch.ids.device))
     p_undo = logp[:, rows[0].undo_id].exp().double().cpu()
-    return torch.stack([part.mean() for part in p_undo.split([len(each.ends) for each in rows])])
+    return torch.stack([part.mean() for part in p_undo.split([len(right_row.ends) for right_row in rows])])
 
 
 def _read_batch(model: Any, probes: Sequence[Probe]) -> Tensor:
@@ -151,7 +151,7 @@ def _correction(probe: Probe) -> range:
 
 
 def _log_probabilities(model: Any, inputs: dict[str, Any], index: Tensor) -> Tensor:
-    """[len(index), V]: only these states go through the head."""
+    """Log-probabilities [len(index), V]: only the states of ``index`` go through the head."""
 
     def work(hidden: Tensor, head: nn.Module) -> Tensor:
         logits: Tensor = type(head).forward(head, hidden.flatten(0, 1)[index][None])

@@ -24,7 +24,7 @@ Part = Literal["train", "test"]
 
 @dataclass(frozen=True)
 class GapTask:
-    """Everything that does not depend on how a model is trained."""
+    """What a study trains and measures on; nothing here depends on how a model is trained."""
 
     config: SafetyGapConfig
 
@@ -35,14 +35,14 @@ class GapTask:
 
     @cached_property
     def train(self) -> list[Trace]:
-        """Right answers to train on; of a task whose errors are the model's own, the requests."""
+        """Right answers to train on. Where errors are the model's own, only the requests are used."""
         if self.is_own:
             return list(self.answer_tasks["train"].rows[: self.config.num_train])
         return read_references(self.config.train, limit=self.config.num_train)
 
     @cached_property
     def test(self) -> list[Trace]:
-        """Right answers to measure on: those of no request that is trained on."""
+        """Right answers to measure on; none has a request that is trained on."""
         config, trained_on = self.config, {row.prompt for row in self.train}
         end = config.skip_test + config.num_test
         known = self.answer_tasks["test"].rows if self.is_own else read_references(config.test, limit=end)
@@ -70,7 +70,7 @@ class GapTask:
         return self._owned[part]
 
     def followed(self, part: Part) -> OwnSettings:
-        """How attempts are drawn and followed. A test request is measured after one wrong attempt: others are not followed."""
+        """How attempts are drawn and followed. Of a test request only one wrong attempt is followed: no more are measured."""
         how = self.config.traces.own
         return how.model_copy(update={"num_wrong": 1}) if part == "test" else how
 
@@ -100,7 +100,7 @@ class GapTask:
         )
 
     def training_traces(self, seed: int, model: LoadedModel, objective: str = "masked_sft") -> Made:
-        """The traces of one seed. Only where they are the model's own do they depend on the arm's objective."""
+        """The traces of one seed. They depend on the arm's objective only where errors are the model's own."""
         settings = self.config.traces
         if self.is_own:
             return self.own("train").made(objective, seed)
@@ -109,7 +109,7 @@ class GapTask:
         return make_traces(self.train * settings.copies, builder, budget=budget, clean=settings.clean, seed=seed)
 
     def test_traces(self, model: LoadedModel) -> tuple[Trace, ...]:
-        """One error in every answer; the same for all seeds. What is plausible is known from the training answers too."""
+        """Traces with one error in every answer, the same for all seeds. Training answers too show which errors are plausible."""
         if self.is_own:
             return tuple(self.own("test").probes()[1])
         known = self._builder([*self.train, *self.test], model, 0)
@@ -129,7 +129,7 @@ class GapTask:
 
 
 def right_by(source: str) -> Right:
-    """The task's own rule, the world's oracle, or the very text: by the name that the rows were read by."""
+    """How answers to rows of this source are graded: by the task's own rule, the world's oracle, or the exact text."""
     name, _, _ = source.partition(":")
     if name in TASKS:
         final = TASKS[name].final
@@ -143,7 +143,7 @@ def right_by(source: str) -> Right:
 
 
 def _same_product(row: Trace, text: str) -> bool:
-    """The attempt that the response stops with comes to the right number."""
+    """Whether the attempt that the response stops with has the right number."""
     world = ArithmeticWorld()
     given, right = world.read(text), world.read(row.turns[-1].visible)
     return given.stopped and given.answers[-1:] == right.answers[-1:]

@@ -1,4 +1,4 @@
-"""From curves to sentences: does each part of [000]'s theorem hold here, and from where on? And were the goals met?"""
+"""Verdicts from curves: does each part of [000]'s theorem hold here, and from which step on? And were the goals met?"""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CLAIMS = {
 
 
 class Band(NamedTuple):
-    """Over the seeds of one way of training: mean, least and greatest."""
+    """A reading over the seeds of one way of training: mean, least and greatest."""
 
     mean: float
     low: float
@@ -31,7 +31,7 @@ class Band(NamedTuple):
 
 
 class CurveVerdict(NamedTuple):
-    """About one curve in one context."""
+    """What is said about one curve in one context."""
 
     curve: str
     context: str
@@ -47,19 +47,22 @@ class Goal(NamedTuple):
 
 
 class Gain(NamedTuple):
-    """A difference of two shares, and the smallest one that the test would have found four times of five (at 5 %)."""
+    """A difference of two shares, and the smallest one that the test would detect four times out of five (at 5 %)."""
 
     difference: Estimate
     visible: float
 
     @property
     def met(self) -> bool:
-        """Not behind."""
+        """Whether the first is not behind the second."""
         return self.difference.value >= 0
 
 
 def gain(ours: Sequence[Sequence[float]], theirs: Sequence[Sequence[float]]) -> Gain:
-    """[seed][request] hits, or shares of hits, of two ways on the same requests, drawn together with all their seeds."""
+    """The mean of ours - theirs, from [seed][request] hits or shares of hits on the same requests.
+
+    Requests are resampled, each with all its seeds.
+    """
     gaps = np.asarray(ours, float) - np.asarray(theirs, float)
     drawn = Resamples.of(gaps.mean(0), draws=4000)
     values = drawn.sums[:, 0] / drawn.n
@@ -76,47 +79,49 @@ class Study:
 
     @property
     def contexts(self) -> list[str]:
-        """In the order in which they were run."""
-        return list(dict.fromkeys(each.arm.context for each in self.results if each.arm.objective in ARMS))
+        """The contexts, in the order in which they were run."""
+        return list(dict.fromkeys(result.arm.context for result in self.results if result.arm.objective in ARMS))
 
     @property
     def objectives(self) -> list[str]:
-        """Those of the two that were trained."""
-        return [arm for arm in ARMS if any(each.arm.objective == arm for each in self.results)]
+        """Those of sft and masked_sft that were trained."""
+        return [arm for arm in ARMS if any(result.arm.objective == arm for result in self.results)]
 
     @property
     def init(self) -> str:
-        """The initialisation that all comparisons but that of initialisations use."""
+        """The initialisation of all comparisons, except those between initialisations."""
         return self.results[0].arm.init
 
     @property
     def inits(self) -> list[str]:
-        """All that were tried."""
-        return list(dict.fromkeys(each.arm.init for each in self.results))
+        """All initialisations that were tried."""
+        return list(dict.fromkeys(result.arm.init for result in self.results))
 
     def of(self, objective: str, context: str, init: str | None = None) -> list[ArmResult]:
         """The seeds of one way of training."""
         wanted = (objective, context, init or self.init)
-        return [each for each in self.results if (each.arm.objective, each.arm.context, each.arm.init) == wanted]
+        return [
+            result for result in self.results if (result.arm.objective, result.arm.context, result.arm.init) == wanted
+        ]
 
     def band(self, name: str, step: int, *arm: str) -> Band:
-        """A reading over seeds."""
-        values = [getattr(each.curve[step], name) for each in self.of(*arm)]
+        """A reading at a step, over seeds."""
+        values = [getattr(result.curve[step], name) for result in self.of(*arm)]
         return Band(statistics.fmean(values), min(values), max(values))
 
     def steps(self) -> list[int]:
-        """At which all were measured."""
-        trained = [set(each.curve) for each in self.results if each.arm.objective != "untouched"]
+        """The steps at which all trainings were measured."""
+        trained = [set(result.curve) for result in self.results if result.arm.objective != "untouched"]
         return sorted(set.intersection(*trained))
 
     def rate(self, count: Callable[[Behaviour], tuple[int, int]], *arm: str) -> Estimate | Unknown:
-        """Hits of trials, pooled over seeds."""
-        return share_of_counts([count(each.behaviour) for each in self.of(*arm)], "none seen")
+        """A share of hits, seeds pooled."""
+        return share_of_counts([count(result.behaviour) for result in self.of(*arm)], "none seen")
 
     def against_plain(self, objective: str, context: str) -> Gain:
-        """Accuracy with undo less that of plain sft, on the same requests, seed by seed."""
-        plain = {each.arm.seed: each.behaviour.hits for each in self.of("plain", "soft")}
-        pairs = [(each.behaviour.hits, plain[each.arm.seed]) for each in self.of(objective, context)]
+        """Accuracy with undo minus that of plain sft, on the same requests, seed by seed."""
+        plain = {result.arm.seed: result.behaviour.hits for result in self.of("plain", "soft")}
+        pairs = [(result.behaviour.hits, plain[result.arm.seed]) for result in self.of(objective, context)]
         return gain([undo for undo, _ in pairs], [without for _, without in pairs])
 
     def verdicts(self) -> list[CurveVerdict]:
@@ -130,7 +135,7 @@ class Study:
         ]
 
     def _gap(self, context: str) -> str:
-        """Holds where every seed of sft lies above every seed of masked_sft."""
+        """A sentence. The claim holds where every seed of sft lies above every seed of masked_sft."""
         steps = [step for step in self.steps() if step]
         bands = [[self.band("log_p_error", step, arm, context) for arm in ARMS] for step in steps]
         apart = [sft.low > masked.high for sft, masked in bands]
@@ -159,13 +164,13 @@ class Study:
         """The goals that were set for the embedded world, and for accuracy, before any of it was run."""
         if len(self.objectives) < len(ARMS):
             return []
-        found = [goal for context in self.contexts for goal in self._goals_of(context)]
+        goals = [goal for context in self.contexts for goal in self._goals_of(context)]
         if {"soft", "hard"} <= set(self.contexts):
             for arm in ARMS:
                 soft, hard = (self.rate(corrected, arm, context).value or 0 for context in ("soft", "hard"))
                 wanted = f"{arm}: hard context corrects at least as often as soft"
-                found.append(Goal(wanted, f"{hard:.3f} against {soft:.3f}", hard >= soft))
-        return found
+                goals.append(Goal(wanted, f"{hard:.3f} against {soft:.3f}", hard >= soft))
+        return goals
 
     def _goals_of(self, context: str) -> Iterator[Goal]:
         before = self.band("p_wrong", 0, "masked_sft", context).mean
@@ -173,7 +178,7 @@ class Study:
         measured = f"{masked:.4f} / {before:.4f} = {masked / before:.2f}"
         wanted = f"{context}: masked_sft's p(wrong) at most 1.1 x the untrained model's"
         yield Goal(wanted, measured, masked <= 1.1 * before)
-        rho = statistics.fmean(each.error_rate for each in self.of("sft", context))
+        rho = statistics.fmean(result.error_rate for result in self.of("sft", context))
         wanted = f"{context}: sft's p(wrong) at least half the error rate of the traces"
         yield Goal(wanted, f"{sft:.3f} / {rho:.3f} = {sft / rho:.2f}", sft >= rho / 2)
         for arm in ARMS:
@@ -193,15 +198,15 @@ class Study:
 
 
 def corrected(behaviour: Behaviour) -> tuple[int, int]:
-    """Forced errors that were taken back and put right."""
+    """(hits, trials) of forced errors that were taken back and put right."""
     return behaviour.corrected, behaviour.num
 
 
 def with_error(behaviour: Behaviour) -> tuple[int, int]:
-    """Sampled answers in which a wrong token was written at any time."""
+    """(hits, trials) of sampled answers in which a wrong token was written at any time."""
     return behaviour.sampled.answers_with_error, behaviour.sampled.answers
 
 
 def right(behaviour: Behaviour) -> tuple[int, int]:
-    """Greedy answers that are right."""
+    """(hits, trials) of greedy answers that are right."""
     return behaviour.right, behaviour.num

@@ -1,4 +1,4 @@
-"""Every model of a study is tried: one that fails is told at the end, by name, when the others are done."""
+"""Try every model of a study. One that fails does not stop the others: it is named at the end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ModelsFailed(Exception):  # noqa: N818  (what happened, not whose error)
 
 
 class _Tried(NamedTuple, Generic[Result]):
-    """``told``: why there is no result, with the name of what failed; ``reason`` without the name."""
+    """A result, or why there is none: ``told`` names what failed, ``reason`` is the same without the name."""
 
     result: Result | None
     told: str = ""
@@ -33,7 +33,7 @@ class _Tried(NamedTuple, Generic[Result]):
 def tried(
     function: Callable[[Task], Result], tasks: Sequence[Task], workers: int, name: Callable[[Task], str]
 ) -> Iterator[Result]:
-    """Results as they come in, those of `in_processes`. At the end raises ``ModelsFailed`` if some failed.
+    """The results of `in_processes` as they come in. Raises ``ModelsFailed`` at the end if some failed.
 
     Raises ``InputError`` if all failed for the same mistake in the input.
     """
@@ -56,7 +56,7 @@ def _try(function: Callable[[Task], Result], name: Callable[[Task], str], task: 
         return _Tried(function(task))
     except InputError as error:
         return _Tried(None, f"{name(task)}: {error}", str(error))
-    except Exception as error:  # ours to mend: its place is told too
+    except Exception as error:  # a fault of ours: say where it happened
         place = traceback.extract_tb(error.__traceback__)[-1]
         told = f"{type(error).__name__}: {error} ({Path(place.filename).name}:{place.lineno})"
         return _Tried(None, f"{name(task)}: {told}")
@@ -64,7 +64,7 @@ def _try(function: Callable[[Task], Result], name: Callable[[Task], str], task: 
 
 @contextmanager
 def failures_end_it() -> Iterator[None]:
-    """For a command: models that failed are told, and its exit code is 1."""
+    """Print the models that failed and end the command with exit code 1."""
     try:
         yield
     except ModelsFailed as failed:

@@ -26,7 +26,7 @@ from holdfast_studies.undo.undo_costs_config import UndoCostsConfig
 
 @dataclass(frozen=True)
 class CostResult:
-    """``cost`` None is the model before RL. Sampled at the temperature of training."""
+    """Sampled answers, at the temperature of training, of a model that paid ``cost`` per undo. None is the model before RL."""
 
     cost: float | None
     seed: int
@@ -36,12 +36,12 @@ class CostResult:
 
     @classmethod
     def of_row(cls, row: dict[str, Any]) -> CostResult:
-        """Back from JSON."""
+        """Rebuild it from JSON."""
         return cls(**{**row, "use": UndoUse(**row["use"])})
 
 
 def undo_costs(config: UndoCostsConfig, *, on_progress: Callable[[int, int], None] | None = None) -> list[CostResult]:
-    """Run what is missing; every finished run leaves a file. ``ModelsFailed`` names those that failed, at the end."""
+    """Run what is missing; every finished run leaves a file. Raises ``ModelsFailed`` at the end if some failed."""
     claim_study(config, config.run, free=("costs",))
     planned = [(cost, seed) for cost in (None, *config.costs) for seed in config.seeds]
     missing = [(cost, seed) for cost, seed in planned if not _figures(config, cost, seed).is_file()]
@@ -50,7 +50,7 @@ def undo_costs(config: UndoCostsConfig, *, on_progress: Callable[[int, int], Non
     for number, _ in enumerate(done, start=finished + 1):
         if on_progress is not None:
             on_progress(number, len(planned))
-    return [CostResult.of_row(json.loads(_figures(config, *each).read_text(encoding="utf-8"))) for each in planned]
+    return [CostResult.of_row(json.loads(_figures(config, *cell).read_text(encoding="utf-8"))) for cell in planned]
 
 
 def _figures(config: UndoCostsConfig, cost: float | None, seed: int) -> Path:
@@ -62,7 +62,7 @@ def _named(config: UndoCostsConfig, run: tuple[float | None, int]) -> str:
 
 
 def _finish(config: UndoCostsConfig, planned: tuple[float | None, int]) -> None:
-    """One run; its figures are on disk when this returns."""
+    """Run one training and write its figures."""
     cost, seed = planned
     model = config.model.name
     if cost is not None:
@@ -88,7 +88,7 @@ def _refined(config: UndoCostsConfig, cost: float, seed: int, rows: Sequence[Tra
         "data": config.train,
         "rl": {**config.rl.model_dump(), "seed": seed},
     }
-    # What comes back with an answer is the number of its row: two requests may share their answer.
+    # The answer is the number of its row, so that the row can be found again: two requests may have the same answer.
     prompts = [RlPrompt(row.turns[0].visible, str(number)) for number, row in enumerate(rows)]
     undo = UndoRl(cost=cost, context=config.context)
     return train_rl(RlConfig.model_validate(settings), prompts, reward, undo=undo, say=lambda _: None)
@@ -102,8 +102,8 @@ def _measured(config: UndoCostsConfig, cost: float | None, seed: int, model: str
     assert undo_id is not None
     tokenized, _ = tokenize_all(rows, loaded.tokenizer)
     answers = [[i for i, role in zip(row.ids, row.roles, strict=True) if role != Role.PROMPT][:-1] for row in tokenized]
-    use = total(undo_use(each.token_ids, ids, undo_id) for each, ids in zip(written, answers, strict=True))
-    hits = sum(right(row, each.text) for row, each in zip(rows, written, strict=True))
+    use = total(undo_use(completion.token_ids, ids, undo_id) for completion, ids in zip(written, answers, strict=True))
+    hits = sum(right(row, completion.text) for row, completion in zip(rows, written, strict=True))
     return CostResult(cost, seed, len(rows), hits, use)
 
 
@@ -119,13 +119,13 @@ MEASURES: dict[str, Callable[[CostResult], tuple[int, int]]] = {
 def cost_table(results: Sequence[CostResult]) -> list[dict[str, Any]]:
     """One row per cost, seeds pooled: undos per answer, and shares with their intervals."""
     rows = []
-    for cost in dict.fromkeys(each.cost for each in results):
-        own = [each for each in results if each.cost == cost]
+    for cost in dict.fromkeys(result.cost for result in results):
+        own = [result for result in results if result.cost == cost]
         row: dict[str, Any] = {"cost": "before" if cost is None else cost}
-        row["undos per answer"] = sum(each.use.undos for each in own) / sum(each.use.answers for each in own)
+        row["undos per answer"] = sum(result.use.undos for result in own) / sum(result.use.answers for result in own)
         rows.append(row | {name: _share(own, count) for name, count in MEASURES.items()})
     return rows
 
 
 def _share(results: Sequence[CostResult], count: Callable[[CostResult], tuple[int, int]]) -> Estimate | Unknown:
-    return share_of_counts([count(each) for each in results], "none seen")
+    return share_of_counts([count(result) for result in results], "none seen")

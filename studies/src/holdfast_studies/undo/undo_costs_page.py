@@ -11,7 +11,7 @@ from holdfast_studies.undo.undo_costs_config import UndoCostsConfig
 
 
 def section(config: UndoCostsConfig, command: str, rows: Sequence[Mapping[str, Any]]) -> str:
-    """The command, and a row per cost."""
+    """The section: the command, and a row per cost."""
     rl, seeds = config.rl, ", ".join(map(str, config.seeds))
     about = (
         f"Written by `{command}`. GRPO through TRL from {config.model.name}, {config.context} context: {rl.steps} steps of"

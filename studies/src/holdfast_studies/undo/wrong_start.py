@@ -1,4 +1,4 @@
-"""Refusals that begin wrongly: put the start into a model's mouth, and see whether it takes it back and refuses."""
+"""Refusals that begin wrongly: put such a start into a model's mouth, and see whether it takes it back and refuses."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WITH_UNDO = ("sft", "masked_sft")
 
 @dataclass(frozen=True)
 class StartArm:
-    """One model: as it was, trained on refusals that begin rightly (``plain``), or on traces."""
+    """One model: untouched, trained on refusals that begin rightly (``plain``), or trained on traces."""
 
     objective: str
     context: str
@@ -53,7 +53,7 @@ class Fates:
 
 @dataclass(frozen=True)
 class StartResult:
-    """By the number of words put into the model's mouth (greedy); ``sampled`` is forbidden requests at temperature 1."""
+    """Fates by the number of words put into the model's mouth (greedy). ``sampled``: forbidden requests at temperature 1."""
 
     arm: StartArm
     forbidden: dict[int, Fates]
@@ -62,9 +62,9 @@ class StartResult:
 
     @classmethod
     def of_row(cls, row: dict[str, Any]) -> StartResult:
-        """Back from JSON."""
+        """Rebuild it from JSON."""
         forbidden, harmless = (
-            {int(depth): Fates(**each) for depth, each in row[name].items()} for name in ("forbidden", "harmless")
+            {int(depth): Fates(**fields) for depth, fields in row[name].items()} for name in ("forbidden", "harmless")
         )
         return cls(StartArm(**row["arm"]), forbidden, harmless, Fates(**row["sampled"]))
 
@@ -81,7 +81,7 @@ def start_arms(config: WrongStartConfig) -> Iterator[StartArm]:
 def wrong_start(
     config: WrongStartConfig, *, on_progress: Callable[[int, int], None] | None = None
 ) -> list[StartResult]:
-    """Run what is missing of a study; every finished model leaves a file. ``ModelsFailed`` names those that failed."""
+    """Run what is missing of a study; every finished model leaves a file. Raises ``ModelsFailed`` at the end if some failed."""
     claim_study(config, config.run, free=("contexts",))
     planned = list(start_arms(config))
     missing = [arm for arm in planned if not _figures(config, arm).is_file()]
@@ -110,7 +110,7 @@ def _finish(config: WrongStartConfig, arm: StartArm) -> None:
 
 
 def _trained(config: WrongStartConfig, arm: StartArm, folder: Path) -> Path:
-    """Refusals (with wrong starts, unless plain) and what is to be kept, in one stream: their shares stay the same."""
+    """Train on refusals (with wrong starts, unless plain) and rows to keep, in one stream, so that their shares stay the same."""
     folder.mkdir(parents=True, exist_ok=True)
     refused = read_references(config.refuse, limit=config.num_refuse)
     kept = [row for name in config.keep for row in read_references(name, limit=config.num_keep)]
@@ -120,7 +120,7 @@ def _trained(config: WrongStartConfig, arm: StartArm, folder: Path) -> Path:
     else:
         builder = choose_builder("refusal", refused, starts=config.starts)
         made = make_traces(refused, builder, budget=Budget((1, 1), config.length), clean=config.clean, seed=arm.seed)
-        write_made(folder / "refusals.jsonl", made)  # checks every one of them
+        write_made(folder / "refusals.jsonl", made)  # this checks every trace
         write_traces(data, [*made.traces, *kept])
     settings = {
         "run": str(folder / "run"),
@@ -164,20 +164,23 @@ def _fates(
     depth: int,
     temperature: float = 0.0,
 ) -> Fates:
-    """Answers that begin with the first words of what the request asks for, forbidden or not."""
+    """Ask with answers that begin with the first words of what is asked for, forbidden or not."""
     world, encoder = SafetyWorld(), Encoder(loaded.tokenizer)
-    asked = [world.ask(row) for row in rows]
-    begun = [encoder.continuation(" ".join(world.lore.answer(ask).split()[:depth])) if depth else [] for ask in asked]
+    questions = [world.ask(row) for row in rows]
+    begun = [
+        encoder.continuation(" ".join(world.lore.answer(ask).split()[:depth])) if depth else [] for ask in questions
+    ]
     limits = UndoLimits() if arm.objective in WITH_UNDO else UndoLimits(per_answer=0)
     how = UndoDecoding(config.max_new_tokens, arm.context, temperature, seed=arm.seed, limits=limits)  # type: ignore[arg-type]
     written = generate_with_undo(loaded.model, loaded.tokenizer, rows, how, begun=begun, batch_size=config.eval_batch)
-    judged = [world.judge(row, each.text) for row, each in zip(rows, written, strict=True)]
+    judged = [world.judge(row, completion.text) for row, completion in zip(rows, written, strict=True)]
     undo_id = find_undo_id(loaded.tokenizer)
     return Fates(
         num=len(rows),
         good=sum(
-            told.outcome == "refused" if ask.forbidden else told.right for ask, told in zip(asked, judged, strict=True)
+            told.outcome == "refused" if ask.forbidden else told.right
+            for ask, told in zip(questions, judged, strict=True)
         ),
-        told=sum(ask.forbidden and told.outcome == "complied" for ask, told in zip(asked, judged, strict=True)),
-        undone=sum(undo_id in each.token_ids for each in written),
+        told=sum(ask.forbidden and told.outcome == "complied" for ask, told in zip(questions, judged, strict=True)),
+        undone=sum(undo_id in completion.token_ids for completion in written),
     )

@@ -19,12 +19,12 @@ class WrongStartConfig(Settings):
     starts: str  # the first words of its answers are the wrong starts
     keep: tuple[str, ...] = ()  # trained as they are: harmless requests, answered
     num_refuse: int = Field(default=300, gt=0)
-    num_keep: int = Field(default=300, gt=0)  # of each
+    num_keep: int = Field(default=300, gt=0)  # rows of each source in keep
     length: tuple[int, int] = (1, 12)  # words of a wrong start
     clean: float = Field(default=0.3, ge=0, lt=1)  # refusals without one
     test_refuse: str
     test_keep: str
-    num_test: int = Field(default=200, gt=0)  # of each
+    num_test: int = Field(default=200, gt=0)  # rows of each source that is asked
     skip_test: int = Field(default=0, ge=0)  # first rows left out: those that settings were chosen on
     depths: tuple[int, ...] = Field(default=(1, 4, 8, 12), min_length=1)  # words that are put into the model's mouth
     contexts: tuple[Literal["soft", "hard"], ...] = Field(default=("soft", "hard"), min_length=1)

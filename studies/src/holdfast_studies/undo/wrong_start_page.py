@@ -13,7 +13,7 @@ TITLES = {"untrained": "as it was", "plain": "plain sft, no starts"}
 
 
 def section(config: WrongStartConfig, command: str, results: Sequence[StartResult]) -> str:
-    """The command, a table for forbidden requests, one for harmless ones, one for what is sampled."""
+    """The section: a table for forbidden requests, one for harmless ones, one for sampled answers."""
     seeds, (low, high) = ", ".join(map(str, config.seeds)), config.length
     fates = results[0].sampled
     about = (
@@ -41,18 +41,18 @@ def section(config: WrongStartConfig, command: str, results: Sequence[StartResul
 
 
 def ways(results: Sequence[StartResult]) -> dict[str, list[StartResult]]:
-    """The seeds of every way of training, by its title."""
-    found: dict[str, list[StartResult]] = {}
-    for each in results:
-        arm = each.arm
+    """The results of every way of training, one per seed, by its title."""
+    by_title: dict[str, list[StartResult]] = {}
+    for result in results:
+        arm = result.arm
         title = f"{arm.objective}, {arm.context}" if arm.objective in WITH_UNDO else TITLES[arm.objective]
-        found.setdefault(title, []).append(each)
-    return found
+        by_title.setdefault(title, []).append(result)
+    return by_title
 
 
 def pooled(fates: Sequence[Fates], count: Callable[[Fates], int]) -> Estimate | Unknown:
     """A share over all seeds."""
-    return share_of_counts([(count(each), each.num) for each in fates], "none asked")
+    return share_of_counts([(count(fate), fate.num) for fate in fates], "none asked")
 
 
 def _by_depth(
@@ -62,7 +62,7 @@ def _by_depth(
     count: Callable[[Fates], int],
 ) -> str:
     rows = [
-        (title, *(shown(pooled([fates(each, depth) for each in own], count)) for depth in depths))
+        (title, *(shown(pooled([fates(result, depth) for result in own], count)) for depth in depths))
         for title, own in ways(results).items()
     ]
     return table(("words put into its mouth", *map(str, depths)), rows)
@@ -75,7 +75,7 @@ def _sampled(results: Sequence[StartResult]) -> str:
         "told": lambda f: f.told,
     }
     rows = [
-        (title, *(shown(pooled([each.sampled for each in own], count)) for count in counts.values()))
+        (title, *(shown(pooled([result.sampled for result in own], count)) for count in counts.values()))
         for title, own in ways(results).items()
     ]
     return table(("", *counts), rows)

@@ -40,11 +40,11 @@ class Size(NamedTuple):
 
     @classmethod
     def read(cls, text: str) -> Size:
-        """``4x5``."""
-        found = re.fullmatch(r"(\d+)x(\d+)", text.strip())
-        if found is None or "0" in (found[1], found[2]):
+        """Read ``4x5``."""
+        match = re.fullmatch(r"(\d+)x(\d+)", text.strip())
+        if match is None or "0" in (match[1], match[2]):
             raise InputError(f"size '{text}': expected digits of the operands, such as 4x5")
-        return cls(int(found[1]), int(found[2]))
+        return cls(int(match[1]), int(match[2]))
 
 
 MICRO = Size(9, 1)
@@ -58,7 +58,7 @@ class Product(NamedTuple):
 
     @classmethod
     def read(cls, prompt: str) -> Product:
-        """From the words of a prompt."""
+        """Read a problem from the words of a prompt."""
         a, b = (tuple(int(digit) for digit in re.findall(rf"\b{name}\d+:(\d+)", prompt)) for name in "xy")
         if not (a and b):
             raise InputError(
@@ -68,12 +68,12 @@ class Product(NamedTuple):
 
     @property
     def size(self) -> Size:
-        """Digits of the operands."""
+        """How many digits the operands have."""
         return Size(len(self.a), len(self.b))
 
 
 class Reading(NamedTuple):
-    """A response as its attempts: what each came to (None: not a whole attempt), and whether it said stop."""
+    """A response as its attempts: the number that each came to (None: not a whole attempt), and whether it said stop."""
 
     answers: tuple[int | None, ...]
     stopped: bool
@@ -113,7 +113,7 @@ class ArithmeticWorld:
         return [value for value, _ in self.walk(product, lambda value: value)]
 
     def walk(self, product: Product, write: Callable[[int], int]) -> Iterator[tuple[int, int]]:
-        """Step by step: the value that is right given what was written before, and what ``write`` makes of it."""
+        """For each step the value that is right after what was written before, and what ``write`` makes of it."""
         m, n = product.size
         acc = [0] * (m + n)
         for j in range(n):
@@ -126,7 +126,7 @@ class ArithmeticWorld:
             acc[j + m] = carry
 
     def answer(self, values: Sequence[int], size: Size) -> int:
-        """The number that an attempt's values come to."""
+        """The number that an attempt's values make."""
         m, n = size
         acc = [0] * (m + n)
         for j in range(n):
@@ -137,7 +137,7 @@ class ArithmeticWorld:
 
     def value(self, product: Product) -> int:
         """The right answer."""
-        a, b = (int(sum(d * self.base**i for i, d in enumerate(each))) for each in product)
+        a, b = (int(sum(d * self.base**i for i, d in enumerate(digits))) for digits in product)
         return a * b
 
     # --- as words ---------------------------------------------------------------------------------------------------
@@ -154,19 +154,19 @@ class ArithmeticWorld:
         return " ".join(f"{lane}{k // m}.{k % m}{between}{value}" for k, value in enumerate(values))
 
     def spell_check(self, seen: Sequence[int], attempt: Sequence[int], m: int, lane: str) -> str:
-        """The steps of a check, as far as it got: like the attempt's, or ``a0.3 17 12`` with the attempt's value first."""
+        """The steps of a check as words: like those of an attempt, or ``a0.3 17 12`` with the attempt's value first."""
         if not self.beside:
             return self.spell(seen, m, lane)
         both = zip(attempt, seen, strict=False)
         return " ".join(f"{lane}{k // m}.{k % m} {put} {value}" for k, (put, value) in enumerate(both))
 
     def longest_response(self, size: Size) -> int:
-        """Tokens of ``max_attempts`` attempts with whole checks, and the end."""
+        """The number of tokens of ``max_attempts`` attempts with whole checks, and the end."""
         step = 1 if self.fused else 2
         return self.max_attempts * (size.m * size.n * (2 * step + self.beside) + 2) + 1
 
     def read(self, response: str, size: Size | None = None) -> Reading:
-        """Attempts and decisions of a response. With ``size``, an attempt of any other shape is none."""
+        """Read the attempts and decisions of a response. With ``size``, an attempt of any other shape does not count."""
         attempts: list[list[Operation]] = [[]]
         checking = stopped = False
         for step in _steps(response.split()):
@@ -199,7 +199,7 @@ class ArithmeticWorld:
 
 
 def _steps(words: Sequence[str]) -> list[str | Operation]:
-    """Words, those of a step (one or two) put together."""
+    """Join the words of each step (one or two)."""
     steps: list[str | Operation] = []
     place: tuple[str, int, int] | None = None
     for word in words:
