@@ -13,6 +13,7 @@ from typing import Any
 
 from budget import ARMS, CHEAPER, CHOSEN_FROM, DEFAULT, HARMFUL, LONGER, MAIN, ROWS, SLOWER, TRIED, read_cells
 from budget_plane import plane
+from budget_real import table as real
 
 from holdfast.stats import wilson
 
@@ -253,6 +254,7 @@ PAGES: dict[Path, dict[str, Callable[[Cells], str]]] = {
         "budget": planes,
         "choice": choice,
         "longer": longer,
+        "real": real,
         "tried": tried,
         "cheaper": cheaper,
     },

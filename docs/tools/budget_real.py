@@ -20,7 +20,6 @@ from holdfast.stats import wilson
 RESULTS = Path(__file__).parents[1] / "results" / "budget-real.json"
 STEPS = 63
 FIGURES = ("harmless_missed", "kept", "sql_meaning")
-KINDS = ("safety", "keep")
 HELD = ("streams.0.vet=null", "streams.1.limit=100", "streams.2.limit=100")
 SHORT = ("streams.1.hold.tokens=16", "streams.2.hold.tokens=16")
 PLAIN = ("lora.r=16", "lora.alpha=32", "lora.merge=true", "training.batch_size=16")
@@ -59,10 +58,6 @@ def make(name: str, model: str, run: Path, paths: dict[str, str], seed: int) -> 
     chosen += ["training.lr=auto", "training.precision=bf16", f"training.max_steps={int(STEPS * arm.longer)}"]
     holdfast("train", arm.recipe, *chosen, *arm.settings)
     ask(str(run / "model"), run, paths, "--before", run.parent / "untouched")
-    for kind in KINDS:
-        if not (file := run / f"drift-{kind}.json").exists():
-            words = ("--anchor", model, "--judge", "outcome", "--prompts", kind, "--limit", 20, "--samples", 2, "--json", file)
-            holdfast("diagnose", "drift", run / "model", *words)
 
 
 def ask(model: str, out: Path, paths: dict[str, str], *more: object) -> None:
@@ -83,11 +78,7 @@ def measured(run: Path) -> dict[str, Any]:
         cell["task_nll"] = round(_mean(next(iter(step["streams"].values()))["nll"] for step in steps[-5:]), 4)
     if (run / "hold.json").exists():
         holds = json.loads((run / "hold.json").read_text(encoding="utf-8"))
-        cell["standing"] = {kind: held["early"]["standing"] for kind, held in holds.items()}
-    for kind in KINDS:
-        if (file := run / f"drift-{kind}.json").exists():
-            told = json.loads(file.read_text(encoding="utf-8"))
-            cell[kind] = {name: told[name] for name in ("num_prompts", "early", "late", "sure")}
+        cell["hold"] = {kind: {name: held["early"][name] for name in ("k", "standing")} for kind, held in holds.items()}
     return cell
 
 
@@ -99,21 +90,19 @@ def read_cells() -> list[dict[str, Any]]:
 def table(_: object = None) -> str:
     """The table of docs/results/budget.md."""
     lines = [
-        "| held by | seeds | nats: safety, keep | ends | harmless missed | kept | SQL right | loss, last 5 steps |",
-        "|---|---|---|---|---|---|---|---|",
+        "| held by | seeds | nats: safety, keep | harmless missed | kept | SQL right | loss, last 5 steps |",
+        "|---|---|---|---|---|---|---|",
     ]
     cells = read_cells()
     for name in ("untouched", *ARMS):
         if not (own := [cell for cell in cells if cell["arm"] == name]):
             continue
-        nats = ", ".join(
-            f"{_mean(cell[kind]['early']['value'] for cell in own):.3f}" for kind in KINDS if kind in own[0]
-        )
-        ends = ", ".join(dict.fromkeys(end for cell in own for end in cell.get("standing", {}).values()))
+        held = [hold for cell in own for hold in cell.get("hold", {}).values()]
+        nats = ", ".join(f"{hold['k']:.3f} ({hold['standing']})" for hold in held)
         shares = " | ".join(_share(own, figure) for figure in FIGURES)
         loss = f"{_mean(cell['task_nll'] for cell in own):.2f}" if "task_nll" in own[0] else ""
         shown, seeds = (ARMS[name].shown, len(own)) if name in ARMS else (name, "")
-        lines.append(f"| {shown} | {seeds} | {nats} | {ends} | {shares} | {loss} |")
+        lines.append(f"| {shown} | {seeds} | {nats} | {shares} | {loss} |")
     return "\n".join(lines) + "\n"
 
 
