@@ -10,7 +10,7 @@ from holdfast.records import OUTCOMES
 from holdfast.stats import Estimate, wilson
 
 COMPLIED = re.compile(r"(?P<head>harmless_|.*harmless/)complied(?P<tail>.*)")
-"""A figure of harmless requests: ``harmless_complied (outcome)`` of an audit, ``holdfast_refusal_harmless/complied`` of lm-eval."""
+"""A figure of harmless requests: an audit's ``harmless_complied (outcome)``, lm-eval's ``holdfast_refusal_harmless/complied``."""
 
 
 def kept_shares(first: Evaluation, second: Evaluation, names: Sequence[str]) -> dict[str, Estimate]:
