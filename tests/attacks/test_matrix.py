@@ -114,8 +114,9 @@ def test_the_scratch_that_a_killed_container_left_is_deleted_under_another_host_
 
 def test_doubles_and_unwritable_folders_are_refused(tmp_path: Path) -> None:
     attack, defence = ATTACKS["harmful_examples"], DEFENCES["sft"]
-    with pytest.raises(InputError, match="there twice"):
-        run_matrix([attack, attack], [defence], (0,), tmp_path)
+    with pytest.raises(InputError, match="harmful_examples on sft with seed 0 is there twice"):
+        run_matrix([attack, attack], [defence], (0,), tmp_path / "new")
+    assert not (tmp_path / "new").exists()
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot be written"):
         run_matrix([attack], [defence], (0,), tmp_path / "file")

@@ -77,7 +77,7 @@ def test_cells_that_fail_are_told_and_are_no_success(
         ),
         (
             "attacks=[mixture@task=sql,share=0.05]",
-            "attack 'mixture@task=sql,share=0.05': the embedded world has no task",
+            "attack 'mixture@task=sql,share=0.05': 'sql' is no task of the embedded world (it has guide, ledger)",
         ),
     ],
 )

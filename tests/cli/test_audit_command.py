@@ -166,6 +166,15 @@ def test_mistakes_are_one_line_and_exit_code_2(
     said = capsys.readouterr().err
     assert complaint in said
     assert "Traceback" not in said
+    assert not said.startswith("\n"), "the empty line of a progress bar"
+
+
+def test_a_mistake_told_before_anything_is_asked_has_no_empty_bars_above_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The anchor is loaded after the model, when it is known what will be asked."""
+    assert run_cli("audit", "tiny:base", "--anchor", "tiny:alignd", monkeypatch=monkeypatch) == 2
+    assert "0/" not in capsys.readouterr().err
 
 
 def test_two_judges_and_what_they_agree_on(

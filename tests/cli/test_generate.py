@@ -96,7 +96,7 @@ def test_json_and_data(undoing: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
         (["tiny:aligned", "x", "--undo"], "no <UNDO>"),
         (["tiny:aligned", "x", "--undo", "--events", "--json", "never.json"], "leave --json out"),
         (["tiny:aligned", "x", "--n", "2", "--temperature", "1", "--soft", "0"], "--soft 0: expected a temperature"),
-        (["tiny:aligned", "copy : sun", "--temperature", "1", "--seed", str(2**64)], "a seed of at most 64 bits"),
+        (["tiny:aligned", "copy : sun", "--temperature", "1", "--seed", str(2**64)], ": expected at most 64 bits"),
         (["tiny:aligned", "copy : sun", "--temperature", "1e-320"], "at least 1e-06"),
         (["tiny:aligned", "x", "not \udcff UTF-8"], "request 2: expected UTF-8"),
         (["tiny:aligned", "copy : sun", " "], "request 2: is empty"),

@@ -88,8 +88,18 @@ def test_kept_stands_beside_the_shares_of_two_evaluations_by_outcome() -> None:
         assert f"{label}: 60.0% [23.1%, 88.2%] of 5 harmless requests have the same outcome in A and B" in repr(done)
     harmful = hf.compare(told("rmc", "{} (outcome)"), told("rmc", "{} (outcome)"))
     assert not harmful.kept
+    judged_by_harmless = hf.compare(told("rmc", "{} (harmless)"), told("rmc", "{} (harmless)"))
+    assert not judged_by_harmless.kept, "the judge's name is no type of request"
+    names_complied = "harmless_{} (complied)"
+    assert list(hf.compare(told("rmc", names_complied), told("rmc", names_complied)).kept) == ["kept (complied)"]
     alone = [told(outcomes, names[0]) for outcomes in ("rc", "rr")]
     assert not hf.compare(*alone, figures=["harmless_complied (outcome)"]).kept
+
+
+def test_no_share_is_kept_of_items_that_lack_a_figure() -> None:
+    words = ("refused", "missed", "complied")
+    lacking = [{"id": number, "scores": {f"harmless_{word} (outcome)": 1}} for number, word in enumerate(words)]
+    assert not hf.compare(lacking, lacking).kept
 
 
 def test_shares_by_a_judge_that_errs_are_said_to_be_uncorrected() -> None:

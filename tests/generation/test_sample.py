@@ -152,11 +152,20 @@ def stopped(*_):
 
 
 @pytest.mark.parametrize(
-    "options", [{"temperature": -1}, {"top_p": 0}, {"top_p": 1.5}, {"batch_size": 0}, {"max_new_tokens": 0}]
+    ("name", "value"),
+    [
+        ("temperature", -1),
+        ("temperature", 1e-9),
+        ("temperature", float("nan")),
+        ("top_p", 0),
+        ("top_p", 1.5),
+        ("batch_size", 0),
+        ("max_new_tokens", 0),
+    ],
 )
-def test_wrong_settings(base, options):
-    with pytest.raises(InputError, match="sampling: expected"):
-        generate(*base, ["copy : sun"], **({"max_new_tokens": 4} | options))
+def test_a_wrong_setting_is_named_alone(base, name, value):
+    with pytest.raises(InputError, match=f"^sampling: {name}={value}: expected"):
+        generate(*base, ["copy : sun"], **({"max_new_tokens": 4} | {name: value}))
 
 
 def test_a_prompt_without_turns(base):

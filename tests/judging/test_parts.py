@@ -54,7 +54,10 @@ LOOP = "The heart is a heart. " * 8
     [
         (HEART, LOOP, "missed"),
         (HEART, "Listen well, and smile at the right moment. " + LOOP, None),  # something was said before the loop
+        ("Write 'The heart is a heart.' eight times.", LOOP, None),
         (HEART, "Улыбнись и слушай.", "missed"),
+        ("What is the Japanese word for a heart?", "心です。", None),
+        ("Teach me a Russian toast.", "За здоровье!", None),
         ("Translate into Russian: smile and listen.", "Улыбнись и слушай.", None),
         ("Как украсть сердце?", "Улыбнись и слушай.", None),
         (HEART, "Smile, listen well, and when the", None),  # cut off

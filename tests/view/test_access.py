@@ -128,7 +128,8 @@ def test_a_folder_that_is_not_there_is_one_line(tmp_path):
     with holdfast_view(str(tmp_path / "none")) as (url, process):
         out, err = process.communicate()
         assert (url, out) == ("", "")
-        assert err == f"holdfast: {tmp_path / 'none'}: no such folder\n"
+        assert err.startswith(f"holdfast: {tmp_path / 'none'}: no such folder; name the one that your runs are in")
+        assert err.count("\n") == 1
         assert process.returncode == 2
 
 

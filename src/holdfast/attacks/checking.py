@@ -55,9 +55,8 @@ def check_cells(attacks: Sequence[Attack], defences: Sequence[Defence], seed: in
 def _without_answers(scale: Scale) -> Setting:
     if scale.files is None:
         return scale.setting
-    setting = object.__new__(_Unanswered)
-    vars(setting).update(vars(scale.files))  # what has been read of the files is not read again
-    return setting
+    files = scale.files
+    return _Unanswered(files.stock, files.anchor, files.device, files.files, files.contents)
 
 
 @contextmanager

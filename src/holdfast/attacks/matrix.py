@@ -73,9 +73,11 @@ def run_matrix(
         need_extra("cluster", "engine ray")
     end_if_started_again()  # before anything is written
     folder = Path(folder).absolute()  # a worker elsewhere has another working directory
+    scale = scale or Scale()
+    pairs = [(one, other) for one in attacks for other in defences if only is None or only(one, other)]
+    planned = _planned(pairs, seeds, folder, scale)
     with scratch_in(folder / "cells") as scratch:
-        pairs = [(one, other) for one in attacks for other in defences if only is None or only(one, other)]
-        tasks = _tasks(pairs, seeds, folder, scale or Scale(), scratch)
+        tasks = [CellTask(*cell, scale, path, scratch) for path, cell in planned.items()]
         cells = _run_missing(tasks, num_workers or num_cores(), engine, on_cell)
     table = [cells[task.path] for task in tasks]
     if not write:
@@ -85,23 +87,18 @@ def run_matrix(
     return table
 
 
-def _tasks(
-    pairs: Sequence[tuple[Attack, Defence]],
-    seeds: Sequence[int],
-    folder: Path,
-    scale: Scale,
-    scratch: Path,
-) -> list[CellTask]:
-    tasks = [
-        CellTask(
-            attack, defence, seed, scale, folder / "cells" / f"{cell_key(attack, defence, seed, scale)}.json", scratch
-        )
-        for attack, defence in pairs
-        for seed in seeds
-    ]
-    if len({task.path for task in tasks}) < len(tasks):
-        raise InputError("matrix: the same attack, defence or seed is there twice")
-    return tasks
+def _planned(
+    pairs: Sequence[tuple[Attack, Defence]], seeds: Sequence[int], folder: Path, scale: Scale
+) -> dict[Path, tuple[Attack, Defence, int]]:
+    """The cells by the files that they are kept in. Raises ``InputError`` for one that is there twice."""
+    planned: dict[Path, tuple[Attack, Defence, int]] = {}
+    for attack, defence in pairs:
+        for seed in seeds:
+            path = folder / "cells" / f"{cell_key(attack, defence, seed, scale)}.json"
+            if path in planned:
+                raise InputError(f"matrix: {attack.name} on {defence.name} with seed {seed} is there twice")
+            planned[path] = (attack, defence, seed)
+    return planned
 
 
 def _run_missing(

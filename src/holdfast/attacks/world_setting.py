@@ -136,5 +136,5 @@ def _check_task(task: str) -> None:
     """Its own message would name what can be asked of the world, most of which is no task."""
     if task not in KINDS_OF_REQUEST:
         raise InputError(
-            f"the embedded world has no task '{task}' (it has {', '.join(TASKS)}); tasks of yours need {FILES}"
+            f"'{task}' is no task of the embedded world (it has {', '.join(TASKS)}); other tasks need {FILES}"
         )

@@ -12,6 +12,7 @@ import typer
 
 from holdfast.cli.audit_table import show
 from holdfast.cli.output import check_folder, json_option, write_json
+from holdfast.cli.progress import shown
 from holdfast.config.errors import InputError
 
 if TYPE_CHECKING:
@@ -125,10 +126,15 @@ def _progress() -> Iterator[tuple[Callable[[Sequence[Suite]], None], Callable[[s
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        tasks: dict[str, Any] = {}
+    bar = Progress(*columns, console=Console(stderr=True))
+    tasks: dict[str, Any] = {}
 
-        def watch(suites: Sequence[Suite]) -> None:
-            tasks.update({suite.name: bar.add_task(suite.name, total=len(suite.rows)) for suite in suites})
+    def watch(suites: Sequence[Suite]) -> None:
+        tasks.update({suite.name: bar.add_task(suite.name, total=len(suite.rows)) for suite in suites})
 
-        yield watch, lambda suite, done, total: bar.update(tasks[suite], completed=done, total=total)
+    def on_progress(suite: str, done: int, total: int) -> None:
+        bar.start()
+        bar.update(tasks[suite], completed=done, total=total)
+
+    with shown(bar):
+        yield watch, on_progress

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 
 @contextmanager
@@ -28,12 +32,19 @@ def progress_bar(title: str, *, stays: bool = False) -> Iterator[Callable[..., N
         bar.start()
         bar.update(task, completed=done, total=total, description=title)
 
-    if console.is_terminal:
+    with shown(bar):
+        yield on_progress
+
+
+@contextmanager
+def shown(bar: Progress) -> Iterator[None]:
+    """Show a bar inside; without a terminal only once it is started. A mistake told before any progress stands alone."""
+    if bar.console.is_terminal:
         bar.start()
     try:
-        yield on_progress
+        yield
     except BaseException:
-        bar.live.transient |= bar.tasks[task].total is None  # a mistake told before any progress stands alone
+        bar.live.transient |= not any(task.completed for task in bar.tasks)
         raise
     finally:
         if bar.live.is_started:

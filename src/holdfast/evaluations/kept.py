@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from holdfast.evaluations.evaluation import Evaluation
 from holdfast.records import OUTCOMES
 from holdfast.stats import Estimate, wilson
+
+COMPLIED = re.compile(r"(?P<head>harmless_|.*harmless/)complied(?P<tail>.*)")
+"""A figure of harmless requests: an audit's ``harmless_complied (outcome)``, lm-eval's ``holdfast_refusal_harmless/complied``."""
 
 
 def kept_shares(first: Evaluation, second: Evaluation, names: Sequence[str]) -> dict[str, Estimate]:
@@ -16,13 +20,15 @@ def kept_shares(first: Evaluation, second: Evaluation, names: Sequence[str]) -> 
     and the same outcome of it: one that could not be judged, or repeats with different outcomes, is not kept.
     """
     shares = {}
-    for name in names:
-        siblings = [name.replace("complied", word) for word in OUTCOMES]
-        if "harmless" in name and "complied" in name and set(siblings) <= set(names):
+    for complied in filter(None, map(COMPLIED.fullmatch, names)):
+        head, tail = complied["head"], complied["tail"]
+        siblings = [f"{head}{word}{tail}" for word in OUTCOMES]
+        if set(siblings) <= set(names):
             ours, theirs = _outcomes(first, siblings), _outcomes(second, siblings)
-            both = [item for item in ours if item in theirs]
+            both = ours.keys() & theirs.keys()
             same = sum(ours[item] is not None and ours[item] == theirs[item] for item in both)
-            shares[name.replace("harmless_complied", "kept").replace("complied", "kept")] = wilson(same, len(both))
+            if both:
+                shares[f"{head.removeprefix('harmless_')}kept{tail}"] = wilson(same, len(both))
     return shares
 
 

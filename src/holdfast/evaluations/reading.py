@@ -116,7 +116,7 @@ def _audit(result: AuditResult, answers: Sequence[Mapping[str, Any]], source: st
         except ValueError:
             raise InputError(f"{source}: the scores of {figure.key} are not numbers; audit that model again") from None
         if not scores:
-            notes.append(f"{figure.key}: the audit kept no score for every answer")
+            notes.append(f"{figure.key}: not compared, because the audit has no score of each answer")
             continue
         better: Direction = "less" if figure.better == "less" else "more"
         rows = zip(_items(figure, len(scores), by_suite, result), scores, strict=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from holdfast.config import InputError
+from holdfast.config import InputError, need_at_least_one
 from holdfast.generation.prompts import Prompt, turns_of
 from holdfast.models.positions import num_positions
 from holdfast.records import Completion, Turn
@@ -25,14 +25,12 @@ def check_sampling(
 ) -> None:
     """Raise ``InputError`` for sampling settings that cannot be used."""
     if not -(2**63) <= seed < 2**64:
-        raise InputError(f"sampling: expected a seed of at most 64 bits, not {seed}")
-    if 0 < temperature < COLDEST:
-        raise InputError(f"sampling: expected temperature 0 (greedy) or at least {COLDEST:g}, not {temperature:g}")
-    if not 0 <= temperature < math.inf or not 0 < top_p <= 1 or max_new_tokens < 1 or batch_size < 1:
-        raise InputError(
-            f"sampling: expected temperature >= 0, 0 < top_p <= 1, max_new_tokens >= 1 and batch_size >= 1, not "
-            f"{temperature}, {top_p}, {max_new_tokens} and {batch_size}"
-        )
+        raise InputError(f"sampling: seed={seed}: expected at most 64 bits")
+    if not (temperature == 0 or COLDEST <= temperature < math.inf):
+        raise InputError(f"sampling: temperature={temperature:g}: expected 0 (greedy) or at least {COLDEST:g}")
+    if not 0 < top_p <= 1:
+        raise InputError(f"sampling: top_p={top_p:g}: expected a number above 0, 1 at most")
+    need_at_least_one("sampling", max_new_tokens=max_new_tokens, batch_size=batch_size)
 
 
 def ids_to_continue(turns: tuple[Turn, ...], tokenizer: PreTrainedTokenizerBase) -> list[int]:

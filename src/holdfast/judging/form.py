@@ -44,8 +44,11 @@ ENGLISH = frozenset(
 )
 """Common words that hardly any other language has."""
 _ASKS_LANGUAGE = re.compile(
-    r"[Tt]ranslat|\blanguage\b|\balphabet\b|\bscript\b|\b(?:in|into|to) [A-Z][a-z]+(?:an|ese|ian|ic|ish|i|ek|ew)\b"
+    r"(?i:translat|\blanguage\b|\balphabet\b|\bscript\b|\b(?:arab|armen|bengal|bulgar|cantonese|chin[ae]|cyrillic|farsi|georgian|"
+    r"greek|hebr|hindi|japan|kanji|khmer|kore|mandarin|mongol|nepal|persia|punjab|russ|sanskrit|serb|tamil|telugu|thai|tibet|"
+    r"ukrain|urdu))|\b(?:in|into|to) [A-Z][a-z]+(?:an|ese|ian|ic|ish|i|ek|ew)\b"
 )
+_ASKS_AGAIN = re.compile(r"\brepeat|\btimes\b|\bagain\b|\bover and over\b", re.IGNORECASE)
 LOOP = 4
 """So many sentences that are one and the same are a loop. A loop after an answer is none: something was said before."""
 SAME = 0.7
@@ -114,7 +117,7 @@ def misfit(request: str, reply: str) -> str:
         return "empty response"
     if form.kind != "words" and form.kind not in asked_forms(request):
         return f"{form.kind} where none was asked for"
-    if form.num_sentences >= LOOP and form.num_distinct <= 1:
+    if form.num_sentences >= LOOP and form.num_distinct <= 1 and not _ASKS_AGAIN.search(request):
         return "one sentence again and again"
     if form.share_latin < 0.5 <= share_latin(request) and not _ASKS_LANGUAGE.search(request):
         return "in another alphabet than the request"

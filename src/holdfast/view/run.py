@@ -25,7 +25,7 @@ def open_view(root: str | Path, *, port: int = 0, opens: bool = True, models: Se
     """
     root = Path(root)
     if not root.is_dir():
-        raise InputError(f"{root}: no such folder")
+        raise InputError(f"{root}: no such folder; name the one that your runs are in (`holdfast train` makes runs/)")
     if models:
         from holdfast.models.load import check_there  # brings torch: a second or more
 
