@@ -145,7 +145,10 @@ def tried(cells: Cells) -> str:
 
 def longer(cells: Cells) -> str:
     """What more steps give, on the validation half: three seeds, on every kind of rows."""
-    lines = ["| held by | " + " | ".join(f"{rows}: right; nats of safety, keep" for rows in ROWS) + " |", "|---|---|---|---|"]
+    lines = [
+        "| held by | " + " | ".join(f"{rows}: right; nats of safety, keep" for rows in ROWS) + " |",
+        "|---|---|---|---|",
+    ]
     for arm in ("sft", DEFAULT, *LONGER):
         places = []
         for rows in ROWS:
