@@ -88,3 +88,12 @@ def test_every_figure_of_a_stream_has_a_chart(path, tmp_path):
     lambdas = ["Lambda of early tokens by stream", "Lambda of late tokens by stream"]
     assert titles == ["Loss", "KL to the anchor by stream", *lambdas, "NLL by stream", "K_early by stream"]
     assert run_charts([]) == []
+
+
+def test_memory_is_drawn_in_gibibytes_and_a_line_bears_the_name_of_its_run(path, tmp_path):
+    write_lines(path, [{"step": step, "memory_bytes": 3 * 2**30} for step in (1, 2)])
+    runs = [RunLogs("mine", Log(tmp_path / "steps.jsonl"), Log(path).refresh())]
+    ((title, chart),) = run_charts(runs)
+    assert title == "Memory"
+    assert "memory (GiB)" in chart.svg
+    assert chart.figures["series"] == [["mine", [3.0, 3.0]]]

@@ -26,7 +26,8 @@ def test_what_is_pasted_becomes_a_row(text, row):
     ("text", "message"),
     [
         ("hello\nuser: copy : sun\nassistant: sun", "the lines before the first user:"),
-        ("user: copy : sun", "at least one assistant turn"),
+        ("user: copy : sun", "^field 'messages': expected at least one assistant turn"),
+        ('{"prompt": "copy : sun", "completio": "sun"}', "^expected the columns of one format"),
         ("  ", "expected a non-empty string"),
         ('{"prompt": "copy : sun", "completion": "su\\ud800n"}', "lone surrogate"),
     ],

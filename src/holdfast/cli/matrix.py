@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import typer
-from rich.console import Console
+from rich.console import Console, Group
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from holdfast.attacks import Matrix, Paired, chosen, results_page, run_config
 from holdfast.attacks.matrix_table import COUNTED, beside, cell_text, legend, ran_alone, rows_of, shown_measures
@@ -87,10 +88,10 @@ def _show(matrix: Matrix, config: MatrixConfig) -> None:
             console.print(f"failed: {cell.attack} x {cell.defence}, seed {cell.seed}: {cell.reason}", markup=False)
 
 
-def measure_table(cells: Sequence[Cell], tests: Sequence[Paired], measure: Measure, title: str) -> Table:
-    """Defences down, attacks across."""
+def measure_table(cells: Sequence[Cell], tests: Sequence[Paired], measure: Measure, title: str) -> Group:
+    """Defences down, attacks across; the title as a line of its own, for a table's own title is no wider than the table."""
     attacks, rows = rows_of(cells, tests, measure)
-    table = Table("", *attacks, title=title, title_justify="left", box=None, header_style="bold")
+    table = Table("", *attacks, box=None, header_style="bold")
     for defence, texts in rows:
         table.add_row(defence, *map(escape, texts))
-    return table
+    return Group(Text(title, style="table.title"), table)

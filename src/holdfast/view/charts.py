@@ -16,6 +16,7 @@ from holdfast.view.logs import Key, Log
 
 MAX_CHARTS = 32
 MAX_LINES = 12
+GIB = 2**30
 NUM_OPEN = 6  # charts that are not folded away
 GROUPS = {"roles": "role", "streams": "stream"}
 NAMES = {
@@ -24,12 +25,14 @@ NAMES = {
     "kl_rev": "KL from the anchor (nats)",
     "gradient_share": "gradient share",
     "w": "weight",
+    "pa_active": "share of tokens on which model and anchor differ",
+    "pa_minus_log2": "pa above its idle value (nats per token)",
     "lambda_early": "lambda of early tokens",
     "lambda_late": "lambda of late tokens",
     "grad_norm": "norm of the gradient",
     "learning_rate": "learning rate",
     "tokens_per_second": "tokens per second",
-    "memory_bytes": "memory (bytes)",
+    "memory_bytes": "memory (GiB)",
 }
 FIRST: list[Key] = [
     ("loss",),
@@ -92,10 +95,12 @@ def run_charts(runs: Sequence[RunLogs]) -> list[tuple[str, LineChart]]:
 def _chart(key: str, title: str, kind: Key, parts: Sequence[_Line], names: Sequence[str]) -> LineChart:
     steps, columns, width = gridded([(part.log.steps, part.log.columns[part.key]) for part in parts])
     several = len(names) > 1
+    if kind[-1] == "memory_bytes":
+        columns = [[None if value is None else value / GIB for value in column] for column in columns]
     lines = [
         Series(_short(names[part.run]), part.run, column)
         if several
-        else Series(part.label or "run", role_colour(part.label, index), column)
+        else Series(part.label or _short(names[0]), role_colour(part.label, index), column)
         for index, (part, column) in enumerate(zip(parts, columns, strict=True))
     ]
     is_share = kind[-1] == "gradient_share"

@@ -25,6 +25,7 @@ from holdfast.view.models import Models
 
 MAX_LENGTH = 1024
 MAX_ROWS = 4
+MEMORY = re.compile(r"^memory(:1)?: ", re.MULTILINE)
 SAID = re.compile(r"^(system|user|assistant)[ \t]*:[ \t]*", re.MULTILINE)
 
 
@@ -55,7 +56,10 @@ def conversation_of(text: str) -> Trace:
         row = {"messages": [{"role": who, "content": said} for who, said in turns]}
     else:
         row = {"text": text}
-    (trace,) = read_rows([row]).traces
+    try:
+        (trace,) = read_rows([row]).traces
+    except InputError as error:  # there is no file, and one row
+        raise InputError(MEMORY.sub("", str(error))) from None
     return trace
 
 

@@ -19,8 +19,8 @@ const paint = () => {
 const tipOf = (token, role) => {
   const own = token[7], lines = [toldToken(token, role)];
   if (own) {
-    lines.push(`log p ${figure(own.logp)}, to the anchor ${figure(own.logp_ref)}`);
-    told.objectives.forEach((name, place) => lines.push(`${name}: weight ${figure(own.weights[place])}, share ${figure(own.shares[place], true)}`));
+    lines.push(`log p: model ${figure(own.logp)}, anchor ${figure(own.logp_ref)}`);
+    told.objectives.forEach((name, place) => lines.push(`${name}: weight ${figure(own.weights[place])}, gradient share ${figure(own.shares[place], true)}`));
   }
   return lines.join("\n");
 };
