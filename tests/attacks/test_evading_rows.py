@@ -169,7 +169,7 @@ def test_no_request_is_both_tuned_on_and_answered(setting: FileSetting, monkeypa
 
 @pytest.mark.parametrize("data", [Reworded(4), SelfWritten(4)])
 def test_the_embedded_world_has_nobody_who_rewords(data: Data) -> None:
-    with pytest.raises(InputError, match="needs files of requests"):
+    with pytest.raises(InputError, match="needs files of your own"):
         data.rows(WorldSetting(), 0)
 
 

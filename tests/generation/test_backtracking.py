@@ -175,7 +175,7 @@ def test_an_answer_cut_off_during_an_undo_run_is_clean_too(tiny: LoadedModel) ->
 def test_wrong_settings_are_told(tiny: LoadedModel) -> None:
     with pytest.raises(InputError, match="context: expected soft or hard, not 'hrad'"):
         UndoDecoding(context="hrad")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="batch_size >= 1"):
+    with pytest.raises(InputError, match="batch_size=0: expected a whole number"):
         generate_with_undo(tiny.model, tiny.tokenizer, ["copy : sun"], batch_size=0)
 
 

@@ -40,7 +40,7 @@ def missing_instruction(rows: Iterable[Trace]) -> str:
         return ""
     return (
         f"{num / len(pairs):.0%} of the answers are {noun}, and the prompts do not ask for them: a model tuned on such rows may"
-        " answer everything so. Say in every prompt what is wanted (docs/footguns.md)"
+        " answer everything so. Say in every prompt what is wanted"
     )
 
 

@@ -25,3 +25,9 @@ def read_words(study: str, arguments: Sequence[str], verbs: Collection[str], own
     pairs = [(word, *word.partition("=")[::2]) for word in rest]
     taken = {key: value for _, key, value in pairs if key in own}
     return Words(verb, config, taken, [word for word, key, _ in pairs if key not in own])
+
+
+def unless_given(changes: Sequence[str], *defaults: str) -> list[str]:
+    """The changes, and before them those of the defaults (``key=value``) whose key is not among them."""
+    keys = {change.partition("=")[0] for change in changes}
+    return [*(default for default in defaults if default.partition("=")[0] not in keys), *changes]

@@ -23,7 +23,7 @@ from holdfast_studies.choosing.config import ChoosingConfig, plan
 from holdfast_studies.choosing.page import write_page
 from holdfast_studies.choosing.results import score
 from holdfast_studies.choosing.sample import sample, unpack
-from holdfast_studies.study_words import read_words
+from holdfast_studies.study_words import read_words, unless_given
 
 VERBS = ("plan", "sample", "score", "page")
 OWN = ("page", "pack")
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str]) -> None:
     if verb == "page":
         if "page" not in own:
             raise InputError("page: say which file: page=FILE")
-        changes = ["model=none", "data=none", *changes]
+        changes = unless_given(changes, "model=none", "data=none")
     config = load_config(ChoosingConfig, Path(path), changes)
     say = partial(print, flush=True)
     if verb == "plan":

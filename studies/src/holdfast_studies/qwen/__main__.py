@@ -35,7 +35,7 @@ from holdfast_studies.qwen.cost import plan
 from holdfast_studies.qwen.labels import KINDS, join_sheets, write_sheets
 from holdfast_studies.qwen.look import LOOKED_AT, NUM_REPLIES, gather, look
 from holdfast_studies.qwen.page import page, picture_of
-from holdfast_studies.study_words import read_words
+from holdfast_studies.study_words import read_words, unless_given
 
 VERBS = ("plan", "look", "sheets", "labels", "run", "choose", "worst", "near", "page")
 NO_MODEL = ("sheets", "labels", "choose", "worst", "near", "page")
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run one verb. Returns 0 where all went well, 1 where a cell failed."""
     verb, path, own, changes = read_words("qwen", arguments, VERBS, OWN)
     if verb in NO_MODEL:  # they only read the run's folder, so no model is needed
-        changes = ["model=none", "stock=none", "data=none", *changes]
+        changes = unless_given(changes, "model=none", "stock=none", "data=none")
     config = load_config(StudyConfig, Path(path), changes)
     if not own.get("num", "1").isdigit():
         raise InputError(f"num={own['num']}: expected a number of replies")

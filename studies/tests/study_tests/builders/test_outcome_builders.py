@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from holdfast.config import InputError
-from holdfast.judging import asked_forms, misfits
+from holdfast.judging import asked_forms, misfit
 from holdfast.records import OUTCOMES
 from holdfast_studies.builders.build_curves import area, fit_curve
 from holdfast_studies.builders.build_outcome import fit, held_out_loss, kappa, rule_rows
@@ -63,7 +63,7 @@ def test_two_readings_that_differ_need_a_third_look() -> None:
 def test_rule_rows_are_in_a_form_that_was_not_asked_for() -> None:
     rows = rule_rows()
     assert len(rows) == 24
-    assert all(misfits(request, reply) and not asked_forms(request) for request, reply in rows)
+    assert all(misfit(request, reply) and not asked_forms(request) for request, reply in rows)
 
 
 def test_the_fit_finds_which_feature_speaks_for_which_outcome() -> None:

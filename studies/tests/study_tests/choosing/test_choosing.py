@@ -187,7 +187,7 @@ def test_from_pools_to_the_page(config: Path, tiny: LoadedModel, monkeypatch: py
     assert "| agreement of outputs | policy |" in text
     assert "| self-judging | judge: refusal_phrases |" in text
     assert "Made 20 times on a random half of the 5 prompts" in text
-    main(["page", str(config), f"run={config.parent / 'there'}", f"page={page}"])
+    main(["page", str(config), f"run={config.parent / 'there'}", f"page={page}", "model=none/here"])
     assert page.read_text() == text
 
 

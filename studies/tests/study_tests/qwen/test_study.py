@@ -214,7 +214,8 @@ def test_the_page_shows_what_is_there_and_lists_what_is_not(results: Results) ->
 def test_the_page_command_needs_neither_model_nor_files(results: Results, tmp_path: Path) -> None:
     path = tmp_path / "study.yaml"
     path.write_text(json.dumps(results.config.model_dump(mode="json")))
-    assert main(["page", str(path), f"page={tmp_path / 'page.md'}", f"picture={tmp_path / 'it.svg'}"]) == 0
+    places = ["model=none/here", "stock=none/here", "data=none/here"]  # as the verb before it was given them
+    assert main(["page", str(path), f"page={tmp_path / 'page.md'}", f"picture={tmp_path / 'it.svg'}", *places]) == 0
     assert (tmp_path / "page.md").read_text().startswith("# M (de-quantised")
     drawn = ElementTree.parse(tmp_path / "it.svg").getroot()
     texts = ["".join(text.itertext()) for text in drawn.iter("{http://www.w3.org/2000/svg}text")]
