@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from holdfast.config.lazily import exported_later
 
 if TYPE_CHECKING:
-    from holdfast.training.rl.run import Interrupted, Observer, RlPrompt, load_policy, train_rl
-    from holdfast.training.rl.sampling import Environment, sample
+    from holdfast.training.rl.run import Interrupted, load_policy, train_rl
+    from holdfast.training.rl.sampling import sample
+    from holdfast.training.rl.task import Environment, Observer, RlPrompt
     from holdfast.training.rl.undo import UndoRl
 
 __all__ = [
@@ -23,8 +24,9 @@ __all__ = [
 ]
 
 _LATER = {
-    "run": "Interrupted Observer RlPrompt load_policy train_rl",
-    "sampling": "Environment sample",
+    "run": "Interrupted load_policy train_rl",
+    "sampling": "sample",
+    "task": "Environment Observer RlPrompt",
     "undo": "UndoRl",
 }
 

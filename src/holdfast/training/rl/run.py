@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,22 +28,12 @@ from holdfast.tokens.encoding import check_known
 from holdfast.training.arguments import check_precision, check_schedule
 from holdfast.training.attention import sound_gradients
 from holdfast.training.progress import SaveOnInterrupt
-from holdfast.training.rl.sampling import Environment, sample, seed_of_step
+from holdfast.training.rl.sampling import sample, seed_of_step
+from holdfast.training.rl.task import Environment, Observer, RlPrompt
 from holdfast.training.rl.trainer import TRAINERS, RlLog, Watch, inner_folder
 from holdfast.training.rl.undo import Score, UndoRl, replies_of
 from holdfast.training.run import where_to_resume
 from holdfast.training.run_directory import RunDirectory, StepLog
-
-Observer = Callable[[Sequence[Reply]], Mapping[str, float]]
-"""The replies that were rewarded -> figures for the log, such as p_s, p_dC and p_dW along training."""
-
-
-@dataclass(frozen=True, slots=True)
-class RlPrompt:
-    """A problem and its answer."""
-
-    prompt: str
-    answer: str
 
 
 class Interrupted(KeyboardInterrupt):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,18 +18,9 @@ from transformers import DynamicCache
 from holdfast.generation.graphs import Decoding, graphs_for
 from holdfast.generation.reading import next_logits, padded_left, positions_of
 from holdfast.models.eval_mode import eval_mode
+from holdfast.training.rl.task import Environment
 
 BATCH = 512  # responses written together on a GPU
-
-
-class Environment(Protocol):
-    """What happens to a token between its being sampled and its being read."""
-
-    def start(self, num: int, device: torch.device) -> None:
-        """Begin ``num`` new responses."""
-
-    def __call__(self, rows: Tensor, sampled: Tensor, generator: torch.Generator) -> Tensor:
-        """``rows``: which responses the sampled tokens belong to. Returns the tokens that stand in the text."""
 
 
 @dataclass(frozen=True, slots=True)
