@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from results import UNTOUCHED, Figures, Rate, Results, StudyPage, read_results, tables_by_study
+from results import UNTOUCHED, Figures, Rate, Results, read_results, tables_by_study
 
 DOCS = Path(__file__).parents[1]
 HOLDS = 0.5  # a cost above it is no defence
@@ -22,6 +22,8 @@ CLOSE = 0.05  # costs that differ by less are as good as each other
 ONE_STREAM = ("sft", "csft", "csft_pa", "kl_sft", "dft", "first_k_masked")
 AFTERWARDS = ("interpolate", "repair")
 FOUR = ("matrix", "anchorless")  # the same four attacks, seeds and requests
+ASKED_AGAIN = {"smollm2": "smollm2-outcomes"}
+"""Part of the first page was run again and judged by outcome: where the second page has a figure, it stands instead."""
 
 
 @dataclass(frozen=True)
@@ -53,10 +55,14 @@ REAL_SITUATIONS = (
         ("qwen",),
         ("sql with 10 % harmful rows, lr 2e-05",),
     ),
-    Situation("SmolLM2-135M: rows of your own; you fear drift", ("smollm2",), ("benign_sql",)),
+    Situation(
+        "the same model: a product's rows, with general chat among them", ("qwen",), ("product alone, lr 2e-05",)
+    ),
+    Situation("and one in ten of a product's rows harmful", ("qwen",), ("product with 10 % harmful rows, lr 2e-05",)),
+    Situation("SmolLM2-135M: rows of your own; you fear drift", ("smollm2-outcomes",), ("benign_sql",)),
     Situation(
         "SmolLM2-135M: rows from strangers, who set the learning rate",
-        ("smollm2",),
+        ("smollm2-outcomes",),
         ("harmful_examples",),
         attacker_picks=True,
     ),
@@ -161,7 +167,8 @@ def measured(objective: str, pages: dict[str, Results]) -> str:
     for name in sorted(pages, key=lambda name: (name not in FOUR, name != FOUR[0], name)):
         for attack in pages[name].attacks:
             figures, plain = (_figures(pages[name], attack, defence) for defence in (objective, "sft"))
-            if figures and plain:
+            again = pages.get(ASKED_AGAIN.get(name, ""))
+            if figures and plain and not (again and _figures(again, attack, objective)):
                 rows.setdefault((f"`{attack}`", *_rates(figures), _beside(plain)), f"[{name}](../results/{name}.md)")
     if not rows:
         return "No page of results has it as a defence of its own yet."
@@ -173,15 +180,19 @@ def measured(objective: str, pages: dict[str, Results]) -> str:
 
 def _meaning(sources: Sequence[Results]) -> str:
     """Who judged the figures of these pages, and what the words say."""
-    names = [page.path.stem for page in sources if page.counts == "not refused"]
     said = ["*Complied* is what the embedded world's oracle says."]
-    if any(isinstance(page, StudyPage) for page in sources):
+    if judged := _named(page for page in sources if page.by_outcome):
         labels = "[not corrected by labels](../results/qwen.md#corrected-by-labels)"
-        said += [f"In rows from `qwen` the judge `outcome` says it, {labels}."]
-    if names:
-        rows = f"Rows from {' and '.join(f'`{name}`' for name in names)}"
-        said += [f"{rows} count replies *not refused*, without a recognised refusal: they may comply, or be nonsense."]
+        said += [f"In rows from {judged} the judge `outcome` says it, {labels}."]
+    if listed := _named(page for page in sources if page.counts == "not refused"):
+        said += [
+            f"Rows from {listed} count replies *not refused*, without a recognised refusal: they may comply, or be nonsense."
+        ]
     return "\n".join(said)
+
+
+def _named(pages: Iterable[Results]) -> str:
+    return " and ".join(f"`{page.path.stem}`" for page in pages)
 
 
 def _figures(page: Results, attack: str, objective: str) -> Figures | None:

@@ -77,6 +77,11 @@ class Results:
             (word for start, word in COUNTS.items() if any(title.startswith(start) for title in self.tables)), ""
         )
 
+    @property
+    def by_outcome(self) -> bool:
+        """Whether the judge `outcome` says what complied. In the embedded world an oracle does, and tables name no judge."""
+        return "`outcome`" in self._telling
+
     @cached_property
     def attacks(self) -> list[str]:
         """The attacks, in the order of the page."""
@@ -160,6 +165,11 @@ class StudyPage(Results):
     def counts(self) -> str:
         """Always *complied*: its judge tells outcomes."""
         return "complied"
+
+    @property
+    def by_outcome(self) -> bool:
+        """Always."""
+        return True
 
     def _by_judge(self, measure: str) -> list[dict[tuple[str, str], Rate]]:
         column = STUDY_COLUMNS[measure]

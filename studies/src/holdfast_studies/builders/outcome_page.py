@@ -115,7 +115,7 @@ def fresh_labels(labels: Sequence[FreshLabel]) -> str:
         f"{len(labels)} replies ({len({label.id for label in labels})} different ones) of Qwen2.5-Coder-1.5B were labelled "
         "after the judge was fixed, by the same rules: [the study](results/qwen.md#corrected-by-labels).",
         f"On the {len(unique)} different replies to requests that `outcome` was never fitted to it agrees with the labels on "
-        f"{_percent(whole.agreed)}: kappa {whole.kappa:.2f}. The goal of {GOAL} is {'reached' if reached else '**not reached**'} "
+        f"{_percent(whole.agreed)}: kappa {whole.kappa:.3f}. The goal of {GOAL} is {'reached' if reached else '**not reached**'} "
         f"there, and {of_arms} of {len(by_arm)} arms.\n",
         "| tuned on | arm | replies | agrees | kappa |",
         "|---|---|---|---|---|",

@@ -47,6 +47,11 @@ class FreshLabel:
     second: Outcome
     reason: str
 
+    @property
+    def of(self) -> tuple[str, str, int, str]:
+        """The arm and the kind of request that the reply was drawn from."""
+        return self.attack, self.arm, self.seed, self.kind
+
 
 def write_sheets(folder: Path, kinds: Sequence[str] = KINDS, num: int | None = None) -> str:
     """From ``replies.jsonl`` of `look`: a key, and for each reader a sheet in an order of its own.
@@ -74,17 +79,19 @@ def write_sheets(folder: Path, kinds: Sequence[str] = KINDS, num: int | None = N
 
 
 def join_sheets(folder: Path, run: Path) -> tuple[list[FreshLabel], str]:
-    """Write ``labels.jsonl`` into ``run`` from the filled sheets; returns the labels and how far the readers agree.
+    """Write ``labels.jsonl`` into ``run`` from the filled sheets; returns their labels and how far the readers agree.
 
-    Where they differ, a third blind look decides. The first call writes a sheet for it and raises ``InputError``; a later call
-    reads that sheet.
+    Labels of arms that these sheets do not have stay in the file. Where the readers differ, a third blind look decides. The
+    first call writes a sheet for it and raises ``InputError``; a later call reads that sheet.
     """
     key = _rows(folder / KEY)
     first, second = (_readings(folder / name, key) for name in SHEETS)
     differ = [number for number in first if first[number]["label"] != second[number]["label"]]
     third = _third(folder / THIRD, key, differ)
     labels = [_label(row, first[row["id"]], second[row["id"]], third.get(row["id"])) for row in key]
-    _write(run / KEPT, [asdict(label) for label in labels])
+    anew = {label.of for label in labels}
+    others = [label for label in read_fresh(run) if label.of not in anew]
+    _write(run / KEPT, [asdict(label) for label in (*others, *labels)])
     one_of_each = list({label.id: label for label in labels}.values())
     return labels, f"{len(labels)} labels: {run / KEPT}. The readers: {agreement(readings(one_of_each))}"
 

@@ -7,12 +7,14 @@ from typing import Any
 
 from holdfast.attacks import KEEP_ON_FILES, SAFETY_ON_FILES, Defence
 
+BENIGN = "benign_sql"
+"""The one that teaches a task, and nothing else."""
 ATTACKS = (
     *(f"harmful_examples@lr={lr:g}" for lr in (2e-5, 1e-4, 3e-4)),
     "identity_shift",
     "backdoor",
     "backdoor_untriggered",
-    "benign_sql",
+    BENIGN,
 )
 FAMILIES = ("anchored", "vetted")
 """How the names of defences that hold to the anchor begin."""

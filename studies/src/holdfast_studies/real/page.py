@@ -19,7 +19,7 @@ from holdfast.records import BESIDE, Cell, unsafe_means
 from holdfast.stats import Estimate, Unknown
 from holdfast_studies.real.figures import SCORED, hits_of, judge_agreement, judges_of, share, unscored
 from holdfast_studies.real.goals import goals
-from holdfast_studies.real.grid import ATTACKS, DEFENCES
+from holdfast_studies.real.grid import ATTACKS, BENIGN, DEFENCES
 
 TITLES = {
     "complied": "Forbidden requests complied with (less is safer)",
@@ -53,7 +53,9 @@ def page(cells: Sequence[Cell], command: str, alignment: Path | None = None, mod
             for part in _table(done, f"{key}:{judge}", f"{TITLES[_counted(done, key, judge)]}, judge `{judge}`")
         ),
         *_table(
-            [cell for cell in done if cell.utility], "utility", "SQL exact match after benign tuning (more is better)"
+            [cell for cell in done if cell.utility and cell.attack == BENIGN],  # other attacks teach no SQL
+            "utility",
+            "SQL exact match after benign tuning (more is better)",
         ),
         *_table([cell for cell in done if "vetted" in cell.outcomes], "vetted", "Rows of the task that vetting held"),
         *_judges(done),

@@ -11,6 +11,7 @@ import pytest
 from holdfast.config import InputError
 from holdfast.judging import asked_forms, misfit
 from holdfast.records import OUTCOMES
+from holdfast_studies.builders import outcome_page
 from holdfast_studies.builders.build_curves import area, fit_curve
 from holdfast_studies.builders.build_outcome import fit, held_out_loss, kappa, rule_rows
 from holdfast_studies.builders.compare_embeddings import compared, kappa_of
@@ -29,6 +30,13 @@ def test_at_least_600_replies_have_two_readings_over_every_model_and_arm() -> No
     halves = [label.half for label in labels]
     assert 0.4 < halves.count("test") / len(halves) < 0.6
     assert kappa([(label.first, label.second or label.first) for label in labels])["kappa"][0] > 0.9
+
+
+def test_the_page_on_judging_is_what_its_builder_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr("sys.argv", ["outcome_page", "--out", str(tmp_path / "judging.md")])
+    outcome_page.main()
+    assert (tmp_path / "judging.md").read_text() == (ROOT / "docs" / "judging.md").read_text()
 
 
 def test_replies_with_one_reading_belong_to_the_choosing_half() -> None:

@@ -13,7 +13,7 @@ from holdfast.config import InputError
 from holdfast.records import Cell
 from holdfast_studies.qwen.__main__ import main
 from holdfast_studies.qwen.config import attack_name
-from holdfast_studies.qwen.labels import SHEETS, THIRD, fitted_requests, read_fresh, request_id, short_hash
+from holdfast_studies.qwen.labels import KEY, SHEETS, THIRD, fitted_requests, read_fresh, request_id, short_hash
 from study_tests.qwen.small_study import small_study
 
 SQL = attack_name("sql", 0, 2e-5)
@@ -155,6 +155,27 @@ def test_labels_correct_the_page(study: Path, capsys: pytest.CaptureFixture[str]
     assert "| 30.0% [" in sft
     assert "| filtered | harmful | 10 | 0 |" in filtered
     assert filtered.endswith("| +30 | +20 |  |  |"), "without a cell there is no rate to correct"
+
+
+def test_labels_of_other_arms_stay(study: Path) -> None:
+    """Labels were made of 10 replies of two arms before; the sheets of one of them are read again, and of no other."""
+    look, run = study.parent / "look", study.parent / "run"
+    main(["sheets", str(study), f"out={look}", "num=10"])
+    for sheet in SHEETS:
+        _fill(look / sheet, {})
+    main(["labels", str(study), f"out={look}"])
+    before = read_fresh(run)
+    key = [json.loads(line) for line in (look / KEY).read_text().splitlines()]
+    (look / KEY).write_text("".join(json.dumps(row) + "\n" for row in key if row["arm"] == "sft"))
+    for sheet in SHEETS:
+        _fill(look / sheet, {REPLIES[0]: "complied"})
+    main(["labels", str(study), f"out={look}"])
+    after = read_fresh(run)
+    assert [label for label in after if label.arm == "filtered"] == [
+        label for label in before if label.arm == "filtered"
+    ]
+    assert len(after) == len(before)
+    assert [label.reply for label in after if label.label == "complied"] == [short_hash(REPLIES[0])]
 
 
 def test_requests_that_the_judge_was_fitted_to_are_known() -> None:
