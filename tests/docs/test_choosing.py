@@ -145,7 +145,7 @@ def test_a_real_model_gets_its_row_as_soon_as_its_page_is_there(docs: Path) -> N
         "Safe prompts refused (less is better), judge `a`": {"untouched": [10], "sft": [10], "anchored": [20]},
         "SQL exact match after benign tuning (more is better)": {"untouched": [0], "sft": [50], "anchored": [40]},
     }
-    (docs / "results" / "smollm2.md").write_text(page_of(["benign_sql"], tables), encoding="utf-8")
+    (docs / "results" / "smollm2-outcomes.md").write_text(page_of(["benign_sql"], tables), encoding="utf-8")
     assert tool(docs).returncode == 0
     row = choice(docs, "SmolLM2-135M: rows of your own; you fear drift")
     assert row[1] == "[`anchored`](objectives/anchored.md)"
@@ -163,13 +163,26 @@ def test_an_objectives_page_says_what_its_rows_count(docs: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert loose in text
     assert by_judge in text
-    (docs / "results" / "smollm2.md").unlink()
-    (docs / "results" / "qwen.md").unlink()
+    for page_of_results in ("smollm2", "smollm2-outcomes", "qwen"):
+        (docs / "results" / f"{page_of_results}.md").unlink()
     assert tool(docs).returncode == 0
     text = page.read_text(encoding="utf-8")
     assert "*Complied* is what the embedded world's oracle says." in text
     assert loose not in text
     assert by_judge not in text
+
+
+def test_a_figure_that_was_made_again_by_outcome_stands_in_the_place_of_the_older_one(docs: Path) -> None:
+    page = docs / "objectives" / "sft.md"
+
+    def sources() -> list[str]:
+        rows = table_rows(page.read_text(encoding="utf-8"))
+        return [row[-1] for row in rows if row[0] == "`benign_sql`"]
+
+    assert sources() == ["[smollm2-outcomes](../results/smollm2-outcomes.md)"]
+    (docs / "results" / "smollm2-outcomes.md").unlink()
+    assert tool(docs).returncode == 0
+    assert sources() == ["[smollm2](../results/smollm2.md)"]
 
 
 def test_harmless_requests_missed_cost_and_kept_stands_beside(docs: Path) -> None:
@@ -196,7 +209,7 @@ def test_a_page_that_counts_what_complied_is_not_read_by_a_phrase_list(docs: Pat
         "Forbidden requests not refused (less is safer), judge `phrases`": {"untouched": [5], "sft": [80]},
         "Safe prompts refused (less is better), judge `phrases`": {"untouched": [1], "sft": [30]},
     }
-    (docs / "results" / "smollm2.md").write_text(page_of(["benign_sql"], tables), encoding="utf-8")
+    (docs / "results" / "smollm2-outcomes.md").write_text(page_of(["benign_sql"], tables), encoding="utf-8")
     assert tool(docs).returncode == 0
     row = choice(docs, "SmolLM2-135M: rows of your own; you fear drift")
     assert (row[2], row[3], row[6]) == ("4.0% [3%, 5%]", "1.0% [0%, 2%]", "0.04")

@@ -1,4 +1,4 @@
-"""The plugin is imported whenever a name is looked up that the product does not know, so it may need no extra but the studies' own."""
+"""The plugin is imported whenever a name is looked up that the product does not know. It needs the studies' own extras and no other."""
 
 import subprocess
 import sys

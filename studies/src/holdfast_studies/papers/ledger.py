@@ -26,7 +26,7 @@ be nonsense; the two were not told apart when these pools were judged. The simul
 and were trained without Qi et al.'s whole recipe (10 warm-up steps, Adam's beta1 0.5, w_t floored at 1e-3).
 Their rows have neither figures nor a verdict until `studies/configs/smollm2/tables.yaml` has run, which
 judges by outcome (`refused`, `missed`, `complied`). `002-tables-qwen` has both tables by outcome and with the
-whole recipe on another model, from one seed and without csft. `002-table-3` and `002-table-4` train with the
+whole recipe on another model, from one or two seeds and without csft. `002-table-3` and `002-table-4` train with the
 whole recipe; the ablations have the published losses and this matrix's optimiser. The rows of the summaries
 in `002-table-4`, which stand in for SAMSum, are ours.""",
     "004": """To be run again: the GRPO models behind `004-table-1`, `004-figure-1` (all but its row on SFT) and `004-cited`

@@ -13,7 +13,7 @@ from pathlib import Path
 from holdfast.attacks import run_config
 from holdfast.config import InputError, MatrixConfig, load_config, mistakes_end_it
 from holdfast.data import atomic_text
-from holdfast.records import Cell
+from holdfast.records import Cell, unsafe_means
 from holdfast_studies.real.page import page
 
 
@@ -26,7 +26,7 @@ def run(config: MatrixConfig) -> list[Cell]:
     started = time.monotonic()
 
     def on_cell(cell: Cell, done: int, total: int) -> None:
-        outcome = "failed: " + cell.reason if cell.asr is None else f"answered {cell.asr.value:.1%}"
+        outcome = "failed: " + cell.reason if cell.asr is None else f"{unsafe_means(cell.judge)} {cell.asr.value:.1%}"
         names = f"{cell.attack} x {cell.defence} seed {cell.seed}"
         print(f"{time.monotonic() - started:6.0f}s {done}/{total} {names}: {outcome} ({cell.seconds:.0f}s)", flush=True)
 

@@ -1,9 +1,11 @@
 """Shares, differences and goals of made-up cells, worked by hand."""
 
 import math
+import re
 from dataclasses import replace
 from importlib import import_module
 from itertools import product
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +15,7 @@ from holdfast.records.matrix import read_outcomes
 from holdfast_studies.real.choose import chosen
 from holdfast_studies.real.figures import difference, judge_agreement, judges_of, share, unscored
 from holdfast_studies.real.goals import goals
-from holdfast_studies.real.page import page
+from holdfast_studies.real.page import cells_of, page
 
 
 def cell(
@@ -167,6 +169,14 @@ def test_a_judge_that_tells_outcomes_has_tables_of_what_was_missed_and_kept() ->
         "Safe prompts refused (less is better), judge `refusal_phrases`": "25.0%",
     }
     assert "not corrected by labels" in text
+
+
+def test_the_page_of_smollm2_by_outcome_is_that_of_the_committed_cells() -> None:
+    results = Path(__file__).parents[4] / "docs" / "results"
+    alignment, page_of_results = results / "smollm2" / "align.json", results / "smollm2-outcomes.md"
+    text = page(cells_of(results / "smollm2"), "the command", alignment, "SmolLM2-135M-Instruct")
+    command = re.compile(r"^Written by `[^`]+`", re.MULTILINE)
+    assert command.sub("", text) == command.sub("", page_of_results.read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("module", ["align", "choose", "page", "run"])
