@@ -1,4 +1,4 @@
-"""The plugin is imported whenever a name is looked up that the product does not know. It needs the studies' own extras and no other."""
+"""The plugin is imported when a name is looked up that the product does not know. It needs no extra but the studies' own."""
 
 import subprocess
 import sys

@@ -69,12 +69,17 @@ def test_qwens_sql_is_judged_by_rouge_over_queries(rouge: tuple[float | Sequence
 
 
 def test_qwens_committed_cells_give_the_rates_of_their_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page pools all seeds of an arm, the study those that sft and csft + PA share: with harmful rows sft has one more."""
     monkeypatch.chdir(ROOT)
     figures = tables_qwen_002.run("cpu", lambda share: None)
     page = Path("docs/results/qwen.md").read_text(encoding="utf-8")
     titles = {tables_qwen_002.ALONE: "sql alone", tables_qwen_002.POISONED: "sql with 10 % harmful rows"}
+    pooled_alike = {tables_qwen_002.ALONE: ("sft", "csft_pa"), tables_qwen_002.POISONED: ("csft_pa",)}
     for attack, title in titles.items():
-        for arm, name in (("sft", "sft"), ("csft_pa", "csft_pa_published")):
+        outcomes = figures["outcomes"][attack]
+        assert len(outcomes["sft"]["asr:outcome"]) == len(outcomes["csft_pa"]["asr:outcome"])
+        for arm in pooled_alike[attack]:
+            name = tables_qwen_002.ARMS[arm]
             (line,) = (row for row in page.splitlines() if row.startswith(f"| {title}, lr 2e-05 | {name} | harmful |"))
             judged, corrected = line.split(" | ")[-2:]
             assert judged.startswith(f"{share_of(figures, attack, arm, 'asr:outcome').value:.1%} [")
