@@ -26,8 +26,9 @@ SWITCHES = (
 )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Any]:
+    """Closed before another package's tests: as long as it is open, its event loop counts as running in this thread."""
     api = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install playwright")
     if CHROMIUM is None:
         pytest.skip("needs a Chromium on the path: apt-get install chromium")
