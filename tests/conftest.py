@@ -20,7 +20,7 @@ from holdfast.worlds.tokenizer import build_tokenizer
 
 torch.set_num_threads(1)  # the suite runs one worker per core
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # and so do the processes it starts
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so begins what a script starts with `&`, and every child with it
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in what a script starts with `&`, and in its children
     signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ["HOLDFAST_KEEP_ANSWERS"] = "0"  # no test finds what another one asked; those of the cache switch it on
 if Path("/dev/shm").is_dir() and shutil.disk_usage("/dev/shm").free > 4 * 2**30:
