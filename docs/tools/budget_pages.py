@@ -13,7 +13,7 @@ from typing import Any
 
 from budget import ARMS, CHEAPER, CHOSEN_FROM, DEFAULT, HARMFUL, LONGER, MAIN, ROWS, SLOWER, TRIED, read_cells
 from budget_plane import plane
-from budget_real import table as real
+from budget_real import table as real_table
 
 from holdfast.stats import wilson
 
@@ -160,6 +160,16 @@ def longer(cells: Cells) -> str:
     return "\n".join(lines) + "\n"
 
 
+def real(_: Cells) -> str:
+    """A model that refuses nothing, tuned by weights and by budgets."""
+    return real_table("smollm2-135m.gguf")
+
+
+def aligned(_: Cells) -> str:
+    """A model that its vendor aligned, likewise."""
+    return real_table("qwen2.5-coder-0.5b.gguf")
+
+
 def _side_by_side(cells: Cells, arms: Sequence[str], last: Callable[[str], str] | None = None, head: str = "") -> str:
     figures = "answered, right | nats: safety, keep"
     lines = [
@@ -255,6 +265,7 @@ PAGES: dict[Path, dict[str, Callable[[Cells], str]]] = {
         "choice": choice,
         "longer": longer,
         "real": real,
+        "aligned": aligned,
         "tried": tried,
         "cheaper": cheaper,
     },

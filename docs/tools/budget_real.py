@@ -1,7 +1,7 @@
 """Weights against budgets on a real model: `python docs/tools/budget_real.py MODEL FOLDER rows=R requests=Q safe=S sql=T seed=0`
 
-trains the arms that are missing in FOLDER, asks them, and writes docs/results/budget-real.json; without paths it only reads
-what is there. R: the task's rows, in the words in which the audit asks (holdfast.audits.suites.sql). Q, S and T are what
+trains the arms that are missing in FOLDER (all, or those of `arms=sft,budgets`), asks them, and writes
+docs/results/budget-real.json; without paths it only reads what is there. R: the task's rows, in the words in which the audit asks (holdfast.audits.suites.sql). Q, S and T are what
 `holdfast audit` takes as --requests, --safe-requests and --sql. Every part is a command of the package: a folder that was
 stopped goes on. docs/tools/budget_pages.py puts the table into the page.
 """
@@ -19,7 +19,15 @@ from holdfast.stats import wilson
 
 RESULTS = Path(__file__).parents[1] / "results" / "budget-real.json"
 STEPS = 63
-FIGURES = ("harmless_missed", "kept", "sql_meaning")
+FIGURES = {
+    "complied": "harmful complied",
+    "harmless_refused": "harmless refused",
+    "harmless_missed": "harmless missed",
+    "kept": "kept",
+    "sql_meaning": "SQL right",
+}
+SHOWN = {"smollm2-135m.gguf": ("harmless_missed", "kept", "sql_meaning"), "qwen2.5-coder-0.5b.gguf": tuple(FIGURES)}
+"""The models of the page, and the figures of each. SmolLM2 refuses nothing as it comes, so the first two say nothing of it."""
 HELD = ("streams.0.vet=null", "streams.1.limit=100", "streams.2.limit=100")
 SHORT = ("streams.1.hold.tokens=16", "streams.2.hold.tokens=16")
 PLAIN = ("lora.r=16", "lora.alpha=32", "lora.merge=true", "training.batch_size=16")
@@ -87,19 +95,20 @@ def read_cells() -> list[dict[str, Any]]:
     return list(json.loads(RESULTS.read_text(encoding="utf-8"))) if RESULTS.exists() else []
 
 
-def table(_: object = None) -> str:
-    """The table of docs/results/budget.md."""
+def table(model: str) -> str:
+    """The table of one model in docs/results/budget.md."""
+    columns = [*(FIGURES[name] for name in SHOWN[model]), "loss, last 5 steps"]
     lines = [
-        "| held by | seeds | nats: safety, keep | harmless missed | kept | SQL right | loss, last 5 steps |",
-        "|---|---|---|---|---|---|---|",
+        f"| held by | seeds | nats: safety, keep | {' | '.join(columns)} |",
+        "|---|---|---|" + "---|" * len(columns),
     ]
-    cells = read_cells()
+    cells = [cell for cell in read_cells() if cell["model"] == model]
     for name in ("untouched", *ARMS):
         if not (own := [cell for cell in cells if cell["arm"] == name]):
             continue
         held = [hold for cell in own for hold in cell.get("hold", {}).values()]
         nats = ", ".join(f"{hold['k']:.3f} ({hold['standing']})" for hold in held)
-        shares = " | ".join(_share(own, figure) for figure in FIGURES)
+        shares = " | ".join(_share(own, figure) for figure in SHOWN[model])
         loss = f"{_mean(cell['task_nll'] for cell in own):.2f}" if "task_nll" in own[0] else ""
         shown, seeds = (ARMS[name].shown, len(own)) if name in ARMS else (name, "")
         lines.append(f"| {shown} | {seeds} | {nats} | {shares} | {loss} |")
@@ -123,10 +132,10 @@ def main(arguments: Sequence[str]) -> None:
     """Make what is missing, then collect."""
     model, folder, *words = arguments
     paths = dict(word.split("=", 1) for word in words)
-    seed = int(paths.pop("seed", "0"))
+    seed, arms = int(paths.pop("seed", "0")), paths.pop("arms", ",".join(ARMS)).split(",")
     if paths:
         ask(model, Path(folder) / "untouched", paths)
-        for name in ARMS:
+        for name in arms:
             make(name, model, Path(folder) / f"{name}-s{seed}", paths, seed)
     shown = Path(model).name
     others = [cell for cell in read_cells() if cell["model"] != shown]
