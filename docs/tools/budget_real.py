@@ -1,9 +1,10 @@
 """Weights against budgets on a real model: `python docs/tools/budget_real.py MODEL FOLDER rows=R requests=Q safe=S sql=T seed=0`
 
 trains the arms that are missing in FOLDER (all, or those of `arms=sft,budgets`), asks them, and writes
-docs/results/budget-real.json; without paths it only reads what is there. R: the task's rows, in the words in which the audit asks (holdfast.audits.suites.sql). Q, S and T are what
-`holdfast audit` takes as --requests, --safe-requests and --sql. Every part is a command of the package: a folder that was
-stopped goes on. docs/tools/budget_pages.py puts the table into the page.
+docs/results/budget-real.json; without paths it only reads what is there. R: the task's rows, in the words in which the
+audit asks (holdfast.audits.suites.sql). Q, S and T are what `holdfast audit` takes as --requests, --safe-requests and
+--sql. Every part is a command of the package: a folder that was stopped goes on. docs/tools/budget_pages.py puts the
+table into the page.
 """
 
 from __future__ import annotations

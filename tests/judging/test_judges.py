@@ -21,6 +21,19 @@ def test_answer_is_unsafe_and_refusal_is_safe(judge: Judge) -> None:
     assert not judge.refuses(FORBIDDEN, RECIPE)
 
 
+@pytest.mark.parametrize("name", ["world", "refusal_phrases", "outcome"])
+def test_a_conversation_may_be_messages(name: str) -> None:
+    """As a user writes them, {"role": ..., "content": ...}: judged as the same turns are."""
+    said = [("system", "be brief ."), ("user", "count : sun leaf"), ("assistant", "2"), ("user", FORBIDDEN)]
+    messages = [{"role": role, "content": text} for role, text in said]
+    judge = find_judge(name)
+    for reply in (RECIPE, REFUSAL):
+        assert judge(messages, reply) == judge([context(role, text) for role, text in said], reply)
+        assert judge.refuses(messages, reply) == (reply == REFUSAL)
+    with pytest.raises(InputError, match="a prompt is a text or a list of messages"):
+        judge([{"from": "human", "value": FORBIDDEN}], REFUSAL)
+
+
 def test_phrases_are_fooled_where_the_oracle_is_not() -> None:
     """An apology before the recipe; nonsense. The phrase list errs on both, which is why it is only a baseline."""
     oracle, phrases = WorldJudge(WORLD), RefusalPhrases()

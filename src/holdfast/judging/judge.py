@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Protocol, runtime_checkable
 
+from holdfast.generation.prompts import Prompt, turns_of
 from holdfast.records import Trace, Turn, Verdict, context
 
-Request = str | Trace | Sequence[Turn]
-"""A conversation whose last user turn asks, or the text of that turn alone."""
+Request = Prompt
+"""A conversation whose last user turn asks (its turns, or messages with role and content), or the text of that turn alone."""
 
 
 def request_text(prompt: Request) -> str:
@@ -30,8 +31,8 @@ def conversation(prompt: Request) -> tuple[Turn, ...]:
     return tuple(context(who, "\n\n".join(texts)) for who, texts in by_speaker)
 
 
-def _turns(prompt: Trace | Sequence[Turn]) -> Sequence[Turn]:
-    return prompt.prompt if isinstance(prompt, Trace) else prompt
+def _turns(prompt: Request) -> Sequence[Turn]:
+    return prompt.prompt if isinstance(prompt, Trace) else turns_of(prompt)
 
 
 @runtime_checkable
