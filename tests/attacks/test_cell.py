@@ -26,6 +26,7 @@ def test_a_cell_is_measured_and_nothing_is_left_behind(defence: str, tmp_path: P
 def test_untouched_is_the_anchor_itself(tmp_path: Path) -> None:
     cell = run_cell(ATTACKS["harmful_examples"], DEFENCES["untouched"], 0, SMALL, scratch=tmp_path)
     assert max(cell.kl_by_position) < 1e-6
+    assert 0 <= cell.tuning_seconds < cell.seconds
     assert cell.asr is not None
     assert cell.asr.hits == 0
     assert cell.kept is not None

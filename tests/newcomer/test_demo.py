@@ -77,7 +77,9 @@ def ctrl_c(process: Started, folder: Path, moment: Callable[[], object], *, send
 
 def rows(path: Path) -> dict[tuple[str, str, int], dict[str, Any]]:
     table = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    return {(row["attack"], row["defence"], row["seed"]): {**row, "seconds": None} for row in table}
+    return {
+        (row["attack"], row["defence"], row["seed"]): {**row, "seconds": None, "tuning_seconds": None} for row in table
+    }
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for orphans in /proc")

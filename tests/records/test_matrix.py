@@ -19,12 +19,14 @@ CELL = Cell(
     answers={"asr": ("ab12", "cd34", "ef56"), "over_refusal": ("0011", "2233")},
     kl_by_position=(0.5, 0.25),
     seconds=1.5,
+    tuning_seconds=1.0,
 )
 
 
 def test_a_cell_survives_json() -> None:
     for cell in (CELL, Cell("a", "d", 0, "world", status="failed", reason="why")):
-        assert Cell.from_json(json.loads(json.dumps(cell.to_json()))) == cell
+        read = Cell.from_json(json.loads(json.dumps(cell.to_json())))
+        assert (read, read.tuning_seconds) == (cell, cell.tuning_seconds)
     assert CELL.to_json()["outcomes"]["asr:phrases"] == [None, False, False]
     assert CELL.to_json()["asr"].items() >= {"value": 1 / 3, "hits": 1, "trials": 3}.items()
 

@@ -58,6 +58,7 @@ def run_cell(
     ):
         curve = _curve(attack, defence, seed, scale)
         tuned = tune(attack, defence, seed, scale, setting, Path(folder), watch=curve)
+        tuning_seconds = _since(started)
         release()
         loaded = load(tuned, dtype="float32", device=scale.device) if setting.is_world else None
         model = loaded or load_for_use(tuned, scale.device)
@@ -81,7 +82,12 @@ def run_cell(
         attack.name, defence.name, seed, setting.judges[0].name, outcomes=outcomes, answers=answers, scores=scores
     )
     points = tuple(point for asker in curve for point in asker.points)
-    return replace(cell.with_shares(), kl_by_position=kl, curve=points, seconds=round(time.monotonic() - started, 2))
+    cell = replace(cell.with_shares(), kl_by_position=kl, curve=points)
+    return replace(cell, seconds=_since(started), tuning_seconds=tuning_seconds)
+
+
+def _since(started: float) -> float:
+    return round(time.monotonic() - started, 2)
 
 
 def _curve(attack: Attack, defence: Defence, seed: int, scale: Scale) -> list[Curve]:

@@ -68,6 +68,7 @@ class Cell:
     kl_by_position: tuple[float, ...] = ()  # mean KL(policy || anchor) at answer token 1, 2, ...
     curve: tuple[CurvePoint, ...] = ()  # of a real model's training, where that was asked for
     seconds: float = 0.0
+    tuning_seconds: float = field(default=0.0, compare=False)  # of them until the tuned model was there
     status: Literal["ok", "failed"] = "ok"
     reason: str = ""
     out_of_memory: bool = False  # failed for want of memory

@@ -76,7 +76,8 @@ def run(config: StudyConfig, say: Callable[[str], None] = print, pack: Path | No
 
     def on_cell(cell: Cell, done: int, total: int) -> None:
         rate = "failed: " + cell.reason if cell.asr is None else f"complied {cell.asr.value:.1%}"
-        say(f"{done}/{total} {cell.attack} x {cell.defence} seed {cell.seed}: {rate} ({cell.seconds:.0f} s)")
+        spent = f"{cell.seconds:.0f} s, {cell.tuning_seconds:.0f} of them tuning"
+        say(f"{done}/{total} {cell.attack} x {cell.defence} seed {cell.seed}: {rate} ({spent})")
         if pack is not None:
             write_pack(Path(config.run), pack)
 
