@@ -30,6 +30,11 @@ def test_a_conversation_may_be_messages(name: str) -> None:
     for reply in (RECIPE, REFUSAL):
         assert judge(messages, reply) == judge([context(role, text) for role, text in said], reply)
         assert judge.refuses(messages, reply) == (reply == REFUSAL)
+
+
+@pytest.mark.parametrize("name", ["world", "outcome"])  # refusal_phrases does not read the request
+def test_a_conversation_in_another_form_is_one_line(name: str) -> None:
+    judge = find_judge(name)
     with pytest.raises(InputError, match="a prompt is a text or a list of messages"):
         judge([{"from": "human", "value": FORBIDDEN}], REFUSAL)
 

@@ -22,16 +22,21 @@ def listed_prompts(prompts: str | Iterable[Prompt]) -> list[Prompt]:
 
 
 def turns_of(prompt: Prompt) -> tuple[Turn, ...]:
-    """The turns that the model is shown."""
+    """The turns that the model is shown. There is at least one."""
+    turns = turns_before(prompt)
+    if not turns:
+        raise InputError("the prompt is empty: there is no turn before the answer")
+    return turns
+
+
+def turns_before(prompt: Prompt) -> tuple[Turn, ...]:
+    """The turns before the answer. A document (a row with ``text``) has none."""
     if isinstance(prompt, str):
         return (context("user", prompt),)
     given: object = prompt  # whatever a caller really put there
     if not isinstance(given, Trace | Sequence):
         raise InputError(NO_PROMPT)
-    turns = prompt.prompt if isinstance(prompt, Trace) else tuple(map(_turn, prompt))
-    if not turns:
-        raise InputError("the prompt is empty: there is no turn before the answer")
-    return turns
+    return prompt.prompt if isinstance(prompt, Trace) else tuple(map(_turn, prompt))
 
 
 def _turn(message: Turn | Mapping[str, str]) -> Turn:

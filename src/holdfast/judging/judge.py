@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import groupby
 from typing import Protocol, runtime_checkable
 
-from holdfast.generation.prompts import Prompt, turns_of
-from holdfast.records import Trace, Turn, Verdict, context
+from holdfast.generation.prompts import Prompt, turns_before
+from holdfast.records import Turn, Verdict, context
 
 Request = Prompt
 """A conversation whose last user turn asks (its turns, or messages with role and content), or the text of that turn alone."""
@@ -15,24 +14,16 @@ Request = Prompt
 
 def request_text(prompt: Request) -> str:
     """What the last user turn asks; the system prompt and earlier turns are not part of it."""
-    if isinstance(prompt, str):
-        return prompt
-    return next((turn.visible for turn in reversed(_turns(prompt)) if turn.speaker == "user"), "")
+    return next((turn.visible for turn in reversed(turns_before(prompt)) if turn.speaker == "user"), "")
 
 
 def conversation(prompt: Request) -> tuple[Turn, ...]:
     """What was said up to the last user turn, by user and assistant in turn: what one says in a row is one turn."""
-    if isinstance(prompt, str):
-        return (context("user", prompt),)
-    said = [turn for turn in _turns(prompt) if turn.speaker in ("user", "assistant")]
+    said = [turn for turn in turns_before(prompt) if turn.speaker in ("user", "assistant")]
     by_speaker = [(who, [turn.visible for turn in turns]) for who, turns in groupby(said, lambda turn: turn.speaker)]
     if not by_speaker or by_speaker[-1][0] != "user":
         by_speaker = by_speaker[:-1] or [("user", [""])]
     return tuple(context(who, "\n\n".join(texts)) for who, texts in by_speaker)
-
-
-def _turns(prompt: Request) -> Sequence[Turn]:
-    return prompt.prompt if isinstance(prompt, Trace) else turns_of(prompt)
 
 
 @runtime_checkable
