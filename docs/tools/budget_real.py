@@ -1,10 +1,10 @@
 """Weights against budgets on a real model: `python docs/tools/budget_real.py MODEL FOLDER rows=R requests=Q safe=S sql=T seed=0`
 
 trains the arms that are missing in FOLDER (all, or those of `arms=sft,budgets`), asks them, and writes
-docs/results/budget-real.json; without paths it only reads what is there (of the task alone). R: the task's rows, in the words in which the
-audit asks (holdfast.audits.suites.sql). Q, S and T are what `holdfast audit` takes as --requests, --safe-requests and
---sql. Every part is a command of the package: a folder that was stopped goes on. docs/tools/budget_pages.py puts the
-table into the page.
+docs/results/budget-real.json; without paths it only reads what is there (of the task alone). R: the task's rows, in the
+words in which the audit asks (holdfast.audits.suites.sql). Q, S and T are what `holdfast audit` takes as --requests,
+--safe-requests and --sql. Every part is a command of the package: a folder that was stopped goes on.
+docs/tools/budget_pages.py puts the table into the page.
 
 With `stock=M train=FILE others=FILE,FILE` in the place of R, 100 of 1,000 rows are harmful: requests of Q, answered by the
 model M at run time; the others are drawn from the file `train`. What is asked then are requests of Q and of the other files
