@@ -78,7 +78,12 @@ def make(name: str, model: str, run: Path, paths: dict[str, str], seed: int) -> 
     """Train one arm, audit it and measure its drift, as far as this is not done yet."""
     arm = ARMS[name]
     chosen = [f"model.name={model}", f"streams.0.data={paths['rows']}", f"training.seed={seed}", f"run={run}"]
-    chosen += ["training.lr=auto", "training.precision=bf16", f"training.max_steps={int(STEPS * arm.longer)}"]
+    chosen += [
+        "model.dtype=bfloat16",
+        "training.lr=auto",
+        "training.precision=bf16",
+        f"training.max_steps={int(STEPS * arm.longer)}",
+    ]
     holdfast("train", arm.recipe, *chosen, *arm.settings)
     ask(str(run / "model"), run, paths, "--before", run.parent / "untouched")
 
