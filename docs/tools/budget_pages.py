@@ -165,11 +165,6 @@ def real(_: Cells) -> str:
     return real_table("smollm2-135m.gguf")
 
 
-def aligned(_: Cells) -> str:
-    """A model that its vendor aligned, likewise."""
-    return real_table("qwen2.5-coder-0.5b.gguf")
-
-
 def _side_by_side(cells: Cells, arms: Sequence[str], last: Callable[[str], str] | None = None, head: str = "") -> str:
     figures = "answered, right | nats: safety, keep"
     lines = [
@@ -265,7 +260,6 @@ PAGES: dict[Path, dict[str, Callable[[Cells], str]]] = {
         "choice": choice,
         "longer": longer,
         "real": real,
-        "aligned": aligned,
         "tried": tried,
         "cheaper": cheaper,
     },
