@@ -66,7 +66,7 @@ def test_a_path_a_run_and_torch_types_are_taken(folder):
 
 
 def test_an_architecture_without_sdpa_gets_eager_attention(tmp_path):
-    """Gemma 2 caps its attention scores, which sdpa cannot: transformers refuses it."""
+    """Gemma 2 caps its attention scores, which sdpa cannot. transformers 5.22 refuses it, 5.17 leaves the cap out."""
     load_tokenizer("tiny:aligned").save_pretrained(tmp_path)
     sizes = {"hidden_size": 16, "intermediate_size": 16, "num_attention_heads": 2, "num_key_value_heads": 1}
     config = Gemma2Config(vocab_size=300, num_hidden_layers=2, head_dim=8, sliding_window=8, **sizes)

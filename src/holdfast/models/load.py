@@ -249,6 +249,8 @@ def _load_whole(
     model, info = loaded
     if missing := sorted(info["missing_keys"]):  # transformers would go on with random numbers in their place
         raise InputError(f"model '{name}': its weights lack {len(missing)} tensors, {missing[0]} among them")
+    if model.config._attn_implementation == "sdpa" and getattr(model.config, "attn_logit_softcapping", None):
+        model.set_attn_implementation("eager")  # transformers 5.17 takes sdpa, which leaves the cap out in silence
     return model, tokenizer
 
 
