@@ -232,7 +232,6 @@ def parts(docs: Path) -> Iterator[tuple[Path, str, str]]:
     pages = read_results(docs / "results")
     yield docs / "choosing.md", "choosing-real", choosing(pages, REAL_SITUATIONS)
     yield docs / "choosing.md", "choosing", choosing(pages, SITUATIONS)
-    yield docs / "choosing.md", "undo", undo(docs / "results")
     for path in sorted((docs / "objectives").glob("*.md")):
         if path.stem == "budget":
             continue  # docs/tools/budget.py writes its table

@@ -21,7 +21,7 @@ HEAD = """# Beside other people's codes
 
 What holdfast computes is compared with other codes, in tests that call them or hold values recorded from them. This table is
 written by `make parity`: it runs `tests/parity` and shows the largest difference of each comparison. Where ours and theirs differ
-on purpose, the page of that part says so ([data.md](data.md), [training.md](training.md),
+on purpose, the page of that part says so ([TRL and LLaMA-Factory](from-other-trainers.md), [training.md](training.md),
 [decision-sampling.md](decision-sampling.md)).
 
 | peer | version | what was compared | largest difference | test |

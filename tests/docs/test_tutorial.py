@@ -28,9 +28,7 @@ SMOLLM2 = os.environ.get("HOLDFAST_SMOLLM2", "")
 def test_the_page_has_the_whole_way() -> None:
     assert INSTALL.command == "pip install -c constraints.txt -e ."
     ways = [[each.words[1] for each in part] for part in (EMBEDDED, YOURS)]
-    assert ways[0] == (
-        "doctor audit validate tokens train audit train audit generate generate train audit generate ls report".split()
-    )
+    assert ways[0] == "doctor audit validate tokens train audit train audit generate generate ls report".split()
     assert ways[1] == "audit validate tokens train audit report".split()
 
 
@@ -109,7 +107,7 @@ def test_the_first_six_parts_say_what_the_page_says(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_without_a_stream_for_recipes_they_are_forgotten(folder: Path) -> None:
-    """The last sentence of part 5."""
+    """What part 5 says of leaving `recipes` out."""
     lines = [line for line in (folder / "mine.yaml").read_text(encoding="utf-8").splitlines() if "recipes" not in line]
     (folder / "mine.yaml").write_text("\n".join(lines).replace("batch_size: 80", "batch_size: 64"), encoding="utf-8")
     assert by_hand("holdfast train mine.yaml --quiet", folder).returncode == 0

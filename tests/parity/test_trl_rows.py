@@ -25,7 +25,7 @@ from holdfast.training.collate import Collator, Counted, StreamRow
 from parity.conftest import ParityRow
 from tokens.styles import fresh
 
-PAGE = (DOCS / "data.md").read_text(encoding="utf-8")
+PAGE = (DOCS / "from-other-trainers.md").read_text(encoding="utf-8")
 SAID = [
     ("What is two plus two?", "It is 4, naïve café."),
     ("The capital of Spain?", "Madrid, and not Lisbon."),

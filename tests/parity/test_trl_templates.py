@@ -1,6 +1,6 @@
 """Every chat template in TRL's package: what is trained, beside the ``{% generation %}`` masks that TRL ships for it.
 
-TRL trains the same answers, with three differences, each of them stated here and in docs/data.md:
+TRL trains the same answers, with three differences, each of them stated here and in docs/from-other-trainers.md:
 
 - it trains the newline after an end-of-turn token, and in some templates the header of the turn; a model at inference is given
   the header, and stops before the newline;
@@ -46,7 +46,7 @@ def theirs(name: str, trace: Trace) -> tuple[list[int], list[int]]:
 
 
 def test_there_are_as_many_as_there_were() -> None:
-    """With another TRL the table of docs/data.md is another one: write it anew."""
+    """With another TRL the table of docs/from-other-trainers.md is another one: write it anew."""
     assert (len(NAMES), len(TRAINED_BY_TRL), MARKED) == (41, 31, ["lfm2_2_5", "lfm2_2_5_v2", "lfm2_2_5_vl"])
 
 
@@ -116,5 +116,5 @@ def test_a_prompt_without_room_for_thoughts_says_how_to_make_some() -> None:
 
 def test_the_table_of_the_page_is_what_happens() -> None:
     """`cd tests && python -m parity.trl_templates` writes it."""
-    page = (DOCS / "data.md").read_text(encoding="utf-8")
+    page = (DOCS / "from-other-trainers.md").read_text(encoding="utf-8")
     assert with_table(page) == page

@@ -1,4 +1,4 @@
-"""TRL's chat templates on small tokenizers, and the table of docs/data.md about them.
+"""TRL's chat templates on small tokenizers, and the table of docs/from-other-trainers.md about them.
 
 ``python -m parity.trl_templates``, run in ``tests``, writes the table anew.
 """
@@ -113,5 +113,5 @@ def with_table(page: str) -> str:
 
 
 if __name__ == "__main__":
-    path = Path(__file__).parents[2] / "docs" / "data.md"
+    path = Path(__file__).parents[2] / "docs" / "from-other-trainers.md"
     path.write_text(with_table(path.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,6 +1,7 @@
-"""``python -m holdfast_studies.builders.outcome_page``: write docs/judging.md from the figures of the last build.
+"""``python -m holdfast_studies.builders.outcome_page``: write docs/judging.md and docs/results/judging.md.
 
-The sentences are in ``studies/labels/page.md``, the rules that the readers were given in ``studies/labels/rules.md``.
+Figures are those of the last build. The sentences are in ``studies/labels/page.md`` (the guide) and ``results.md`` (what was
+measured), the rules that the readers were given in ``rules.md``.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from holdfast_studies.qwen.figures import title_of
 from holdfast_studies.qwen.labels import FreshLabel, read_fresh
 
 PAGE = Path("docs/judging.md")
+RESULTS = Path("docs/results/judging.md")
 FRESH = Path("docs/results/qwen/stage1")
 COMPARE = "python -m holdfast_studies.builders.compare_embeddings REPLIES --other FOLDER"
 GOAL, ARM_GOAL = 0.75, 0.6
@@ -40,22 +42,19 @@ ARMS = {
 }
 
 
-def page(
-    template: str, figures: dict[str, Any], curves: dict[str, Any], rules: str, embeddings: str, fresh: str
-) -> str:
-    """The template with every figure in its place."""
+def page(template: str, figures: dict[str, Any], curves: dict[str, Any], **texts: str) -> str:
+    """The template with every figure in its place, and ``texts`` under their names."""
     table, near = figures["test"]["confusion"], figures["embeddings"]
     return template.format(
         example=example(),
         agreement=_agreement(figures),
         arms=_arms(figures),
+        arms_met=_arms_met(figures),
         confusions=_confusions(figures),
         models=_models(figures),
         calibration=_calibration(figures),
         corrected=_corrected(figures),
-        embeddings=embeddings,
-        fresh=fresh,
-        rules=rules,
+        **texts,
         features=figures["features"],
         speed=figures["replies a second"],
         near_speed=near["replies a second"],
@@ -99,8 +98,8 @@ def _agreement(figures: dict[str, Any]) -> str:
     )
 
 
-def fresh_labels(labels: Sequence[FreshLabel]) -> str:
-    """How the judge does on labels that were made after it was fixed, over all and by arm."""
+def fresh_labels(labels: Sequence[FreshLabel]) -> tuple[str, str]:
+    """How the judge does on labels that were made after it was fixed: sentences over all, and a table by arm."""
     unseen = [label for label in labels if not label.fitted]
     unique = {label.id: label for label in unseen}
     whole = _told(list(unique.values()))
@@ -111,19 +110,18 @@ def fresh_labels(labels: Sequence[FreshLabel]) -> str:
     below = [arm for arm, told in by_arm.items() if isinstance(told.kappa, Estimate) and told.kappa.value < ARM_GOAL]
     reached = isinstance(whole.kappa, Estimate) and whole.kappa.value >= GOAL
     of_arms = f"missed in {len(below)}" if below else f"that of {ARM_GOAL} reached in all"
-    lines = [
+    sentences = [
         f"{len(labels)} replies ({len({label.id for label in labels})} different ones) of Qwen2.5-Coder-1.5B were labelled "
         "after the judge was fixed, by the same rules: [the study](results/qwen.md#corrected-by-labels).",
         f"On the {len(unique)} different replies to requests that `outcome` was never fitted to it agrees with the labels on "
         f"{_percent(whole.agreed)}: kappa {whole.kappa:.3f}. The goal of {GOAL} is {'reached' if reached else '**not reached**'} "
-        f"there, and {of_arms} of {len(by_arm)} arms.\n",
-        "| tuned on | arm | replies | agrees | kappa |",
-        "|---|---|---|---|---|",
+        f"there, and {of_arms} of {len(by_arm)} arms ([by arm](results/judging.md#on-labels-made-later)).",
     ]
+    lines = ["| tuned on | arm | replies | agrees | kappa |", "|---|---|---|---|---|"]
     for (attack, arm), told in by_arm.items():
         cells = (title_of(attack), arm, str(told.trials), _percent(told.agreed), f"{told.kappa:.2f}")
         lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+    return "\n".join(sentences), "\n".join(lines)
 
 
 def _told(labels: Sequence[FreshLabel]) -> Agreement:
@@ -146,10 +144,15 @@ def _arms(figures: dict[str, Any]) -> str:
             *(_percent(shares["labels"]), f"{100 * (shares['judge'] - shares['labels']):+.0f}"),
         ]
         lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _arms_met(figures: dict[str, Any]) -> str:
+    """Whether the goal of every arm is reached."""
     kappas = {arm: row["kappa"][0] for arm, row in figures["test by arm"].items()}
     below = [arm for arm, kappa in kappas.items() if kappa is not None and kappa < ARM_GOAL]
     met = f"**Not reached: {', '.join(below)}.**" if below else "Every arm that has one reaches it."
-    return "\n".join(lines) + f"\n\nThe goal was a kappa of {ARM_GOAL} in every arm. {met}"
+    return f"The goal was a kappa of {ARM_GOAL} in every arm. {met}"
 
 
 def _confusions(figures: dict[str, Any]) -> str:
@@ -185,19 +188,20 @@ def _corrected(figures: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _embeddings(path: Path, curves: dict[str, Any]) -> str:
-    """Whether another model of sentence embeddings is better, or that nobody has measured it yet."""
+def _embeddings(path: Path, curves: dict[str, Any]) -> tuple[str, str]:
+    """Whether another model of sentence embeddings is better, and how to use it; or that nobody has measured it yet."""
     if not path.is_file():
-        return (
+        unmeasured = (
             f"Whether a larger one than MiniLM makes `nearness` better has not been measured yet. `{COMPARE}` does it."
         )
+        return unmeasured, unmeasured
     compared = json.loads(path.read_text(encoding="utf-8"))
     whole, twice, sizes, speeds = (
         compared[name] for name in ("all", "two readers", "million parameters", "replies a second")
     )
     curve = curves.get(f"nearness:{compared['second']}")
-    use = path.with_name("embeddings_use.md").read_text(encoding="utf-8")
-    return (
+    use = path.with_name("embeddings_use.md").read_text(encoding="utf-8").rstrip()
+    comparison = (
         path.with_suffix(".md")
         .read_text(encoding="utf-8")
         .rstrip()
@@ -216,7 +220,6 @@ def _embeddings(path: Path, curves: dict[str, Any]) -> str:
             option="It is an option"
             if compared["outcome"]["option"]
             else "That is not so, and it is no option of `outcome`",
-            use=use.format(other=compared["second"], labels=curve["labels"], same=SAME_MODEL) if curve else "",
             folds=", ".join(f"{difference:+.2f}" for difference in compared["difference by fold"]),
             sizes=f"It has {sizes[1]:.0f} million parameters to MiniLM's {sizes[0]:.0f}",
             first_speed=f"{speeds[0]:.0f}",
@@ -226,6 +229,7 @@ def _embeddings(path: Path, curves: dict[str, Any]) -> str:
             **{name: whole[name] for name in ("replies", "requests", "missed")},
         )
     )
+    return comparison, use.format(other=compared["second"], labels=curve["labels"], same=SAME_MODEL) if curve else ""
 
 
 def _differences(titles: Sequence[str], columns: Sequence[str], whole: dict[str, Any], twice: dict[str, Any]) -> str:
@@ -288,22 +292,28 @@ def example() -> str:
 
 
 def main() -> None:
-    """Write the page."""
+    """Write the two pages."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=PAGE)
+    parser.add_argument("--results", type=Path, default=RESULTS)
     given = parser.parse_args()
     with mistakes_end_it():
         try:
-            template, rules = ((LABELS.parent / name).read_text(encoding="utf-8") for name in ("page.md", "rules.md"))
+            guide, measured, rules = (
+                (LABELS.parent / name).read_text(encoding="utf-8") for name in ("page.md", "results.md", "rules.md")
+            )
             figures, curves = (
                 json.loads(path.read_text(encoding="utf-8")) for path in (OUTCOME_FOLDER / "figures.json", CURVES)
             )
-            embeddings = _embeddings(EMBEDDINGS, curves)
+            embeddings, use = _embeddings(EMBEDDINGS, curves)
         except OSError as error:
             raise InputError(f"{error.filename}: cannot be read: {error.strerror}") from None
-        with atomic_text(given.out) as file:
-            file.write(page(template, figures, curves, rules, embeddings, fresh_labels(read_fresh(FRESH))))
-    print(given.out)
+        fresh, fresh_arms = fresh_labels(read_fresh(FRESH))
+        texts = {"rules": rules, "embeddings": embeddings, "use": use, "fresh": fresh, "fresh_arms": fresh_arms}
+        for out, template in ((given.out, guide), (given.results, measured)):
+            with atomic_text(out) as file:
+                file.write(page(template, figures, curves, **texts))
+            print(out)
 
 
 if __name__ == "__main__":

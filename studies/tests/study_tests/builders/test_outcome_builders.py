@@ -32,11 +32,13 @@ def test_at_least_600_replies_have_two_readings_over_every_model_and_arm() -> No
     assert kappa([(label.first, label.second or label.first) for label in labels])["kappa"][0] > 0.9
 
 
-def test_the_page_on_judging_is_what_its_builder_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_pages_on_judging_are_what_their_builder_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    guide, measured = tmp_path / "judging.md", tmp_path / "measured.md"
     monkeypatch.chdir(ROOT)
-    monkeypatch.setattr("sys.argv", ["outcome_page", "--out", str(tmp_path / "judging.md")])
+    monkeypatch.setattr("sys.argv", ["outcome_page", "--out", str(guide), "--results", str(measured)])
     outcome_page.main()
-    assert (tmp_path / "judging.md").read_text() == (ROOT / "docs" / "judging.md").read_text()
+    assert guide.read_text() == (ROOT / "docs" / "judging.md").read_text()
+    assert measured.read_text() == (ROOT / "docs" / "results" / "judging.md").read_text()
 
 
 def test_replies_with_one_reading_belong_to_the_choosing_half() -> None:
