@@ -28,7 +28,9 @@ SMOLLM2 = os.environ.get("HOLDFAST_SMOLLM2", "")
 def test_the_page_has_the_whole_way() -> None:
     assert INSTALL.command == "pip install -c constraints.txt -e ."
     ways = [[each.words[1] for each in part] for part in (EMBEDDED, YOURS)]
-    assert ways[0] == "doctor audit validate tokens train audit train audit generate generate ls report".split()
+    assert ways[0] == (
+        "doctor audit validate tokens train audit train audit generate generate train audit generate ls report".split()
+    )
     assert ways[1] == "audit validate tokens train audit report".split()
 
 
