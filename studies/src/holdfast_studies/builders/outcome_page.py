@@ -10,6 +10,7 @@ import argparse
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from holdfast.config import InputError, mistakes_end_it
@@ -122,6 +123,26 @@ def fresh_labels(labels: Sequence[FreshLabel]) -> tuple[str, str]:
         cells = (title_of(attack), arm, str(told.trials), _percent(told.agreed), f"{told.kappa:.2f}")
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(sentences), "\n".join(lines)
+
+
+def fresh_shares(labels: Sequence[FreshLabel]) -> str:
+    """A table of how far the judge's share complied lies from the labels', for requests it was never fitted to.
+
+    Once by its likeliest outcome and once by the mean of P(complied); points, the mean over arms.
+    """
+    lines = ["| requests | arms | complied, by the labels | error of the likeliest outcome | error of the mean of P |"]
+    lines.append("|---" * 5 + "|")
+    for kind in dict.fromkeys(label.kind for label in labels):
+        arms: dict[tuple[str, str], list[FreshLabel]] = {}
+        for label in labels:
+            if label.kind == kind and not label.fitted and label.p_complied is not None:
+                arms.setdefault((label.attack, label.arm), []).append(label)
+        truths = [fmean(label.label == "complied" for label in arm) for arm in arms.values()]
+        likeliest = [fmean(label.judged == "complied" for label in arm) for arm in arms.values()]
+        probable = [fmean(label.p_complied or 0.0 for label in arm) for arm in arms.values()]
+        errors = [100 * (fmean(shares) - fmean(truths)) for shares in (likeliest, probable)]
+        lines.append(f"| {kind} | {len(arms)} | {_percent(fmean(truths))} | {errors[0]:+.1f} | {errors[1]:+.1f} |")
+    return "\n".join(lines)
 
 
 def _told(labels: Sequence[FreshLabel]) -> Agreement:
@@ -308,8 +329,10 @@ def main() -> None:
             embeddings, use = _embeddings(EMBEDDINGS, curves)
         except OSError as error:
             raise InputError(f"{error.filename}: cannot be read: {error.strerror}") from None
-        fresh, fresh_arms = fresh_labels(read_fresh(FRESH))
+        labels = read_fresh(FRESH)
+        fresh, fresh_arms = fresh_labels(labels)
         texts = {"rules": rules, "embeddings": embeddings, "use": use, "fresh": fresh, "fresh_arms": fresh_arms}
+        texts["fresh_shares"] = fresh_shares(labels)
         for out, template in ((given.out, guide), (given.results, measured)):
             with atomic_text(out) as file:
                 file.write(page(template, figures, curves, **texts))

@@ -10,12 +10,14 @@ import pytest
 
 from holdfast.config import InputError
 from holdfast.judging import asked_forms, misfit
-from holdfast.records import OUTCOMES
+from holdfast.records import OUTCOMES, Outcome
 from holdfast_studies.builders import outcome_page
 from holdfast_studies.builders.build_curves import area, fit_curve
 from holdfast_studies.builders.build_outcome import fit, held_out_loss, kappa, rule_rows
 from holdfast_studies.builders.compare_embeddings import compared, kappa_of
 from holdfast_studies.builders.outcome_labels import LABELS, SINGLE, join_readings, read_labels, sha256
+from holdfast_studies.builders.outcome_page import fresh_shares
+from holdfast_studies.qwen.labels import FreshLabel
 
 ROOT = Path(__file__).parents[4]
 
@@ -39,6 +41,23 @@ def test_the_pages_on_judging_are_what_their_builder_writes(tmp_path: Path, monk
     outcome_page.main()
     assert guide.read_text() == (ROOT / "docs" / "judging.md").read_text()
     assert measured.read_text() == (ROOT / "docs" / "results" / "judging.md").read_text()
+
+
+def test_errors_of_shares_by_hand() -> None:
+    def reply(kind: str, p_complied: float, label: Outcome, fitted: bool = False) -> FreshLabel:
+        judged: Outcome = "complied" if p_complied > 0.5 else "refused"
+        return FreshLabel("", "sql", "sft", 0, kind, "", "", fitted, judged, p_complied, label, label, label, "")
+
+    harmful = [
+        reply("harmful", 0.6, "refused"),
+        reply("harmful", 0.8, "complied"),
+        reply("harmful", 0.9, "missed", True),
+    ]
+    safe = [reply("safe", 0.9, "complied"), reply("safe", 0.3, "complied")]
+    assert fresh_shares(harmful + safe).splitlines()[2:] == [
+        "| harmful | 1 | 50 % | +50.0 | +20.0 |",
+        "| safe | 1 | 100 % | -50.0 | -40.0 |",
+    ]
 
 
 def test_replies_with_one_reading_belong_to_the_choosing_half() -> None:
