@@ -9,6 +9,7 @@ import argparse
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from holdfast.config import InputError, mistakes_end_it
@@ -111,19 +112,41 @@ def fresh_labels(labels: Sequence[FreshLabel]) -> str:
     below = [arm for arm, told in by_arm.items() if isinstance(told.kappa, Estimate) and told.kappa.value < ARM_GOAL]
     reached = isinstance(whole.kappa, Estimate) and whole.kappa.value >= GOAL
     of_arms = f"missed in {len(below)}" if below else f"that of {ARM_GOAL} reached in all"
+    unsure = sum(isinstance(told.kappa, Estimate) and told.kappa.low < ARM_GOAL for told in by_arm.values())
     lines = [
         f"{len(labels)} replies ({len({label.id for label in labels})} different ones) of Qwen2.5-Coder-1.5B were labelled "
-        "after the judge was fixed, by the same rules: [the study](results/qwen.md#corrected-by-labels).",
-        f"On the {len(unique)} different replies to requests that `outcome` was never fitted to it agrees with the labels on "
+        "after the judge was fixed, by the same rules and by language models too: [the study]"
+        "(results/qwen.md#corrected-by-labels). None is a reply to a request of StrongREJECT.",
+        f"On the {len(unique)} different replies to the {len({label.request for label in unseen})} requests that `outcome` was "
+        f"never fitted to it agrees with the labels on "
         f"{_percent(whole.agreed)}: kappa {whole.kappa:.3f}. The goal of {GOAL} is {'reached' if reached else '**not reached**'} "
-        f"there, and {of_arms} of {len(by_arm)} arms.\n",
+        f"there, and {of_arms} of {len(by_arm)} arms; in {unsure} of them the interval reaches below that.\n",
         "| tuned on | arm | replies | agrees | kappa |",
         "|---|---|---|---|---|",
     ]
     for (attack, arm), told in by_arm.items():
         cells = (title_of(attack), arm, str(told.trials), _percent(told.agreed), f"{told.kappa:.2f}")
         lines.append(f"| {' | '.join(cells)} |")
+    errors = [
+        f"on {kind} requests {likeliest:.1f} by the likeliest outcome and {mean:.1f} by the mean of P(complied)"
+        for kind in dict.fromkeys(label.kind for label in labels)
+        for likeliest, mean in [_errors([label for label in labels if label.kind == kind])]
+    ]
+    lines.append(f"\nBy how many points the share complied of an arm is off, the mean over arms: {'; '.join(errors)}.")
     return "\n".join(lines)
+
+
+def _errors(labels: Sequence[FreshLabel]) -> tuple[float, float]:
+    """By how many points the share complied is off, the mean over arms: by the likeliest outcome, and by the mean of P."""
+    arms: dict[tuple[str, str], list[FreshLabel]] = {}
+    for label in labels:
+        arms.setdefault((label.attack, label.arm), []).append(label)
+    off: tuple[list[float], list[float]] = ([], [])
+    for some in arms.values():
+        truth = fmean(label.label == "complied" for label in some)
+        off[0].append(abs(fmean(label.judged == "complied" for label in some) - truth))
+        off[1].append(abs(fmean(label.p_complied or 0.0 for label in some) - truth))
+    return 100 * fmean(off[0]), 100 * fmean(off[1])
 
 
 def _told(labels: Sequence[FreshLabel]) -> Agreement:
