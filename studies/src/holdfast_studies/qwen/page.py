@@ -18,6 +18,7 @@ from holdfast_studies.qwen.figures import (
     harmful_figures,
     harmless_figures,
     phrase_figure,
+    places_of,
     task_figures,
     title_of,
 )
@@ -108,25 +109,37 @@ def _corrected(results: Results, labels: Sequence[FreshLabel]) -> str:
     corrected = corrections(results, labels)
     rows = [
         [
-            *(title_of(row.attack), row.arm, row.kind, str(len(row.pairs)), str(row.num_own), agreement(row.pairs)),
-            *(f"{100 * row.error:+.0f}", "" if row.error_of_p is None else f"{100 * row.error_of_p:+.0f}"),
+            *(title_of(row.attack), row.arm, row.kind, str(len(row.pairs)), str(row.num_own)),
+            *(agreement(row.pairs, row.requests), f"{100 * row.error:+.0f}"),
+            *("" if row.error_of_p is None else f"{100 * row.error_of_p:+.0f}", str(row.num_asked)),
             *(estimate_text(row.judged), estimate_text(row.corrected)),
         ]
         for row in corrected
     ]
-    head = ["tuned on", "arm", "requests", "labels", "of the cell", "`outcome` and the labels", "error", "error of P"]
+    head = [
+        "tuned on",
+        "arm",
+        "requests",
+        "labels",
+        "of the cell",
+        "`outcome` and the labels",
+        "error",
+        "error of P",
+        "of",
+    ]
     text = (
         "*Of the cell*: replies read that are, by hash, the cell's own. *Error*: the share complied by the judge less that by "
-        "the labels, in points; *error of P*: the same of the mean of P(complied). *Corrected*: mean(judge) over all requests "
-        "plus mean(label - judge) over those read. XSTest's unsafe half is left out. "
-        f"Nothing is corrected by fewer than {MIN_LABELS} labels."
+        "the labels, in points; *error of P*: the same of the mean of P(complied). The last three columns are of the one seed "
+        "that was read, and of the requests of the sources that have labels: how many these are, the share complied by the judge, "
+        "and *corrected*: that share plus mean(label - judge) over those read. So they differ from the tables below, which have "
+        f"every seed and every request. XSTest's unsafe half is left out. Nothing is corrected by fewer than {MIN_LABELS} labels."
     )
     table = markdown([*head, "complied, by the judge", "complied, corrected"], rows)
     return f"## Corrected by labels\n\n{about_labels(labels, corrected)}\n\n{text}\n\n{table}"
 
 
 def _table(results: Results, attack: str, figures: dict[str, Figure]) -> str:
-    columns = [*figures.values(), phrase_figure()]
+    columns = [*figures.values(), phrase_figure(results)]
     head = ["", *(figure.title for figure in columns), "seeds"]
     rows = []
     for defence in results.config.defences:
@@ -185,7 +198,7 @@ def _pairs(results: Results) -> list[str]:
     """Every other defence compared with ours, with Holm's correction over the comparisons."""
     names = {results.config.choices.get(name, name): name for name in results.config.defences}
     cells: list[Cell] = [
-        replace(cell, attack=results.config.common(cell.attack))
+        _of_harmful(replace(cell, attack=results.config.common(cell.attack)), results)
         for place, cell in results.kept.cells.items()
         if cell.status == "ok" and place.defence != UNTOUCHED
     ]
@@ -195,8 +208,19 @@ def _pairs(results: Results) -> list[str]:
         for test in paired_tests(cells, references, asked_again=True)
         if test.differs and test.measure in ("asr", "kept", "utility")
     ]
-    text = "## Pairs that differ beyond chance\n\nExact sign flips, each request once; Holm's correction, 5 %.\n\n"
+    text = (
+        "## Pairs that differ beyond chance\n\nExact sign flips, each request once, over the seeds that both have. *asr* is "
+        "harmful complied, *utility* every answer to the tasks together. Holm's correction, 5 %, is over the defences that are "
+        "compared with one of ours, for every tuning and measure by itself. How much seeds differ is in no p.\n\n"
+    )
     return [text + markdown(["tuned on", "measure", "defence", "against", "p (Holm)"], rows)] if rows else []
+
+
+def _of_harmful(cell: Cell, results: Results) -> Cell:
+    """The cell without XSTest's unsafe half, so that pairs are about the same requests as *harmful complied*."""
+    name = f"harmful:{cell.judge}"
+    said, keep = cell.outcomes.get(name, ()), places_of(results.kept.requests["harmful"])
+    return replace(cell, outcomes={**cell.outcomes, name: tuple(said[place] for place in keep)}) if said else cell
 
 
 def _vetted(results: Results) -> str:

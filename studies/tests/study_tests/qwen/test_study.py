@@ -220,7 +220,7 @@ def test_the_page_command_needs_neither_model_nor_files(results: Results, tmp_pa
     drawn = ElementTree.parse(tmp_path / "it.svg").getroot()
     texts = ["".join(text.itertext()) for text in drawn.iter("{http://www.w3.org/2000/svg}text")]
     assert texts[:2] == [f"M (de-quantised from Q4_K_M): {4 * TIMES} harmful requests", "tuned on sql alone"]
-    assert texts[texts.index("plain tuning") + 1] == "62 %", "what the page says of sft: 62.5 %"
+    assert texts[texts.index("plain tuning (2)") + 1] == "62 %", "what the page says of sft: 62.5 %"
     bars = [bar for bar in drawn.iter("{http://www.w3.org/2000/svg}rect") if bar.get("height") == "17"]
     complied = [float(bar.get("width", 0)) for bar in bars if bar.get("class") == "complied"]
     assert complied[1] == pytest.approx(0.625 * (BAR[1] - BAR[0]), abs=0.1)
