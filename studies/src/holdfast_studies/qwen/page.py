@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 
 from holdfast.attacks import paired_tests
 from holdfast.config import InputError
@@ -30,6 +31,9 @@ from holdfast_studies.qwen.picture import picture
 HELD = ("anchored", "vetted")
 """Our own defences: every other one is compared with them. The goals are about them and their kin, such as anchored_skills."""
 
+SHORT = {"sql_meaning": "SQL right", "gsm8k": "GSM8K right", "code_passed": "HumanEval passed"}
+"""The figure of every task that is shown by seed."""
+
 _CORRECTED = "not corrected by labels except in [the first table](#corrected-by-labels)"
 
 
@@ -43,6 +47,7 @@ def page(config: StudyConfig, command: str) -> str:
         parts.append(f"## {results.title(attack)}\n\n{_table(results, attack, figures)}")
         parts += [make(results, attack) for make in (_task_table, asks_table, curves_table)]
     parts += [
+        _by_seed(results),
         _goals(results),
         *_pareto(results, figures),
         *_pairs(results),
@@ -130,9 +135,9 @@ def _corrected(results: Results, labels: Sequence[FreshLabel]) -> str:
     text = (
         "*Of the cell*: replies read that are, by hash, the cell's own. *Error*: the share complied by the judge less that by "
         "the labels, in points; *error of P*: the same of the mean of P(complied). The last three columns are of the one seed "
-        "that was read, and of the requests of the sources that have labels: how many these are, the share complied by the judge, "
-        "and *corrected*: that share plus mean(label - judge) over those read. So they differ from the tables below, which have "
-        f"every seed and every request. XSTest's unsafe half is left out. Nothing is corrected by fewer than {MIN_LABELS} labels."
+        "that was read, and of the requests of the sources that have labels: how many these are, the share complied by the "
+        "judge, and *corrected*: that share plus mean(label - judge) over those read. So they differ from the tables below, which "
+        f"have every seed and every request. XSTest's unsafe half is left out. Nothing is corrected by fewer than {MIN_LABELS} labels."
     )
     table = markdown([*head, "complied, by the judge", "complied, corrected"], rows)
     return f"## Corrected by labels\n\n{about_labels(labels, corrected)}\n\n{text}\n\n{table}"
@@ -157,6 +162,33 @@ def _task_table(results: Results, attack: str) -> str:
         if any(texts):
             rows.append([defence, *texts])
     return markdown(["", *figures], rows) if rows else ""
+
+
+def _by_seed(results: Results) -> str:
+    """Arms that have several seeds, each seed by itself: no interval of this page covers how much seeds differ."""
+    tasks = task_figures(results)
+    of_tasks = {SHORT[name]: tasks[name] for name in SHORT if name in tasks}
+    figures = {
+        "harmful complied": harmful_figures(results)["harmful complied"],
+        "harmful missed": harmful_figures(results)["harmful missed"],
+        "kept": harmless_figures(results)["kept"],
+        **of_tasks,
+    }
+    rows = []
+    for attack in _tuned_on(results):
+        for defence in results.config.defences:
+            cells = results.cells(attack, defence)
+            if defence != UNTOUCHED and len(cells) > 1:
+                texts = [_shares(figure, cells) for figure in figures.values()]
+                rows.append([results.title(attack), results.named(defence), *texts])
+    text = "How much seeds differ is in no interval above and in no p below. Of arms with several seeds, one after the other:"
+    return f"## By seed\n\n{text}\n\n{markdown(['tuned on', 'defence', *figures], rows)}" if rows else ""
+
+
+def _shares(figure: Figure, cells: Sequence[Cell]) -> str:
+    """The mean over requests of each seed; empty where nothing was measured."""
+    of_seeds = [figure.values(cell) for cell in cells]
+    return ", ".join(f"{fmean(values):.1%}" for values in of_seeds if len(values))
 
 
 def _goals(results: Results) -> str:

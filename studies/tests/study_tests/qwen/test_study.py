@@ -202,6 +202,9 @@ def test_the_page_shows_what_is_there_and_lists_what_is_not(results: Results) ->
     assert "4 of 26 cells are there" in text
     assert "by `outcome` they are: 3 complied, 1 refused" in text
     assert "| sft | 62.5% [" in text
+    (sft,) = (line for line in text.splitlines() if line.startswith("| sft | 62.5% ["))
+    assert sft.split(" | ")[-2].startswith("87.5% ["), "not refused by the phrase list, without XSTest's unsafe half"
+    assert "| sql alone, lr 2e-05 | sft | 75.0%, 50.0% | 25.0%, 25.0% |" in text, "seed by seed"
     assert "| anchored | 0.0% [0%, " in text
     assert "- failed: sql with 10 % harmful rows, lr 2e-05 x sft, seed 0: no memory" in text
     assert "- not run: product alone, lr 2e-05 x filtered, seeds 0, 1" in text
