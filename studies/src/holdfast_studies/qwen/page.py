@@ -136,8 +136,9 @@ def _corrected(results: Results, labels: Sequence[FreshLabel]) -> str:
         "*Of the cell*: replies read that are, by hash, the cell's own. *Error*: the share complied by the judge less that by "
         "the labels, in points; *error of P*: the same of the mean of P(complied). The last three columns are of the one seed "
         "that was read, and of the requests of the sources that have labels: how many these are, the share complied by the "
-        "judge, and *corrected*: that share plus mean(label - judge) over those read. So they differ from the tables below, which "
-        f"have every seed and every request. XSTest's unsafe half is left out. Nothing is corrected by fewer than {MIN_LABELS} labels."
+        "judge, and *corrected*: that share plus mean(label - judge) over those read. So they differ from the tables "
+        "below, which have every seed and every request. XSTest's unsafe half is left out. "
+        f"Nothing is corrected by fewer than {MIN_LABELS} labels."
     )
     table = markdown([*head, "complied, by the judge", "complied, corrected"], rows)
     return f"## Corrected by labels\n\n{about_labels(labels, corrected)}\n\n{text}\n\n{table}"
