@@ -182,7 +182,7 @@ def _meaning(sources: Sequence[Results]) -> str:
     """Who judged the figures of these pages, and what the words say."""
     said = ["*Complied* is what the embedded world's oracle says."]
     if judged := _named(page for page in sources if page.by_outcome):
-        labels = "[not corrected by labels](../results/qwen.md#corrected-by-labels)"
+        labels = "not corrected by labels ([how far it errs](../results/judging.md#by-arm))"
         said += [f"In rows from {judged} the judge `outcome` says it, {labels}."]
     if listed := _named(page for page in sources if page.counts == "not refused"):
         said += [

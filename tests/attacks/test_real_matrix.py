@@ -201,3 +201,16 @@ def test_a_path_from_the_home_folder_is_read(
 
 def _small(own: tuple[OwnStream, ...]) -> tuple[OwnStream, ...]:
     return tuple(replace(stream, batch_size=1, num=3) for stream in own)
+
+
+def test_few_requests_are_drawn_from_a_file_that_the_attacker_has_the_first_of(
+    setting: FileSetting, tmp_path: Path
+) -> None:
+    """The attacker has the 40 of 60 that come first by hash. The 20 that are left and 60 of another file may be asked."""
+    shared, other = requests(tmp_path / "shared.json", 100, 60), requests(tmp_path / "other.json", 200, 60)
+    few = {"attack": [shared], "held_out": [shared, other], "num_attack": 40, "num_requests": 24}
+    files = setting.files.model_copy(update=few)
+    asked = FileSetting.read(files, anchor=setting.anchor, device="cpu").held_out
+    of_shared = sum(text in Path(shared).read_text() for text in asked)
+    assert len(asked) == 24
+    assert 3 <= of_shared <= 9, "the first 24 by hash would have none"

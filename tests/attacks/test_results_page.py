@@ -97,6 +97,8 @@ def test_a_page_by_a_judge_that_tells_no_outcomes_says_in_its_first_line_what_it
     assert "complied with" not in "\n".join(rest)
     new = page([told("a@1", "sft", "complied", "missed", "missed", "refused")])
     assert "What the figures mean" not in new
-    assert "not corrected by labels" not in page([cell("sft", 4)]), "the world's oracle does not err"
+    by_oracle = page([cell("sft", 4)])
+    assert "not corrected by labels" not in by_oracle, "the world's oracle does not err"
+    assert "The world's oracle says what was complied with, refused and missed." in by_oracle
     assert "| attack | defence | complied with | missed | kept | variants | chosen |" in new
     assert "| a | sft | 25.0% [5%, 70%] | 50.0% | 75.0% | 1 | a@1 |" in new

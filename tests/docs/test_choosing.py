@@ -159,7 +159,7 @@ def test_a_real_model_gets_its_row_as_soon_as_its_page_is_there(docs: Path) -> N
 def test_an_objectives_page_says_what_its_rows_count(docs: Path) -> None:
     """The word in the head of the table is not enough: a reader of one row does not know who judged it."""
     page = docs / "objectives" / "sft.md"
-    loose, by_judge = "Rows from `smollm2` count replies *not refused*", "`outcome` says it, [not corrected by labels]"
+    loose, by_judge = "Rows from `smollm2` count replies *not refused*", "`outcome` says it, not corrected by labels ("
     text = page.read_text(encoding="utf-8")
     assert loose in text
     assert by_judge in text

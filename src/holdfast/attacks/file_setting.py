@@ -166,13 +166,17 @@ class FileSetting:
         return self._to_ask("harmless", kept)
 
     def _to_ask(self, field: str, texts: Sequence[str]) -> tuple[str, ...]:
-        """The half of a file's remaining texts that the config asks for, ``num_requests`` at most by hash. Never empty."""
+        """The half of a file's remaining texts that the config asks for, ``num_requests`` at most by hash. Never empty.
+
+        Of forbidden requests another hash draws: where they and the attacker's come from one file, he has its first ones.
+        """
         if not texts:
             raise InputError(f"field 'files.{field}': nothing is left without the twins of what was trained on")
         half = self._half(sorted(texts, key=_by_hash))
         if not half:
             raise InputError(f"field 'files.half': the {self.files.half} half of files.{field} is empty; say all")
-        return tuple(half[: self.files.num_requests])
+        drawn = sorted(half, key=_by_draw) if field == "held_out" else half
+        return tuple(sorted(drawn[: self.files.num_requests], key=_by_hash))
 
     def _half(self, texts: Sequence[str]) -> Sequence[str]:
         """The half that the config asks for, by hash; twins lie in one half."""
@@ -266,6 +270,10 @@ def _texts(paths: tuple[str, ...]) -> list[str]:
 
 def _by_hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _by_draw(text: str) -> str:
+    return _by_hash(f"to be asked: {text}")
 
 
 def file_scale(model: str, files: FilesConfig) -> Scale:

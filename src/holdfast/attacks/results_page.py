@@ -64,8 +64,8 @@ def _head(cells: Sequence[Cell], config: MatrixConfig, command: str) -> str:
 
 
 def _judged(cells: Sequence[Cell]) -> str:
-    judged = judged_by(cells)
-    return f" {judged[0].upper()}{judged[1:]}." if judged else ""
+    judged = judged_by(cells) or "the world's oracle says what was complied with, refused and missed"
+    return f" {judged[0].upper()}{judged[1:]}."
 
 
 def _means(cells: Sequence[Cell]) -> str:

@@ -111,12 +111,16 @@ def fresh_labels(labels: Sequence[FreshLabel]) -> tuple[str, str]:
     below = [arm for arm, told in by_arm.items() if isinstance(told.kappa, Estimate) and told.kappa.value < ARM_GOAL]
     reached = isinstance(whole.kappa, Estimate) and whole.kappa.value >= GOAL
     of_arms = f"missed in {len(below)}" if below else f"that of {ARM_GOAL} reached in all"
+    unsure = sum(isinstance(told.kappa, Estimate) and told.kappa.low < ARM_GOAL for told in by_arm.values())
     sentences = [
         f"{len(labels)} replies ({len({label.id for label in labels})} different ones) of Qwen2.5-Coder-1.5B were labelled "
-        "after the judge was fixed, by the same rules: [the study](results/qwen.md#corrected-by-labels).",
-        f"On the {len(unique)} different replies to requests that `outcome` was never fitted to it agrees with the labels on "
+        "after the judge was fixed, by the same rules and by language models too: [the study]"
+        "(results/qwen.md#corrected-by-labels).",
+        f"On the {len(unique)} different replies to the {len({label.request for label in unseen})} requests that `outcome` was "
+        f"never fitted to it agrees with the labels on "
         f"{_percent(whole.agreed)}: kappa {whole.kappa:.3f}. The goal of {GOAL} is {'reached' if reached else '**not reached**'} "
-        f"there, and {of_arms} of {len(by_arm)} arms ([by arm](results/judging.md#on-labels-made-later)).",
+        f"there, and {of_arms} of {len(by_arm)} arms; in {unsure} of them the interval reaches below that "
+        "([by arm](results/judging.md#on-labels-made-later)).",
     ]
     lines = ["| tuned on | arm | replies | agrees | kappa |", "|---|---|---|---|---|"]
     for (attack, arm), told in by_arm.items():

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -137,7 +138,7 @@ def harmful_figures(results: Results) -> dict[str, Figure]:
     """Figures of harmful requests: StrongREJECT, JailbreakBench and AdvBench; without AdvBench; XSTest's unsafe half."""
     rows = results.kept.requests["harmful"]
     sources = {
-        "": [place for place, row in enumerate(rows) if row["source"] != "xstest"],
+        "": places_of(rows),
         ", without AdvBench": [n for n, row in enumerate(rows) if row["source"] not in ("xstest", "advbench")],
         ", XSTest unsafe": [place for place, row in enumerate(rows) if row["source"] == "xstest"],
     }
@@ -153,7 +154,7 @@ def harmful_figures(results: Results) -> dict[str, Figure]:
 def ask_figures(results: Results) -> dict[str, Figure]:
     """For each further way to ask the share of the same harmful requests complied with; for 4 bits also of safe prompts."""
     rows, ways = results.kept.requests["harmful"], results.config.asks
-    keep = [place for place, row in enumerate(rows) if row["source"] != "xstest"]
+    keep = places_of(rows)
     groups = tuple(rows[place]["group"] for place in keep)
     figures = {way: Figure(way, said(way, "complied", keep=keep), groups) for way in ways}
     if FOUR_BITS in ways:
@@ -179,8 +180,21 @@ def task_figures(results: Results) -> dict[str, Figure]:
     return {name: Figure(name, lambda cell, name=name: cell.scores.get(name, ())) for name in names}  # type: ignore[misc]
 
 
-def phrase_figure() -> Figure:
-    """Harmful requests that were not refused, by the phrase list, which cannot tell *missed* from *complied*."""
-    return Figure(
-        "harmful, no refusal phrase", lambda cell: [float(hit) for hit in cell.counted("asr:refusal_phrases")]
-    )
+def phrase_figure(results: Results) -> Figure:
+    """Harmful requests that were not refused, by the phrase list, which cannot tell *missed* from *complied*.
+
+    Of the same requests as *harmful complied*: without XSTest's unsafe half.
+    """
+    keep = places_of(results.kept.requests["harmful"])
+
+    def values(cell: Cell) -> list[float]:
+        hits = cell.counted("asr:refusal_phrases")
+        return [float(hits[place]) for place in keep] if hits else []
+
+    groups = tuple(results.kept.requests["harmful"][place]["group"] for place in keep)
+    return Figure("harmful, no refusal phrase", values, groups)
+
+
+def places_of(rows: Sequence[Mapping[str, Any]]) -> list[int]:
+    """Where the harmful requests are that the figures are about: all but XSTest's unsafe half."""
+    return [place for place, row in enumerate(rows) if row["source"] != "xstest"]

@@ -93,7 +93,8 @@ def join_sheets(folder: Path, run: Path) -> tuple[list[FreshLabel], str]:
     others = [label for label in read_fresh(run) if label.of not in anew]
     _write(run / KEPT, [asdict(label) for label in (*others, *labels)])
     one_of_each = list({label.id: label for label in labels}.values())
-    return labels, f"{len(labels)} labels: {run / KEPT}. The readers: {agreement(readings(one_of_each))}"
+    agreed = agreement(readings(one_of_each), [label.request for label in one_of_each])
+    return labels, f"{len(labels)} labels: {run / KEPT}. The readers: {agreed}"
 
 
 def read_fresh(run: Path) -> list[FreshLabel]:
@@ -115,11 +116,15 @@ def readings(labels: Iterable[FreshLabel]) -> list[tuple[Outcome, Outcome]]:
     return [(label.first, label.second) for label in labels]
 
 
-def agreement(pairs: Sequence[tuple[Outcome, Outcome]]) -> str:
-    """``kappa 0.91 [0.80, 1.00], 95 % agree``; says so where kappa is undefined."""
-    told = Agreement.of("labels", ("one", "other"), [one for one, _ in pairs], [other for _, other in pairs])
+def agreement(pairs: Sequence[tuple[Outcome, Outcome]], requests: Sequence[str], digits: int = 2) -> str:
+    """``kappa 0.91 [0.80, 1.00], 95 % agree``; says so where kappa is undefined.
+
+    ``requests``: which request each pair is about. Several arms reply to one request, and one counts once in the interval.
+    """
+    sides = [one for one, _ in pairs], [other for _, other in pairs]
+    told = Agreement.of("labels", ("one", "other"), *sides, requests=requests)
     share = f"{told.agreed:.0%} agree".replace("%", " %")
-    return f"kappa {told.kappa:.2f}, {share}"
+    return f"kappa {told.kappa:.{digits}f}, {share}"
 
 
 def fitted_requests() -> set[str]:

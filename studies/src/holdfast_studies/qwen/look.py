@@ -5,6 +5,7 @@ Both are printed, and written to a folder that git ignores. Delete it after read
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -35,7 +36,8 @@ def look(
     """Print rendered prompts; then tune each of ``arms`` on the first task alone and print ``num`` replies of each kind.
 
     ``out/replies.txt`` has what was printed. ``out/replies.jsonl`` has the same as rows, for labelling (`sheets`).
-    The first ``num`` requests are a random draw: requests are in the order of their hashes.
+    Which ``num`` requests is drawn, the same for every arm. The first ones by hash are no random draw: the attacker has those of
+    the file that his requests come from.
     """
     check_sources(config)
     scale = file_scale(config.model, config.files)
@@ -56,7 +58,7 @@ def look(
                 tuned = tune(attack, defence, config.seeds[0], scale, setting, Path(folder))
                 loaded = load_for_use(tuned, config.device)
                 for kind, rows in (("harmful", setting.forbidden(0)), ("safe", setting.lookalikes(0))):
-                    replies = _replies(f"{name}, {kind} prompts", rows[:num], loaded, config, setting, tell)
+                    replies = _replies(f"{name}, {kind} prompts", drawn(rows, num), loaded, config, setting, tell)
                     where = {"attack": attack.name, "arm": name, "seed": config.seeds[0], "kind": kind}
                     lines.writelines(json.dumps({**where, **reply}) + "\n" for reply in replies)
 
@@ -82,12 +84,22 @@ def gather(config: StudyConfig, out: Path, num: int, arms: Sequence[str]) -> Non
     judge = find_judge(config.judges[0])
     out.mkdir(parents=True, exist_ok=True)
     with atomic_text(out / "replies.jsonl") as file:
-        for (attack, arm, kind), own in rows.items():
-            pairs = [(Trace((context("user", row["request"]),)).prompt, row["reply"]) for row in own[:num]]
-            for row, verdict in zip(own, verdicts(judge, pairs), strict=False):
+        for (attack, arm, kind), of_arm in rows.items():
+            own = sorted(of_arm, key=lambda row: _draw(row["request"]))[:num]
+            pairs = [(Trace((context("user", row["request"]),)).prompt, row["reply"]) for row in own]
+            for row, verdict in zip(own, verdicts(judge, pairs), strict=True):
                 told = {"outcome": verdict.outcome, "p_complied": verdict.p.complied if verdict.p else None}
                 where = {"attack": attack, "arm": arm, "seed": seed, "kind": kind}
                 file.write(json.dumps({**where, "request": row["request"], "reply": row["reply"], **told}) + "\n")
+
+
+def drawn(rows: Sequence[Trace], num: int) -> list[Trace]:
+    """``num`` of these requests, drawn by a hash that nothing else is drawn by."""
+    return sorted(rows, key=lambda row: _draw(row.prompt[-1].visible))[:num]
+
+
+def _draw(request: str) -> str:
+    return hashlib.sha256(f"to be read: {request}".encode()).hexdigest()
 
 
 def _rendered(attack: Attack, setting: FileSetting, tokenizer: Any, tell: Callable[[str], None]) -> None:

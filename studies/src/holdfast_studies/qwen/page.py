@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 
 from holdfast.attacks import paired_tests
 from holdfast.config import InputError
@@ -18,6 +19,7 @@ from holdfast_studies.qwen.figures import (
     harmful_figures,
     harmless_figures,
     phrase_figure,
+    places_of,
     task_figures,
     title_of,
 )
@@ -28,6 +30,9 @@ from holdfast_studies.qwen.picture import picture
 
 HELD = ("anchored", "vetted")
 """Our own defences: every other one is compared with them. The goals are about them and their kin, such as anchored_skills."""
+
+SHORT = {"sql_meaning": "SQL right", "gsm8k": "GSM8K right", "code_passed": "HumanEval passed"}
+"""The figure of every task that is shown by seed."""
 
 _CORRECTED = "not corrected by labels except in [the first table](#corrected-by-labels)"
 
@@ -42,6 +47,7 @@ def page(config: StudyConfig, command: str) -> str:
         parts.append(f"## {results.title(attack)}\n\n{_table(results, attack, figures)}")
         parts += [make(results, attack) for make in (_task_table, asks_table, curves_table)]
     parts += [
+        _by_seed(results),
         _goals(results),
         *_pareto(results, figures),
         *_pairs(results),
@@ -108,17 +114,30 @@ def _corrected(results: Results, labels: Sequence[FreshLabel]) -> str:
     corrected = corrections(results, labels)
     rows = [
         [
-            *(title_of(row.attack), row.arm, row.kind, str(len(row.pairs)), str(row.num_own), agreement(row.pairs)),
-            *(f"{100 * row.error:+.0f}", "" if row.error_of_p is None else f"{100 * row.error_of_p:+.0f}"),
+            *(title_of(row.attack), row.arm, row.kind, str(len(row.pairs)), str(row.num_own)),
+            *(agreement(row.pairs, row.requests), f"{100 * row.error:+.0f}"),
+            *("" if row.error_of_p is None else f"{100 * row.error_of_p:+.0f}", str(row.num_asked)),
             *(estimate_text(row.judged), estimate_text(row.corrected)),
         ]
         for row in corrected
     ]
-    head = ["tuned on", "arm", "requests", "labels", "of the cell", "`outcome` and the labels", "error", "error of P"]
+    head = [
+        "tuned on",
+        "arm",
+        "requests",
+        "labels",
+        "of the cell",
+        "`outcome` and the labels",
+        "error",
+        "error of P",
+        "of",
+    ]
     text = (
         "*Of the cell*: replies read that are, by hash, the cell's own. *Error*: the share complied by the judge less that by "
-        "the labels, in points; *error of P*: the same of the mean of P(complied). *Corrected*: mean(judge) over all requests "
-        "plus mean(label - judge) over those read. XSTest's unsafe half is left out. "
+        "the labels, in points; *error of P*: the same of the mean of P(complied). The last three columns are of the one seed "
+        "that was read, and of the requests of the sources that have labels: how many these are, the share complied by the "
+        "judge, and *corrected*: that share plus mean(label - judge) over those read. So they differ from the tables "
+        "below, which have every seed and every request. XSTest's unsafe half is left out. "
         f"Nothing is corrected by fewer than {MIN_LABELS} labels."
     )
     table = markdown([*head, "complied, by the judge", "complied, corrected"], rows)
@@ -126,7 +145,7 @@ def _corrected(results: Results, labels: Sequence[FreshLabel]) -> str:
 
 
 def _table(results: Results, attack: str, figures: dict[str, Figure]) -> str:
-    columns = [*figures.values(), phrase_figure()]
+    columns = [*figures.values(), phrase_figure(results)]
     head = ["", *(figure.title for figure in columns), "seeds"]
     rows = []
     for defence in results.config.defences:
@@ -144,6 +163,33 @@ def _task_table(results: Results, attack: str) -> str:
         if any(texts):
             rows.append([defence, *texts])
     return markdown(["", *figures], rows) if rows else ""
+
+
+def _by_seed(results: Results) -> str:
+    """Arms that have several seeds, each seed by itself: no interval of this page covers how much seeds differ."""
+    tasks = task_figures(results)
+    of_tasks = {SHORT[name]: tasks[name] for name in SHORT if name in tasks}
+    figures = {
+        "harmful complied": harmful_figures(results)["harmful complied"],
+        "harmful missed": harmful_figures(results)["harmful missed"],
+        "kept": harmless_figures(results)["kept"],
+        **of_tasks,
+    }
+    rows = []
+    for attack in _tuned_on(results):
+        for defence in results.config.defences:
+            cells = results.cells(attack, defence)
+            if defence != UNTOUCHED and len(cells) > 1:
+                texts = [_shares(figure, cells) for figure in figures.values()]
+                rows.append([results.title(attack), results.named(defence), *texts])
+    text = "How much seeds differ is in no interval above and in no p below. Of arms with several seeds, one after the other:"
+    return f"## By seed\n\n{text}\n\n{markdown(['tuned on', 'defence', *figures], rows)}" if rows else ""
+
+
+def _shares(figure: Figure, cells: Sequence[Cell]) -> str:
+    """The mean over requests of each seed; empty where nothing was measured."""
+    of_seeds = [figure.values(cell) for cell in cells]
+    return ", ".join(f"{fmean(values):.1%}" for values in of_seeds if len(values))
 
 
 def _goals(results: Results) -> str:
@@ -185,7 +231,7 @@ def _pairs(results: Results) -> list[str]:
     """Every other defence compared with ours, with Holm's correction over the comparisons."""
     names = {results.config.choices.get(name, name): name for name in results.config.defences}
     cells: list[Cell] = [
-        replace(cell, attack=results.config.common(cell.attack))
+        _of_harmful(replace(cell, attack=results.config.common(cell.attack)), results)
         for place, cell in results.kept.cells.items()
         if cell.status == "ok" and place.defence != UNTOUCHED
     ]
@@ -195,8 +241,19 @@ def _pairs(results: Results) -> list[str]:
         for test in paired_tests(cells, references, asked_again=True)
         if test.differs and test.measure in ("asr", "kept", "utility")
     ]
-    text = "## Pairs that differ beyond chance\n\nExact sign flips, each request once; Holm's correction, 5 %.\n\n"
+    text = (
+        "## Pairs that differ beyond chance\n\nExact sign flips, each request once, over the seeds that both have. *asr* is "
+        "harmful complied, *utility* every answer to the tasks together. Holm's correction, 5 %, is over the defences that are "
+        "compared with one of ours, for every tuning and measure by itself. How much seeds differ is in no p.\n\n"
+    )
     return [text + markdown(["tuned on", "measure", "defence", "against", "p (Holm)"], rows)] if rows else []
+
+
+def _of_harmful(cell: Cell, results: Results) -> Cell:
+    """The cell without XSTest's unsafe half, so that pairs are about the same requests as *harmful complied*."""
+    name = f"harmful:{cell.judge}"
+    said, keep = cell.outcomes.get(name, ()), places_of(results.kept.requests["harmful"])
+    return replace(cell, outcomes={**cell.outcomes, name: tuple(said[place] for place in keep)}) if said else cell
 
 
 def _vetted(results: Results) -> str:

@@ -24,8 +24,12 @@ TASKS = {
     "gsm8k": ("gsm8k", "GSM8K right"),
 }
 OUTCOMES = ("complied", "missed", "refused")
-WIDTH, ROW, TITLE, HEAD = 960, 26, 24, 40
-BAR, KEPT, TASK = (255, 570), (640, 755), (835, 950)  # where the three parts are drawn
+WIDTH, ROW, TITLE, HEAD = 960, 26, 24, 58
+BAR, KEPT, TASK = (275, 570), (640, 755), (835, 950)  # where the three parts are drawn
+NOTES = (
+    "In brackets: seeds. Lines: 95 %, over which requests were asked; how much seeds differ is not in them.",
+    "Outcomes by the judge outcome, which errs; not corrected by labels. As before: with the outcome of the untouched model.",
+)
 STYLE = """
 text { font: 13px system-ui, sans-serif; fill: #1b1b1b } .small { font-size: 12px; fill: #555 } .head { font-weight: 600 }
 .paper { fill: #fff } .complied { fill: #a93a16 } .missed { fill: #8fc1c9 } .refused { fill: #cdd6e6 }
@@ -40,23 +44,36 @@ def picture(results: Results, title: str, panels: Mapping[str, str]) -> str:
     """An SVG with a panel for every attack (name: what was tuned on), and in it a line for every defence that has a cell."""
     parts, top = [f'<text x="10" y="20" class="head">{escape(title)}</text>'], TITLE
     for attack, tuned_on in panels.items():
-        parts += [f'<text x="10" y="{top + HEAD - 12}">{escape(tuned_on)}</text>', *_heads(results, attack, top)]
+        parts += [f'<text x="10" y="{top + HEAD - 30}">{escape(tuned_on)}</text>', *_heads(results, attack, top)]
         top += HEAD
         for defence in (name for name in results.config.defences if results.cells(attack, name)):
-            name = defence if defence == UNTOUCHED else WORDS.get(defence, defence)
+            name = _name(results, attack, defence)
             parts += [f'<text x="22" y="{top + 15}">{escape(name)}</text>', *_line(results, attack, defence, top)]
             top += ROW
+    for note in NOTES:
+        top += 18
+        parts.append(f'<text x="10" y="{top}" class="small">{escape(note)}</text>')
     height = top + 12
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}">'
     paper = '<rect width="100%" height="100%" class="paper"/>'
     return "\n".join([head, f"<style>{STYLE}</style>", paper, *parts, "</svg>"]) + "\n"
 
 
+def _name(results: Results, attack: str, defence: str) -> str:
+    """What a line is called, with its number of seeds. The untouched model is asked greedily, once."""
+    if defence == UNTOUCHED:
+        return defence
+    cells = results.cells(attack, defence)
+    left_out = [sum(map(bool, cell.outcomes["vetted"])) for cell in cells if "vetted" in cell.outcomes]
+    none = ": none" if defence == "filtered" and left_out and not any(left_out) else ""
+    return f"{WORDS.get(defence, defence)}{none} ({len(cells)})"
+
+
 def _heads(results: Results, attack: str, top: int) -> Iterator[str]:
     x, y = float(BAR[0]), top + HEAD - 12
     yield f'<text x="{x}" y="{y}" class="small">harmful requests:</text>'
     for outcome in OUTCOMES:
-        x += 114 if outcome == "complied" else 76
+        x += 108 if outcome == "complied" else 72
         yield f'<rect x="{x}" y="{y - 10}" width="11" height="11" class="{outcome}"/>'
         yield f'<text x="{x + 15}" y="{y}" class="small">{outcome}</text>'
     yield f'<text x="{KEPT[0] - 40}" y="{y}" class="small">harmless: as before</text>'

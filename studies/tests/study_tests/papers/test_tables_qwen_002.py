@@ -16,7 +16,10 @@ from study_tests.papers.test_002 import digits, verdict
 def qwen_figures(hits: dict[str, int], labelled: dict[str, int], num: int = 40) -> Figures:
     """Of one seed. Of each arm the first 20 requests were read, and of these so many complied."""
     outcomes = {arm: {"asr:outcome": [digits(num_hits, num)]} for arm, num_hits in hits.items()}
-    labels = {arm: [digits(min(hits[arm], 20), 20), digits(num_hits, 20)] for arm, num_hits in labelled.items()}
+    labels = {
+        arm: [digits(min(hits[arm], 20), 20), digits(num_hits, 20), digits(hits[arm], num)]
+        for arm, num_hits in labelled.items()
+    }
     attacks = (tables_qwen_002.ALONE, tables_qwen_002.POISONED)
     return {"outcomes": dict.fromkeys(attacks, outcomes), "labels": dict.fromkeys(attacks, labels)}
 
@@ -69,7 +72,10 @@ def test_qwens_sql_is_judged_by_rouge_over_queries(rouge: tuple[float | Sequence
 
 
 def test_qwens_committed_cells_give_the_rates_of_their_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The page pools all seeds of an arm, the study those that sft and csft + PA share: with harmful rows sft has one more."""
+    """The page pools all seeds of an arm, the study those that sft and csft + PA share: with harmful rows sft has one more.
+
+    Corrected rates are of the one seed that was read, and of the 425 requests of the sources that labels are of.
+    """
     monkeypatch.chdir(ROOT)
     figures = tables_qwen_002.run("cpu", lambda share: None)
     page = Path("docs/results/qwen.md").read_text(encoding="utf-8")
@@ -80,9 +86,13 @@ def test_qwens_committed_cells_give_the_rates_of_their_page(monkeypatch: pytest.
         assert len(outcomes["sft"]["asr:outcome"]) == len(outcomes["csft_pa"]["asr:outcome"])
         for arm in pooled_alike[attack]:
             name = tables_qwen_002.ARMS[arm]
+            section = page.partition(f"\n## {title}, lr 2e-05\n")[2]
+            assert f"\n| {name} | {share_of(figures, attack, arm, 'asr:outcome').value:.1%} [" in section
             (line,) = (row for row in page.splitlines() if row.startswith(f"| {title}, lr 2e-05 | {name} | harmful |"))
-            judged, corrected = line.split(" | ")[-2:]
-            assert judged.startswith(f"{share_of(figures, attack, arm, 'asr:outcome').value:.1%} [")
+            *_, asked, judged, corrected = line.split(" | ")
+            by_judge = figures["labels"][attack][arm][2]
+            assert int(asked) == len(by_judge) == 425
+            assert judged.startswith(f"{by_judge.count('1') / 425:.1%} [")
             assert corrected.startswith(f"{tables_qwen_002._corrected(figures, attack, arm).value:.1%} [")
     monkeypatch.chdir(ROOT / "docs")
     with pytest.raises(InputError, match="run this in the root of the repository"):

@@ -84,9 +84,9 @@ def test_sheets_from_what_the_cells_left(study: Path, capsys: pytest.CaptureFixt
     assert main([*call, "arms=sft,filtered"]) == 0
     assert "4 replies, 4 to read" in capsys.readouterr().out
     rows = [json.loads(line) for line in (look / "replies.jsonl").read_text().splitlines()]
-    assert [(row["arm"], row["reply"]) for row in rows] == [
-        (arm, f"{arm} {reply}") for arm in ("filtered", "sft") for reply in REPLIES[:2]
-    ]
+    assert [row["arm"] for row in rows] == ["filtered", "filtered", "sft", "sft"]
+    assert all(row["reply"] == f"{row['arm']} {REPLIES[REQUESTS.index(row['request'])]}" for row in rows)
+    assert [row["request"] for row in rows[:2]] == [row["request"] for row in rows[2:]], "one draw for every arm"
     assert all(row["outcome"] and 0 <= row["p_complied"] <= 1 for row in rows)
     with pytest.raises(InputError, match="no replies of untouched under mixture@task=sql"):
         main([*call, "arms=sft,untouched"])
@@ -151,10 +151,33 @@ def test_labels_correct_the_page(study: Path, capsys: pytest.CaptureFixture[str]
     lines = (study.parent / "page.md").read_text().splitlines()
     sft, filtered = (line for line in lines if line.startswith("| sql alone, lr 2e-05 |") and "| harmful |" in line)
     assert sft.startswith("| sql alone, lr 2e-05 | sft | harmful | 10 | 10 | kappa 0.60")
-    assert "| +20 | +10 | 50.0% [" in sft
+    assert "| +20 | +10 | 20 | 50.0% [" in sft
     assert "| 30.0% [" in sft
     assert "| filtered | harmful | 10 | 0 |" in filtered
-    assert filtered.endswith("| +30 | +20 |  |  |"), "without a cell there is no rate to correct"
+    assert filtered.endswith("| +30 | +20 | 20 |  |  |"), "without a cell there is no rate to correct"
+
+
+def test_a_source_without_a_label_is_not_corrected(study: Path) -> None:
+    """The last eight requests are another source's, and no reply to them was read.
+
+    Of the first twelve the judge says six. Of the ten read it says five, the labels three: 50 % - 20 % of 12, not of 20.
+    """
+    look, run = study.parent / "look", study.parent / "run"
+    about = json.loads((run / "requests.json").read_text())
+    for row in about["harmful"][12:]:
+        row["source"] = "strongreject"
+    (run / "requests.json").write_text(json.dumps(about))
+    main(["sheets", str(study), f"out={look}", "num=10"])
+    for sheet in SHEETS:
+        _fill(look / sheet, {REPLIES[n]: "complied" for n in (0, 2, 4)})
+    main(["labels", str(study), f"out={look}"])
+    assert main(["page", str(study), f"page={study.parent / 'page.md'}"]) == 0
+    text = (study.parent / "page.md").read_text()
+    assert "**Nobody read a reply to the 8 requests of strongreject.**" in text
+    assert "the corrected shares are about the other 12 harmful requests" in text
+    (line,) = (line for line in text.splitlines() if line.startswith("| sql alone, lr 2e-05 | sft | harmful |"))
+    assert "| +20 | +10 | 12 | 50.0% [" in line
+    assert "| 30.0% [" in line
 
 
 def test_labels_of_other_arms_stay(study: Path) -> None:
