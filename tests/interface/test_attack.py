@@ -7,9 +7,9 @@ import pytest
 
 import holdfast as hf
 from attacks.small_setting import files, small_model
-from holdfast.attacks import ATTACKS, Attack, Setting
+from holdfast.attacks import ATTACKS, DEFENCES, Attack, Setting
 from holdfast.config import InputError
-from holdfast.records import Trace
+from holdfast.records import Cell, Trace
 
 
 @dataclass(frozen=True)
@@ -73,3 +73,27 @@ def test_mistakes_name_the_field(tmp_path: Path) -> None:
         hf.attack(attacks="backdoor", defences="sft", run=tmp_path, seeds="10")  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"hf.attack: field 'num_request': unknown; did you mean 'num_requests'"):
         hf.attack(attacks=["backdoor"], defences=["sft"], run=tmp_path, num_request=3)
+    own = Attack(name="own", data=FewExamples(), lr=1e-3, epochs=1)
+    with pytest.raises(
+        InputError, match=r"attacks: expected names, .* Attack; register yours in holdfast.attacks.ATTACKS"
+    ):
+        hf.attack(attacks=[own], defences=["sft"], run=tmp_path)  # type: ignore[list-item]
+    with pytest.raises(InputError, match=r"defences: expected names, .* register yours in holdfast.attacks.DEFENCES"):
+        hf.attack(attacks=["backdoor"], defences=[DEFENCES["sft"]], run=tmp_path)  # type: ignore[list-item]
+
+
+def test_a_matrix_names_what_it_does_not_have() -> None:
+    """None would be taken for *not measured*."""
+    cells = [Cell("few", defence, 0, "world", outcomes={"asr": (True,)}).with_shares() for defence in ("sft", "mine")]
+    matrix = hf.Matrix(Path("run"), tuple(cells), (), (), asks_again=False)
+    assert matrix.estimate("few", "mine") is not None
+    assert matrix.estimate("few", "mine", "kept") is None
+    assert matrix.compare("few", "sft", "mine").figures[0].by.value == 0
+    for ask, said in (
+        (lambda: matrix.estimate("fwe", "mine"), "estimate: attack 'fwe': not in this matrix; did you mean 'few'"),
+        (lambda: matrix.estimate("few", "mien"), "estimate: defence 'mien': not in this matrix; did you mean 'mine'"),
+        (lambda: matrix.estimate("few", "mine", "asrr"), "estimate: no measure 'asrr'; did you mean 'asr'"),  # type: ignore[arg-type]
+        (lambda: matrix.compare("few", "sft", "mien"), "compare: defence 'mien': not in this matrix"),
+    ):
+        with pytest.raises(InputError, match=said):
+            ask()

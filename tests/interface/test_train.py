@@ -99,6 +99,7 @@ def test_the_same_rows_from_a_file_give_the_same_weights(tmp_path: Path) -> None
         (hf.held([{"prompt": "hello"}]), {}, "hf.held: expected a list of texts, got a dict in it"),  # type: ignore[list-item]
         (hf.Stream(ROWS), {"report_to": "tensorbord"}, "unknown 'tensorbord'; did you mean 'tensorboard'"),
         (hf.held([]), {}, "hf.held: expected at least one prompt, got an empty list"),
+        (hf.Stream(ROWS), {"gradient_accumulation_steps": 4}, "unknown; did you mean 'batch_size'?"),
         (hf.Stream(ROWS), {"learning_rate": 1e-3}, "field 'training.learning_rate': unknown; did you mean 'lr'?"),
     ],
 )
