@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -50,6 +51,15 @@ def test_an_attack_of_ones_own_works_in_the_world_and_on_files(own_attack: str, 
     assert not one.asks_again
 
 
+class Dicts(FewExamples):
+    """Rows as ``hf.Stream`` takes them, which an attack's are not."""
+
+    def rows(self, setting: Setting, seed: int) -> list[Any]:
+        """Not records."""
+        return [{"prompt": "a", "completion": "b"}] * self.num
+
+
+@dataclass(frozen=True)
 class NoExamples(FewExamples):
     """An attack that cannot be made."""
 
@@ -63,6 +73,14 @@ def test_a_matrix_without_figures_says_why(own_attack: str, tmp_path: Path) -> N
         InputError, match=r"its only cell failed; few_examples x sft, seed 4: no examples today; the same"
     ):
         hf.attack(attacks=[own_attack], defences=["sft"], seeds=[4], run=tmp_path, num_requests=2, workers=1)
+
+
+def test_rows_of_an_attack_that_are_no_records_are_told(own_attack: str, tmp_path: Path) -> None:
+    ATTACKS[own_attack] = replace(ATTACKS[own_attack], data=Dicts())
+    with pytest.raises(
+        InputError, match=r"Dicts.rows: expected records .*, got a dict; holdfast.data.read_rows\(dicts\)"
+    ):
+        hf.attack(attacks=[own_attack], defences=["sft"], seeds=1, run=tmp_path, num_requests=2, workers=1)
 
 
 def test_mistakes_name_the_field(tmp_path: Path) -> None:
