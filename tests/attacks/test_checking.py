@@ -43,7 +43,11 @@ def nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("attack", "defence", "line"),
     [
-        ("harmful_examples", "sft", "attack 'harmful_examples': the attack's files have only 8 requests"),
+        (
+            "harmful_examples",
+            "sft",
+            r"attack 'harmful_examples': the attack's files have only 8 requests for .*: num_attack is \d+, and twins",
+        ),
         ("mixture@task=sqll", "sft", r"attack 'mixture@task=sqll': task 'sqll': no such task in files\.tasks"),
         ("benign_sql", "chat_mixed", "defence 'chat_mixed': field 'files.tasks': general chat is wanted here"),
     ],

@@ -100,6 +100,15 @@ def test_mistakes_name_the_field(tmp_path: Path) -> None:
         hf.attack(attacks=["backdoor"], defences=[DEFENCES["sft"]], run=tmp_path)  # type: ignore[list-item]
 
 
+def test_a_printed_matrix_says_once_why_cells_failed() -> None:
+    """One cell beside them has figures, so the call ended without an error."""
+    good = Cell("few", "sft", 0, "world", outcomes={"asr": (True,)}).with_shares()
+    bad = [Cell("few", "mine", seed, "world", status="failed", reason="no rows") for seed in (0, 1)]
+    lines = repr(hf.Matrix(Path("run"), (good, *bad), (), (), asks_again=False)).splitlines()
+    assert lines.index("failed: few x mine, seed 0: no rows") == len(lines) - 1
+    assert sum("no rows" in line for line in lines) == 1
+
+
 def test_a_matrix_names_what_it_does_not_have() -> None:
     """None would be taken for *not measured*."""
     cells = [Cell("few", defence, 0, "world", outcomes={"asr": (True,)}).with_shares() for defence in ("sft", "mine")]

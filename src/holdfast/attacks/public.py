@@ -79,14 +79,22 @@ class Matrix:
         return [{**cell.row(), "p_against": against.get((cell.attack, cell.defence), {})} for cell in self.cells]
 
     def __repr__(self) -> str:
-        """A table for every measure: defences down, attacks across."""
+        """A table for every measure: defences down, attacks across; then why cells failed, each reason once."""
         parts = []
         for measure, title in shown_measures(self.cells):
             attacks, rows = rows_of(self.cells, self.tests, measure)
             lines = [f"  {defence:14} " + "  ".join(f"{text:24}" for text in texts) for defence, texts in rows]
             head = "  " + " " * 15 + "  ".join(f"{name:24}" for name in attacks)
             parts.append("\n".join([title, head, *lines]))
-        return "\n".join([*parts, *filter(None, [judged_by(self.cells)])])
+        why = {
+            (cell.attack, cell.defence, cell.reason): f"failed: {told_failure(cell)}" for cell in reversed(self.failed)
+        }
+        return "\n".join([*parts, *filter(None, [judged_by(self.cells)]), *reversed(why.values())])
+
+
+def told_failure(cell: Cell) -> str:
+    """Which cell failed, and why."""
+    return f"{cell.attack} x {cell.defence}, seed {cell.seed}: {cell.reason}"
 
 
 @checked("hf.attack")
@@ -143,10 +151,7 @@ def _refuse_without_figures(matrix: Matrix) -> None:
         return
     first = matrix.failed[0]
     count = "its only cell" if len(matrix.cells) == 1 else f"all {len(matrix.cells)} cells"
-    raise InputError(
-        f"hf.attack: {count} failed; {first.attack} x {first.defence}, seed {first.seed}: {first.reason};"
-        " the same call runs what failed again"
-    )
+    raise InputError(f"hf.attack: {count} failed; {told_failure(first)}; the same call runs what failed again")
 
 
 def run_config(config: MatrixConfig, *, on_cell: OnCell | None = None, on_trial: OnTrial | None = None) -> Matrix:
