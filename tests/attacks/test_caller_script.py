@@ -77,6 +77,38 @@ def test_a_script_that_workers_need_is_told_of_its_guard(tmp_path: Path, text: s
     assert not list(tmp_path.glob("run/cells/*")), "nothing is left behind"
 
 
+PARTS = """\
+from holdfast import objectives
+from holdfast.attacks import ATTACKS, DEFENCES, Attack, Defence, HarmfulExamples
+
+def plain(stats):
+    return -stats.logp
+
+objectives.REGISTRY["plain"] = objectives.Objective("plain", plain, reads=("logp",))
+ATTACKS["few"] = Attack(name="few", data=HarmfulExamples(4), lr=1e-3, epochs=1)
+DEFENCES["plain"] = Defence(name="plain", objective="plain")
+"""
+MATRIX = """
+import holdfast as hf
+matrix = hf.attack(attacks=["few"], defences=["plain"], seeds=1, run="run", num_requests=2, workers=1)
+print(matrix.cells[0].status)
+"""
+
+
+def test_an_objective_that_a_script_imports_reaches_the_workers(tmp_path: Path) -> None:
+    """Only a name of it is in the cell: neither the attack's rows nor the defence bring the file along."""
+    (tmp_path / "parts.py").write_text(PARTS, encoding="utf-8")
+    (tmp_path / "study.py").write_text(f"import parts\n{MATRIX}", encoding="utf-8")
+    done = Forked(script=tmp_path / "study.py", cwd=tmp_path).done()
+    assert done.stdout.splitlines()[-1:] == ["ok"], done.stderr
+
+
+def test_an_objective_of_the_script_itself_is_told_of_the_guard(tmp_path: Path) -> None:
+    (tmp_path / "study.py").write_text(PARTS + MATRIX, encoding="utf-8")
+    done = Forked(script=tmp_path / "study.py", cwd=tmp_path).done()
+    assert "study.py: defines 'plain', so worker processes import this script" in done.stderr.splitlines()[-1]
+
+
 @pytest.mark.parametrize(
     ("text", "guarded"),
     [
@@ -102,3 +134,5 @@ def test_what_a_session_defines_is_told(monkeypatch: pytest.MonkeyPatch) -> None
     assert not imports_script(print, ["__main__"]), "a text is no reference"
     with pytest.raises(InputError, match=r"'Mine' is defined in this session, .*: import it from a file"):
         imports_script(print, [session.Mine()])
+    with pytest.raises(InputError, match="'Mine' is defined in this session"):
+        imports_script(print, [], parts=[print, session.Mine])

@@ -8,7 +8,18 @@ from typing import Any
 import pytest
 
 from attacks.small_setting import files, small_model
-from holdfast.attacks import DEFENCES, Reworded, Scale, SelfWritten, file_scale, find_attack
+from holdfast.attacks import (
+    ATTACKS,
+    DEFENCES,
+    Defence,
+    OwnStream,
+    Reworded,
+    Scale,
+    SelfWritten,
+    file_scale,
+    find_attack,
+    find_defence,
+)
 from holdfast.attacks import file_setting as file_setting_module
 from holdfast.attacks.checking import check_cells
 from holdfast.config import InputError
@@ -32,7 +43,11 @@ def nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("attack", "defence", "line"),
     [
-        ("harmful_examples", "sft", "attack 'harmful_examples': the attack's files have only 8 requests"),
+        (
+            "harmful_examples",
+            "sft",
+            r"attack 'harmful_examples': the attack's files have only 8 requests for .*: num_attack is \d+, and twins",
+        ),
         ("mixture@task=sqll", "sft", r"attack 'mixture@task=sqll': task 'sqll': no such task in files\.tasks"),
         ("benign_sql", "chat_mixed", "defence 'chat_mixed': field 'files.tasks': general chat is wanted here"),
     ],
@@ -40,6 +55,47 @@ def nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_lacking_is_named(attack: str, defence: str, line: str, scale: Scale) -> None:
     with pytest.raises(InputError, match=line):
         check_cells([find_attack(attack)], [DEFENCES[defence]], 0, scale)
+
+
+@pytest.mark.parametrize(
+    ("defence", "line"),
+    [
+        (
+            Defence(name="d", objective="stf"),
+            r"defence 'd': field 'streams.0.objective': unknown 'stf'; did you mean 'sft'",
+        ),
+        (Defence(name="d", objective="csft", options={"flor": 1}), "csft has no such option; did you mean 'floor'"),
+        (
+            Defence(name="d", own=(OwnStream(rows="keep", objective="distil"),)),
+            "streams.1.objective': unknown 'distil'",
+        ),
+        (Defence(name="d", vet="outcom"), "defence 'd': judge 'outcom': no such judge; did you mean 'outcome'"),
+        (Defence(name="d", leave_out="outcom"), "defence 'd': judge 'outcom': no such judge"),
+        (Defence(name="d", training={"warmup": 2}), r"defence 'd': training: field 'warmup': unknown; [^\n]*$"),
+    ],
+)
+def test_what_a_defence_misspells_is_named_before_anything_is_trained(defence: Defence, line: str) -> None:
+    """In the embedded world too. Its cells failed one by one."""
+    with pytest.raises(InputError, match=line):
+        check_cells([find_attack("harmful_examples")], [defence], 0, Scale())
+
+
+def test_rows_that_no_defender_has_are_refused() -> None:
+    """The embedded world gave others in their place."""
+    with pytest.raises(InputError, match="OwnStream: rows 'safty': no such rows; did you mean 'safety'"):
+        OwnStream(rows="safty")  # type: ignore[arg-type]
+
+
+def test_a_part_that_is_registered_by_another_name_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cells bear its own name: two defences of one name would be pooled as one."""
+    monkeypatch.setitem(DEFENCES, "mine", replace(DEFENCES["sft"], options={}))
+    monkeypatch.setitem(ATTACKS, "mine", ATTACKS["backdoor"])
+    with pytest.raises(
+        InputError, match="defence 'mine': it is registered as 'mine' and named 'sft'; give both one name"
+    ):
+        find_defence("mine")
+    with pytest.raises(InputError, match="attack 'mine': it is registered as 'mine' and named 'backdoor'"):
+        find_attack("mine")
 
 
 def test_rows_that_can_be_had_are_no_mistake(scale: Scale) -> None:

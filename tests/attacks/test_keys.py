@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 
 from holdfast import objectives
-from holdfast.attacks import ATTACKS, DEFENCES, BenignDrift, HarmfulExamples, Scale, cell_key
+from holdfast.attacks import ATTACKS, DEFENCES, Attack, BenignDrift, Defence, HarmfulExamples, Scale, cell_key
 from holdfast.attacks.keys import described, model_hash
 from holdfast.audits.reached import PACKAGE, data_of, reached
 from holdfast.config import InputError
+from holdfast.judging import JUDGES
 
 ATTACK, DEFENCE = ATTACKS["mixture"], DEFENCES["anchored"]
 
@@ -76,18 +77,36 @@ def loss(stats):
 """
 
 
+def _pairs(attack: Attack, defence: Defence) -> list[tuple[Attack, Defence]]:
+    return [(ATTACK, DEFENCE), (attack, DEFENCE), (ATTACK, defence)]
+
+
 def test_a_file_of_the_users_own_decides_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "own_attack.py"
     path.write_text(OWN, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     own = importlib.import_module("own_attack")
-    plain, attack = cell_key(ATTACK, DEFENCE, 0, Scale()), replace(ATTACK, data=own.Few())
-    with_data = cell_key(attack, DEFENCE, 0, Scale())
+    attack, defence = replace(ATTACK, data=own.Few()), replace(DEFENCE, objective="own")
+    plain, with_data, unknown = (cell_key(*pair, 0, Scale()) for pair in _pairs(attack, defence))
     monkeypatch.setitem(objectives.REGISTRY, "own", objectives.Objective("own", own.loss, reads=("logp",)))
-    with_objective = cell_key(ATTACK, DEFENCE, 0, Scale())
+    with_objective = cell_key(ATTACK, defence, 0, Scale())
     path.write_text(OWN + "# changed", encoding="utf-8")
-    assert cell_key(attack, DEFENCE, 0, Scale()) != with_data
-    assert len({plain, with_objective, cell_key(ATTACK, DEFENCE, 0, Scale())}) == 3
+    after = [cell_key(*pair, 0, Scale()) for pair in _pairs(attack, defence)]
+    assert after[0] == plain, "a cell without a part of one's own is kept"
+    assert after[1] != with_data
+    assert len({unknown, with_objective, after[2]}) == 3
+
+
+@pytest.mark.parametrize("defence", [replace(DEFENCE, vet="at:0.9:own"), replace(DEFENCE, leave_out="own")])
+def test_a_judge_of_the_users_own_decides_the_cells_that_ask_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, defence: Defence
+) -> None:
+    (tmp_path / "own_judge.py").write_text("def judge():\n    pass\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    before = [cell_key(ATTACK, one, 0, Scale()) for one in (DEFENCE, defence)]
+    monkeypatch.setitem(JUDGES, "own", importlib.import_module("own_judge").judge)
+    after = [cell_key(ATTACK, one, 0, Scale()) for one in (DEFENCE, defence)]
+    assert [one == other for one, other in zip(before, after, strict=True)] == [True, False]
 
 
 def test_an_attack_that_no_key_can_name_is_told() -> None:

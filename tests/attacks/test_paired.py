@@ -1,6 +1,8 @@
+from dataclasses import replace
+
 import pytest
 
-from holdfast.attacks.paired import paired_tests
+from holdfast.attacks.paired import compare_defences, paired_tests
 from holdfast.records import Cell
 from holdfast.records.matrix import read_outcomes
 
@@ -77,3 +79,22 @@ def test_a_request_that_all_seeds_ask_counts_once() -> None:
     (once,) = paired_tests(cells, asked_again=True)
     assert (pooled.p, once.p) == (pytest.approx(2 / 2**15), pytest.approx(2 / 2**5))
     assert once.trials == pooled.trials == 15
+
+
+def test_two_defences_are_compared_in_pairs_with_intervals() -> None:
+    """Of 6 pairs y alone is a hit in four and x alone in one: (4 - 1) / 6. The seed that y lacks is left out, and it is said."""
+    cells = [cell("x", 0, "0000"), cell("x", 1, "10"), cell("x", 2, "11"), cell("y", 0, "1111"), cell("y", 1, "00")]
+    cells.append(cell("y", 2, "00", attack="b"))
+    done = compare_defences(cells, "a", "x", "y")
+    (asr,) = done.figures
+    assert (asr.figure, asr.better, asr.num_up, asr.num_down, asr.by.n) == ("asr", "less", 4, 1, 6)
+    assert (asr.by.value, asr.p) == pytest.approx((3 / 6, 12 / 32))
+    assert asr.by.low < 0 < asr.by.high
+    assert any("2 items (seed 2 request 1, seed 2 request 2) only in A (x); left out" in note for note in done.notes)
+
+
+def test_a_request_that_every_seed_asks_counts_once() -> None:
+    """Means over two seeds: x 1, 0, 0 and y 1, 1, 1/2."""
+    seeds = [cell("x", 0, "100"), cell("x", 1, "100"), cell("y", 0, "110"), cell("y", 1, "111")]
+    (asr,) = compare_defences([replace(one, answers={"asr": ("hash",)}) for one in seeds], "a", "x", "y").figures
+    assert (asr.by.value, asr.by.n, asr.num_repeats) == (pytest.approx(1.5 / 3), 3, 2)

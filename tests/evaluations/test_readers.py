@@ -92,6 +92,14 @@ def test_audits_are_compared_as_against_does(audits: tuple[Path, Path]) -> None:
     assert before.figures.keys() == after.figures.keys()
 
 
+def test_a_finished_run_stands_for_its_audit(audits: tuple[Path, Path], tmp_path: Path) -> None:
+    before, after = (hf.TrainResult(folder / "model", num_steps=1, interrupted=False) for folder in audits)
+    assert hf.compare(before, after) == hf.compare(*audits)
+    (tmp_path / "config.yaml").write_text("run: mine\n")
+    with pytest.raises(InputError, match=r"this run has no audit yet; write one with hf.audit\(model, out=run\)"):
+        hf.compare(before, tmp_path)
+
+
 def test_an_audit_without_its_answers_is_paired_by_row(audits: tuple[Path, Path], tmp_path: Path) -> None:
     for folder in audits:
         (tmp_path / folder.name).mkdir()

@@ -231,3 +231,26 @@ def test_wrong_input_is_said_in_one_line() -> None:
         head.stats(ref_weight=head.ref_weight[:16])
     with pytest.raises(InputError, match="policy's head has 17 tokens and the anchor's 18"):
         head.stats(ref_weight=torch.cat([head.ref_weight, head.ref_weight[:1]]))
+
+
+def test_tensors_of_another_loop_that_do_not_fit_are_told() -> None:
+    head = make_head()
+    ignored = head.targets.clone()
+    ignored[2] = -100
+    wrong = {
+        r"hidden \[11, \d+\] with targets \[10\] .* hidden\[:-1\] and ids\[1:\]": {"targets": head.targets[1:]},
+        r"with targets \[11\] of torch.float32": {"targets": head.targets.float()},
+        r"hidden \[1, 11, \d+\] with targets \[11\]": {"hidden": head.hidden[None]},
+        r"a target is -100, and the head has 17 tokens; .* keep = targets != -100": {"targets": ignored},
+        "a target is 17, and the head has 17 tokens": {"targets": torch.full_like(head.targets, 17)},
+        "11 tokens, and the anchor has 10; expected the same": {"ref_hidden": head.ref_hidden[1:]},
+        "want: no statistic 'kll'; did you mean 'kl'": {"want": ["kll"]},
+        "anchor: expected one of hidden .*, logits, and logp": {"ref_hidden": None},
+        "anchor: .* in token_stats they are ref_hidden": {"ref_logp": head.hidden[:, 0]},
+    }
+    given = {name: getattr(head, name) for name in ("hidden", "weight", "targets", "ref_hidden", "ref_weight")}
+    for said, change in wrong.items():
+        with pytest.raises(InputError, match=said):
+            token_stats(**{**given, **change})
+    with pytest.raises(InputError, match=r"stats_from_logits: logits \[11, 17\] with targets \[10\]"):
+        stats_from_logits(head.hidden @ head.weight.T, head.targets[1:])

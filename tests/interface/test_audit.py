@@ -106,6 +106,7 @@ def test_one_name_need_not_be_in_a_list() -> None:
     rows = [{"prompt": "copy : sun", "response": "4", "answer": "4"}]
     attributed = hf.attribute("tiny:aligned", rows, objectives="sft", growth=False)
     assert {row.objective for row in attributed.attribution.rows} == {"sft"}
+    assert re.fullmatch(r"1 responses, .*: norm and share of the gradient\nsft +\w+ +\S+ +100.0%", repr(attributed))
 
 
 def test_phrases_that_split_attempts_are_read_from_a_path_as_text(tmp_path: Path) -> None:

@@ -9,7 +9,9 @@ import pytest
 import torch
 
 import holdfast as hf
+from holdfast import objectives
 from holdfast.config import InputError
+from holdfast.judging import WorldJudge
 from holdfast.records import Reply
 
 PROMPTS = ["copy : sun river"]
@@ -50,6 +52,7 @@ def model() -> hf.LoadedModel:
         (lambda _: hf.Bars(max_complied="5%"), "hf.Bars: max_complied='5%': expected a number"),
         (lambda m: hf.best_of(m, PROMPTS, n=1.5), "best_of: n=1.5: expected a whole number"),
         (lambda m: hf.best_of(m, PROMPTS, judge=3), "best_of: judge: expected a name or a holdfast.judging.Judge"),
+        (lambda m: hf.best_of(m, PROMPTS, judge=WorldJudge), "got a class; write WorldJudge()"),
         (lambda m: hf.best_of(m, PROMPTS, judge=lambda r: True), "best_of: judge: expected a name or a holdfast"),
         (lambda m: hf.best_of(m, PROMPTS, reward=3), "best_of: reward: expected a name or a function of replies"),
         (lambda m: hf.best_of(m, PROMPTS, reward=lambda _: None), "expected a list with a number for each reply"),
@@ -63,6 +66,14 @@ def model() -> hf.LoadedModel:
         (lambda _: hf.calibrate(RESPONSES, columns="response"), 'columns=: expected {"response": "NAME"}, got a'),
         (lambda _: hf.calibrate(RESPONSES[:1], columns={"problem": "promt"}), "no such column; did you mean 'prompt'?"),
         (lambda _: hf.compare(RESPONSES, RESPONSES, margin="0.1"), "compare: margin='0.1': expected a number"),
+        (
+            lambda _: hf.Stream(ROWS, objective=objectives.sft),
+            "hf.Stream: objective: expected a name, got a value of type function; register yours in holdfast.objectives",
+        ),
+        (
+            lambda m: hf.attribute(m, RESPONSES, objectives=["kl_sft"]),
+            "kl_sft does not say which gradient it stands for",
+        ),
         (lambda _: hf.Stream(ROWS, options=None), "hf.Stream: options=None: expected settings by name"),
         (lambda _: hf.Stream(ROWS, hold=None), "hf.Stream: hold=None: expected True or False or settings by name"),
         (lambda _: hf.train("tiny:aligned", hf.Stream(ROWS), run="r", say=None), "hf.train: say=None: expected a"),

@@ -11,8 +11,10 @@ import torch
 import yaml
 
 import holdfast as hf
+from holdfast import objectives
 from holdfast.config import InputError
 from holdfast.config.training import TrainingSettings
+from holdfast.heads import TokenStats
 from holdfast.models import load, tiny_path
 from holdfast.training.public import OTHER_NAMES
 from holdfast.worlds import SafetyWorld
@@ -99,6 +101,7 @@ def test_the_same_rows_from_a_file_give_the_same_weights(tmp_path: Path) -> None
         (hf.held([{"prompt": "hello"}]), {}, "hf.held: expected a list of texts, got a dict in it"),  # type: ignore[list-item]
         (hf.Stream(ROWS), {"report_to": "tensorbord"}, "unknown 'tensorbord'; did you mean 'tensorboard'"),
         (hf.held([]), {}, "hf.held: expected at least one prompt, got an empty list"),
+        (hf.Stream(ROWS), {"gradient_accumulation_steps": 4}, "unknown; did you mean 'batch_size'?"),
         (hf.Stream(ROWS), {"learning_rate": 1e-3}, "field 'training.learning_rate': unknown; did you mean 'lr'?"),
     ],
 )
@@ -145,6 +148,21 @@ def test_a_shipped_set_spelt_wrongly_is_told_where_it_is_named(tmp_path: Path) -
     (tmp_path / "safty").write_text("copy : sun\n")
     (stream,) = hf.held(tmp_path / "safty")
     assert stream.rows == f"prompts:{tmp_path / 'safty'}", "a file may have any name"
+
+
+def test_a_finished_run_of_an_objective_of_ones_own_says_that_its_code_is_not_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever edits the function and calls again gets the model of the old one."""
+
+    def mine(stats: TokenStats) -> torch.Tensor:
+        return -stats.logp
+
+    monkeypatch.setitem(objectives.REGISTRY, "mine", objectives.Objective("mine", mine, reads=("logp",)))
+    said: list[str] = []
+    for _ in range(2):
+        result = hf.train("tiny:aligned", hf.Stream(ROWS[:2], "mine"), run=tmp_path, **{**QUICK, "say": said.append})
+    assert said[-1] == f"trained already: {result.model} (if you have changed mine since, choose another run)"
 
 
 def test_what_other_trainers_call_a_setting_is_a_setting_here() -> None:

@@ -11,7 +11,7 @@ import multiprocessing
 import os
 import pickle
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
@@ -26,15 +26,17 @@ STARTED_AGAIN = 93
 """Exit code of a worker whose script, imported by the worker, starts workers again."""
 
 
-def imports_script(*sent: object) -> bool:
+def imports_script(*sent: object, parts: Iterable[object] = ()) -> bool:
     """Whether workers import the script that starts them: if it has a guard, or cannot be read to see.
 
-    ``sent``: what workers get. Raises ``InputError`` if that needs what is defined in a script without a guard, or in a session.
+    ``sent``: what workers get. ``parts``: classes and functions that they look up by name.
+    Raises ``InputError`` if one is defined in a script without a guard, or in a session.
     """
     script = _script()
     if script is not None and _has_guard(script):
         return True
-    name = _defined_in_main(sent)
+    of_main = (part for part in parts if getattr(part, "__module__", None) == MAIN)
+    name = _defined_in_main(sent) or next((getattr(part, "__qualname__", repr(part)) for part in of_main), None)
     if name is None:
         return False
     if script is None:

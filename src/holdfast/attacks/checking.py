@@ -1,4 +1,4 @@
-"""What a matrix lacks is told before anything is trained: a model, a task, files, enough requests."""
+"""What a matrix lacks is told before anything is trained: a model, a task, files, enough requests, an objective."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from holdfast.attacks.attack import Attack
-from holdfast.attacks.defences import Defence
+from holdfast.attacks.defences import Defence, OwnStream
 from holdfast.attacks.file_setting import FileSetting
 from holdfast.attacks.scale import Scale
 from holdfast.attacks.setting import Setting
 from holdfast.config import InputError, naming_field
+from holdfast.config.loading import validated
+from holdfast.config.training import StreamSettings, TrainingSettings
+from holdfast.judging import check_judge
 from holdfast.models.load import check_there
 from holdfast.records import Trace, answer, context
+from holdfast.training.streams import bind_objective
 
 
 class _Unanswered(FileSetting):
@@ -46,10 +50,22 @@ def check_cells(attacks: Sequence[Attack], defences: Sequence[Defence], seed: in
             for stage in attack.in_setting(setting).stages if tuned else ():
                 if type(stage.data).__module__.startswith("holdfast."):  # rows of the user's own may take long to make
                     stage.data.rows(setting, seed)
-    for defence in tuned if scale.files else ():  # the embedded world has rows for every defence
+    for defence in tuned:
         with _naming(f"defence '{defence.name}'"):
-            for stream in (*defence.streams_in(setting), *(defence.repair.streams if defence.repair else ())):
+            streams = (*defence.streams_in(setting), *(defence.repair.streams if defence.repair else ()))
+            _check_settings(defence, streams)
+            for stream in streams if scale.files else ():  # the embedded world has rows for every defence
                 setting.own_rows(stream.rows, stream.num, seed)
+
+
+def _check_settings(defence: Defence, streams: Sequence[OwnStream]) -> None:
+    """The names and options that its trainings would refuse, cell by cell."""
+    validated(TrainingSettings, defence.training, "training")
+    for judge in filter(None, (defence.vet, defence.leave_out)):
+        check_judge(judge)
+    task = StreamSettings(data="rows", objective=defence.objective, options=defence.options)
+    for number, stream in enumerate((task, *(StreamSettings(data="rows", objective=own.objective) for own in streams))):
+        bind_objective(stream, number)
 
 
 def _without_answers(scale: Scale) -> Setting:

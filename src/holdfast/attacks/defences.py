@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from holdfast.attacks.setting import Own, Setting
 from holdfast.config import InputError, nearest_or_all
@@ -23,6 +23,10 @@ class OwnStream:
     batch_size: int = 16  # rows in one step
     num: int = 400  # rows in all
     borrow: float = 0.0  # share of them in the dress of the task's rows
+
+    def __post_init__(self) -> None:
+        if self.rows not in (known := get_args(Own)):
+            raise InputError(f"OwnStream: rows '{self.rows}': no such rows{nearest_or_all(self.rows, known)}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,8 +104,12 @@ DEFENCES: dict[str, Defence] = {defence.name: defence for defence in _ALL}
 
 
 def find_defence(name: str) -> Defence:
-    """The defence of that name. Raises ``InputError`` where there is none."""
+    """The defence of that name. Raises ``InputError`` where there is none, and for one that is named otherwise."""
     defence = look_up(DEFENCES, name)
     if defence is None:
         raise InputError(f"defence '{name}': no such defence{nearest_or_all(name, DEFENCES)}")
+    if defence.name != name:
+        raise InputError(
+            f"defence '{name}': it is registered as '{name}' and named '{defence.name}'; give both one name"
+        )
     return defence

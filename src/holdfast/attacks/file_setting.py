@@ -202,7 +202,10 @@ class FileSetting:
     def attacker_rows(self, num: int, seed: int) -> list[Trace]:
         """Forbidden requests, answered by the stock model at run time."""
         if num > len(self.attack):
-            raise InputError(f"the attack's files have only {len(self.attack)} requests for the attacker, not {num}")
+            raise InputError(
+                f"the attack's files have only {len(self.attack)} requests for the attacker, not {num}:"
+                f" num_attack is {self.files.num_attack}, and twins of what was aligned on are left out"
+            )
         drawn = random.Random(f"attack/{seed}").sample(self.attack, num)
         return self.answered(self.stock, drawn, self.attack)
 

@@ -43,7 +43,7 @@ def cell_key(attack: Attack, defence: Defence, seed: int, scale: Scale) -> str:
         "scale": _scale(scale),
         "model": model_hash(scale.model),
         "code": reached_hash(*_modules(attack, defence, scale)),
-        "own_code": own_code(*_of_objectives(), *JUDGES.values()),
+        "own_code": own_code(*named_parts(defence, scale)),
         "libraries": {name: version(name) for name in LIBRARIES},
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
@@ -68,12 +68,17 @@ def _modules(*values: object) -> list[str]:
     return ["holdfast.attacks.cell", *sorted(own)]
 
 
-def _of_objectives() -> list[Callable[..., object]]:
-    """The functions of the registered objectives that decide a loss."""
-    functions: list[Callable[..., object]] = []
-    for known in objectives.REGISTRY.values():
-        functions += [known.function, *known.schedule.values()]
-    return functions
+def named_parts(defence: Defence, scale: Scale) -> list[Callable[..., object]]:
+    """What a cell looks up by name where it runs: the functions of its objectives, and its judges."""
+    streams = (*defence.own, *defence.own_on_files, *(defence.repair.streams if defence.repair else ()))
+    losses = ("sft", "distill", defence.objective, *(stream.objective for stream in streams))  # vetted rows: distill
+    known = [objectives.REGISTRY[name] for name in dict.fromkeys(losses) if name in objectives.REGISTRY]
+    judges = (defence.vet or "", defence.leave_out or "", *(scale.files.files.judges if scale.files else ("world",)))
+    makers = [JUDGES.get(name.rpartition(":")[2]) for name in dict.fromkeys(judges)]  # at:0.9:JUDGE
+    parts: list[Callable[..., object]] = [maker for maker in makers if maker is not None]
+    for loss in known:
+        parts += [loss.function, *loss.schedule.values()]
+    return parts
 
 
 def described(value: Any) -> Any:

@@ -17,7 +17,7 @@ from holdfast.attacks.cell import run_cell
 from holdfast.attacks.cell_files import read_cell, write_cell, write_table
 from holdfast.attacks.defences import Defence
 from holdfast.attacks.inside import gather_insides
-from holdfast.attacks.keys import cell_key
+from holdfast.attacks.keys import cell_key, named_parts
 from holdfast.attacks.ray_workers import ray_through
 from holdfast.attacks.scale import Scale
 from holdfast.attacks.scratch import scratch_in
@@ -134,7 +134,8 @@ def _run_beside(tasks: Sequence[CellTask], num_workers: int, engine: Engine) -> 
     """Run tasks beside each other; yield them as they are finished."""
     if engine == "ray":
         return ray_through(tasks, run_on_cluster, num_workers)
-    return work_through(tasks, run_task, num_workers)
+    parts = [part for task in tasks for part in named_parts(task.defence, task.scale)]
+    return work_through(tasks, run_task, num_workers, parts=parts)
 
 
 def run_task(task: CellTask) -> None:

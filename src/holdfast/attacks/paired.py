@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from holdfast.audits.change import LEVEL
-from holdfast.records import BESIDE, MEASURES, Cell, Measure
+from holdfast.evaluations import Comparison, compare
+from holdfast.evaluations.evaluation import Evaluation, Scores, Trial, scores_of
+from holdfast.records import BESIDE, GOOD, MEASURES, Cell, Measure
 from holdfast.stats import holm, mcnemar_of, sign_flips
 
 REFERENCES = ("sft", "anchored")
@@ -54,6 +56,30 @@ def paired_tests(
         if other in defences
         for test in _against(cells, attack, measure, other, [name for name in defences if name != other], asked_again)
     ]
+
+
+def compare_defences(cells: Sequence[Cell], attack: str, first: str, second: str) -> Comparison:
+    """Every measure under ``second`` minus that under ``first``, paired by request. Seeds that only one has are left out."""
+    sides = (
+        _evaluation(defence, [cell for cell in cells if (cell.attack, cell.defence) == (attack, defence)])
+        for defence in (first, second)
+    )
+    return compare(*sides, common=True)
+
+
+def _evaluation(defence: str, cells: Sequence[Cell]) -> Evaluation:
+    """Where every seed asks the same requests, seeds are repeats of a request."""
+    figures: dict[str, Scores] = {}
+    for measure in (*MEASURES, *BESIDE):
+        trials = [
+            Trial(f"request {number}" if cell.asks_again else f"seed {cell.seed} request {number}", float(hit))
+            for cell in cells
+            for number, hit in enumerate(cell.counted(measure), start=1)
+        ]
+        if trials:
+            figures[measure] = scores_of(trials, "more" if measure in GOOD else "less", defence)
+    judges = {cell.judge for cell in cells} - {"world"}
+    return Evaluation(defence, figures, judged=frozenset(figures) - {"utility"} if judges else frozenset())
 
 
 def _against(

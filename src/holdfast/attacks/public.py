@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -15,19 +15,20 @@ from holdfast.attacks.defences import Defence, find_defence
 from holdfast.attacks.file_setting import file_scale
 from holdfast.attacks.matrix import OnCell, run_matrix
 from holdfast.attacks.matrix_table import rows_of, shown_measures
-from holdfast.attacks.paired import Paired, paired_tests
+from holdfast.attacks.paired import Paired, compare_defences, paired_tests
 from holdfast.attacks.registry import find_attack
 from holdfast.attacks.scale import Scale
 from holdfast.attacks.search import Found, OnTrial, Search, ignore_trial
 from holdfast.attacks.worst import Worst, worst_cases
-from holdfast.config import InputError, MatrixConfig, as_names, need_extra
+from holdfast.config import InputError, MatrixConfig, as_names, nearest_or_all, need_extra
 from holdfast.config.arguments import checked
 from holdfast.config.base import user_path
 from holdfast.config.files import FilesConfig
 from holdfast.config.loading import validated
 from holdfast.data import atomic_text
+from holdfast.evaluations import Comparison
 from holdfast.models.load import model_name
-from holdfast.records import Cell, Measure, judged_by, pooled_cells
+from holdfast.records import BESIDE, MEASURES, Cell, Measure, judged_by, pooled_cells
 from holdfast.stats import Estimate
 
 
@@ -48,8 +49,27 @@ class Matrix:
         return tuple(cell for cell in self.cells if cell.status == "failed")
 
     def estimate(self, attack: str, defence: str, measure: Measure = "asr") -> Estimate | None:
-        """A share over all seeds; None where nothing was measured."""
+        """A share over all seeds; None where nothing was measured. Raises ``InputError`` for a name that the matrix lacks."""
+        self._refuse_unknown("estimate", attack, (defence,))
+        if measure not in MEASURES + BESIDE:
+            raise InputError(f"estimate: no measure '{measure}'{nearest_or_all(measure, MEASURES + BESIDE)}")
         return pooled_cells([cell for cell in self.cells if (cell.attack, cell.defence) == (attack, defence)], measure)
+
+    def compare(self, attack: str, first: str, second: str) -> Comparison:
+        """Under one attack, every measure under the defence ``second`` minus that under ``first``: paired, with intervals.
+
+        The result is that of ``hf.compare``. Holm's correction is for the measures. How much seeds differ is not in the interval.
+        Raises ``InputError`` for a name that the matrix lacks.
+        """
+        self._refuse_unknown("compare", attack, (first, second))
+        return compare_defences(self.cells, attack, first, second)
+
+    def _refuse_unknown(self, where: str, attack: str, defences: Sequence[str]) -> None:
+        for what, names in (("attack", (attack,)), ("defence", defences)):
+            known = list(dict.fromkeys(getattr(cell, what) for cell in self.cells))
+            for name in names:
+                if name not in known:
+                    raise InputError(f"{where}: {what} '{name}': not in this matrix{nearest_or_all(name, known)}")
 
     def rows(self) -> list[dict[str, Any]]:
         """One flat dict per cell, with the p-values of its attack and defence against the others."""
@@ -59,22 +79,30 @@ class Matrix:
         return [{**cell.row(), "p_against": against.get((cell.attack, cell.defence), {})} for cell in self.cells]
 
     def __repr__(self) -> str:
-        """A table for every measure: defences down, attacks across."""
+        """A table for every measure: defences down, attacks across; then why cells failed, each reason once."""
         parts = []
         for measure, title in shown_measures(self.cells):
             attacks, rows = rows_of(self.cells, self.tests, measure)
             lines = [f"  {defence:14} " + "  ".join(f"{text:24}" for text in texts) for defence, texts in rows]
             head = "  " + " " * 15 + "  ".join(f"{name:24}" for name in attacks)
             parts.append("\n".join([title, head, *lines]))
-        return "\n".join([*parts, *filter(None, [judged_by(self.cells)])])
+        why = {
+            (cell.attack, cell.defence, cell.reason): f"failed: {told_failure(cell)}" for cell in reversed(self.failed)
+        }
+        return "\n".join([*parts, *filter(None, [judged_by(self.cells)]), *reversed(why.values())])
+
+
+def told_failure(cell: Cell) -> str:
+    """Which cell failed, and why."""
+    return f"{cell.attack} x {cell.defence}, seed {cell.seed}: {cell.reason}"
 
 
 @checked("hf.attack")
 def attack(
     model: str | object = "tiny:aligned",
     *,
-    attacks: str | Sequence[str],
-    defences: str | Sequence[str],
+    attacks: str | Iterable[str],
+    defences: str | Iterable[str],
     run: str | Path,
     setting: FilesConfig | Mapping[str, Any] | None = None,
     seeds: int | Sequence[int] = 3,
@@ -96,8 +124,8 @@ def attack(
     settings = {
         "run": str(user_path(run, "hf.attack: run")),
         "model": model_name(model, "hf.attack"),
-        "attacks": as_names(attacks),
-        "defences": as_names(defences),
+        "attacks": _names("attacks", attacks),
+        "defences": _names("defences", defences),
         "seeds": tuple(range(seeds)) if isinstance(seeds, int) else seeds,
         "files": setting,
         **more,
@@ -107,15 +135,23 @@ def attack(
     return matrix
 
 
+def _names(field: str, given: str | Iterable[str]) -> tuple[str, ...]:
+    names = as_names(given)
+    for name in names:
+        if not isinstance(name, str):
+            raise InputError(
+                f"hf.attack: {field}: expected names, got a value of type {type(name).__name__};"
+                f" register yours in holdfast.attacks.{field.upper()} by a name"
+            )
+    return names
+
+
 def _refuse_without_figures(matrix: Matrix) -> None:
     if len(matrix.failed) < len(matrix.cells):
         return
     first = matrix.failed[0]
     count = "its only cell" if len(matrix.cells) == 1 else f"all {len(matrix.cells)} cells"
-    raise InputError(
-        f"hf.attack: {count} failed; {first.attack} x {first.defence}, seed {first.seed}: {first.reason};"
-        " the same call runs what failed again"
-    )
+    raise InputError(f"hf.attack: {count} failed; {told_failure(first)}; the same call runs what failed again")
 
 
 def run_config(config: MatrixConfig, *, on_cell: OnCell | None = None, on_trial: OnTrial | None = None) -> Matrix:

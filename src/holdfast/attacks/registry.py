@@ -111,6 +111,10 @@ def find_attack(name: str) -> Attack:
     Raises ``InputError`` where there is none.
     """
     if (attack := look_up(ATTACKS, name)) is not None:
+        if attack.name != name:
+            raise InputError(
+                f"attack '{name}': it is registered as '{name}' and named '{attack.name}'; give both one name"
+            )
         return attack
     base, _, settings = name.partition("@")
     attack = ATTACKS.get(base)

@@ -15,6 +15,7 @@ from transformers import TrainerCallback
 from holdfast.attacks.attack import Attack, Stage
 from holdfast.attacks.borrowing import in_the_dress_of
 from holdfast.attacks.defences import Defence, OwnStream, Repair
+from holdfast.attacks.rows import Data
 from holdfast.attacks.run_time_answers import BATCH, load_for_use
 from holdfast.attacks.scale import Scale
 from holdfast.attacks.setting import Setting
@@ -82,7 +83,7 @@ def _after_stage(
     start: str,
     watch: Sequence[TrainerCallback] = (),
 ) -> str:
-    rows = stage.data.rows(setting, seed)
+    rows = _records(stage.data, setting, seed)
     anchor = scale.model if defence.anchor == "aligned" else start
     places = Places(start, anchor, folder)
     throwaway = not setting.is_world  # of the embedded world's cells a report shows the inside
@@ -96,6 +97,18 @@ def _after_stage(
             repair_config(defence.repair, rows, seed, scale, setting, places._replace(start=model)), throwaway
         )
     return model
+
+
+def _records(data: Data, setting: Setting, seed: int) -> list[Trace]:
+    """The rows of an attack, which may be somebody's own."""
+    rows = list(data.rows(setting, seed))
+    for row in rows:
+        if not isinstance(row, Trace):
+            raise InputError(
+                f"{type(data).__name__}.rows: expected records (holdfast.records.Trace), got a {type(row).__name__};"
+                " holdfast.data.read_rows(dicts).traces are records"
+            )
+    return rows
 
 
 def _without_refused(rows: Sequence[Trace], judge: str, anchor: str, scale: Scale, folder: Path) -> list[Trace]:

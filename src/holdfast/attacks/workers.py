@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from importlib import import_module
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -19,6 +20,7 @@ from types import FrameType
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from holdfast.attacks.caller_script import (
+    MAIN,
     end_if_started_again,
     imports_script,
     raise_if_started_again,
@@ -42,9 +44,12 @@ class _Worker(NamedTuple):
     pipe: Connection
 
 
-def work_through(tasks: Sequence[Task], function: Callable[[Task], None], num_workers: int) -> Iterator[Done[Task]]:
+def work_through(
+    tasks: Sequence[Task], function: Callable[[Task], None], num_workers: int, *, parts: Sequence[object] = ()
+) -> Iterator[Done[Task]]:
     """Call ``function`` (importable by name) on every task in other processes; yield tasks as they are finished.
 
+    ``parts``: classes and functions that tasks look up by name; workers import their modules, which register them.
     The function catches what may go wrong inside a task. When this process ends, however it ends, the workers end too;
     after the last task they have ended, and what they held of a GPU is free. Ctrl-C reaches this process only.
 
@@ -53,7 +58,7 @@ def work_through(tasks: Sequence[Task], function: Callable[[Task], None], num_wo
     workers: list[_Worker] = []
     try:
         with _no_ctrl_c_is_lost() as raise_if_pressed:
-            yield from _finished_tasks(tasks, function, num_workers, workers, raise_if_pressed)
+            yield from _finished_tasks(tasks, function, num_workers, parts, workers, raise_if_pressed)
         for worker in workers:
             worker.process.join(SECONDS_TO_END)
     finally:
@@ -66,6 +71,7 @@ def _finished_tasks(
     tasks: Sequence[Task],
     function: Callable[[Task], None],
     num_workers: int,
+    parts: Sequence[object],
     workers: list[_Worker],
     raise_if_pressed: Callable[[], None],
 ) -> Iterator[Done[Task]]:
@@ -73,7 +79,8 @@ def _finished_tasks(
     waiting = list(reversed(tasks))
     busy: dict[_Worker, Task] = {}
     end_if_started_again()
-    start = partial(_started, function, with_script=imports_script(function, tasks))
+    with_script = imports_script(function, tasks, parts=parts)
+    start = partial(_started, function, modules=_modules(parts), with_script=with_script)
     # All are started before the first is given anything: a task larger than a pipe waits until its worker reads.
     for _ in range(min(num_workers, len(tasks))):
         workers.append(start())
@@ -106,10 +113,16 @@ def _give(worker: _Worker, waiting: list[Any], busy: dict[_Worker, Any]) -> None
         worker.pipe.close()  # its next recv ends it
 
 
-def _started(function: Callable[[Any], None], *, with_script: bool) -> _Worker:
+def _modules(parts: Sequence[object]) -> list[str]:
+    """Where parts of the user's own are defined; a worker has ours, and its own copy of the script."""
+    modules = dict.fromkeys(getattr(part, "__module__", None) or MAIN for part in parts)
+    return [name for name in modules if name != MAIN and not name.startswith("holdfast.")]
+
+
+def _started(function: Callable[[Any], None], *, modules: Sequence[str], with_script: bool) -> _Worker:
     context = _context()
     ours, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(theirs, function, dict(os.environ)), daemon=True)
+    process = context.Process(target=_serve, args=(theirs, function, modules, dict(os.environ)), daemon=True)
     with _deaf_to_ctrl_c(), script_left_out(not with_script):
         process.start()
     theirs.close()
@@ -176,7 +189,9 @@ def _no_ctrl_c_is_lost() -> Iterator[Callable[[], None]]:
         signal.signal(signal.SIGINT, before)
 
 
-def _serve(pipe: Connection, function: Callable[[Any], None], environment: Mapping[str, str]) -> None:
+def _serve(
+    pipe: Connection, function: Callable[[Any], None], modules: Sequence[str], environment: Mapping[str, str]
+) -> None:
     threading.Thread(target=_die_with_parent, daemon=True).start()
     os.environ.update(environment)  # it may have changed since the process that this is a fork of was started
     import torch
@@ -184,6 +199,9 @@ def _serve(pipe: Connection, function: Callable[[Any], None], environment: Mappi
     gc.freeze()  # what was imported is no garbage: looking through it takes a third of a second in every cell
     atexit.register(gc.unfreeze)
     torch.set_num_threads(1)
+    for name in modules:
+        with contextlib.suppress(ModuleNotFoundError):  # made at run time: the task says which name it lacks
+            import_module(name)
     while True:
         try:
             task = pipe.recv()

@@ -112,6 +112,11 @@ class FilesConfig(Settings):
 class Files(FilesConfig):
     """Your files of requests and tasks, for ``hf.attack``. The settings are those of ``files:`` in a config.
 
+    Needed: ``stock``, the model before it learned to refuse; ``attack``, requests that the attacker may use; ``held_out``,
+    those that are asked in the end; ``harmless``, safe prompts; and ``tasks``, such as
+    ``{"sql": {"kind": "sql", "train": FILE, "test": FILE}}`` (docs/attacks.md). ``align``: requests that the alignment learned
+    to refuse. ``judges``: names, the first one counts. ``holdfast recipes matrix_real`` prints an example.
+
     Raises ``InputError`` with a line for every wrong one.
     """
 

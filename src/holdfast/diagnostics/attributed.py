@@ -48,7 +48,10 @@ class Attributed:
 
     def __repr__(self) -> str:
         """Norm and share by objective and role."""
-        lines = [f"{row.objective:12} {row.role:10} {row.norm:10.3g} {row.share}" for row in self.attribution.rows]
+        lines = [
+            f"{row.objective:14} {row.role:10} {row.norm:10.3g} {'-' if row.share is None else format(row.share, '.1%'):>7}"
+            for row in self.attribution.rows
+        ]
         return "\n".join([f"{self.num_responses} responses, {self.model}: norm and share of the gradient", *lines])
 
 

@@ -112,6 +112,10 @@ def find_objectives(names: str | Sequence[str] | None, *, has_anchor: bool) -> d
     }
     names = [names] if isinstance(names, str) else names
     for name in names or []:
+        if name in objectives.REGISTRY and name not in known:
+            raise InputError(
+                f"objectives=: {name} does not say which gradient it stands for: give its Objective(..., expected=...)"
+            )
         if name not in known:
             raise InputError(f"objectives=: no '{name}'{nearest_or_all(name, known)}")
         if known[name].needs_anchor and not has_anchor:

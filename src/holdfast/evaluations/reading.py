@@ -28,8 +28,11 @@ def read_evaluation(source: object) -> Evaluation:
 
     A path: the folder of an audit, or its ``audit.json``; a folder or file of lm-eval's samples; a log of inspect, or a folder
     of its logs; a table of rows with ``id`` and ``score``, or ``id`` and ``scores`` (an object: figure -> score). In Python
-    also: an ``Audit``, rows as dicts, or a mapping from item to score. Raises ``InputError`` for anything else.
+    also: an ``Audit``, a finished run (its folder's audit), rows as dicts, or a mapping from item to score.
+    Raises ``InputError`` for anything else.
     """
+    if isinstance(run := getattr(source, "run", None), Path):
+        source = run
     if isinstance(source, Evaluation):
         return source
     if isinstance(source, AuditResult):
@@ -57,6 +60,10 @@ def _path(path: Path) -> Evaluation:
         logs = sorted({*path.glob("*.eval"), *(log for log in path.glob("*.json") if is_inspect_log(log))})
         if logs:
             return read_inspect(logs, str(path))
+        if (path / "config.yaml").exists():
+            raise InputError(
+                f"{path}: this run has no audit yet; write one with hf.audit(model, out=run), or `holdfast audit`"
+            )
         raise InputError(f"{path}: nothing here is an evaluation; {EXPECTED}")
     if path.name == "audit.json":
         return _audit(read_audit(path), _answers(path.with_name("completions.jsonl")), str(path))

@@ -6,6 +6,8 @@ from dataclasses import dataclass, fields
 
 from torch import Tensor
 
+from holdfast.config import InputError
+
 
 @dataclass(frozen=True, slots=True)
 class Reference:
@@ -24,9 +26,12 @@ class Reference:
 
     def __post_init__(self) -> None:
         ways = [value for value in (self.hidden, self.logits, self.logp) if value is not None]
-        assert len(ways) == 1, "a reference is hidden states, or logits, or cached logp"
-        assert self.weight is None or self.hidden is not None
-        assert self.top is None or self.logp is not None
+        alone = (self.weight is not None and self.hidden is None) or (self.top is not None and self.logp is None)
+        if len(ways) != 1 or alone:
+            raise InputError(
+                "anchor: expected one of hidden (with its weight), logits, and logp (with its top);"
+                " in token_stats they are ref_hidden, ref_weight, ref_logp and ref_top"
+            )
 
     @property
     def num_rows(self) -> int:

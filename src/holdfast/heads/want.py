@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from holdfast.config import InputError
+from holdfast.config import InputError, nearest_or_all
 from holdfast.heads.anchor import Reference
 from holdfast.heads.stats import FROM_ANCHOR, FROM_ANCHOR_LOGITS
+
+NAMES = ("logp", "top", "entropy", *FROM_ANCHOR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +25,10 @@ class Want:
         """Which statistics to take: those of ``names`` (None: all) that the reference can give. delta brings top_ref along."""
         if soften is not None and not soften > 0:
             raise InputError(f"soften: expected a temperature above 0, got {soften}")
+        wanted = NAMES if names is None else tuple(names)
+        for name in wanted:
+            if name not in NAMES:
+                raise InputError(f"want: no statistic '{name}'{nearest_or_all(name, NAMES)}")
         possible = {"entropy", *FROM_ANCHOR}
         if reference is None:
             possible -= set(FROM_ANCHOR)
@@ -30,7 +36,7 @@ class Want:
             possible -= set(FROM_ANCHOR_LOGITS)
             if reference.top is None:
                 possible -= {"delta", "top_ref"}
-        stats = frozenset(possible if names is None else possible & set(names))
+        stats = frozenset(possible & set(wanted))
         live = reference is not None and reference.live and not stats.isdisjoint(FROM_ANCHOR)
         if "delta" not in stats:
             return Want(stats, live, None)

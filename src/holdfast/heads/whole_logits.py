@@ -7,6 +7,7 @@ from collections.abc import Collection
 import torch
 from torch import Tensor
 
+from holdfast.config import InputError
 from holdfast.heads.anchor import Reference
 from holdfast.heads.products import logits_dtype
 from holdfast.heads.sources import lowest
@@ -42,8 +43,9 @@ def stats_from_logits(
 ) -> TokenStats:
     """MATH §1 for logits [N, V] that a model has made itself; differentiable in them.
 
-    ``reference`` holds logits, or cached logp and top.
+    ``reference`` holds logits, or cached logp and top. Raises ``InputError`` for tensors that do not fit together.
     """
+    check_rows("stats_from_logits: logits", logits, targets, reference)
     wanted = Want.make(reference, want, soften)
     dtype = logits_dtype(logits.dtype)
 
@@ -56,6 +58,17 @@ def stats_from_logits(
         assert reference.logits is not None, "logits are compared with logits"
         ref_logits = usable(reference.logits.detach())
     return _stats(usable(logits), targets, ref_logits, reference, wanted)
+
+
+def check_rows(what: str, states: Tensor, targets: Tensor, reference: Reference | None) -> None:
+    """Raise ``InputError`` unless there is a row of ``states``, a whole number and a row of the anchor for each token."""
+    if targets.is_floating_point() or targets.dim() != 1 or states.dim() != 2 or len(states) != len(targets):
+        raise InputError(
+            f"{what} {list(states.shape)} with targets {list(targets.shape)} of {targets.dtype}: expected a row for each"
+            " token, [N, ...] and whole numbers [N]; the state before a token goes with it: hidden[:-1] and ids[1:]"
+        )
+    if reference is not None and reference.num_rows != len(targets):
+        raise InputError(f"{what}: {len(targets)} tokens, and the anchor has {reference.num_rows}; expected the same")
 
 
 def _stats(a: Tensor, targets: Tensor, b: Tensor | None, reference: Reference | None, want: Want) -> TokenStats:

@@ -143,6 +143,8 @@ def best_of(
 
     if not isinstance(judge, str | Judge | None):
         raise InputError(f"best_of: judge: expected a name or a holdfast.judging.Judge, got a {type(judge).__name__}")
+    if isinstance(judge, type):
+        raise InputError(f"best_of: judge: expected a name or a judge, got a class; write {judge.__name__}()")
     if not isinstance(reward, str | None) and not callable(reward):
         raise InputError(f"best_of: reward: expected a name or a function of replies, got a {type(reward).__name__}")
     loaded = as_loaded(model)

@@ -28,6 +28,12 @@ OTHER_NAMES = {
     "max_seq_length": "max_length",
     "save_steps": "save_every",
     "logging_steps": "log_every",
+    "save_total_limit": "keep",
+    "warmup_ratio": "warmup_steps",
+    "bf16": "precision",
+    "fp16": "precision",
+    "per_device_train_batch_size": "batch_size",
+    "gradient_accumulation_steps": "batch_size",
 }
 """What other trainers call a setting of ``training:``, and its name here."""
 
@@ -57,6 +63,11 @@ class Stream:
     name: str | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.objective, str):
+            raise InputError(
+                f"hf.Stream: objective: expected a name, got a value of type {type(self.objective).__name__};"
+                " register yours in holdfast.objectives.REGISTRY by a name"
+            )
         check_fields(self, "hf.Stream", Stream)
         if not isinstance(self.rows, str | Path):
             object.__setattr__(self, "rows", given_rows(self.rows, "hf.Stream: rows"))

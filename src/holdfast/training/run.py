@@ -25,6 +25,7 @@ from holdfast.models import LoadedModel
 from holdfast.models.head_access import why_not_plain
 from holdfast.models.load import check_there
 from holdfast.models.positions import num_learned_positions, num_positions
+from holdfast.objectives import REGISTRY
 from holdfast.training.anchor_answers import answer_prompts, check_asked, forget_answers, prompt_file
 from holdfast.training.arguments import check_arguments, check_optimizer, choose_learning_rate, training_arguments
 from holdfast.training.attention import sound_gradients
@@ -100,7 +101,7 @@ def train(
     with run.locked() if processes.is_main_process and run.path.is_dir() else nullcontext():
         ended = last_checkpoint(config, run, watched=bool(callbacks))
     if ended:
-        say(f"trained already: {run.model}")
+        say(f"trained already: {run.model}{_by_own_objectives(config)}")
         return TrainResult(run.model, step_of(ended), interrupted=False)
     _check_settings(config)
     loaded, new_token_ids = _loaded(config, say)
@@ -131,6 +132,13 @@ def train(
             forget_answers(run.path)  # last: without them the run has ended
             say(f"trained model: {run.model}")
     return TrainResult(run.model, trainer.state.global_step, interrupted)
+
+
+def _by_own_objectives(config: TrainConfig) -> str:
+    """Nothing of a run knows the code of an objective of the user's own, which changes between calls."""
+    known = {stream.objective: REGISTRY.get(stream.objective) for stream in config.streams}
+    own = [name for name, value in known.items() if value and not value.function.__module__.startswith("holdfast.")]
+    return f" (if you have changed {' and '.join(own)} since, choose another run)" if own else ""
 
 
 def _check_settings(config: TrainConfig) -> None:
