@@ -18,7 +18,6 @@ from holdfast.tokens.segments import Span, closing_role, encode_segments
 from holdfast.tokens.stored_rows import TokenRows
 from holdfast.tokens.template import render
 from holdfast.tokens.undo import stack_context
-from holdfast.tokens.vocabulary import UNDO_TOKEN
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -64,7 +63,6 @@ def tokenize(
     tokenizer: PreTrainedTokenizerBase,
     *,
     max_length: int | None = None,
-    undo_token: str = UNDO_TOKEN,
     context: Context = "soft",
     train_on_prompt: bool = False,
 ) -> TokenRow:
@@ -72,7 +70,7 @@ def tokenize(
 
     With ``train_on_prompt`` every token but the first is a target, and those of the prompt count as response.
     """
-    row = _row(trace, Encoder(tokenizer, undo_token), context, train_on_prompt)
+    row = _row(trace, Encoder(tokenizer), context, train_on_prompt)
     kept = row if max_length is None else truncate(row, max_length)
     if kept is None:
         raise InputError(f"nothing of the response is left within max_length {max_length}: the prompt alone fills it")
@@ -84,7 +82,6 @@ def tokenize_all(
     tokenizer: PreTrainedTokenizerBase,
     *,
     max_length: int | None = None,
-    undo_token: str = UNDO_TOKEN,
     context: Context = "soft",
     train_on_prompt: bool = False,
     where: Callable[[int], str] = "row {}".format,
@@ -98,7 +95,7 @@ def tokenize_all(
     conversation becomes one row per answer. With ``train_on_prompt`` it stays one row, as the template writes the finished
     conversation: prompts that stood in several rows would be trained as often.
     """
-    encoder = Encoder(tokenizer, undo_token)
+    encoder = Encoder(tokenizer)
     rows = TokenRows()
     errors: list[tuple[str, InputError]] = []  # with the place of their trace
     dropped: list[str] = []
@@ -150,9 +147,9 @@ def truncate(row: TokenRow, max_length: int) -> TokenRow | None:
     return kept if kept.num_targets else None
 
 
-def prompt_ids(turns: Sequence[Turn], tokenizer: PreTrainedTokenizerBase, *, undo_token: str = UNDO_TOKEN) -> list[int]:
+def prompt_ids(turns: Sequence[Turn], tokenizer: PreTrainedTokenizerBase) -> list[int]:
     """Ids to generate from, generation prompt included: exactly those that training puts before an answer."""
-    return Encoder(tokenizer, undo_token).whole(render(turns, tokenizer, open_answer=True))
+    return Encoder(tokenizer).whole(render(turns, tokenizer, open_answer=True))
 
 
 def _rows(

@@ -60,7 +60,7 @@ class StepLoss:
         anchor = self._anchor_of(batch)
         reference = None if anchor is None else Reference(logits=anchor.logits(batch, unwrapped(model)))
         groups = self._groups(batch, progress, reference)
-        logits = model(**batch.inputs.keywords()).logits.flatten(0, 1)[targets.index]
+        logits = model(**batch.inputs.model_inputs()).logits.flatten(0, 1)[targets.index]
         return loss_from_logits(logits, targets.ids, groups, scale=scale, want_grad_norm=want_grad_norm)
 
     def scale(self, targets: Targets, counts: Tensor) -> Tensor:
@@ -102,7 +102,7 @@ class StepLoss:
             return result.loss.reshape(1, 1, 1)
 
         with head_replaced(unwrapped(model), work):
-            output = model(**batch.inputs.keywords())
+            output = model(**batch.inputs.model_inputs())
         # The wrapper's own output, not results[0].loss: DDP and FSDP hang their backward hooks on what the root returns.
         return results[0]._replace(loss=output.logits.reshape(()))
 

@@ -193,7 +193,7 @@ def _logits(model: Any, batch: MicroBatch) -> Tensor:
         return logits
 
     with eval_mode(model), head_replaced(model, select):
-        logits: Tensor = model(**batch.inputs.keywords()).logits[0]
+        logits: Tensor = model(**batch.inputs.model_inputs()).logits[0]
     return logits
 
 
