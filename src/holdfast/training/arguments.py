@@ -6,7 +6,6 @@ They are a start, not an optimum: try half and double."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -19,6 +18,7 @@ from transformers.training_args import OptimizerNames
 from holdfast.config import FieldError, InputError, TrainConfig, nearest_or_all
 from holdfast.config.training import Precision, TrainingSettings
 from holdfast.training.plan import StepPlan
+from holdfast.training.processes import Say
 from holdfast.training.run_directory import RunDirectory
 
 DEFAULT_MICRO_BATCH = 8
@@ -142,7 +142,7 @@ FULL, FULL_POWER = 2e-5, 1.0
 LORA, LORA_POWER = 2e-4, 0.77
 
 
-def choose_learning_rate(config: TrainConfig, model: PreTrainedModel, say: Callable[[str], None]) -> float:
+def choose_learning_rate(config: TrainConfig, model: PreTrainedModel, say: Say) -> float:
     """The configured rate. For ``auto``: a rate by the model's width, which is printed."""
     if config.training.lr != "auto":
         return config.training.lr

@@ -19,11 +19,7 @@ from torch import Tensor
 from holdfast.config.training import HoldSettings
 from holdfast.training.collate import EARLY, LATE, NUM_EARLY, Counted, MicroBatch
 
-PARTS = ("early", "late")
-LOGGED = (
-    ("k_early", "kbar_early", "integral_early", "lambda_early"),
-    ("k_late", "kbar_late", "integral_late", "lambda_late"),
-)
+PARTS = ("early", "late")  # numbered EARLY and LATE
 LOWEST, HIGHEST = math.log(0.05), math.log(500)  # of log lambda
 START = math.log(5)
 DECAY = 0.5  # of the moving average
@@ -105,7 +101,7 @@ class DriftBudgets:
             (stream, part): getattr(hold, name)
             for stream, hold in enumerate(holds)
             if hold is not None
-            for part, name in ((EARLY, "early"), (LATE, "late"))
+            for part, name in enumerate(PARTS)
         }
         self.every = [1 if hold is None else hold.every for hold in holds]
         self.wide = [1.0 if hold is None else hold.wide for hold in holds]
@@ -167,9 +163,12 @@ class DriftBudgets:
     def row(self, stream: int) -> dict[str, float]:
         """What steps.jsonl shows of a held stream: lambda is the one that the next step will use."""
         figures: dict[str, float] = {}
-        for part, names in enumerate(LOGGED):
-            state, k = self.controllers[stream, part], self.k.get((stream, part), 0.0)
-            figures |= zip(names, (k, state.kbar, state.integral, state.weight), strict=True)
+        for part, name in enumerate(PARTS):
+            state = self.controllers[stream, part]
+            figures[f"k_{name}"] = self.k.get((stream, part), 0.0)
+            figures[f"kbar_{name}"] = state.kbar
+            figures[f"integral_{name}"] = state.integral
+            figures[f"lambda_{name}"] = state.weight
         return figures
 
     def state(self) -> list[dict[str, Any]]:

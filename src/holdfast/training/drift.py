@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +23,7 @@ from holdfast.training.anchors import ModelAnchor
 from holdfast.training.budget import PARTS, drift_means, drift_sums, standing
 from holdfast.training.collate import EARLY, LATE, NUM_EARLY, Collator, Counted, StreamRow
 from holdfast.training.loss import StepLoss
+from holdfast.training.processes import Say
 from holdfast.training.streams import bind_objective
 from holdfast.training.trainer import StreamTrainer
 
@@ -81,7 +82,7 @@ def drift_of_answers(
 
 
 def write_drift(
-    trainer: StreamTrainer, fresh: Sequence[StreamRow], safety: Sequence[bool], run: Path, say: Callable[[str], None]
+    trainer: StreamTrainer, fresh: Sequence[StreamRow], safety: Sequence[bool], run: Path, say: Say
 ) -> None:
     """Measure every held stream, write ``hold.json`` and say one sentence per stream. Every process takes part.
 

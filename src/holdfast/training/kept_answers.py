@@ -20,7 +20,7 @@ from typing import IO, Literal
 from holdfast.config import InputError
 from holdfast.config.cache_folder import cache_folder
 from holdfast.data import atomic_text
-from holdfast.training.processes import Alive
+from holdfast.training.processes import Alive, Say
 
 SWITCH = "HOLDFAST_KEEP_ANSWERS"
 """Environment variable: 0 keeps nothing and looks for nothing."""
@@ -56,7 +56,7 @@ def answers_folder() -> Path | None:
 class KeptAnswers:
     """Answers by key. ``say`` hears why something takes longer or is not kept; ``alive`` is called while waiting."""
 
-    def __init__(self, folder: Path, say: Callable[[str], None], alive: Alive) -> None:
+    def __init__(self, folder: Path, say: Say, alive: Alive) -> None:
         self.folder, self.say, self.alive = folder, say, alive
 
     def found_or_made(self, key: str, num: int, make: Callable[[], Sequence[Text]]) -> tuple[list[Text], bool]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -21,10 +21,9 @@ from holdfast.tokens import TokenRow
 from holdfast.training.anchor_cache import CachedAnchor, build_cache, cache_key
 from holdfast.training.anchors import AdapterOffAnchor, Anchor, ModelAnchor
 from holdfast.training.collate import Collator, StreamRow
-from holdfast.training.processes import made_whole, main_first, wants_sharding
+from holdfast.training.processes import Say, made_whole, main_first, wants_sharding
 from holdfast.training.streams import NumberedRows, ReadStream
 
-Say = Callable[[str], None]
 AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
 """``training.precision`` -> the dtype to which autocast rounds."""
 
@@ -48,7 +47,7 @@ def load_model(config: TrainConfig, name: str) -> tuple[LoadedModel, list[int]]:
     return loaded, new_ids
 
 
-def freeze(model: Any, patterns: Sequence[str], say: Callable[[str], None]) -> None:
+def freeze(model: Any, patterns: Sequence[str], say: Say) -> None:
     """Freeze the parameters whose names match a pattern, such as ``model.layers.[0-9].*``. A tied head goes with its embedding.
 
     Raises ``InputError`` for a pattern that matches nothing, and when nothing is left to train.

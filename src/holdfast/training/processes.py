@@ -21,7 +21,15 @@ from torch.distributed.tensor import DTensor
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from holdfast.config import InputError
-from holdfast.training.checkpoints.folders import is_alive
+from holdfast.training.checkpoints.folders import are_several, is_alive
+
+Say = Callable[[str], None]
+Alive = Callable[..., None]
+"""To be called after every piece of a long work; what it is given does not matter."""
+
+
+def ignore(*_: object) -> None:
+    """A ``Say`` or an ``Alive`` for those that nobody listens to: all processes but the first, for one."""
 
 
 def wants_sharding() -> bool:
@@ -51,7 +59,7 @@ def refuse_zero3(accelerator: Accelerator) -> None:
 class SayWhatIsSharded(TrainerCallback):
     """Looks at the parameters themselves once training begins: being asked for FSDP is not the same as having it."""
 
-    def __init__(self, anchor: object, say: Callable[[str], None]) -> None:
+    def __init__(self, anchor: object, say: Say) -> None:
         self.anchor, self.say = anchor, say
 
     def on_train_begin(
@@ -101,10 +109,6 @@ def made_whole(folder: Path) -> Iterator[Path]:
         shutil.rmtree(part, ignore_errors=True)
 
 
-Alive = Callable[..., None]
-"""To be called after every piece of a long work; what it is given does not matter."""
-
-
 @contextmanager
 def main_first() -> Iterator[Alive]:
     """The main process goes through the body first and the others after it, as with accelerate's ``main_process_first``.
@@ -112,11 +116,11 @@ def main_first() -> Iterator[Alive]:
     There the others wait in one collective, which gives up after ten minutes (NCCL) or thirty (gloo). Here they wait from
     one sign of life of the main process to the next.
     """
-    several = dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
+    several = are_several()
     main = not several or dist.get_rank() == 0
     while not main and _told(going_on=True):
         pass
-    yield _sign if several and main else _no_sign
+    yield _sign if several and main else ignore
     if several and main:
         _told(going_on=False)
 
@@ -130,7 +134,3 @@ def _told(*, going_on: bool) -> bool:
 
 def _sign(*_: object) -> None:
     _told(going_on=True)
-
-
-def _no_sign(*_: object) -> None:
-    """For one process alone: nobody waits for a sign."""

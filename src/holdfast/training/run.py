@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import chain, repeat
@@ -37,6 +37,7 @@ from holdfast.training.microscope import prepare_microscope, write_microscope
 from holdfast.training.monitor import StepMonitor
 from holdfast.training.plan import StepPlan
 from holdfast.training.policy import choose_anchor, freeze, load_model, with_adapters
+from holdfast.training.processes import Say, ignore
 from holdfast.training.progress import ProgressBar, SaveOnInterrupt
 from holdfast.training.result import last_checkpoint, write_finished, write_result
 from holdfast.training.run_directory import RunDirectory, StepLog
@@ -53,8 +54,6 @@ from holdfast.training.streams import (
 )
 from holdfast.training.trainer import StreamTrainer
 from holdfast.training.vetting import about
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -91,7 +90,7 @@ def train(
     # The first PartialState decides for all later ones; without cpu=True several processes on CPU would not find each other.
     on_cpu = config.model.device == "cpu" or not torch.cuda.is_available()
     processes = PartialState(cpu=on_cpu)
-    say = say if processes.is_main_process else _say_nothing
+    say = say if processes.is_main_process else ignore
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()
     run = RunDirectory(config.run)
@@ -166,10 +165,6 @@ def _streams(config: TrainConfig, loaded: LoadedModel, run: RunDirectory, say: S
     _refuse_lost_masks(config, loaded, streams)
     _check_positions(loaded, streams, say)
     return streams
-
-
-def _say_nothing(_: str) -> None:
-    """Only one process of several speaks."""
 
 
 def describe_data(streams: Sequence[ReadStream], config: TrainConfig) -> list[dict[str, Any]]:

@@ -24,7 +24,7 @@ from holdfast.training.loss import StepLoss
 from holdfast.training.monitor import StepMonitor
 from holdfast.training.passes import PassRoom, least_worth
 from holdfast.training.plan import PlanSampler, StepPlan
-from holdfast.training.processes import SayWhatIsSharded, refuse_zero3, shard_anchor, shard_on_cpu_too
+from holdfast.training.processes import Say, SayWhatIsSharded, refuse_zero3, shard_anchor, shard_on_cpu_too
 from holdfast.training.step_rule import Passes, StepRule
 
 DescribeRows = Callable[[Sequence[int]], str]
@@ -83,7 +83,7 @@ class StreamTrainer(Trainer):
         describe_rows: DescribeRows,
         checkpoints: Path,
         keep: int,
-        say: Callable[[str], None] = print,
+        say: Say = print,
         step_rule: StepRule | None = None,
         tokens_per_pass: int | None = None,
         rows_per_pass: int | None = None,

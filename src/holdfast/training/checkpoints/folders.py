@@ -314,12 +314,12 @@ def is_alive(pid: int) -> bool:
 
 def _by_the_first(work: Callable[[], Path | None]) -> Path | None:
     """Work of the first process; the others have nothing to do but to hear how it went."""
-    return _agreed(work if not _are_several() or dist.get_rank() == 0 else lambda: None)
+    return _agreed(work if not are_several() or dist.get_rank() == 0 else lambda: None)
 
 
 def _agreed(work: Callable[[], Path | None]) -> Path | None:
     """Do this process's part of the work; returns the first process's result, and raises everywhere when any failed."""
-    if not _are_several():
+    if not are_several():
         return work()
     result, failure = None, None
     try:
@@ -336,5 +336,6 @@ def _agreed(work: Callable[[], Path | None]) -> Path | None:
     return outcomes[0][0]
 
 
-def _are_several() -> bool:
+def are_several() -> bool:
+    """Whether several processes work together."""
     return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
@@ -27,6 +27,7 @@ from holdfast.tokens import prompt_ids
 from holdfast.tokens.encoding import check_known
 from holdfast.training.arguments import check_precision, check_schedule
 from holdfast.training.attention import sound_gradients
+from holdfast.training.processes import Say, ignore
 from holdfast.training.progress import SaveOnInterrupt
 from holdfast.training.rl.sampling import sample, seed_of_step
 from holdfast.training.rl.task import Environment, Observer, RlPrompt
@@ -53,7 +54,7 @@ def train_rl(
     environment: Environment | None = None,
     undo: UndoRl | None = None,
     callbacks: Sequence[TrainerCallback] = (),
-    say: Callable[[str], None] = print,
+    say: Say = print,
 ) -> Path:
     """Train, or go on from the last checkpoint; returns the folder of the model. ``undo``: the policy may take back.
 
@@ -64,7 +65,7 @@ def train_rl(
     check_schedule("rl.scheduler", config.rl.scheduler)
     device, _ = choose_device(config.model.device)
     processes = PartialState(cpu=device.type == "cpu")  # the first one decides: without cpu=True, each would be alone
-    say = say if processes.is_main_process else _say_nothing
+    say = say if processes.is_main_process else ignore
     _passes(config.rl)
     folder, data, watch = RunDirectory(config.run), _described(prompts, undo), Watch()
     folder.check(config, data)
@@ -115,7 +116,7 @@ def _trainer(
     tokenizer: Any,
     parts: _Parts,
     log: TrainerCallback,
-    say: Callable[[str], None],
+    say: Say,
 ) -> Any:
     from datasets import Dataset
 
@@ -146,7 +147,7 @@ def _trainer(
     return trainer
 
 
-def _run(trainer: Any, tokenizer: Any, folder: RunDirectory, say: Callable[[str], None]) -> None:
+def _run(trainer: Any, tokenizer: Any, folder: RunDirectory, say: Say) -> None:
     """Train to the end and write the model, or to the first Ctrl-C."""
     checkpoint = where_to_resume(folder, None, trainer.is_world_process_zero(), say)
     with SaveOnInterrupt() as guard, sound_gradients():
@@ -158,7 +159,7 @@ def _run(trainer: Any, tokenizer: Any, folder: RunDirectory, say: Callable[[str]
         _save(trainer, tokenizer, folder.model)
 
 
-def _check_number(settings: GrpoSettings, prompts: Sequence[RlPrompt], say: Callable[[str], None]) -> None:
+def _check_number(settings: GrpoSettings, prompts: Sequence[RlPrompt], say: Say) -> None:
     """TRL leaves out batches that are not full: of too few prompts it would make none, and train nothing."""
     if not prompts:
         raise InputError("rl: there are no prompts")
@@ -220,10 +221,6 @@ def _check_lengths(config: RlConfig, prompts: Sequence[RlPrompt], tokenizer: Any
             "rl.max_new_tokens",
             f"{settings.max_new_tokens} after prompts of up to {longest} tokens are more than this model's {room} positions",
         )
-
-
-def _say_nothing(_: str) -> None:
-    """Only one process of several speaks."""
 
 
 def _passes(settings: GrpoSettings) -> tuple[int, int]:
