@@ -28,13 +28,19 @@ class Encoder:
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         self.tokenizer = tokenizer
         self.undo_id = find_undo_id(tokenizer)
-        # Some models mark their end-of-turn token as merely added; some also add runs of spaces and newlines.
-        added = {token for token, added in tokenizer.added_tokens_decoder.items() if added.content.strip()}
-        self.special_ids = frozenset(added | set(tokenizer.all_special_ids)) - {self.undo_id}
         self.unknown_id = _unknown_id(tokenizer)
         self._remembered = lru_cache(4096)(self._encode)
         self.endings: dict[str, Ending] = {}  # by tail: see ``endings``
         self._blank: dict[int, bool] = {}
+
+    @cached_property
+    def special_ids(self) -> frozenset[int]:
+        """Found when it is needed: of a vocabulary with thousands of added tokens (Gemma) it takes longer than a prompt.
+
+        Some models mark their end-of-turn token as merely added; some also add runs of spaces and newlines.
+        """
+        added = {token for token, added in self.tokenizer.added_tokens_decoder.items() if added.content.strip()}
+        return frozenset(added | set(self.tokenizer.all_special_ids)) - {self.undo_id}
 
     @cached_property
     def concatenates(self) -> bool:
