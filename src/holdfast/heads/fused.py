@@ -82,7 +82,6 @@ def loss_from_logits(
     *,
     scale: Tensor,
     chunk_tokens: int | None = None,
-    num_vocab: int | None = None,
     want_grad_norm: bool = False,
     backend: str = "auto",
 ) -> FusedLoss:
@@ -91,8 +90,8 @@ def loss_from_logits(
     References are ``Reference(logits=...)`` or cached.
     """
     sink = _LogitGradients(logits) if torch.is_grad_enabled() and logits.requires_grad else None
-    policy = GivenLogits(logits.detach()[:, :num_vocab])
-    passed = _Pass(policy, targets, scale, sink, chunk_tokens, num_vocab, want_grad_norm, backend)
+    policy = GivenLogits(logits.detach())
+    passed = _Pass(policy, targets, scale, sink, chunk_tokens, None, want_grad_norm, backend)
     return passed.over(groups, made_of=(logits,))
 
 
@@ -106,7 +105,7 @@ class _LogitGradients:
         return None
 
     def add(self, rows: slice, grad: Tensor) -> None:
-        self.logits[rows, : grad.shape[1]] = grad
+        self.logits[rows] = grad
 
     def cast(self, factor: Tensor) -> tuple[Tensor | None, ...]:
         return (self.logits.mul_(factor),)

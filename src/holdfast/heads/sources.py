@@ -107,7 +107,7 @@ def anchor_source(reference: Reference | None, policy: Source, num_vocab: int | 
     if reference is None or not reference.live:
         return None
     if reference.logits is not None:
-        source: Source = GivenLogits(reference.logits.detach()[:, :num_vocab])
+        source: Source = GivenLogits(reference.logits.detach())
     else:
         assert reference.hidden is not None
         assert isinstance(policy, HeadLogits)

@@ -37,7 +37,6 @@ def stats_from_logits(
     reference: Reference | None = None,
     *,
     soften: float | None = None,
-    num_vocab: int | None = None,
     want: Collection[str] | None = None,
 ) -> TokenStats:
     """MATH §1 for logits [N, V] that a model has made itself; differentiable in them.
@@ -48,7 +47,7 @@ def stats_from_logits(
     dtype = logits_dtype(logits.dtype)
 
     def usable(logits: Tensor) -> Tensor:
-        return logits[:, :num_vocab].to(dtype).clamp(min=lowest(dtype))  # -inf - -inf would be NaN
+        return logits.to(dtype).clamp(min=lowest(dtype))  # -inf - -inf would be NaN
 
     ref_logits = None
     if wanted.live:

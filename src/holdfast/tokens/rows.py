@@ -122,11 +122,17 @@ def tokenize_all(
         raise InputError("\n".join(_told(errors)))
     if traces and not rows:
         raise InputError(f"no row has any response left within max_length {max_length}: raise it")
-    left_out = dict.fromkeys(who for names in unwritten.values() for who in names)
-    stops = tuple(given.sentence for given in given_endings(encoder))
-    counts = (len(traces), len(rows), num_cut, tuple(split.items()), max_length)
-    bad = tuple(f"{place}: {error}" for place, error in errors)
-    return rows, TruncationReport(*counts, tuple(dropped), tuple(left_out), bad, stops)
+    return rows, TruncationReport(
+        num_traces=len(traces),
+        num_rows=len(rows),
+        num_cut=num_cut,
+        split=tuple(split.items()),
+        max_length=max_length,
+        dropped=tuple(dropped),
+        left_out=tuple(dict.fromkeys(who for names in unwritten.values() for who in names)),
+        problems=tuple(f"{place}: {error}" for place, error in errors),
+        stops=tuple(given.sentence for given in given_endings(encoder)),
+    )
 
 
 def _told(errors: Sequence[tuple[str, InputError]]) -> list[str]:

@@ -20,7 +20,7 @@ from holdfast.models.eval_mode import eval_mode
 from holdfast.models.head_access import why_not_plain
 from holdfast.tokens import TokenRow
 from holdfast.training.anchors import ModelAnchor
-from holdfast.training.budget import PARTS, drift_means, drift_sums, standing
+from holdfast.training.budget import PARTS, drift_means, drift_sums
 from holdfast.training.collate import EARLY, LATE, NUM_EARLY, Collator, Counted, StreamRow
 from holdfast.training.loss import StepLoss
 from holdfast.training.processes import Say
@@ -28,6 +28,7 @@ from holdfast.training.streams import bind_objective
 from holdfast.training.trainer import StreamTrainer
 
 FILE = "hold.json"
+NEAR = 0.3  # of the budget: how close to it "bound" is
 
 
 class Drift(NamedTuple):
@@ -39,8 +40,10 @@ class Drift(NamedTuple):
 
     @property
     def standing(self) -> str:
-        """``slack``, ``bound`` or ``broken``."""
-        return standing(self.k, self.budget)
+        """``slack``, ``bound`` or ``broken``: by the drift at the end on fresh prompts, whatever lambda is."""
+        if self.k > (1 + NEAR) * self.budget:
+            return "broken"
+        return "slack" if self.k < (1 - NEAR) * self.budget else "bound"
 
 
 def most_lost(k: float) -> float:

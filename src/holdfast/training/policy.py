@@ -74,18 +74,23 @@ def with_adapters(model: Any, settings: LoraSettings, new_token_ids: Sequence[in
     """The model wrapped by peft. Naming only the embedding would leave the head's row untrained on an untied model."""
     if settings.quantize:
         model = prepare_model_for_kbit_training(model, use_gradient_checkpointing=False)
-    config = LoraConfig(
+    config = adapter_config(settings)
+    config.trainable_token_indices = _token_modules(model, new_token_ids) or None
+    try:
+        return get_peft_model(model, config)
+    except ValueError as error:  # peft's own words name the targets
+        raise FieldError("lora", str(error)) from None
+
+
+def adapter_config(settings: LoraSettings) -> LoraConfig:
+    """The settings of adapters as peft takes them."""
+    return LoraConfig(
         task_type="CAUSAL_LM",
         r=settings.r,
         lora_alpha=settings.alpha,
         lora_dropout=settings.dropout,
         target_modules=settings.targets if isinstance(settings.targets, str) else list(settings.targets),
-        trainable_token_indices=_token_modules(model, new_token_ids) or None,
     )
-    try:
-        return get_peft_model(model, config)
-    except ValueError as error:  # peft's own words name the targets
-        raise FieldError("lora", str(error)) from None
 
 
 def _token_modules(model: Any, new_token_ids: Sequence[int]) -> dict[str, list[int]]:

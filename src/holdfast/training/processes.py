@@ -16,7 +16,6 @@ from typing import Any
 import torch.distributed as dist
 from accelerate import Accelerator, FullyShardedDataParallelPlugin, PartialState
 from accelerate.utils import DistributedType
-from accelerate.utils.fsdp_utils import fsdp2_prepare_model
 from torch.distributed.tensor import DTensor
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
@@ -76,11 +75,6 @@ def num_shards(model: Any) -> int:
     """Over how many processes a model's parameters are spread; 1 when they are whole."""
     parameters = model.parameters() if model is not None else ()
     return max((p.device_mesh.size() for p in parameters if isinstance(p, DTensor)), default=1)
-
-
-def shard_anchor(accelerator: Accelerator, model: Any) -> Any:
-    """The anchor sharded like the policy: a whole second copy on every device would defeat the purpose."""
-    return fsdp2_prepare_model(accelerator, model)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from accelerate import Accelerator
+from accelerate.utils.fsdp_utils import fsdp2_prepare_model
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
@@ -24,7 +25,7 @@ from holdfast.training.loss import StepLoss
 from holdfast.training.monitor import StepMonitor
 from holdfast.training.passes import PassRoom, least_worth
 from holdfast.training.plan import PlanSampler, StepPlan
-from holdfast.training.processes import Say, SayWhatIsSharded, refuse_zero3, shard_anchor, shard_on_cpu_too
+from holdfast.training.processes import Say, SayWhatIsSharded, refuse_zero3, shard_on_cpu_too
 from holdfast.training.step_rule import Passes, StepRule
 
 DescribeRows = Callable[[Sequence[int]], str]
@@ -102,7 +103,8 @@ class StreamTrainer(Trainer):
         if self.is_fsdp_enabled and isinstance(step_loss.anchor, ModelAnchor | AdapterOffAnchor):
             self.collator = replace(collator, always_anchor=True)
             if isinstance(step_loss.anchor, ModelAnchor):
-                step_loss.anchor.model = shard_anchor(self.accelerator, step_loss.anchor.model)
+                # Sharded like the policy: a whole second copy on every device would defeat the purpose.
+                step_loss.anchor.model = fsdp2_prepare_model(self.accelerator, step_loss.anchor.model)
         self.add_callback(SayWhatIsSharded(step_loss.anchor, say))
         self.add_callback(_LogLastStep())
         if step_loss.budgets is not None:

@@ -27,6 +27,7 @@ from holdfast.tokens import prompt_ids
 from holdfast.tokens.encoding import check_known
 from holdfast.training.arguments import check_precision, check_schedule
 from holdfast.training.attention import sound_gradients
+from holdfast.training.policy import adapter_config
 from holdfast.training.processes import Say, ignore
 from holdfast.training.progress import SaveOnInterrupt
 from holdfast.training.rl.sampling import sample, seed_of_step
@@ -134,7 +135,7 @@ def _trainer(
             train_dataset=Dataset.from_list(rows),
             processing_class=tokenizer,
             rollout_func=parts.rollouts,
-            peft_config=_adapters(config),
+            peft_config=None if config.lora is None else adapter_config(config.lora),
             callbacks=[log],
         )
     except (
@@ -270,21 +271,6 @@ def _arguments(config: RlConfig, device: torch.device) -> GRPOConfig:
         disable_tqdm=True,
         use_cpu=device.type == "cpu",
         dataloader_pin_memory=device.type == "cuda",
-    )
-
-
-def _adapters(config: RlConfig) -> Any:
-    if config.lora is None:
-        return None
-    from peft import LoraConfig
-
-    targets = config.lora.targets
-    return LoraConfig(
-        r=config.lora.r,
-        lora_alpha=config.lora.alpha,
-        lora_dropout=config.lora.dropout,
-        target_modules=targets if isinstance(targets, str) else list(targets),
-        task_type="CAUSAL_LM",
     )
 
 
