@@ -171,7 +171,7 @@ def read_traces(source: str | Path, *, skip_bad: int = 0, limit: int | None = No
 
 
 def read_rows(rows: Iterable[Mapping[str, object]], *, skip_bad: int = 0, limit: int | None = None) -> Dataset:
-    """The same for rows in memory: dicts as a line of a file has them. An iterator is drained.
+    """Read rows in memory, dicts as a line of a file has them, as ``read_traces`` does. An iterator is drained.
 
     The source is named by count and contents (``memory: 47 rows, sha256 ...``), which is what a run's config keeps.
     """
@@ -183,7 +183,7 @@ def read_rows(rows: Iterable[Mapping[str, object]], *, skip_bad: int = 0, limit:
 
 
 def traces_in_memory(traces: Iterable[Trace], kind: str = "rows") -> Dataset:
-    """The same for rows that are traces already."""
+    """A dataset of rows that are traces already."""
     given = tuple(traces)
     digest = fingerprint(given)
     name = f"memory: {len(given)} {kind}, sha256 {digest[:16]}"

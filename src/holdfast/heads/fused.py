@@ -85,7 +85,7 @@ def loss_from_logits(
     want_grad_norm: bool = False,
     backend: str = "auto",
 ) -> FusedLoss:
-    """The same from logits [N, V] that a model has made itself (soft-capped, with a bias, ...).
+    """``fused_loss`` of logits [N, V] that a model has made itself (soft-capped, with a bias, ...).
 
     References are ``Reference(logits=...)`` or cached.
     """

@@ -17,7 +17,7 @@ from holdfast.heads.want import Want
 def reference_stats(
     hidden: Tensor, weight: Tensor, targets: Tensor, reference: Reference | None, want: Want, *, num_vocab: int | None
 ) -> TokenStats:
-    """See ``token_stats``. All logits at once, in float32 (float64 stays)."""
+    """What ``token_stats`` gives, from all logits at once, in float32 (float64 stays)."""
     dtype = logits_dtype(torch.promote_types(hidden.dtype, weight.dtype))
     with torch.autocast(hidden.device.type, enabled=False):
         logits = hidden.to(dtype) @ weight[:num_vocab].to(dtype).t()
@@ -58,7 +58,7 @@ def stats_from_logits(
 
 
 def _stats(a: Tensor, targets: Tensor, b: Tensor | None, reference: Reference | None, want: Want) -> TokenStats:
-    """MATH §1, literally."""
+    """The statistics as MATH §1 defines them."""
     log_p = a.log_softmax(-1)
     top = a.detach().argmax(-1)
     columns: dict[str, Tensor] = {}

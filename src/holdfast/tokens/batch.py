@@ -56,11 +56,11 @@ class Tensors:
     """Named tensors that go to a device together: accelerate calls ``to``, a DataLoader calls ``pin_memory``."""
 
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> Self:
-        """The same on another device."""
+        """A copy on another device."""
         return self._changed(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
     def pin_memory(self) -> Self:
-        """The same in pinned memory, from which a GPU copies while the host goes on."""
+        """A copy in pinned memory, from which a GPU copies while the host goes on."""
         return self._changed(Tensor.pin_memory)
 
     def _changed(self, change: Callable[[Tensor], Tensor]) -> Self:

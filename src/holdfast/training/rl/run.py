@@ -25,7 +25,7 @@ from holdfast.models.positions import num_learned_positions
 from holdfast.records import Reply, context
 from holdfast.tokens import prompt_ids
 from holdfast.tokens.encoding import check_known
-from holdfast.training.arguments import check_precision, check_schedule
+from holdfast.training.arguments import check_schedule, shared_arguments
 from holdfast.training.attention import sound_gradients
 from holdfast.training.policy import adapter_config
 from holdfast.training.processes import Say, ignore
@@ -235,9 +235,9 @@ def _passes(settings: GrpoSettings) -> tuple[int, int]:
 def _arguments(config: RlConfig, device: torch.device) -> GRPOConfig:
     settings = config.rl
     dtype = config.model.dtype
-    check_precision("rl.precision", settings.precision, device)
     rows, num_passes = _passes(settings)
     return GRPOConfig(
+        **shared_arguments("rl", settings, config.report_to, device),
         output_dir=config.run,
         max_steps=settings.steps or -1,
         num_train_epochs=settings.epochs,
@@ -246,31 +246,19 @@ def _arguments(config: RlConfig, device: torch.device) -> GRPOConfig:
         steps_per_generation=num_passes * settings.updates,
         num_generations=settings.group,
         learning_rate=settings.lr,
-        lr_scheduler_type=settings.scheduler,
-        warmup_steps=settings.warmup_steps,
-        max_grad_norm=settings.max_grad_norm,
         beta=settings.kl_weight,
         epsilon=settings.clip,
         loss_type="bnpo",  # the mean over a pass, of which TokenMeanTrainer makes the mean over an update
         temperature=settings.temperature,
         max_completion_length=settings.max_new_tokens,
         use_vllm=settings.sampler == "vllm",
-        bf16=settings.precision == "bf16",
-        fp16=settings.precision == "fp16",
-        gradient_checkpointing=settings.gradient_checkpointing,
         model_init_kwargs={
             "dtype": dtype,
             "attn_implementation": config.model.attention,
             "use_safetensors": None if config.model.allow_pickle else True,
         },
-        seed=settings.seed,
-        logging_steps=settings.log_every,
         save_strategy="steps" if settings.save_every else "no",
         save_steps=settings.save_every or 500,
-        report_to=list(config.report_to) or "none",
-        disable_tqdm=True,
-        use_cpu=device.type == "cpu",
-        dataloader_pin_memory=device.type == "cuda",
     )
 
 

@@ -240,7 +240,7 @@ class RlLog(TrainerCallback):
         self.log, self.watch, self.last_step = log, watch, 0
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """The clock counts from here."""
+        """Steps are counted from here: a resumed run does not begin at 0."""
         self.last_step = state.global_step
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any) -> None:
