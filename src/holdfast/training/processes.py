@@ -1,4 +1,4 @@
-"""Several processes: a folder that two runs may make at a time, work that the main process does first, and FSDP2 where
+"""Several processes: a lock, a folder that two runs may make at a time, work that the main process does first, and FSDP2 where
 accelerate would quietly do something else.
 
 Asked for FSDP on CPU, accelerate falls back to DDP without a word. The same sharding works there over gloo, so a run
@@ -6,12 +6,13 @@ that asks for it gets it: slow, but the same code as on a cluster, and testable 
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import torch.distributed as dist
 from accelerate import Accelerator, FullyShardedDataParallelPlugin, PartialState
@@ -75,6 +76,17 @@ def num_shards(model: Any) -> int:
     """Over how many processes a model's parameters are spread; 1 when they are whole."""
     parameters = model.parameters() if model is not None else ()
     return max((p.device_mesh.size() for p in parameters if isinstance(p, DTensor)), default=1)
+
+
+def try_lock(file: int | IO[str]) -> bool:
+    """Take the lock of a file or folder; False if another process has it. Closing the file gives it back."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # some network file systems have no locks
+        pass
+    return True
 
 
 @contextmanager
