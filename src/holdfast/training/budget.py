@@ -20,6 +20,10 @@ from holdfast.config.training import HoldSettings
 from holdfast.training.collate import EARLY, LATE, NUM_EARLY, Counted, MicroBatch
 
 PARTS = ("early", "late")  # numbered EARLY and LATE
+LOGGED = (
+    ("k_early", "kbar_early", "integral_early", "lambda_early"),
+    ("k_late", "kbar_late", "integral_late", "lambda_late"),
+)
 LOWEST, HIGHEST = math.log(0.05), math.log(500)  # of log lambda
 START = math.log(5)
 DECAY = 0.5  # of the moving average
@@ -162,12 +166,9 @@ class DriftBudgets:
     def row(self, stream: int) -> dict[str, float]:
         """What steps.jsonl shows of a held stream: lambda is the one that the next step will use."""
         figures: dict[str, float] = {}
-        for part, name in enumerate(PARTS):
-            state = self.controllers[stream, part]
-            figures[f"k_{name}"] = self.k.get((stream, part), 0.0)
-            figures[f"kbar_{name}"] = state.kbar
-            figures[f"integral_{name}"] = state.integral
-            figures[f"lambda_{name}"] = state.weight
+        for part, names in enumerate(LOGGED):
+            state, k = self.controllers[stream, part], self.k.get((stream, part), 0.0)
+            figures |= zip(names, (k, state.kbar, state.integral, state.weight), strict=True)
         return figures
 
     def state(self) -> list[dict[str, Any]]:
