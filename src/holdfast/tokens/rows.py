@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from holdfast.config import InputError
+from holdfast.data.fields import counted
 from holdfast.records import Role, Trace, Turn
 from holdfast.tokens.answers import OneAnswerPerRowError, turns_left_out
 from holdfast.tokens.batch import Context, TokenRow
@@ -141,7 +142,7 @@ def _told(errors: Sequence[tuple[str, InputError]]) -> list[str]:
     lines = [f"{place}: {error}" for place, error in errors if not isinstance(error, UnknownTextError)]
     more = [f"... and {len(lines) - MAX_ERRORS} more"] if len(lines) > MAX_ERRORS else []
     others = len(unknown) - 1
-    suffix = f" (and {others} more row{'s' if others > 1 else ''})" if others > 0 else ""
+    suffix = f" (and {counted(others, 'more row')})" if others > 0 else ""
     return [*lines[:MAX_ERRORS], *more, *(line + suffix for line in unknown[:1])]
 
 

@@ -30,6 +30,7 @@ DECAY = 0.5  # of the moving average
 GAIN = 0.05  # of the integral
 QUIET = 0.2  # share of the steps in which the integral only grows
 NARROWED = 0.4  # share of the steps after which a budget that began wider is itself
+NEAR = 0.3  # of the budget: how close to it "bound" is
 PULL = 1.0  # of a held token at its budget, at most, against a token of the task
 SHORTEST = 0.1  # step, against the one that the learning rate would take
 
@@ -203,3 +204,10 @@ def drift_means(sums: Tensor, counts: Tensor) -> dict[tuple[int, int], float]:
         for part, total in enumerate(totals)
         if denominators[stream][part]
     }
+
+
+def standing(k: float, budget: float) -> str:
+    """``slack``, ``bound`` or ``broken``: by the drift at the end on fresh prompts, whatever lambda is."""
+    if k > (1 + NEAR) * budget:
+        return "broken"
+    return "slack" if k < (1 - NEAR) * budget else "bound"

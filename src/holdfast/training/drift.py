@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -20,15 +19,13 @@ from holdfast.models.eval_mode import eval_mode
 from holdfast.models.head_access import why_not_plain
 from holdfast.tokens import TokenRow
 from holdfast.training.anchors import ModelAnchor
-from holdfast.training.budget import PARTS, drift_means, drift_sums
+from holdfast.training.budget import PARTS, drift_means, drift_sums, standing
 from holdfast.training.collate import EARLY, LATE, NUM_EARLY, Collator, Counted, StreamRow
 from holdfast.training.loss import StepLoss
-from holdfast.training.processes import Say
 from holdfast.training.streams import bind_objective
 from holdfast.training.trainer import StreamTrainer
 
 FILE = "hold.json"
-NEAR = 0.3  # of the budget: how close to it "bound" is
 
 
 class Drift(NamedTuple):
@@ -40,10 +37,8 @@ class Drift(NamedTuple):
 
     @property
     def standing(self) -> str:
-        """``slack``, ``bound`` or ``broken``: by the drift at the end on fresh prompts, whatever lambda is."""
-        if self.k > (1 + NEAR) * self.budget:
-            return "broken"
-        return "slack" if self.k < (1 - NEAR) * self.budget else "bound"
+        """``slack``, ``bound`` or ``broken``."""
+        return standing(self.k, self.budget)
 
 
 def most_lost(k: float) -> float:
@@ -84,9 +79,7 @@ def drift_of_answers(
     return [drifts[number] for number in range(len(rows))]
 
 
-def write_drift(
-    trainer: StreamTrainer, fresh: Sequence[StreamRow], safety: Sequence[bool], run: Path, say: Say
-) -> None:
+def write_drift(trainer: StreamTrainer, fresh: Sequence[StreamRow], safety: Sequence[bool]) -> None:
     """Measure every held stream, write ``hold.json`` and say one sentence per stream. Every process takes part.
 
     ``safety``: of each stream, whether its prompts are the requests that are to be refused.
@@ -107,9 +100,9 @@ def write_drift(
         figures = {PARTS[part]: {**drift._asdict(), "standing": drift.standing} for part, drift in parts.items()}
         num_answers = sum(row.stream == number for row in fresh)
         summary[stream.name] = {**figures, "fresh_answers": num_answers, "sentence": line}
-        say(line)
+        trainer.say(line)
     if trainer.accelerator.is_main_process:
-        with atomic_text(run / FILE) as file:
+        with atomic_text(trainer.run.path / FILE) as file:
             json.dump(summary, file, indent=1)
             file.write("\n")
 

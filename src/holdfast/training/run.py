@@ -34,7 +34,6 @@ from holdfast.training.collate import Collator
 from holdfast.training.drift import write_drift
 from holdfast.training.loss import StepLoss
 from holdfast.training.microscope import prepare_microscope, write_microscope
-from holdfast.training.monitor import StepMonitor
 from holdfast.training.plan import StepPlan
 from holdfast.training.policy import choose_anchor, freeze, load_model, with_adapters
 from holdfast.training.processes import Say, ignore
@@ -121,10 +120,10 @@ def train(
         if not interrupted:
             if trainer.step_loss.budgets is not None:
                 safety = [stream.data == "prompts:safety" for stream in config.streams]
-                write_drift(trainer, number_fresh(streams), safety, run.path, say)
-            write_result(trainer, run, config, data)
+                write_drift(trainer, number_fresh(streams), safety)
+            write_result(trainer, config, data)
             if microscope:
-                write_microscope(microscope, config, trainer, run)
+                write_microscope(microscope, config, trainer)
             if processes.is_main_process and not throwaway:
                 write_finished(run, trainer.state.global_step)
             forget_answers(run.path)  # last: without them the run has ended
@@ -228,14 +227,11 @@ def _trainer(
         plan=plan,
         collator=collator,
         step_loss=StepLoss(losses, anchor, plain=plain, chunk_tokens=config.training.chunk_tokens, budgets=budgets),
-        monitor=StepMonitor(losses, StepLog(run.steps), StepLog(run.timing), loaded.device, budgets),
+        settings=config.training,
+        run=run,
         describe_rows=lambda numbers: listed(streams[rows[n].stream].where(rows[n].place) for n in numbers),
-        checkpoints=run.checkpoints,
-        keep=config.training.keep,
         say=say,
         step_rule=step_rule,
-        tokens_per_pass=config.training.tokens_per_pass,
-        rows_per_pass=config.training.micro_batch,
         processing_class=loaded.tokenizer,
     )
 
@@ -319,7 +315,7 @@ def where_to_resume(run: RunDirectory, keep: int | None, main: bool, say: Say) -
 def _run(trainer: StreamTrainer, checkpoint: Path | None, progress: bool) -> bool:
     """Train to the end or to the first Ctrl-C; whether it was interrupted."""
     trainer.remove_callback(PrinterCallback)
-    bar = ProgressBar(trainer.checkpoints.parent.name, enabled=progress)
+    bar = ProgressBar(trainer.run.path.name, enabled=progress)
     trainer.add_callback(bar)
     with SaveOnInterrupt() as guard, sound_gradients():
         trainer.add_callback(guard)
@@ -335,7 +331,7 @@ def _run(trainer: StreamTrainer, checkpoint: Path | None, progress: bool) -> boo
 
 
 def _out_of_memory(trainer: StreamTrainer, error: Exception) -> str:
-    rows, tokens = trainer.args.per_device_train_batch_size, trainer.tokens_per_pass
+    rows, tokens = trainer.args.per_device_train_batch_size, trainer.settings.tokens_per_pass
     a_pass, field = (f"{tokens} tokens", "tokens_per_pass") if tokens else (f"{rows} rows", "micro_batch")
     return (
         f"out of memory at step {trainer.state.global_step + 1} with {a_pass} a pass: lower training.{field} (the"

@@ -189,7 +189,7 @@ def save_state(trainer: StreamTrainer) -> None:
             trainer.state.save_to_json(str(folder / "trainer_state.json"))
 
     trainer.monitor.steps.sync()
-    save_checkpoint(trainer.checkpoints, step, write, keep=trainer.keep)
+    save_checkpoint(trainer.run.checkpoints, step, write, keep=trainer.settings.keep)
 
 
 def load_state(trainer: StreamTrainer, folder: Path) -> None:
