@@ -104,7 +104,7 @@ class Collator:
         return MicroBatch(
             inputs=batch.inputs,
             targets=targets,
-            anchor=self._anchor_pass(rows, batch),
+            anchor=self._anchor_pass(rows, batch, targets),
             counts=counts,
             spans=_spans(counts),
             rows=tuple(row.number for row in rows),
@@ -116,13 +116,14 @@ class Collator:
         num_streams = len(self.needs_anchor)
         return torch.stack([stream.bincount(minlength=num_streams) for stream in (targets.stream, answers, late)], 1)
 
-    def _anchor_pass(self, rows: Sequence[StreamRow], batch: TokenBatch) -> AnchorPass | None:
+    def _anchor_pass(self, rows: Sequence[StreamRow], batch: TokenBatch, targets: Targets) -> AnchorPass | None:
         anchored = [row for row in rows if self.needs_anchor[row.stream]]
         if not anchored and not (self.always_anchor and any(self.needs_anchor)):
             return None
-        anchor_batch = batch if len(anchored) == len(rows) else self._together(anchored)
-        index = target_table(anchor_batch, [row.stream for row in anchored]).index
-        return AnchorPass(anchor_batch.inputs, index, tuple(row.number for row in anchored))
+        if len(anchored) < len(rows):
+            batch = self._together(anchored)
+            targets = target_table(batch, [row.stream for row in anchored])
+        return AnchorPass(batch.inputs, targets.index, tuple(row.number for row in anchored))
 
     def _together(self, rows: Sequence[StreamRow]) -> TokenBatch:
         token_rows = [row.row for row in rows] or [TokenRow([self.pad_id], [Role.PROMPT], [0])]
