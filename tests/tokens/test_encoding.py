@@ -56,7 +56,7 @@ def test_without_the_token_a_typed_undo_needs_no_care() -> None:
 
 
 def test_a_prompt_does_not_go_through_the_added_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Gemma has 6,400 of them: 20 ms for every prompt of an audit."""
+    """Gemma 3 has more than 6,200 of them, with which every prompt of an audit took 20 ms."""
     tokenizer = make_tokenizer("chatml")
     asked = context("user", "a?")
     expected = prompt_ids([asked], tokenizer)

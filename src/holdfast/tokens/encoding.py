@@ -35,7 +35,7 @@ class Encoder:
 
     @cached_property
     def special_ids(self) -> frozenset[int]:
-        """Found when it is needed: of a vocabulary with thousands of added tokens (Gemma) it takes longer than a prompt.
+        """Found when it is needed: of a vocabulary with thousands of added tokens (Gemma 3) it takes longer than a prompt.
 
         Some models mark their end-of-turn token as merely added; some also add runs of spaces and newlines.
         """
