@@ -159,9 +159,7 @@ def prompt_ids(turns: Sequence[Turn], tokenizer: PreTrainedTokenizerBase) -> lis
     return Encoder(tokenizer).whole(render(turns, tokenizer, open_answer=True))
 
 
-def _rows(
-    trace: Trace, encoder: Encoder, context: Context, train_on_prompt: bool = False
-) -> tuple[list[TokenRow], str]:
+def _rows(trace: Trace, encoder: Encoder, context: Context, train_on_prompt: bool) -> tuple[list[TokenRow], str]:
     """The rows of a trace and, where they are several, why."""
     try:
         return [_row(trace, encoder, context, train_on_prompt)], ""
