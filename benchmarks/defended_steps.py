@@ -30,10 +30,9 @@ from holdfast.training.arguments import training_arguments
 from holdfast.training.attention import sound_gradients
 from holdfast.training.budget import DriftBudgets
 from holdfast.training.loss import StepLoss
-from holdfast.training.monitor import StepMonitor
 from holdfast.training.policy import keep_as_autocast_reads, with_adapters
 from holdfast.training.run import make_collator, make_plan
-from holdfast.training.run_directory import RunDirectory, StepLog
+from holdfast.training.run_directory import RunDirectory
 from holdfast.training.streams import ReadStream, bind_objective, number_rows
 from holdfast.training.trainer import StreamTrainer
 
@@ -162,10 +161,9 @@ def make_trainer(shape: Shape, load: Load, way: Way, device: str, folder: Path) 
         plan=plan,
         collator=make_collator(config, loaded, streams),
         step_loss=StepLoss(losses, anchor, plain=True, budgets=budgets),
-        monitor=StepMonitor(losses, StepLog(run.steps), StepLog(run.timing), loaded.device, budgets),
+        settings=config.training,
+        run=run,
         describe_rows=lambda numbers: f"rows {list(numbers)}",
-        checkpoints=run.checkpoints,
-        keep=1,
         say=lambda _: None,
         processing_class=loaded.tokenizer,
     )

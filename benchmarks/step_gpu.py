@@ -124,7 +124,7 @@ class Bench:
         targets = self.batch.targets
 
         def forward() -> Tensor:
-            hidden = body(**self.batch.inputs.keywords()).last_hidden_state.flatten(0, 1)[targets.index]
+            hidden = body(**self.batch.inputs.model_inputs()).last_hidden_state.flatten(0, 1)[targets.index]
             returned = Function.apply(
                 hidden, head.weight, targets.ids, None, None, -100, 0.0, 0.0, "mean",
                 None, False, None, False, False, False, None, None, LIGER_CHUNK,

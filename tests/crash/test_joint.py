@@ -17,7 +17,7 @@ from torch.distributed.tensor import DTensor
 
 from crash.forked import in_processes
 from holdfast.training.checkpoints.durable import CheckpointError
-from holdfast.training.checkpoints.folders import save_jointly, verify
+from holdfast.training.checkpoints.folders import save_checkpoint, verify
 from holdfast.training.checkpoints.state import load_optimizer, load_rng, save_optimizer, save_rng
 
 
@@ -26,11 +26,11 @@ def test_every_process_leaves_its_random_state(tmp_path: Path) -> None:
 
     def work(rank: int) -> None:
         random.seed(rank)
-        path = save_jointly(directory, 2, lambda folder: save_rng(folder, rank), keep=1)
+        path = save_checkpoint(directory, 2, lambda folder: save_rng(folder, rank), keep=1)
         assert path == directory / "step-000002"
         expected = random.random()
-        assert save_jointly(directory, 2, lambda _: pytest.fail("saved already"), keep=1) == path
-        save_jointly(directory, 4, lambda folder: save_rng(folder, rank), keep=2)
+        assert save_checkpoint(directory, 2, lambda _: pytest.fail("saved already"), keep=1) == path
+        save_checkpoint(directory, 4, lambda folder: save_rng(folder, rank), keep=2)
         random.seed(9)
         assert load_rng(path, rank) == []
         assert random.random() == expected
@@ -47,7 +47,7 @@ def test_when_one_process_fails_all_learn_it_and_nothing_is_saved(failing: int, 
     directory = tmp_path / "checkpoints"
 
     def work(rank: int) -> None:
-        save_jointly(directory, 2, lambda folder: save_rng(folder, rank), keep=1)
+        save_checkpoint(directory, 2, lambda folder: save_rng(folder, rank), keep=1)
 
         def write(folder: Path) -> None:
             save_rng(folder, rank)
@@ -55,7 +55,7 @@ def test_when_one_process_fails_all_learn_it_and_nothing_is_saved(failing: int, 
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder / f"rng-{rank}.json"))
 
         with pytest.raises(CheckpointError) as caught:
-            save_jointly(directory, 4, write, keep=1)
+            save_checkpoint(directory, 4, write, keep=1)
         line = str(caught.value)
         if rank == failing:
             assert line.startswith(
@@ -92,7 +92,7 @@ def test_a_sharded_optimizer_comes_back_in_any_number_of_processes(tmp_path: Pat
         train(model, optimizer, 2)
         moments = [state["exp_avg"] for state in optimizer.state.values()]
         assert all(isinstance(moment, DTensor) for moment in moments)
-        path = save_jointly(tmp_path, 2, lambda folder: save_optimizer(optimizer, folder, main=rank == 0), keep=1)
+        path = save_checkpoint(tmp_path, 2, lambda folder: save_optimizer(optimizer, folder, main=rank == 0), keep=1)
         _, restored = sharded()
         load_optimizer(restored, path)
         for ours, theirs in zip(restored.state.values(), optimizer.state.values(), strict=True):

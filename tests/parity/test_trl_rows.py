@@ -85,7 +85,7 @@ def test_loss_on_everything(rows: list[dict[str, Any]], options: dict[str, Any],
     rows_of_stream = [StreamRow(row, 0, place, place) for place, row in enumerate(ours)]
     batch = Collator(0, (False,))(rows_of_stream)
     targets = batch.targets
-    hidden = model.model(**batch.inputs.keywords()).last_hidden_state.flatten(0, 1)[targets.index]
+    hidden = model.model(**batch.inputs.model_inputs()).last_hidden_state.flatten(0, 1)[targets.index]
     num = int(batch.counts[:, Counted.TOKENS].sum())
     assert num == sum(
         len(row["input_ids"]) - 1 for row in theirs

@@ -6,7 +6,8 @@ import pytest
 from tokenizers import AddedToken, Tokenizer, models, normalizers
 
 from holdfast.config import InputError
-from holdfast.tokens import find_undo_id
+from holdfast.records import context
+from holdfast.tokens import find_undo_id, prompt_ids
 from holdfast.tokens.encoding import Encoder
 from holdfast.tokens.endings import ending
 
@@ -52,6 +53,15 @@ def test_the_unknown_token_is_not_the_undo_token() -> None:
 def test_without_the_token_a_typed_undo_needs_no_care() -> None:
     tokenizer = fresh("chatml", undo=False)
     assert Encoder(tokenizer).whole("a <UNDO> b") == tokenizer.encode("a <UNDO> b")
+
+
+def test_a_prompt_does_not_go_through_the_added_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gemma 3 has more than 6,200 of them, with which every prompt of an audit took 20 ms."""
+    tokenizer = make_tokenizer("chatml")
+    asked = context("user", "a?")
+    expected = prompt_ids([asked], tokenizer)
+    monkeypatch.delattr(type(tokenizer), "added_tokens_decoder")
+    assert prompt_ids([asked], tokenizer) == expected
 
 
 def test_a_text_that_turns_into_the_undo_token_by_normalisation_is_refused() -> None:

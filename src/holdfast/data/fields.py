@@ -29,6 +29,11 @@ def listed(words: Iterable[str], num: int | None = None) -> str:
     return ", ".join(given[:MAX_LISTED]) + (f" and {rest} more" if rest > 0 else "")
 
 
+def counted(number: int, noun: str) -> str:
+    """``1 row``, ``2 rows``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def describe(value: object) -> str:
     """What was found, in words; never the text itself, which may be long or private."""
     match value:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from holdfast.config import InputError
-from holdfast.data.fields import listed
+from holdfast.data.fields import counted, listed
 from holdfast.data.rows import Row, Rows, file_kind, file_rows, without_gaps
 
 KINDS = ".jsonl, .json, .csv or .parquet"
@@ -28,7 +28,7 @@ class Shards(NamedTuple):
     def sentence(self) -> str:
         """For the user, in one line."""
         names = listed(file.name for file in self.files)
-        text = f"{len(self.files)} file{'' if len(self.files) == 1 else 's'} ({names})"
+        text = f"{counted(len(self.files), 'file')} ({names})"
         return text + (f", not read: {listed(self.not_read)}" if self.not_read else "")
 
 

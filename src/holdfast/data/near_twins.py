@@ -65,16 +65,14 @@ class Seen:
 
 def twin_groups(texts: Sequence[str], threshold: float = TWIN) -> list[int]:
     """A group number for every text; twins, and twins of twins, have the same: what a fair split keeps together."""
+    words = list(map(content_words, texts))
     group: list[int] = []
-    seen = Seen()
-    for number, text in enumerate(texts):
-        words = content_words(text)
-        alike = [other for other in range(number) if likeness(words, seen.sets[other]) >= threshold]
+    for number in range(len(texts)):
+        alike = [other for other in range(number) if likeness(words[number], words[other]) >= threshold]
         joined = {group[other] for other in alike}
         mine = min(joined, default=number)
         group = [mine if theirs in joined else theirs for theirs in group]
         group.append(mine)
-        seen.add(words)
     return group
 
 

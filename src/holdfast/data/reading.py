@@ -11,7 +11,7 @@ from pathlib import Path
 from holdfast.config import InputError
 from holdfast.data.columns import HONOURED
 from holdfast.data.default_prompts import PREFIX
-from holdfast.data.fields import BadField, listed
+from holdfast.data.fields import BadField, counted, listed
 from holdfast.data.folders import Shards, find_shards, is_glob, saved_folder, saved_rows, shard_rows
 from holdfast.data.formats import Format, FormatVote, unused_columns
 from holdfast.data.hub import hub_rows, is_hub_name
@@ -136,16 +136,16 @@ class _Reading:
         return [Problem(self.source, None, None, f"expected at least one row, got {got}", fatal=True)]
 
     def _sentence(self, form: Format, num_bad: int) -> str:
-        parts = [f"{self.source}: {_count(len(self.traces), 'row')} in the '{form.name}' format: {form.meaning}"]
+        parts = [f"{self.source}: {counted(len(self.traces), 'row')} in the '{form.name}' format: {form.meaning}"]
         if self.shards:
             parts.append(f"from {self.shards.sentence}")
         parts += self._meant()
         if self.unused:
             parts.append(f"other columns ignored: {listed(self.unused)}")
         if self.num_blank:
-            parts.append(f"{_count(self.num_blank, 'blank line')} passed over")
+            parts.append(f"{counted(self.num_blank, 'blank line')} passed over")
         if num_bad:
-            parts.append(f"{_count(num_bad, 'bad line')} skipped")
+            parts.append(f"{counted(num_bad, 'bad line')} skipped")
         if self.cut:
             parts.append("later rows not read")
         return "; ".join(parts)
@@ -156,7 +156,7 @@ class _Reading:
         for key in HONOURED:
             if num := self.honoured[key]:
                 goes = "begins the conversation" if key == "system" else "goes to the chat template"
-                said.append(f"'{key}' {goes} ({_count(num, 'row')})")
+                said.append(f"'{key}' {goes} ({counted(num, 'row')})")
         counts = [f"{num} {kind}" for key, kind in CONTEXT_FIELDS.items() if (num := self.turns[key])]
         return [*said, f"assistant turns that are context, not trained: {', '.join(counts)}"] if counts else said
 
@@ -171,7 +171,7 @@ def read_traces(source: str | Path, *, skip_bad: int = 0, limit: int | None = No
 
 
 def read_rows(rows: Iterable[Mapping[str, object]], *, skip_bad: int = 0, limit: int | None = None) -> Dataset:
-    """The same for rows in memory: dicts as a line of a file has them. An iterator is drained.
+    """Read rows in memory, dicts as a line of a file has them, as ``read_traces`` does. An iterator is drained.
 
     The source is named by count and contents (``memory: 47 rows, sha256 ...``), which is what a run's config keeps.
     """
@@ -183,7 +183,7 @@ def read_rows(rows: Iterable[Mapping[str, object]], *, skip_bad: int = 0, limit:
 
 
 def traces_in_memory(traces: Iterable[Trace], kind: str = "rows") -> Dataset:
-    """The same for rows that are traces already."""
+    """A dataset of rows that are traces already."""
     given = tuple(traces)
     digest = fingerprint(given)
     name = f"memory: {len(given)} {kind}, sha256 {digest[:16]}"
@@ -211,7 +211,3 @@ def _dataset(source: str, rows: Rows, shards: Shards | None, limit: int | None, 
     reading = _Reading(source, shards)
     reading.take(rows, limit)
     return reading.dataset(skip_bad)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

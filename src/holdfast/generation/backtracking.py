@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from holdfast.config import InputError
+from holdfast.config import InputError, need_at_least_one
 from holdfast.generation.answers import Answer, Change, UndoLimits
 from holdfast.generation.choosing import choose
 from holdfast.generation.conversations import check_sampling, completion, pad_id, ready_to_read, stop_ids
@@ -128,7 +128,7 @@ def generate_with_undo(
 ) -> list[Completion]:
     """One completion per prompt, in order: its text is what is left, its ids are all that was written."""
     how = how or UndoDecoding()
-    check_sampling(how.temperature, how.top_p, how.max_new_tokens, batch_size)
+    need_at_least_one("sampling", batch_size=batch_size)
     decoder = UndoDecoder.of(model, tokenizer, how)
     conversations, ids = ready_to_read(prompts, model, tokenizer)
     order = sorted(range(len(ids)), key=lambda index: -len(ids[index]))  # longest first: memory trouble shows at once

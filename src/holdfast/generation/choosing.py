@@ -33,7 +33,10 @@ def choose(
 
 
 def draw(logits: Tensor, uniform: Tensor, *, temperature: float, top_p: float = 1.0) -> Tensor:
-    """The same on the device, without a look at any value; logits [B, V], ``uniform`` [B, 1] from [0, 1) -> [B, 1]."""
+    """Choose as ``choose`` does, but on the device, where no value is looked at.
+
+    logits [B, V], ``uniform`` [B, 1] from [0, 1) -> [B, 1]
+    """
     if temperature == 0:
         return logits.argmax(-1, keepdim=True)
     probabilities, index = torch.softmax(logits.float() / temperature, -1), None

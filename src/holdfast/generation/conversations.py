@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from holdfast.config import InputError, need_at_least_one
-from holdfast.generation.prompts import Prompt, turns_of
+from holdfast.generation.prompts import Prompt, request_of, turns_of
 from holdfast.models.positions import num_positions
 from holdfast.records import Completion, Turn
 from holdfast.tokens import apply_undo, find_undo_id, prompt_ids
@@ -72,13 +72,18 @@ def check_room(ids: Sequence[Sequence[int]], model: PreTrainedModel) -> None:
 
 def stop_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> list[int]:
     """The tokens that end a text."""
-    ends = getattr(model.generation_config, "eos_token_id", None)
-    stops = {*(ends if isinstance(ends, list) else [ends]), tokenizer.eos_token_id} - {None}
+    stops = known_stops(model.generation_config, tokenizer)
     if not stops and (own := stop_id(tokenizer)) is not None:
         return [own]
     if not stops:
         raise InputError("neither the model nor its tokenizer says which token ends a text (eos_token_id)")
-    return sorted(stops)
+    return stops
+
+
+def known_stops(config: GenerationConfig | None, tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    """The tokens that a generation config and a tokenizer call the end of a text, of which there may be none."""
+    ends = getattr(config, "eos_token_id", None)
+    return sorted({*(ends if isinstance(ends, list) else [ends]), tokenizer.eos_token_id} - {None})
 
 
 def pad_id(tokenizer: PreTrainedTokenizerBase, stops: Sequence[int]) -> int:
@@ -94,9 +99,8 @@ def completion(
     ids = list(written[:-1] if stopped else written)
     undo = find_undo_id(tokenizer)
     visible = ids if undo is None else apply_undo(ids, undo)
-    request = next((turn.visible for turn in reversed(turns) if turn.speaker in ("user", "text")), turns[-1].visible)
     return Completion(
-        prompt=request,
+        prompt=request_of(turns),
         text=str(tokenizer.decode(visible, skip_special_tokens=True)),
         token_ids=tuple(ids),
         num_undos=0 if undo is None else ids.count(undo),

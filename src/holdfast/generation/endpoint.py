@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from holdfast.config import InputError
 from holdfast.config.extras import need_extra
-from holdfast.generation.prompts import Prompt, turns_of
+from holdfast.generation.prompts import Prompt, request_of, turns_of
 from holdfast.records import Completion, FinishReason, Turn, chat_arguments, chat_messages
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class EndpointSampler:
 
         async def ask(index: int) -> list[Completion]:
             nonlocal done
-            request, num = _request_of(conversations[index]), bodies[index].get("n", 1)
+            request, num = request_of(conversations[index]), bodies[index].get("n", 1)
             async with free:
                 answers = await self._answers(client, bodies[index], num, faults)
             done += num
@@ -176,7 +176,8 @@ class EndpointSampler:
         try:
             while len(answers) < num:
                 again = {"seed": body["seed"] + len(answers), "n": num - len(answers)} if answers else {}
-                answers += (await self.ask({**body, **again}, client=client, path=path))[: num - len(answers)]
+                answered = await self.ask({**body, **again}, client=client, path=path, read=_read_answers)
+                answers += answered[: num - len(answers)]
         except FailedError as error:
             faults[str(error)] += num - len(answers)
             answers += [("", "error", None)] * (num - len(answers))
@@ -187,14 +188,13 @@ class EndpointSampler:
         body: dict[str, Any],
         *,
         client: httpx.AsyncClient,
-        path: str = "chat/completions",
-        read: Callable[[Any], T] | None = None,
+        path: str,
+        read: Callable[[Any], T],
     ) -> T:
-        """Try until it comes, until trying is useless, or until ``num_tries`` are spent."""
-        reading: Callable[[Any], Any] = read or _read_answers
+        """Try until it comes, until trying is useless, or until ``num_tries`` are spent. ``read`` takes it out of the reply."""
         for attempt in range(self.num_tries):
             try:
-                return await self._try(client, body, path, reading)  # type: ignore[no-any-return]
+                return await self._try(client, body, path, read)
             except FailedError as error:
                 if not error.again or attempt + 1 == self.num_tries:
                     raise
@@ -202,7 +202,7 @@ class EndpointSampler:
                 await asyncio.sleep(min(max(backoff, error.wait), LONGEST_WAIT))
         raise AssertionError("num_tries is at least 1")
 
-    async def _try(self, client: httpx.AsyncClient, body: dict[str, Any], path: str, read: Callable[[Any], Any]) -> Any:
+    async def _try(self, client: httpx.AsyncClient, body: dict[str, Any], path: str, read: Callable[[Any], T]) -> T:
         import httpx
 
         try:
@@ -236,10 +236,6 @@ def _conversation(turns: tuple[Turn, ...], goes_on: bool) -> dict[str, Any]:
     if turns[-1].speaker != "assistant" or not goes_on:
         return body
     return {**body, "continue_final_message": True, "add_generation_prompt": False}
-
-
-def _request_of(turns: tuple[Turn, ...]) -> str:
-    return next((turn.visible for turn in reversed(turns) if turn.speaker == "user"), turns[-1].visible)
 
 
 def _repeated(conversations: Sequence[tuple[Turn, ...]]) -> list[tuple[tuple[Turn, ...], int]]:

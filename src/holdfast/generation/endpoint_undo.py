@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.config import InputError
 from holdfast.generation.answers import Answer
 from holdfast.generation.backtracking import UndoDecoding
-from holdfast.generation.conversations import completion, ids_to_continue
+from holdfast.generation.conversations import completion, ids_to_continue, known_stops
 from holdfast.generation.endpoint import EndpointSampler, FailedError, run_to_end
 from holdfast.generation.prompts import Prompt, turns_of
 from holdfast.records import Completion, Turn
@@ -141,10 +141,10 @@ def stops_of(model: str, tokenizer: PreTrainedTokenizerBase) -> tuple[int, ...]:
     from transformers import GenerationConfig
 
     try:
-        ends = GenerationConfig.from_pretrained(model).eos_token_id
+        config = GenerationConfig.from_pretrained(model)
     except (OSError, ValueError):  # a tokenizer alone
-        ends = None
-    stops = {*(ends if isinstance(ends, list) else [ends]), tokenizer.eos_token_id} - {None}
+        config = None
+    stops = known_stops(config, tokenizer)
     if not stops:
         raise InputError(f"{model}: does not say which token ends a text (eos_token_id)")
-    return tuple(sorted(stops))
+    return tuple(stops)

@@ -85,7 +85,7 @@ class GraphDecoder:
         self._failed = False
 
     def attempt(self, prompts: Sequence[Sequence[int]], uniform: Tensor | None = None) -> Written | None:
-        """The same as a call, but None if the model cannot be captured or memory is short. The reason is printed once."""
+        """Write one batch; None if the model cannot be captured or memory is short. The reason is printed once."""
         if self._failed:
             return None
         try:

@@ -39,6 +39,11 @@ def turns_before(prompt: Prompt) -> tuple[Turn, ...]:
     return prompt.prompt if isinstance(prompt, Trace) else tuple(map(_turn, prompt))
 
 
+def request_of(turns: Sequence[Turn]) -> str:
+    """What was asked last: the text that stands beside the answer."""
+    return next((turn.visible for turn in reversed(turns) if turn.speaker in ("user", "text")), turns[-1].visible)
+
+
 def _turn(message: Turn | Mapping[str, str]) -> Turn:
     if isinstance(message, Turn):
         return message

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import torch
@@ -86,13 +86,14 @@ def continue_ids(
     """
     check_sampling(temperature, top_p, max_new_tokens, batch_size, seed=seed)
     check_room(ids, model)
-    settings = _settings(model, tokenizer, max_new_tokens, temperature, top_p)
+    stops = stop_ids(model, tokenizer)
+    how = Decoding(max_new_tokens, stops, pad_id(tokenizer, stops), temperature, top_p)
     order = sorted(range(len(ids)), key=lambda index: -len(ids[index]))  # longest first: memory trouble shows at once
     written: dict[int, list[int]] = {}
     # Greedy answers draw nothing, and must not touch the process's random state: another thread may be drawing.
     luck = _seeded(model, seed) if temperature > 0 else contextlib.nullcontext()
     with eval_mode(model), luck, torch.inference_mode():
-        write = _writer(model, ids, settings, min(batch_size, len(ids)), stop_when)
+        write = _writer(model, ids, how, min(batch_size, len(ids)), stop_when)
         for start in range(0, len(order), batch_size):
             batch = order[start : start + batch_size]
             written.update(zip(batch, write(batch), strict=True))
@@ -110,80 +111,45 @@ def _seeded(model: PreTrainedModel, seed: int) -> Iterator[None]:
         yield
 
 
-def _settings(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, max_new_tokens: int, temperature: float, top_p: float
-) -> GenerationConfig:
-    """Every knob that a checkpoint may bring along is set here, because unset ones would be taken from it."""
-    stops = stop_ids(model, tokenizer)
-    # For greedy decoding these are the values that transformers takes for 'not set': any other would be warned about.
-    sampling: dict[str, Any] = {"do_sample": False, "temperature": 1.0, "top_p": 1.0, "top_k": 50}
-    if temperature > 0:
-        sampling = {"do_sample": True, "temperature": temperature, "top_p": top_p, "top_k": 0}
-    return GenerationConfig(
-        max_new_tokens=max_new_tokens,
-        num_beams=1,
-        repetition_penalty=1.0,
-        no_repeat_ngram_size=0,
-        eos_token_id=stops,
-        pad_token_id=pad_id(tokenizer, stops),
-        **sampling,
-    )
-
-
 def _writer(
-    model: PreTrainedModel,
-    ids: Sequence[list[int]],
-    settings: GenerationConfig,
-    num_rows: int,
-    stop_when: StopWhen | None,
+    model: PreTrainedModel, ids: Sequence[list[int]], how: Decoding, num_rows: int, stop_when: StopWhen | None
 ) -> Callable[[Sequence[int]], list[list[int]]]:
     """Indices of prompts -> their new ids; by CUDA graphs on a GPU, and where they fail by transformers."""
-    graphs = None if stop_when else graphs_for(model, _decoding(settings), num_rows)
-    luck = torch.rand(len(ids), settings.max_new_tokens, dtype=torch.float64) if graphs and settings.do_sample else None
+    graphs = None if stop_when else graphs_for(model, how, num_rows)
+    luck = torch.rand(len(ids), how.max_new_tokens, dtype=torch.float64) if graphs and how.temperature > 0 else None
 
     def write(batch: Sequence[int]) -> list[list[int]]:
         prompts = [ids[index] for index in batch]
         by_graph = graphs.attempt(prompts, None if luck is None else luck[list(batch)]) if graphs else None
-        return _write(model, prompts, settings, stop_when) if by_graph is None else by_graph.ids
+        return _write(model, prompts, how, stop_when) if by_graph is None else by_graph.ids
 
     return write
 
 
-def _decoding(settings: GenerationConfig) -> Decoding:
-    return Decoding(
-        max_new_tokens=settings.max_new_tokens,
-        stops=settings.eos_token_id,
-        pad_id=settings.pad_token_id,
-        temperature=settings.temperature if settings.do_sample else 0.0,
-        top_p=settings.top_p,
-    )
-
-
 def _write(
-    model: PreTrainedModel, batch: Sequence[list[int]], settings: GenerationConfig, stop_when: StopWhen | None
+    model: PreTrainedModel, batch: Sequence[list[int]], how: Decoding, stop_when: StopWhen | None
 ) -> list[list[int]]:
-    """The new ids of each row, up to and including the one that ends it.
+    """The new ids of each row, up to and including the one that ends it, by transformers.
 
     One token beyond learned positions is an error: all rows stop with the longest, then the shorter ones go on without it.
     """
-    room, left = num_learned_positions(model.config), settings.max_new_tokens
+    room, left = num_learned_positions(model.config), how.max_new_tokens
     texts, going_on = [list(row) for row in batch], list(range(len(batch)))
     while going_on and left:
-        some = copy.copy(settings)
-        some.max_new_tokens = min(left, room - max(len(texts[row]) for row in going_on))
+        some = replace(how, max_new_tokens=min(left, room - max(len(texts[row]) for row in going_on)))
         for row, ids in zip(going_on, _continue(model, [texts[row] for row in going_on], some, stop_when), strict=True):
             texts[row] += ids
         left -= some.max_new_tokens
-        going_on = [row for row in going_on if len(texts[row]) < room and texts[row][-1] not in settings.eos_token_id]
+        going_on = [row for row in going_on if len(texts[row]) < room and texts[row][-1] not in how.stops]
         if stop_when:
             going_on = [row for row in going_on if not stop_when(texts[row][len(batch[row]) :])]
     return [text[len(row) :] for text, row in zip(texts, batch, strict=True)]
 
 
 def _continue(
-    model: PreTrainedModel, batch: Sequence[list[int]], settings: GenerationConfig, stop_when: StopWhen | None
+    model: PreTrainedModel, batch: Sequence[list[int]], how: Decoding, stop_when: StopWhen | None
 ) -> list[list[int]]:
-    ids, given = padded_left(batch, settings.pad_token_id, model.device)
+    ids, given = padded_left(batch, how.pad_id, model.device)
 
     def stopped(all_ids: Tensor, _scores: Any, **_: Any) -> Tensor:
         assert stop_when is not None
@@ -192,7 +158,24 @@ def _continue(
     output = cast(Any, model).generate(  # typed there for a protocol that PreTrainedModel does not declare
         input_ids=ids,
         attention_mask=given.long(),
-        generation_config=settings,
+        generation_config=_generation_config(how),
         stopping_criteria=StoppingCriteriaList([stopped] if stop_when else []),
     )
-    return [until_stop(row, settings.eos_token_id) for row in output[:, ids.shape[1] :].tolist()]
+    return [until_stop(row, how.stops) for row in output[:, ids.shape[1] :].tolist()]
+
+
+def _generation_config(how: Decoding) -> GenerationConfig:
+    """Every knob that a checkpoint may bring along is set here, because unset ones would be taken from it."""
+    # For greedy decoding these are the values that transformers takes for 'not set': any other would be warned about.
+    sampling: dict[str, Any] = {"do_sample": False, "temperature": 1.0, "top_p": 1.0, "top_k": 50}
+    if how.temperature > 0:
+        sampling = {"do_sample": True, "temperature": how.temperature, "top_p": how.top_p, "top_k": 0}
+    return GenerationConfig(
+        max_new_tokens=how.max_new_tokens,
+        num_beams=1,
+        repetition_penalty=1.0,
+        no_repeat_ngram_size=0,
+        eos_token_id=how.stops,
+        pad_token_id=how.pad_id,
+        **sampling,
+    )

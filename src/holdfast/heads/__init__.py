@@ -4,7 +4,8 @@
 """
 
 from holdfast.heads.anchor import Reference
-from holdfast.heads.backends import BACKENDS, token_stats
+from holdfast.heads.choose import BACKENDS
+from holdfast.heads.chunked import token_stats
 from holdfast.heads.fused import FusedLoss, Group, fused_loss, loss_from_logits
 from holdfast.heads.stats import FROM_ANCHOR, FROM_ANCHOR_LOGITS, TokenStats
 from holdfast.heads.whole_logits import stats_from_logits

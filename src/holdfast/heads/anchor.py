@@ -35,7 +35,7 @@ class Reference:
 
     @property
     def num_rows(self) -> int:
-        """The tokens it speaks about."""
+        """How many tokens it is about."""
         return len(next(value for value in (self.hidden, self.logits, self.logp) if value is not None))
 
     @property
@@ -44,7 +44,7 @@ class Reference:
         return self.logp is None
 
     def rows(self, start: int, stop: int) -> Reference:
-        """The same for some of the tokens."""
+        """The anchor at some of the tokens."""
         cut = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "weight"}
         kept = {name: None if value is None else value[start:stop] for name, value in cut.items()}
         return Reference(weight=self.weight, **kept)

@@ -5,49 +5,22 @@ from __future__ import annotations
 import functools
 import os
 import warnings
-from collections.abc import Callable, Mapping
 from importlib.util import find_spec
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor
 
 from holdfast.config import InputError, nearest_or_all
-from holdfast.heads.anchor import Reference
 from holdfast.heads.logit_chunk import LogitChunk
-from holdfast.heads.stats import TokenStats
 from holdfast.heads.want import Want
+
+if TYPE_CHECKING:
+    from holdfast.heads.triton_chunk import TritonChunk
 
 BACKENDS = ("auto", "reference", "chunked", "triton")
 
 
-class Chunk(Protocol):
-    """Logits of some tokens, their statistics and their gradient; see ``LogitChunk``."""
-
-    def resize(self, rows: int) -> None:
-        """Use the first ``rows`` rows from now on."""
-
-    def map(self, name: str) -> Tensor:
-        """``a`` or ``b``, to be filled with logits before ``measure``."""
-
-    def take_difference(self) -> bool:
-        """Whether ``b`` may be filled with a - b where both models share a head."""
-
-    def measure(self, targets: Tensor, cached: Reference | None) -> TokenStats:
-        """The statistics."""
-
-    def gradient(
-        self,
-        slopes: Mapping[str, Tensor],
-        *,
-        scale: Tensor | None = None,
-        norm: Tensor | None = None,
-        out: Tensor | None = None,
-    ) -> Tensor:
-        """The gradient of a loss in the logits, given its slopes in the statistics."""
-
-
-def chunk_class(backend: str, device: torch.device, want: Want) -> Callable[..., Chunk]:
+def chunk_class(backend: str, device: torch.device, want: Want) -> type[LogitChunk] | type[TritonChunk]:
     """``LogitChunk`` or ``TritonChunk``. ``auto`` on a GPU says in one line, once, why it cannot take Triton."""
     if backend not in BACKENDS:
         raise InputError(f"backend '{backend}' is unknown{nearest_or_all(backend, BACKENDS)}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -66,17 +66,13 @@ def fused_loss(
     is a constant: stream weight / token count.
     """
     for_hidden, for_weight = (torch.is_grad_enabled() and x.requires_grad for x in (hidden, weight))
-    dtype = operand_dtype(hidden, weight)
-    with torch.no_grad(), torch.autocast(hidden.device.type, enabled=False):
-        policy = head_logits(hidden, weight, dtype, num_vocab)
-        sink = None
-        if for_hidden or for_weight:
-            kind = HeldGradients if worth_holding(policy, for_weight) else HeadGradients
-            sink = kind(policy, hidden, weight, for_hidden, for_weight)
-        passed = _Pass(policy, targets, scale, sink, chunk_tokens, num_vocab, want_grad_norm, backend).over(groups)
-    if sink is None:
-        return passed.result
-    return passed.result._replace(loss=_GradientTaken.apply(passed.result.loss, sink, passed.unit, hidden, weight))
+    policy = head_logits(hidden, weight, operand_dtype(hidden, weight), num_vocab)
+    sink = None
+    if for_hidden or for_weight:
+        kind = HeldGradients if worth_holding(policy, for_weight) else HeadGradients
+        sink = kind(policy, hidden, weight, for_hidden, for_weight)
+    passed = _Pass(policy, targets, scale, sink, chunk_tokens, num_vocab, want_grad_norm, backend)
+    return passed.over(groups, made_of=(hidden, weight))
 
 
 def loss_from_logits(
@@ -86,34 +82,22 @@ def loss_from_logits(
     *,
     scale: Tensor,
     chunk_tokens: int | None = None,
-    num_vocab: int | None = None,
     want_grad_norm: bool = False,
     backend: str = "auto",
 ) -> FusedLoss:
-    """The same from logits [N, V] that a model has made itself (soft-capped, with a bias, ...).
+    """``fused_loss`` of logits [N, V] that a model has made itself (soft-capped, with a bias, ...).
 
     References are ``Reference(logits=...)`` or cached.
     """
     sink = _LogitGradients(logits) if torch.is_grad_enabled() and logits.requires_grad else None
-    with torch.no_grad(), torch.autocast(logits.device.type, enabled=False):
-        policy = GivenLogits(logits.detach()[:, :num_vocab])
-        passed = _Pass(policy, targets, scale, sink, chunk_tokens, num_vocab, want_grad_norm, backend).over(groups)
-    if sink is None:
-        return passed.result
-    return passed.result._replace(loss=_GradientTaken.apply(passed.result.loss, sink, passed.unit, logits))
-
-
-class _Sink(Protocol):
-    """Takes the gradient of each chunk of logits, and gives the gradient of what they were made of."""
-
-    def room(self, rows: slice) -> Tensor | None: ...
-
-    def add(self, rows: slice, grad: Tensor) -> None: ...
-
-    def cast(self, factor: Tensor) -> tuple[Tensor | None, ...]: ...
+    policy = GivenLogits(logits.detach())
+    passed = _Pass(policy, targets, scale, sink, chunk_tokens, None, want_grad_norm, backend)
+    return passed.over(groups, made_of=(logits,))
 
 
 class _LogitGradients:
+    """``HeadGradients`` where the logits are given: they are their own gradient's place."""
+
     def __init__(self, logits: Tensor) -> None:
         self.logits = torch.zeros_like(logits)
 
@@ -121,15 +105,14 @@ class _LogitGradients:
         return None
 
     def add(self, rows: slice, grad: Tensor) -> None:
-        self.logits[rows, : grad.shape[1]] = grad
+        self.logits[rows] = grad
 
     def cast(self, factor: Tensor) -> tuple[Tensor | None, ...]:
         return (self.logits.mul_(factor),)
 
 
-class _Found(NamedTuple):
-    result: FusedLoss
-    unit: Tensor | None
+_Sink = HeadGradients | HeldGradients | _LogitGradients
+"""Takes the gradient of each chunk of logits, and gives the gradient of what they were made of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,11 +126,19 @@ class _Pass:
     want_grad_norm: bool
     backend: str
 
-    def over(self, groups: Sequence[Group]) -> _Found:
-        num_rows = len(self.targets)
+    def over(self, groups: Sequence[Group], made_of: tuple[Tensor, ...]) -> FusedLoss:
+        """The loss of all groups. ``made_of``: what the policy's logits were made of, where the gradient goes."""
         ends = [0, *(group.stop for group in groups)]
         assert [group.start for group in groups] == ends[:-1], "groups follow one another"
-        assert ends[-1] == num_rows == len(self.scale), "and cover every row"
+        assert ends[-1] == len(self.targets) == len(self.scale), "and cover every row"
+        with torch.no_grad(), torch.autocast(self.policy.device.type, enabled=False):
+            result, unit = self._summed(groups)
+        if self.sink is None:
+            return result
+        return result._replace(loss=_GradientTaken.apply(result.loss, self.sink, unit, *made_of))
+
+    def _summed(self, groups: Sequence[Group]) -> tuple[FusedLoss, Tensor | None]:
+        """The loss without a gradient, and the unit in which its gradient is gathered (``_unit``), if there is one."""
         scale = self.scale.to(self.policy.dtype)
         unit = _unit(scale) if self.policy.made_of is torch.float16 else None
         relative = scale if unit is None else scale / unit
@@ -155,7 +146,7 @@ class _Pass:
         losses: list[Tensor] = []
         stats = [self._one(group, relative, losses, grad_norm) for group in groups]
         per_token = torch.cat(losses) if losses else torch.zeros_like(scale)
-        return _Found(FusedLoss((scale * per_token).sum(), per_token, stats, grad_norm), unit)
+        return FusedLoss((scale * per_token).sum(), per_token, stats, grad_norm), unit
 
     def _one(self, group: Group, relative: Tensor, losses: list[Tensor], grad_norm: Tensor | None) -> TokenStats:
         """Walk over one group's chunks, adding to ``losses`` and writing its rows of ``grad_norm``.
@@ -168,10 +159,8 @@ class _Pass:
             assert group.reference.num_rows == group.stop - group.start, "a reference has its group's rows"
         targets = self.targets[group.start : group.stop]
         parts = []
-        walk = Walk(
-            self.policy, group.reference, targets, want, group.start, self.chunk_tokens, self.num_vocab, self.backend
-        )
-        for within, chunk, stats in walk:
+        walk = Walk(group.reference, targets, want, self.chunk_tokens, self.num_vocab, self.backend, start=group.start)
+        for within, chunk, stats in walk.over(self.policy):
             rows = slice(group.start + within.start, group.start + within.stop)
             parts.append(stats)
             loss, slopes = _slopes(group.objective, stats, rows, self.sink is not None)
@@ -180,7 +169,7 @@ class _Pass:
                 norm = None if grad_norm is None else grad_norm[rows]
                 grad = chunk.gradient(slopes, scale=relative[rows], norm=norm, out=self.sink.room(rows))
                 self.sink.add(rows, grad)
-        return TokenStats.cat(parts) if parts else walk.nothing()
+        return walk.joined(parts, self.policy)
 
 
 def _unit(scale: Tensor) -> Tensor:

@@ -76,7 +76,7 @@ class HeadGradients:
 
 
 class HeldGradients:
-    """The same, with the gradients of all logits kept in half precision: each product is taken once, at full size.
+    """``HeadGradients`` that keeps the gradients of all logits, in half precision: each product is taken once, at full size.
 
     A sum over chunks reads and writes a float32 array as large as the weight for every chunk. The products wait for the
     backward, so that its factor goes into the hidden states instead of through an array of the weight's size.

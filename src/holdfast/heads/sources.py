@@ -36,7 +36,7 @@ class HeadLogits:
 
     @property
     def device(self) -> torch.device:
-        """The device that computes them."""
+        """Where the logits are computed."""
         return self.hidden.device
 
     def fill(self, out: Tensor, rows: slice) -> None:
@@ -67,7 +67,7 @@ class GivenLogits:
 
     @property
     def device(self) -> torch.device:
-        """The device that they are on."""
+        """Where the logits are."""
         return self.logits.device
 
     def fill(self, out: Tensor, rows: slice) -> None:
@@ -107,7 +107,7 @@ def anchor_source(reference: Reference | None, policy: Source, num_vocab: int | 
     if reference is None or not reference.live:
         return None
     if reference.logits is not None:
-        source: Source = GivenLogits(reference.logits.detach()[:, :num_vocab])
+        source: Source = GivenLogits(reference.logits.detach())
     else:
         assert reference.hidden is not None
         assert isinstance(policy, HeadLogits)

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from holdfast.heads.anchor import Reference
-from holdfast.heads.choose import Chunk, chunk_class
+from holdfast.heads.choose import chunk_class
+from holdfast.heads.logit_chunk import LogitChunk
 from holdfast.heads.sources import HeadLogits, Source, anchor_source
 from holdfast.heads.stats import TokenStats
 from holdfast.heads.want import Want
+
+if TYPE_CHECKING:
+    from holdfast.heads.triton_chunk import TritonChunk
 
 CHUNK_BYTES = {"cpu": 64 * 2**20}
 CHUNK_BYTES_ELSEWHERE = 640 * 2**20
@@ -26,22 +31,21 @@ On a CPU fresh pages cost as much as arithmetic; on a GPU a product of fewer tha
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """All chunks of some tokens: iterate to get (rows, the chunk, its statistics)."""
+    """The way through some tokens, chunk by chunk."""
 
-    policy: Source
     reference: Reference | None
     targets: Tensor
     want: Want
+    chunk_tokens: int | None
+    num_vocab: int | None
+    backend: str
     start: int = 0  # first row of the policy's; reference and targets begin at it
-    chunk_tokens: int | None = None
-    num_vocab: int | None = None
-    backend: str = "auto"
 
-    def __iter__(self) -> Iterator[tuple[slice, Chunk, TokenStats]]:
-        num_rows = len(self.targets)
+    def over(self, policy: Source) -> Iterator[tuple[slice, LogitChunk | TritonChunk, TokenStats]]:
+        """(rows, the chunk, its statistics) of every chunk."""
+        num_rows, want = len(self.targets), self.want
         if num_rows == 0:
             return
-        policy, want = self.policy, self.want
         anchor = anchor_source(self.reference, policy, self.num_vocab) if want.live else None
         cache = None if self.reference is None or self.reference.live else self.reference
         size = chunk_size(num_rows, policy, self.chunk_tokens)
@@ -63,9 +67,11 @@ class Walk:
     def _shares_head(self) -> bool:
         return self.reference is not None and self.reference.weight is None
 
-    def nothing(self) -> TokenStats:
-        """The statistics of no tokens at all."""
-        nothing = torch.zeros(0, dtype=self.policy.dtype, device=self.policy.device)
+    def joined(self, parts: Sequence[TokenStats], policy: Source) -> TokenStats:
+        """The statistics of all chunks together, of which there may be none."""
+        if parts:
+            return TokenStats.cat(parts)
+        nothing = torch.zeros(0, dtype=policy.dtype, device=policy.device)
         stats = {name: nothing.long() if name == "top_ref" else nothing.clone() for name in self.want.stats}
         return TokenStats(logp=nothing, top=nothing.long(), **stats)
 

@@ -18,7 +18,7 @@ from holdfast.heads.want import Want
 def reference_stats(
     hidden: Tensor, weight: Tensor, targets: Tensor, reference: Reference | None, want: Want, *, num_vocab: int | None
 ) -> TokenStats:
-    """See ``token_stats``. All logits at once, in float32 (float64 stays)."""
+    """What ``token_stats`` gives, from all logits at once, in float32 (float64 stays)."""
     dtype = logits_dtype(torch.promote_types(hidden.dtype, weight.dtype))
     with torch.autocast(hidden.device.type, enabled=False):
         logits = hidden.to(dtype) @ weight[:num_vocab].to(dtype).t()
@@ -38,7 +38,6 @@ def stats_from_logits(
     reference: Reference | None = None,
     *,
     soften: float | None = None,
-    num_vocab: int | None = None,
     want: Collection[str] | None = None,
 ) -> TokenStats:
     """MATH §1 for logits [N, V] that a model has made itself; differentiable in them.
@@ -50,7 +49,7 @@ def stats_from_logits(
     dtype = logits_dtype(logits.dtype)
 
     def usable(logits: Tensor) -> Tensor:
-        return logits[:, :num_vocab].to(dtype).clamp(min=lowest(dtype))  # -inf - -inf would be NaN
+        return logits.to(dtype).clamp(min=lowest(dtype))  # -inf - -inf would be NaN
 
     ref_logits = None
     if wanted.live:
@@ -72,7 +71,7 @@ def check_rows(what: str, states: Tensor, targets: Tensor, reference: Reference 
 
 
 def _stats(a: Tensor, targets: Tensor, b: Tensor | None, reference: Reference | None, want: Want) -> TokenStats:
-    """MATH §1, literally."""
+    """The statistics as MATH §1 defines them."""
     log_p = a.log_softmax(-1)
     top = a.detach().argmax(-1)
     columns: dict[str, Tensor] = {}

@@ -247,7 +247,7 @@ def _begin(tensor: Any, pool: ThreadPoolExecutor, rows: slice = slice(None)) -> 
 
 
 def _finished(values: Tensor, parts: Sequence[Future[None]]) -> Tensor:
-    """When all of it is there."""
+    """Wait for all parts of a tensor."""
     for part in parts:
         part.result()
     return values

@@ -198,7 +198,7 @@ def check_there(name: str) -> None:
     if isinstance(source, Path) and is_adapter(source):
         check_there(str(_base_source(source)))
     elif isinstance(source, Path):
-        _weights_are_safe(name, source, "model.safetensors", allow_pickle=True)
+        _model_is_safe(name, source, allow_pickle=True)
     else:
         with asking_hub_once(source):
             pass
@@ -227,7 +227,7 @@ def _load_whole(
     name: str, source: Path | str, options: dict[str, Any], allow_pickle: bool
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     if isinstance(source, Path):
-        use_safetensors: bool | None = _weights_are_safe(name, source, "model.safetensors", allow_pickle)
+        use_safetensors: bool | None = _model_is_safe(name, source, allow_pickle)
     else:
         use_safetensors = None if allow_pickle else True
     try:
@@ -268,15 +268,20 @@ def _bars_on_terminals_only() -> Iterator[None]:
             transformers_logging.enable_progress_bar()
 
 
-def _weights_are_safe(name: str, folder: Path, weights: str, allow_pickle: bool) -> bool:
-    """Whether a folder has safetensors; an error if it has not and pickle is not allowed."""
-    if weights == "model.safetensors" and not (folder / "config.json").is_file():
+def _model_is_safe(name: str, folder: Path, allow_pickle: bool) -> bool:
+    """``_weights_are_safe`` of a whole model, which has a config.json too."""
+    if not (folder / "config.json").is_file():
         raise InputError(_no_config(name, folder))
+    return _weights_are_safe(name, folder, "model.safetensors", allow_pickle)
+
+
+def _weights_are_safe(name: str, folder: Path, expected: str, allow_pickle: bool) -> bool:
+    """Whether a folder has safetensors; an error if it has not and pickle is not allowed."""
     if any(folder.glob("*.safetensors")):
         return True
     pickled = sorted(path.name for pattern in ("*.bin", "*.pt", "*.pth") for path in folder.glob(pattern))
     if not pickled:
-        raise InputError(f"model '{name}': the folder has no weights ({weights} was expected)")
+        raise InputError(f"model '{name}': the folder has no weights ({expected} was expected)")
     if not allow_pickle:
         raise InputError(
             f"model '{name}': its weights ({pickled[0]}) are pickled, and a pickle can run code; "
@@ -350,16 +355,8 @@ def _explain(name: str, source: Path | str, error: Exception) -> str:
         return _no_config(name, source)
     if isinstance(source, Path):
         return f"model '{name}': could not be loaded: {_first_line(error)}"
-    unreachable = (
-        "couldn't connect",
-        "offline",
-        "Connection",
-        "resolve",
-        "Max retries",
-        "internet connection",
-        "cached",
-    )
-    if any(word.lower() in text.lower() for word in unreachable):
+    unreachable = ("couldn't connect", "offline", "connection", "resolve", "max retries", "cached")
+    if any(word in text.lower() for word in unreachable):
         return f"model '{name}': no such folder here, and the Hugging Face hub cannot be reached to look for it"
     if "safetensors" in text:
         return f"model '{name}': no safetensors on the hub; pass allow_pickle=True if you trust where it comes from"

@@ -2,12 +2,18 @@
 
 from holdfast.tokens.batch import Context, TokenBatch, TokenRow, answer_positions, pack, pad
 from holdfast.tokens.encoding import Encoder
-from holdfast.tokens.masks import additive_mask, hard_mask
 from holdfast.tokens.rows import TruncationReport, prompt_ids, tokenize, tokenize_all, truncate
 from holdfast.tokens.show import render_html, render_terminal
 from holdfast.tokens.stored_rows import TokenRows
-from holdfast.tokens.undo import StackContext, apply_undo, stack_context
-from holdfast.tokens.vocabulary import UNDO_TOKEN, find_undo_id
+from holdfast.tokens.undo import (
+    UNDO_TOKEN,
+    StackContext,
+    additive_mask,
+    apply_undo,
+    find_undo_id,
+    hard_mask,
+    stack_context,
+)
 
 __all__ = [
     "UNDO_TOKEN",

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal, overload
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, Self, overload
 
 import torch
 from torch import Tensor
 
 from holdfast.records import Role
-from holdfast.tokens.masks import additive_mask, hard_mask
-from holdfast.tokens.undo import stack_context
+from holdfast.tokens.undo import additive_mask, hard_mask, stack_context
 
 Context = Literal["soft", "hard"]
 """What a token sees after an undo: everything written (soft), or only what is still on the stack (hard)."""
@@ -52,26 +51,38 @@ class TokenRow:
         return self.context == "hard" and Role.UNDO in self.roles
 
 
-@dataclass(frozen=True, slots=True)
-class TokenBatch:
-    """Rows as tensors. ids, roles, positions, rows: [B, T] int64; padding has role ``prompt`` and row -1.
+@dataclass(frozen=True)
+class Tensors:
+    """Named tensors that go to a device together: accelerate calls ``to``, a DataLoader calls ``pin_memory``."""
+
+    def to(self, device: torch.device | str, *, non_blocking: bool = False) -> Self:
+        """A copy on another device."""
+        return self._changed(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+
+    def pin_memory(self) -> Self:
+        """A copy in pinned memory, from which a GPU copies while the host goes on."""
+        return self._changed(Tensor.pin_memory)
+
+    def _changed(self, change: Callable[[Tensor], Tensor]) -> Self:
+        def changed(value: Any) -> Any:
+            if isinstance(value, Tensors):
+                return value._changed(change)
+            return change(value) if isinstance(value, Tensor) else value
+
+        return replace(self, **{field.name: changed(getattr(self, field.name)) for field in fields(self)})
+
+
+@dataclass(frozen=True)
+class ModelInputs(Tensors):
+    """What a model reads. ids, positions: [B, T] int64.
 
     ``attention`` is [B, T] (padded), None (packed: transformers derives the block-diagonal mask from the position ids
     that restart), or [B, 1, T, T] (hard context).
     """
 
     ids: Tensor
-    roles: Tensor
     positions: Tensor
     attention: Tensor | None
-    rows: Tensor  # index, within this batch, of the row a token belongs to
-    blanks: Tensor  # [B, T] bool: see TokenRow
-
-    def to(self, device: torch.device | str) -> TokenBatch:
-        """The same batch elsewhere."""
-        attention = None if self.attention is None else self.attention.to(device)
-        moved = {name: getattr(self, name).to(device) for name in ("ids", "roles", "positions", "rows", "blanks")}
-        return replace(self, **moved, attention=attention)
 
     def model_inputs(self) -> dict[str, Any]:
         """Keyword arguments of a transformers model.
@@ -81,6 +92,20 @@ class TokenBatch:
         """
         inputs = {"input_ids": self.ids, "position_ids": self.positions, "use_cache": False}
         return inputs if self.attention is None else {**inputs, "attention_mask": self.attention}
+
+
+@dataclass(frozen=True)
+class TokenBatch(ModelInputs):
+    """Rows as tensors: what a model reads, and what it does not see. Padding has role ``prompt`` and row -1."""
+
+    roles: Tensor  # [B, T] int64, as is ``rows``
+    rows: Tensor  # index, within this batch, of the row a token belongs to
+    blanks: Tensor  # [B, T] bool: see TokenRow
+
+    @property
+    def inputs(self) -> ModelInputs:
+        """What the model reads alone."""
+        return ModelInputs(self.ids, self.positions, self.attention)
 
 
 def pad(rows: Sequence[TokenRow], pad_id: int, *, float_mask: bool = False) -> TokenBatch:

@@ -7,7 +7,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from holdfast.config import InputError
-from holdfast.tokens.vocabulary import UNDO_TOKEN, find_undo_id
+from holdfast.tokens.undo import UNDO_TOKEN, find_undo_id
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -25,17 +25,22 @@ class UnknownTextError(InputError):
 class Encoder:
     """A tokenizer that never reads a typed ``<UNDO>`` as the token, and that can continue a text."""
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, undo_token: str = UNDO_TOKEN) -> None:
+    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         self.tokenizer = tokenizer
-        self.undo_token = undo_token
-        self.undo_id = find_undo_id(tokenizer, undo_token)
-        # Some models mark their end-of-turn token as merely added; some also add runs of spaces and newlines.
-        added = {token for token, added in tokenizer.added_tokens_decoder.items() if added.content.strip()}
-        self.special_ids = frozenset(added | set(tokenizer.all_special_ids)) - {self.undo_id}
+        self.undo_id = find_undo_id(tokenizer)
         self.unknown_id = _unknown_id(tokenizer)
         self._remembered = lru_cache(4096)(self._encode)
         self.endings: dict[str, Ending] = {}  # by tail: see ``endings``
         self._blank: dict[int, bool] = {}
+
+    @cached_property
+    def special_ids(self) -> frozenset[int]:
+        """Found when it is needed: of a vocabulary with thousands of added tokens (Gemma 3) it takes longer than a prompt.
+
+        Some models mark their end-of-turn token as merely added; some also add runs of spaces and newlines.
+        """
+        added = {token for token, added in self.tokenizer.added_tokens_decoder.items() if added.content.strip()}
+        return frozenset(added | set(self.tokenizer.all_special_ids)) - {self.undo_id}
 
     @cached_property
     def concatenates(self) -> bool:
@@ -123,15 +128,15 @@ class Encoder:
 
     def _spelled(self, text: str) -> list[str]:
         """The text cut inside every ``<UNDO>`` that somebody typed, so that it is spelled out."""
-        if self.undo_id is None or self.undo_token not in text:
+        if self.undo_id is None or UNDO_TOKEN not in text:
             return [text]
-        head, tail = self.undo_token[: len(self.undo_token) // 2], self.undo_token[len(self.undo_token) // 2 :]
-        parts = text.split(self.undo_token)
+        head, tail = UNDO_TOKEN[: len(UNDO_TOKEN) // 2], UNDO_TOKEN[len(UNDO_TOKEN) // 2 :]
+        parts = text.split(UNDO_TOKEN)
         return [parts[0] + head, *[tail + part + head for part in parts[1:-1]], tail + parts[-1]]
 
     def _checked(self, ids: list[int]) -> list[int]:
         if self.undo_id is not None and self.undo_id in ids:
-            raise InputError(f"a text contains something that this tokenizer reads as {self.undo_token}; remove it")
+            raise InputError(f"a text contains something that this tokenizer reads as {UNDO_TOKEN}; remove it")
         return ids
 
 

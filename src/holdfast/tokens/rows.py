@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from holdfast.config import InputError
+from holdfast.data.fields import counted
 from holdfast.records import Role, Trace, Turn
 from holdfast.tokens.answers import OneAnswerPerRowError, turns_left_out
 from holdfast.tokens.batch import Context, TokenRow
@@ -18,7 +19,6 @@ from holdfast.tokens.segments import Span, closing_role, encode_segments
 from holdfast.tokens.stored_rows import TokenRows
 from holdfast.tokens.template import render
 from holdfast.tokens.undo import stack_context
-from holdfast.tokens.vocabulary import UNDO_TOKEN
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -64,7 +64,6 @@ def tokenize(
     tokenizer: PreTrainedTokenizerBase,
     *,
     max_length: int | None = None,
-    undo_token: str = UNDO_TOKEN,
     context: Context = "soft",
     train_on_prompt: bool = False,
 ) -> TokenRow:
@@ -72,7 +71,7 @@ def tokenize(
 
     With ``train_on_prompt`` every token but the first is a target, and those of the prompt count as response.
     """
-    row = _row(trace, Encoder(tokenizer, undo_token), context, train_on_prompt)
+    row = _row(trace, Encoder(tokenizer), context, train_on_prompt)
     kept = row if max_length is None else truncate(row, max_length)
     if kept is None:
         raise InputError(f"nothing of the response is left within max_length {max_length}: the prompt alone fills it")
@@ -84,7 +83,6 @@ def tokenize_all(
     tokenizer: PreTrainedTokenizerBase,
     *,
     max_length: int | None = None,
-    undo_token: str = UNDO_TOKEN,
     context: Context = "soft",
     train_on_prompt: bool = False,
     where: Callable[[int], str] = "row {}".format,
@@ -98,7 +96,7 @@ def tokenize_all(
     conversation becomes one row per answer. With ``train_on_prompt`` it stays one row, as the template writes the finished
     conversation: prompts that stood in several rows would be trained as often.
     """
-    encoder = Encoder(tokenizer, undo_token)
+    encoder = Encoder(tokenizer)
     rows = TokenRows()
     errors: list[tuple[str, InputError]] = []  # with the place of their trace
     dropped: list[str] = []
@@ -125,11 +123,17 @@ def tokenize_all(
         raise InputError("\n".join(_told(errors)))
     if traces and not rows:
         raise InputError(f"no row has any response left within max_length {max_length}: raise it")
-    left_out = dict.fromkeys(who for names in unwritten.values() for who in names)
-    stops = tuple(given.sentence for given in given_endings(encoder))
-    counts = (len(traces), len(rows), num_cut, tuple(split.items()), max_length)
-    bad = tuple(f"{place}: {error}" for place, error in errors)
-    return rows, TruncationReport(*counts, tuple(dropped), tuple(left_out), bad, stops)
+    return rows, TruncationReport(
+        num_traces=len(traces),
+        num_rows=len(rows),
+        num_cut=num_cut,
+        split=tuple(split.items()),
+        max_length=max_length,
+        dropped=tuple(dropped),
+        left_out=tuple(dict.fromkeys(who for names in unwritten.values() for who in names)),
+        problems=tuple(f"{place}: {error}" for place, error in errors),
+        stops=tuple(given.sentence for given in given_endings(encoder)),
+    )
 
 
 def _told(errors: Sequence[tuple[str, InputError]]) -> list[str]:
@@ -138,7 +142,7 @@ def _told(errors: Sequence[tuple[str, InputError]]) -> list[str]:
     lines = [f"{place}: {error}" for place, error in errors if not isinstance(error, UnknownTextError)]
     more = [f"... and {len(lines) - MAX_ERRORS} more"] if len(lines) > MAX_ERRORS else []
     others = len(unknown) - 1
-    suffix = f" (and {others} more row{'s' if others > 1 else ''})" if others > 0 else ""
+    suffix = f" (and {counted(others, 'more row')})" if others > 0 else ""
     return [*lines[:MAX_ERRORS], *more, *(line + suffix for line in unknown[:1])]
 
 
@@ -150,14 +154,12 @@ def truncate(row: TokenRow, max_length: int) -> TokenRow | None:
     return kept if kept.num_targets else None
 
 
-def prompt_ids(turns: Sequence[Turn], tokenizer: PreTrainedTokenizerBase, *, undo_token: str = UNDO_TOKEN) -> list[int]:
+def prompt_ids(turns: Sequence[Turn], tokenizer: PreTrainedTokenizerBase) -> list[int]:
     """Ids to generate from, generation prompt included: exactly those that training puts before an answer."""
-    return Encoder(tokenizer, undo_token).whole(render(turns, tokenizer, open_answer=True))
+    return Encoder(tokenizer).whole(render(turns, tokenizer, open_answer=True))
 
 
-def _rows(
-    trace: Trace, encoder: Encoder, context: Context, train_on_prompt: bool = False
-) -> tuple[list[TokenRow], str]:
+def _rows(trace: Trace, encoder: Encoder, context: Context, train_on_prompt: bool) -> tuple[list[TokenRow], str]:
     """The rows of a trace and, where they are several, why."""
     try:
         return [_row(trace, encoder, context, train_on_prompt)], ""

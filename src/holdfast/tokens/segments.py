@@ -8,6 +8,7 @@ from holdfast.config import InputError
 from holdfast.records import Role, Segment, visible_text
 from holdfast.tokens.answers import RenderedAnswer
 from holdfast.tokens.encoding import Encoder
+from holdfast.tokens.undo import UNDO_TOKEN
 
 Span = tuple[Role, list[int]]
 """Ids that share a role."""
@@ -58,7 +59,7 @@ def encode_segments(segments: Sequence[Segment], encoder: Encoder, *, starts_tex
                 raise InputError("an undo segment has no error segment before it to take back")
             if encoder.undo_id is None:
                 raise InputError(
-                    f'this tokenizer has no {encoder.undo_token} token: train with model.new_tokens: ["{encoder.undo_token}"],'
+                    f'this tokenizer has no {UNDO_TOKEN} token: train with model.new_tokens: ["{UNDO_TOKEN}"],'
                     " or add it (tokenizer.add_tokens) and resize the model's embeddings"
                 )
             _check(stack, encoder)

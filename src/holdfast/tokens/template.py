@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import TemplateError
@@ -48,7 +48,7 @@ def render(turns: Sequence[Turn], tokenizer: PreTrainedTokenizerBase, *, open_an
         if "reasoning_content" in message:
             message["thinking"] = message["reasoning_content"]
     how = {"add_generation_prompt": open_answer, "continue_final_message": go_on}
-    write = _Writer(tokenizer, how, tools, arguments)
+    write = _Writer(tokenizer, template, how, {"tools": tools, **arguments})
     text = _with_calls(messages, write)
     names = _tool_names(tools or [])
     if tools and not (_mentions(template, "tools") and all(name in text for name in names)):
@@ -62,16 +62,9 @@ class _Writer:
     """``apply_chat_template`` with everything but the messages settled."""
 
     def __init__(
-        self,
-        tokenizer: PreTrainedTokenizerBase,
-        how: dict[str, Any],
-        tools: list[Any] | None,
-        arguments: dict[str, Any],
+        self, tokenizer: PreTrainedTokenizerBase, template: str, how: dict[str, Any], settings: dict[str, Any]
     ) -> None:
-        self.tokenizer = tokenizer
-        self.how = how
-        self.settings = {"tools": tools, **arguments}
-        template = tokenizer.get_chat_template(None, tools)
+        self.tokenizer, self.how, self.settings = tokenizer, how, settings
         if template not in _takes_parts:
             user, said = {"role": "user", "content": PLACEHOLDER}, {"role": "assistant", "content": PLACEHOLDER[::-1]}
             _takes_parts[template] = not self._writes([user, said]) and self._writes(_in_parts([user, said]))
@@ -104,7 +97,8 @@ def _with_calls(messages: Messages, write: _Writer) -> str:
     if not names:
         return write(messages)
     refusals: list[InputError] = []
-    for form in _forms_of_calls(messages):
+    forms = _forms_of_calls(messages)
+    for form in forms:
         try:
             text = write(form)
         except InputError as error:
@@ -112,16 +106,18 @@ def _with_calls(messages: Messages, write: _Writer) -> str:
             continue
         if all(name in text for name in names):
             return text
-    if len(refusals) == len(list(_forms_of_calls(messages))):
+    if len(refusals) == len(forms):
         raise refusals[0]
     raise InputError("field 'tool_calls': this chat template does not write tool calls; use one that does")
 
 
-def _forms_of_calls(messages: Messages) -> Iterator[Messages]:
+def _forms_of_calls(messages: Messages) -> list[Messages]:
     """Arguments as an object, or as its JSON; content that is not there as an empty text, or as null."""
-    for as_json in (False, True):
-        for nothing in ("", None):
-            yield [_calling(message, as_json, nothing) if "tool_calls" in message else message for message in messages]
+    return [
+        [_calling(message, as_json, nothing) if "tool_calls" in message else message for message in messages]
+        for as_json in (False, True)
+        for nothing in ("", None)
+    ]
 
 
 def _calling(message: dict[str, Any], as_json: bool, nothing: str | None) -> dict[str, Any]:

@@ -1,13 +1,26 @@
-"""The undo stack of MATH §4: what is left after every ``<UNDO>``, and what each token sees in hard context."""
+"""The undo stack of MATH §4: its token, what is left after every ``<UNDO>``, and what each token sees in hard context."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+import torch
 from torch import Tensor
 
 from holdfast.records import Role
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+UNDO_TOKEN = "<UNDO>"
+"""Takes back the token before it (MATH §4)."""
+
+
+def find_undo_id(tokenizer: PreTrainedTokenizerBase, undo_token: str = UNDO_TOKEN) -> int | None:
+    """The id of the undo token, or None where the vocabulary lacks it (an unknown-token id does not count)."""
+    number = tokenizer.convert_tokens_to_ids(undo_token)
+    return number if isinstance(number, int) and tokenizer.convert_ids_to_tokens(number) == undo_token else None
 
 
 def apply_undo(ids: Iterable[int] | Tensor, undo_id: int) -> list[int]:
@@ -54,3 +67,22 @@ def stack_context(roles: Sequence[int]) -> StackContext:
         if role == Role.PROMPT:
             floor = len(stack)
     return StackContext(positions, until)
+
+
+def hard_mask(until: Tensor) -> Tensor:
+    """Boolean [B, 1, T, T]: query q sees key k when k <= q < until[k]. Right for sdpa only.
+
+    ``until`` [B, T] is that of ``stack_context``, counted along T: no token outlives its own row, so packed rows are
+    blind to each other. Padding lives on and sees padding: a query without any key would be NaN.
+    """
+    index = torch.arange(until.shape[1], device=until.device)
+    query, key = index[:, None], index[None, :]
+    return ((key <= query) & (query < until[:, None, :])).unsqueeze(1)
+
+
+def additive_mask(mask: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+    """The same mask for eager attention, which adds it to the scores (a boolean one would add 0 and 1).
+
+    float32 serves every model dtype: eager attention takes its softmax in float32 anyway.
+    """
+    return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, torch.finfo(dtype).min)

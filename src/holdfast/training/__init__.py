@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from holdfast.config.lazily import exported_later
 from holdfast.training.plan import steps_for
 from holdfast.training.public import Stream, held, train_streams
 from holdfast.training.run import TrainResult, train
@@ -30,9 +30,5 @@ __all__ = [
     "train_streams",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """RL is imported when it is used: it needs an extra (TRL), which a plain training does not have."""
-    if name in __all__:
-        return getattr(import_module("holdfast.training.rl"), name)
-    raise AttributeError(f"module 'holdfast.training' has no attribute '{name}'")
+# RL needs an extra (TRL), which a plain training does not have.
+__getattr__ = exported_later(__name__, {"rl": "RlPrompt UndoRl load_policy sample train_rl"})

@@ -31,7 +31,7 @@ from holdfast.training.asked_anchor import AskedAnchor, Asking, Counts, written
 from holdfast.training.checkpoints.folders import sha256_file
 from holdfast.training.kept_answers import answers_folder
 from holdfast.training.policy import load_model
-from holdfast.training.processes import Alive, main_first
+from holdfast.training.processes import Alive, Say, main_first
 from holdfast.training.streams import fresh_file, naming_data, read_data
 from holdfast.training.vetting import Vetted, vetted, vetted_streams, write_vetted
 from holdfast.worlds.held_prompts import held_prompts
@@ -43,7 +43,6 @@ FRESH = 5  # one prompt in so many is kept back to measure the drift at the end
 ROWS_PER_TRAINED_ROW = 8  # no gradient is kept: so many more fit
 NUM_NAMED = 5  # refused rows whose lines are told
 BLOCK, NUM_BLOCKS = 1 << 16, 256  # bytes of an anchor's files that its key covers
-Say = Callable[[str], None]
 Asked = str | tuple[Turn, ...]
 """A prompt: one user turn, or a conversation that ends before the answer."""
 P = TypeVar("P", bound=Asked)

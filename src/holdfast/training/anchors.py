@@ -136,7 +136,7 @@ def _hidden_and_weight(model: Any, anchor: AnchorPass, *, want_weight: bool) -> 
         return hidden.new_zeros(1)
 
     with head_replaced(model, select):
-        model(**anchor.inputs.keywords())
+        model(**anchor.inputs.model_inputs())
     return states[0], weights[0] if want_weight else None
 
 
@@ -148,5 +148,5 @@ def _outliving(weight: Tensor, model: Any) -> Tensor:
 
 @torch.no_grad()
 def _logits(model: Any, anchor: AnchorPass) -> Tensor:
-    logits: Tensor = model(**anchor.inputs.keywords()).logits
+    logits: Tensor = model(**anchor.inputs.model_inputs()).logits
     return logits.flatten(0, 1)[anchor.index]

@@ -6,7 +6,7 @@ They are a start, not an optimum: try half and double."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -17,8 +17,10 @@ from transformers.trainer_utils import SchedulerType
 from transformers.training_args import OptimizerNames
 
 from holdfast.config import FieldError, InputError, TrainConfig, nearest_or_all
+from holdfast.config.rl import GrpoSettings
 from holdfast.config.training import Precision, TrainingSettings
 from holdfast.training.plan import StepPlan
+from holdfast.training.processes import Say
 from holdfast.training.run_directory import RunDirectory
 
 DEFAULT_MICRO_BATCH = 8
@@ -28,40 +30,49 @@ BY_EVALUATION = ("reduce_lr_on_plateau", "greedy")  # schedules
 def training_arguments(
     config: TrainConfig, plan: StepPlan, run: RunDirectory, device: torch.device, lr: float
 ) -> TrainingArguments:
-    """One Trainer epoch is the whole plan; Trainer's own bar, label counting and NaN filter are off."""
+    """One Trainer epoch is the whole plan; Trainer's own label counting and NaN filter are off."""
     settings = config.training
-    check_precision("training.precision", settings.precision, device)
     processes = PartialState().num_processes
     micro_batch = micro_batch_size(settings, processes)
     return TrainingArguments(
+        **shared_arguments("training", settings, config.report_to, device),
         output_dir=str(run.path),
         max_steps=plan.num_steps,
         per_device_train_batch_size=micro_batch,
         gradient_accumulation_steps=settings.batch_size // (micro_batch * processes),
         learning_rate=lr,
-        lr_scheduler_type=settings.scheduler,
-        warmup_steps=settings.warmup_steps,
         optim=optimizer_on(settings.optimizer, device),
         adam_beta1=settings.adam_beta1,
         adam_beta2=settings.adam_beta2,
         weight_decay=settings.weight_decay,
-        max_grad_norm=settings.max_grad_norm,
-        bf16=settings.precision == "bf16",
-        fp16=settings.precision == "fp16",
-        gradient_checkpointing=settings.gradient_checkpointing,
         gradient_checkpointing_kwargs={"use_reentrant": False},
-        seed=settings.seed,
-        logging_steps=settings.log_every,
         logging_nan_inf_filter=False,
         save_strategy="steps",
         save_steps=settings.save_every or plan.num_steps,
-        report_to=list(config.report_to) or "none",
-        disable_tqdm=True,
         remove_unused_columns=False,
-        dataloader_pin_memory=device.type == "cuda",
         ddp_find_unused_parameters=False,
-        use_cpu=device.type == "cpu",
     )
+
+
+def shared_arguments(
+    section: str, settings: TrainingSettings | GrpoSettings, report_to: Sequence[str], device: torch.device
+) -> dict[str, Any]:
+    """What tuning and RL tell transformers alike. ``section``: of the config, for a setting that cannot be used."""
+    check_precision(f"{section}.precision", settings.precision, device)
+    return {
+        "lr_scheduler_type": settings.scheduler,
+        "warmup_steps": settings.warmup_steps,
+        "max_grad_norm": settings.max_grad_norm,
+        "bf16": settings.precision == "bf16",
+        "fp16": settings.precision == "fp16",
+        "gradient_checkpointing": settings.gradient_checkpointing,
+        "seed": settings.seed,
+        "logging_steps": settings.log_every,
+        "report_to": list(report_to) or "none",
+        "disable_tqdm": True,
+        "dataloader_pin_memory": device.type == "cuda",
+        "use_cpu": device.type == "cpu",
+    }
 
 
 def optimizer_on(name: str, device: torch.device) -> str:
@@ -142,7 +153,7 @@ FULL, FULL_POWER = 2e-5, 1.0
 LORA, LORA_POWER = 2e-4, 0.77
 
 
-def choose_learning_rate(config: TrainConfig, model: PreTrainedModel, say: Callable[[str], None]) -> float:
+def choose_learning_rate(config: TrainConfig, model: PreTrainedModel, say: Say) -> float:
     """The configured rate. For ``auto``: a rate by the model's width, which is printed."""
     if config.training.lr != "auto":
         return config.training.lr

@@ -24,17 +24,13 @@ from holdfast.generation.prompts import Prompt
 from holdfast.models import LoadedModel
 from holdfast.models.identity import config_hash, hash_of, tokenizer_hash, weights_hash
 from holdfast.training.kept_answers import KeptAnswers, Text, answers_folder
-from holdfast.training.processes import Alive
+from holdfast.training.processes import Alive, Say, ignore
 
 FORMAT = 1
 LIBRARIES = ("torch", "transformers", "tokenizers")
 PACKAGE = Path(__file__).parents[1]
 DECIDE = ("data", "generation", "judging", "models", "records", "tokens", "worlds")
 """Packages of ours whose code has a part in an answer or in its verdict."""
-
-
-def _ignore(*_: object) -> None:
-    """For callers that show no progress."""
 
 
 @dataclass(frozen=True)
@@ -65,14 +61,14 @@ class Counts(NamedTuple):
 class AskedAnchor:
     """A model that answers. Its weights are hashed once: they must not change while it is asked."""
 
-    def __init__(self, loaded: LoadedModel, say: Callable[[str], None] = _ignore, alive: Alive = _ignore) -> None:
+    def __init__(self, loaded: LoadedModel, say: Say = ignore, alive: Alive = ignore) -> None:
         self.loaded = loaded
         self.counts = Counts(0, 0)
         folder = answers_folder()
         self._kept = None if folder is None else KeptAnswers(folder, say, alive)
 
     def ask(
-        self, prompts: Sequence[Prompt], how: Asking, *, struck: Struck | None = None, on_progress: Alive = _ignore
+        self, prompts: Sequence[Prompt], how: Asking, *, struck: Struck | None = None, on_progress: Alive = ignore
     ) -> list[Text]:
         """Every prompt's answer under the first seed, then under the next. Those that ``struck`` strikes out are None."""
         num = len(prompts) * len(how.seeds)
@@ -116,7 +112,7 @@ class AskedAnchor:
 
 
 def written(
-    loaded: LoadedModel, prompts: Sequence[Prompt], how: Asking, seed: int, on_progress: Alive = _ignore
+    loaded: LoadedModel, prompts: Sequence[Prompt], how: Asking, seed: int, on_progress: Alive = ignore
 ) -> list[str]:
     """What a model answers under one seed, asked now."""
     completions = generate(

@@ -19,7 +19,7 @@ from torch import Tensor
 from holdfast.config.training import HoldSettings
 from holdfast.training.collate import EARLY, LATE, NUM_EARLY, Counted, MicroBatch
 
-PARTS = ("early", "late")
+PARTS = ("early", "late")  # numbered EARLY and LATE
 LOGGED = (
     ("k_early", "kbar_early", "integral_early", "lambda_early"),
     ("k_late", "kbar_late", "integral_late", "lambda_late"),
@@ -105,7 +105,7 @@ class DriftBudgets:
             (stream, part): getattr(hold, name)
             for stream, hold in enumerate(holds)
             if hold is not None
-            for part, name in ((EARLY, "early"), (LATE, "late"))
+            for part, name in enumerate(PARTS)
         }
         self.every = [1 if hold is None else hold.every for hold in holds]
         self.wide = [1.0 if hold is None else hold.wide for hold in holds]

@@ -6,16 +6,17 @@ settled here, on the CPU.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from holdfast.records import Role
 from holdfast.tokens import TokenBatch, TokenRow, answer_positions, pack, pad
+from holdfast.tokens.batch import ModelInputs, Tensors
 
 NUM_EARLY = 5  # tokens of an answer in which it is decided what it will be (MATH §9)
 EARLY, LATE = 0, 1
@@ -40,47 +41,7 @@ class StreamRow:
 
 
 @dataclass(frozen=True)
-class _Tensors:
-    """Named tensors that go to a device together: accelerate calls ``to``, a DataLoader calls ``pin_memory``."""
-
-    def to(self, device: torch.device | str, *, non_blocking: bool = False) -> Self:
-        """The same on another device."""
-        return self._changed(lambda tensor: tensor.to(device, non_blocking=non_blocking))
-
-    def pin_memory(self) -> Self:
-        """The same in pinned memory, from which a GPU copies while the host goes on."""
-        return self._changed(Tensor.pin_memory)
-
-    def _changed(self, change: Callable[[Tensor], Tensor]) -> Self:
-        def changed(value: Any) -> Any:
-            if isinstance(value, _Tensors):
-                return value._changed(change)
-            return change(value) if isinstance(value, Tensor) else value
-
-        return replace(self, **{field.name: changed(getattr(self, field.name)) for field in fields(self)})
-
-
-@dataclass(frozen=True)
-class ModelInputs(_Tensors):
-    """What a model reads."""
-
-    ids: Tensor
-    positions: Tensor
-    attention: Tensor | None
-
-    @classmethod
-    def of(cls, batch: TokenBatch) -> ModelInputs:
-        """The batch without its roles, which the model does not see."""
-        return cls(batch.ids, batch.positions, batch.attention)
-
-    def keywords(self) -> dict[str, Any]:
-        """Keyword arguments of a transformers model; why the cache is off: ``TokenBatch.model_inputs``."""
-        inputs = {"input_ids": self.ids, "position_ids": self.positions, "use_cache": False}
-        return inputs if self.attention is None else {**inputs, "attention_mask": self.attention}
-
-
-@dataclass(frozen=True)
-class Targets(_Tensors):
+class Targets(Tensors):
     """The tokens that carry a target, ordered by stream: every field has one entry per token."""
 
     index: Tensor  # where the hidden state that predicts it lies in the flattened batch
@@ -96,7 +57,7 @@ class Targets(_Tensors):
 
 
 @dataclass(frozen=True)
-class AnchorPass(_Tensors):
+class AnchorPass(Tensors):
     """The rows that are compared with the anchor."""
 
     inputs: ModelInputs
@@ -113,7 +74,7 @@ class Span(NamedTuple):
 
 
 @dataclass(frozen=True)
-class MicroBatch(_Tensors):
+class MicroBatch(Tensors):
     """One pass of one process: what the policy reads, its targets, and what the anchor reads."""
 
     inputs: ModelInputs
@@ -141,9 +102,9 @@ class Collator:
         targets = target_table(batch, [row.stream for row in rows])
         counts = self._counts(targets, rows)
         return MicroBatch(
-            inputs=ModelInputs.of(batch),
+            inputs=batch.inputs,
             targets=targets,
-            anchor=self._anchor_pass(rows, batch),
+            anchor=self._anchor_pass(rows, batch, targets),
             counts=counts,
             spans=_spans(counts),
             rows=tuple(row.number for row in rows),
@@ -155,13 +116,14 @@ class Collator:
         num_streams = len(self.needs_anchor)
         return torch.stack([stream.bincount(minlength=num_streams) for stream in (targets.stream, answers, late)], 1)
 
-    def _anchor_pass(self, rows: Sequence[StreamRow], batch: TokenBatch) -> AnchorPass | None:
+    def _anchor_pass(self, rows: Sequence[StreamRow], batch: TokenBatch, targets: Targets) -> AnchorPass | None:
         anchored = [row for row in rows if self.needs_anchor[row.stream]]
         if not anchored and not (self.always_anchor and any(self.needs_anchor)):
             return None
-        anchor_batch = batch if len(anchored) == len(rows) else self._together(anchored)
-        index = target_table(anchor_batch, [row.stream for row in anchored]).index
-        return AnchorPass(ModelInputs.of(anchor_batch), index, tuple(row.number for row in anchored))
+        if len(anchored) < len(rows):
+            batch = self._together(anchored)
+            targets = target_table(batch, [row.stream for row in anchored])
+        return AnchorPass(batch.inputs, targets.index, tuple(row.number for row in anchored))
 
     def _together(self, rows: Sequence[StreamRow]) -> TokenBatch:
         token_rows = [row.row for row in rows] or [TokenRow([self.pad_id], [Role.PROMPT], [0])]

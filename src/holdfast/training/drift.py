@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -80,9 +79,7 @@ def drift_of_answers(
     return [drifts[number] for number in range(len(rows))]
 
 
-def write_drift(
-    trainer: StreamTrainer, fresh: Sequence[StreamRow], safety: Sequence[bool], run: Path, say: Callable[[str], None]
-) -> None:
+def write_drift(trainer: StreamTrainer, fresh: Sequence[StreamRow], safety: Sequence[bool]) -> None:
     """Measure every held stream, write ``hold.json`` and say one sentence per stream. Every process takes part.
 
     ``safety``: of each stream, whether its prompts are the requests that are to be refused.
@@ -103,9 +100,9 @@ def write_drift(
         figures = {PARTS[part]: {**drift._asdict(), "standing": drift.standing} for part, drift in parts.items()}
         num_answers = sum(row.stream == number for row in fresh)
         summary[stream.name] = {**figures, "fresh_answers": num_answers, "sentence": line}
-        say(line)
+        trainer.say(line)
     if trainer.accelerator.is_main_process:
-        with atomic_text(run / FILE) as file:
+        with atomic_text(trainer.run.path / FILE) as file:
             json.dump(summary, file, indent=1)
             file.write("\n")
 

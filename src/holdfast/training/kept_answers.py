@@ -6,7 +6,6 @@ folder. Whoever comes second to the same answers waits for the first, and where 
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -20,7 +19,7 @@ from typing import IO, Literal
 from holdfast.config import InputError
 from holdfast.config.cache_folder import cache_folder
 from holdfast.data import atomic_text
-from holdfast.training.processes import Alive
+from holdfast.training.processes import Alive, Say, try_lock
 
 SWITCH = "HOLDFAST_KEEP_ANSWERS"
 """Environment variable: 0 keeps nothing and looks for nothing."""
@@ -56,7 +55,7 @@ def answers_folder() -> Path | None:
 class KeptAnswers:
     """Answers by key. ``say`` hears why something takes longer or is not kept; ``alive`` is called while waiting."""
 
-    def __init__(self, folder: Path, say: Callable[[str], None], alive: Alive) -> None:
+    def __init__(self, folder: Path, say: Say, alive: Alive) -> None:
         self.folder, self.say, self.alive = folder, say, alive
 
     def found_or_made(self, key: str, num: int, make: Callable[[], Sequence[Text]]) -> tuple[list[Text], bool]:
@@ -86,9 +85,9 @@ class KeptAnswers:
             yield
             return
         with lock:
-            if not _locked(lock):
+            if not try_lock(lock):
                 self.say("another process answers the same prompts: waiting for what it keeps")
-                while not _locked(lock):
+                while not try_lock(lock):
                     self.alive()
                     time.sleep(SECONDS)
             yield
@@ -100,16 +99,6 @@ class KeptAnswers:
             return (self.folder / f".lock-{key[:2]}").open("w")  # few files for all keys: none is ever deleted
         except OSError:
             return None
-
-
-def _locked(file: IO[str]) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:  # some network file systems have no locks
-        pass
-    return True
 
 
 def _read(path: Path, num: int) -> list[Text] | None:

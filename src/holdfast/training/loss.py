@@ -55,12 +55,12 @@ class StepLoss:
         """``counts``: of the whole global batch (``MicroBatch.counts``). ``model`` may be wrapped (DDP, FSDP)."""
         targets = batch.targets
         scale = self.scale(targets, counts)
+        anchor = None if batch.anchor is None else self.anchor
         if self.plain:
-            return self._fused(model, batch, progress, scale, want_grad_norm)
-        anchor = self._anchor_of(batch)
+            return self._fused(model, batch, anchor, progress, scale, want_grad_norm)
         reference = None if anchor is None else Reference(logits=anchor.logits(batch, unwrapped(model)))
         groups = self._groups(batch, progress, reference)
-        logits = model(**batch.inputs.keywords()).logits.flatten(0, 1)[targets.index]
+        logits = model(**batch.inputs.model_inputs()).logits.flatten(0, 1)[targets.index]
         return loss_from_logits(logits, targets.ids, groups, scale=scale, want_grad_norm=want_grad_norm)
 
     def scale(self, targets: Targets, counts: Tensor) -> Tensor:
@@ -78,13 +78,17 @@ class StepLoss:
         divisors = counts.gather(1, torch.tensor(columns).to(counts.device, non_blocking=True))
         return (by_part / divisors.clamp(min=1))[targets.stream, targets.part]
 
-    def _anchor_of(self, batch: MicroBatch) -> Anchor | None:
-        return None if batch.anchor is None else self.anchor
-
-    def _fused(self, model: Any, batch: MicroBatch, progress: float, scale: Tensor, want_grad_norm: bool) -> FusedLoss:
+    def _fused(
+        self,
+        model: Any,
+        batch: MicroBatch,
+        anchor: Anchor | None,
+        progress: float,
+        scale: Tensor,
+        want_grad_norm: bool,
+    ) -> FusedLoss:
         results: list[FusedLoss] = []
         targets = batch.targets
-        anchor = self._anchor_of(batch)
         begun = None if anchor is None else anchor.begin(batch, unwrapped(model))
 
         def work(hidden: Tensor, head: nn.Module) -> Tensor:
@@ -102,7 +106,7 @@ class StepLoss:
             return result.loss.reshape(1, 1, 1)
 
         with head_replaced(unwrapped(model), work):
-            output = model(**batch.inputs.keywords())
+            output = model(**batch.inputs.model_inputs())
         # The wrapper's own output, not results[0].loss: DDP and FSDP hang their backward hooks on what the root returns.
         return results[0]._replace(loss=output.logits.reshape(()))
 

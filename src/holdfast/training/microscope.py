@@ -25,7 +25,6 @@ from holdfast.tokens.show import token_texts
 from holdfast.training.anchor_cache import CachedAnchor
 from holdfast.training.anchors import ModelAnchor
 from holdfast.training.collate import Collator, MicroBatch, StreamRow
-from holdfast.training.run_directory import RunDirectory
 from holdfast.training.streams import NumberedRows, ReadStream
 from holdfast.training.trainer import StreamTrainer
 
@@ -163,7 +162,7 @@ def prepare_microscope(config: TrainConfig, trainer: StreamTrainer, streams: Seq
     return microscope
 
 
-def write_microscope(microscope: Microscope, config: TrainConfig, trainer: StreamTrainer, run: RunDirectory) -> None:
+def write_microscope(microscope: Microscope, config: TrainConfig, trainer: StreamTrainer) -> None:
     """Write ``microscope.json`` and ``depth.json`` for the report, after training."""
     with trainer.accelerator.autocast():
         answers, lines = microscope.look(trainer.model)
@@ -171,7 +170,7 @@ def write_microscope(microscope: Microscope, config: TrainConfig, trainer: Strea
         return
     depth = {"to": config.anchor.model or config.model.name, "lines": lines}
     for name, content in (("microscope.json", answers), ("depth.json", depth)):
-        with atomic_text(run.path / name) as file:
+        with atomic_text(trainer.run.path / name) as file:
             json.dump(content, file, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -193,7 +192,7 @@ def _logits(model: Any, batch: MicroBatch) -> Tensor:
         return logits
 
     with eval_mode(model), head_replaced(model, select):
-        logits: Tensor = model(**batch.inputs.keywords()).logits[0]
+        logits: Tensor = model(**batch.inputs.model_inputs()).logits[0]
     return logits
 
 

@@ -16,11 +16,10 @@ from torch import Tensor
 
 from holdfast.heads import FusedLoss
 from holdfast.records import Role
-from holdfast.training.budget import DriftBudgets
 from holdfast.training.collate import MicroBatch
-from holdfast.training.loss import StreamLoss
+from holdfast.training.loss import StepLoss, StreamLoss
 from holdfast.training.plan import StepPlan
-from holdfast.training.run_directory import StepLog
+from holdfast.training.run_directory import RunDirectory, StepLog
 
 FIGURES = ("loss", "nll", "tokens")
 
@@ -28,16 +27,9 @@ FIGURES = ("loss", "nll", "tokens")
 class StepMonitor:
     """Adds up figures over the micro-batches between two rows of the log."""
 
-    def __init__(
-        self,
-        streams: Sequence[StreamLoss],
-        steps: StepLog,
-        timing: StepLog,
-        device: torch.device,
-        budgets: DriftBudgets | None = None,
-    ) -> None:
-        self.streams, self.steps, self.timing, self.device = streams, steps, timing, device
-        self.budgets = budgets
+    def __init__(self, step_loss: StepLoss, run: RunDirectory, device: torch.device) -> None:
+        self.streams, self.budgets, self.device = step_loss.streams, step_loss.budgets, device
+        self.steps, self.timing = StepLog(run.steps), StepLog(run.timing)
         self._reset()
 
     def _reset(self) -> None:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from torch.utils.data import Sampler
 
 from holdfast.config import FieldError
 from holdfast.config.training import rows_per_step
+from holdfast.data.fields import counted
 from holdfast.training.passes import PassRoom
+
+Order = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
 @dataclass(frozen=True)
@@ -101,8 +105,8 @@ class StepPlan:
         if stream == 0:
             full, last = min(full, num_rows), num_rows % full
             end = f"; the last step of an epoch has {last}" if full < num_rows and last else ""
-        rows, steps = _counted(num_rows, "row"), _counted(self.num_steps // self.every[stream], "step")
-        return f"{name}: {rows}, {seen}, in {steps} of {_counted(full, 'row')}{end}"
+        rows, steps = counted(num_rows, "row"), counted(self.num_steps // self.every[stream], "step")
+        return f"{name}: {rows}, {seen}, in {steps} of {counted(full, 'row')}{end}"
 
     def _span(self, stream: int, step: int) -> range:
         """Which part of the stream's endless sequence of passes a step takes."""
@@ -117,16 +121,17 @@ class StepPlan:
         number_of_pass, place = divmod(index, len(self.lengths[stream]))
         return int(self._order(stream, number_of_pass)[place])
 
-    def _order(self, stream: int, number_of_pass: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    @cached_property
+    def _orders(self) -> dict[tuple[int, int], Order]:
+        return {}
+
+    def _order(self, stream: int, number_of_pass: int) -> Order:
         key = (stream, number_of_pass)
-        cache: dict[tuple[int, int], np.ndarray[tuple[int], np.dtype[np.int64]]] = self.__dict__.setdefault(
-            "_orders", {}
-        )
-        if key not in cache:
-            if len(cache) > 4 * len(self.lengths):
-                cache.clear()
-            cache[key] = np.random.default_rng([self.seed, *key]).permutation(len(self.lengths[stream]))
-        return cache[key]
+        if key not in self._orders:
+            if len(self._orders) > 4 * len(self.lengths):
+                self._orders.clear()
+            self._orders[key] = np.random.default_rng([self.seed, *key]).permutation(len(self.lengths[stream]))
+        return self._orders[key]
 
 
 def rows_for(epochs: float, num_rows: int) -> int:
@@ -144,10 +149,6 @@ def _rows_before(step: int, num_rows: int, rows_of_step: int) -> int:
     """Rows of the first stream that the steps before ``step`` have taken."""
     passes, steps = divmod(step, math.ceil(num_rows / rows_of_step))
     return passes * num_rows + steps * rows_of_step
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _seen(times: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -21,10 +21,9 @@ from holdfast.tokens import TokenRow
 from holdfast.training.anchor_cache import CachedAnchor, build_cache, cache_key
 from holdfast.training.anchors import AdapterOffAnchor, Anchor, ModelAnchor
 from holdfast.training.collate import Collator, StreamRow
-from holdfast.training.processes import made_whole, main_first, wants_sharding
+from holdfast.training.processes import Say, made_whole, main_first, wants_sharding
 from holdfast.training.streams import NumberedRows, ReadStream
 
-Say = Callable[[str], None]
 AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
 """``training.precision`` -> the dtype to which autocast rounds."""
 
@@ -48,7 +47,7 @@ def load_model(config: TrainConfig, name: str) -> tuple[LoadedModel, list[int]]:
     return loaded, new_ids
 
 
-def freeze(model: Any, patterns: Sequence[str], say: Callable[[str], None]) -> None:
+def freeze(model: Any, patterns: Sequence[str], say: Say) -> None:
     """Freeze the parameters whose names match a pattern, such as ``model.layers.[0-9].*``. A tied head goes with its embedding.
 
     Raises ``InputError`` for a pattern that matches nothing, and when nothing is left to train.
@@ -75,18 +74,23 @@ def with_adapters(model: Any, settings: LoraSettings, new_token_ids: Sequence[in
     """The model wrapped by peft. Naming only the embedding would leave the head's row untrained on an untied model."""
     if settings.quantize:
         model = prepare_model_for_kbit_training(model, use_gradient_checkpointing=False)
-    config = LoraConfig(
+    config = adapter_config(settings)
+    config.trainable_token_indices = _token_modules(model, new_token_ids) or None
+    try:
+        return get_peft_model(model, config)
+    except ValueError as error:  # peft's own words name the targets
+        raise FieldError("lora", str(error)) from None
+
+
+def adapter_config(settings: LoraSettings) -> LoraConfig:
+    """The settings of adapters as peft takes them."""
+    return LoraConfig(
         task_type="CAUSAL_LM",
         r=settings.r,
         lora_alpha=settings.alpha,
         lora_dropout=settings.dropout,
         target_modules=settings.targets if isinstance(settings.targets, str) else list(settings.targets),
-        trainable_token_indices=_token_modules(model, new_token_ids) or None,
     )
-    try:
-        return get_peft_model(model, config)
-    except ValueError as error:  # peft's own words name the targets
-        raise FieldError("lora", str(error)) from None
 
 
 def _token_modules(model: Any, new_token_ids: Sequence[int]) -> dict[str, list[int]]:

@@ -1,4 +1,4 @@
-"""Several processes: a folder that two runs may make at a time, work that the main process does first, and FSDP2 where
+"""Several processes: a lock, a folder that two runs may make at a time, work that the main process does first, and FSDP2 where
 accelerate would quietly do something else.
 
 Asked for FSDP on CPU, accelerate falls back to DDP without a word. The same sharding works there over gloo, so a run
@@ -6,22 +6,30 @@ that asks for it gets it: slow, but the same code as on a cluster, and testable 
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import torch.distributed as dist
 from accelerate import Accelerator, FullyShardedDataParallelPlugin, PartialState
 from accelerate.utils import DistributedType
-from accelerate.utils.fsdp_utils import fsdp2_prepare_model
 from torch.distributed.tensor import DTensor
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from holdfast.config import InputError
-from holdfast.training.checkpoints.folders import is_alive
+from holdfast.training.checkpoints.folders import are_several, is_alive
+
+Say = Callable[[str], None]
+Alive = Callable[..., None]
+"""To be called after every piece of a long work; what it is given does not matter."""
+
+
+def ignore(*_: object) -> None:
+    """A ``Say`` or an ``Alive`` for those that nobody listens to: all processes but the first, for one."""
 
 
 def wants_sharding() -> bool:
@@ -51,7 +59,7 @@ def refuse_zero3(accelerator: Accelerator) -> None:
 class SayWhatIsSharded(TrainerCallback):
     """Looks at the parameters themselves once training begins: being asked for FSDP is not the same as having it."""
 
-    def __init__(self, anchor: object, say: Callable[[str], None]) -> None:
+    def __init__(self, anchor: object, say: Say) -> None:
         self.anchor, self.say = anchor, say
 
     def on_train_begin(
@@ -70,9 +78,15 @@ def num_shards(model: Any) -> int:
     return max((p.device_mesh.size() for p in parameters if isinstance(p, DTensor)), default=1)
 
 
-def shard_anchor(accelerator: Accelerator, model: Any) -> Any:
-    """The anchor sharded like the policy: a whole second copy on every device would defeat the purpose."""
-    return fsdp2_prepare_model(accelerator, model)
+def try_lock(file: int | IO[str]) -> bool:
+    """Take the lock of a file or folder; False if another process has it. Closing the file gives it back."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # some network file systems have no locks
+        pass
+    return True
 
 
 @contextmanager
@@ -101,10 +115,6 @@ def made_whole(folder: Path) -> Iterator[Path]:
         shutil.rmtree(part, ignore_errors=True)
 
 
-Alive = Callable[..., None]
-"""To be called after every piece of a long work; what it is given does not matter."""
-
-
 @contextmanager
 def main_first() -> Iterator[Alive]:
     """The main process goes through the body first and the others after it, as with accelerate's ``main_process_first``.
@@ -112,11 +122,11 @@ def main_first() -> Iterator[Alive]:
     There the others wait in one collective, which gives up after ten minutes (NCCL) or thirty (gloo). Here they wait from
     one sign of life of the main process to the next.
     """
-    several = dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
+    several = are_several()
     main = not several or dist.get_rank() == 0
     while not main and _told(going_on=True):
         pass
-    yield _sign if several and main else _no_sign
+    yield _sign if several and main else ignore
     if several and main:
         _told(going_on=False)
 
@@ -130,7 +140,3 @@ def _told(*, going_on: bool) -> bool:
 
 def _sign(*_: object) -> None:
     _told(going_on=True)
-
-
-def _no_sign(*_: object) -> None:
-    """For one process alone: nobody waits for a sign."""

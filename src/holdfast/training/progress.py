@@ -47,7 +47,7 @@ class ProgressBar(TrainerCallback):
             self.progress.update(self.task, figures=f"loss {logs['loss']:.4f}  nll {logs['nll']:.4f}")
 
     def on_train_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Leave the line as it is."""
+        """Stop drawing; the last line stays."""
         self.close()
 
     def close(self) -> None:
@@ -94,7 +94,7 @@ class SaveOnInterrupt(TrainerCallback):
             control.should_training_stop = True
 
     def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """The same if it came while the step's row was written: the step can still be saved."""
+        """Ask for both also if the signal came while the step's row was written: the step can still be saved."""
         self.on_step_end(args, state, control)
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:

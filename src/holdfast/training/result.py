@@ -24,19 +24,17 @@ from holdfast.training.streams import read_data
 from holdfast.training.trainer import StreamTrainer
 
 
-def write_result(
-    trainer: StreamTrainer, run: RunDirectory, config: TrainConfig, data: Sequence[Mapping[str, Any]]
-) -> None:
+def write_result(trainer: StreamTrainer, config: TrainConfig, data: Sequence[Mapping[str, Any]]) -> None:
     """Write ``run/model``, whole or not at all. Adapters are merged where asked, or where the vocabulary grew:
     an adapter alone cannot be put on a base model with fewer rows.
     """
+    run = trainer.run
     partial = run.path / ".model"
-    merge = config.lora is not None and (config.lora.merge or bool(config.model.new_tokens))
     if trainer.accelerator.is_main_process:
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir()
     try:
-        _write(trainer, run, config, data, partial, merge)
+        _write(trainer, config, data, partial)
     except Exception as error:
         system = durable.os_error(error)
         if system is None:
@@ -49,19 +47,15 @@ def write_result(
     trainer.accelerator.wait_for_everyone()
 
 
-def _write(
-    trainer: StreamTrainer,
-    run: RunDirectory,
-    config: TrainConfig,
-    data: Sequence[Mapping[str, Any]],
-    partial: Path,
-    merge: bool,
-) -> None:
+def _write(trainer: StreamTrainer, config: TrainConfig, data: Sequence[Mapping[str, Any]], partial: Path) -> None:
+    merge = config.lora is not None and (config.lora.merge or bool(config.model.new_tokens))
     write_model(trainer, partial, merge=merge)
     if trainer.accelerator.is_main_process:
-        card = model_card(config, data, _last_row(run.steps))
+        is_adapter = config.lora is not None and not merge
+        last = _last_row(trainer.run.steps)
+        card = card_text(Training(config.run, config.model.name, dump_config(config), data, last, is_adapter))
         durable.write_file(partial / "README.md", card.encode())
-        _put_in_place(partial, run.model)
+        _put_in_place(partial, trainer.run.model)
 
 
 def _put_in_place(partial: Path, final: Path) -> None:
@@ -144,10 +138,3 @@ def _after_asking(config: TrainConfig, run: RunDirectory) -> Path | None:
         if is_other:
             raise InputError(f"{run.data}: the rows of {stream.data} were others; choose another run:, or restore them")
     return _whole(run) if run.finished.is_file() else newest_good(run.checkpoints)[0]
-
-
-def model_card(config: TrainConfig, data: Sequence[Mapping[str, Any]], last: Mapping[str, Any]) -> str:
-    """Markdown with the front matter that model hubs read; ``hf.card`` adds the audit to it later."""
-    lora = config.lora
-    is_adapter = lora is not None and not lora.merge and not config.model.new_tokens
-    return card_text(Training(config.run, config.model.name, dump_config(config), data, last, is_adapter))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import chain, repeat
@@ -35,9 +35,9 @@ from holdfast.training.collate import Collator
 from holdfast.training.drift import write_drift
 from holdfast.training.loss import StepLoss
 from holdfast.training.microscope import prepare_microscope, write_microscope
-from holdfast.training.monitor import StepMonitor
 from holdfast.training.plan import StepPlan
 from holdfast.training.policy import choose_anchor, freeze, load_model, with_adapters
+from holdfast.training.processes import Say, ignore
 from holdfast.training.progress import ProgressBar, SaveOnInterrupt
 from holdfast.training.result import last_checkpoint, write_finished, write_result
 from holdfast.training.run_directory import RunDirectory, StepLog
@@ -54,8 +54,6 @@ from holdfast.training.streams import (
 )
 from holdfast.training.trainer import StreamTrainer
 from holdfast.training.vetting import about
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -92,7 +90,7 @@ def train(
     # The first PartialState decides for all later ones; without cpu=True several processes on CPU would not find each other.
     on_cpu = config.model.device == "cpu" or not torch.cuda.is_available()
     processes = PartialState(cpu=on_cpu)
-    say = say if processes.is_main_process else _say_nothing
+    say = say if processes.is_main_process else ignore
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()
     run = RunDirectory(config.run)
@@ -123,10 +121,10 @@ def train(
         if not interrupted:
             if trainer.step_loss.budgets is not None:
                 safety = [stream.data == "prompts:safety" for stream in config.streams]
-                write_drift(trainer, number_fresh(streams), safety, run.path, say)
-            write_result(trainer, run, config, data)
+                write_drift(trainer, number_fresh(streams), safety)
+            write_result(trainer, config, data)
             if microscope:
-                write_microscope(microscope, config, trainer, run)
+                write_microscope(microscope, config, trainer)
             if processes.is_main_process and not throwaway:
                 write_finished(run, trainer.state.global_step)
             forget_answers(run.path)  # last: without them the run has ended
@@ -174,10 +172,6 @@ def _streams(config: TrainConfig, loaded: LoadedModel, run: RunDirectory, say: S
     _refuse_lost_masks(config, loaded, streams)
     _check_positions(loaded, streams, say)
     return streams
-
-
-def _say_nothing(_: str) -> None:
-    """Only one process of several speaks."""
 
 
 def describe_data(streams: Sequence[ReadStream], config: TrainConfig) -> list[dict[str, Any]]:
@@ -241,14 +235,11 @@ def _trainer(
         plan=plan,
         collator=collator,
         step_loss=StepLoss(losses, anchor, plain=plain, chunk_tokens=config.training.chunk_tokens, budgets=budgets),
-        monitor=StepMonitor(losses, StepLog(run.steps), StepLog(run.timing), loaded.device, budgets),
+        settings=config.training,
+        run=run,
         describe_rows=lambda numbers: listed(streams[rows[n].stream].where(rows[n].place) for n in numbers),
-        checkpoints=run.checkpoints,
-        keep=config.training.keep,
         say=say,
         step_rule=step_rule,
-        tokens_per_pass=config.training.tokens_per_pass,
-        rows_per_pass=config.training.micro_batch,
         processing_class=loaded.tokenizer,
     )
 
@@ -332,7 +323,7 @@ def where_to_resume(run: RunDirectory, keep: int | None, main: bool, say: Say) -
 def _run(trainer: StreamTrainer, checkpoint: Path | None, progress: bool) -> bool:
     """Train to the end or to the first Ctrl-C; whether it was interrupted."""
     trainer.remove_callback(PrinterCallback)
-    bar = ProgressBar(trainer.checkpoints.parent.name, enabled=progress)
+    bar = ProgressBar(trainer.run.path.name, enabled=progress)
     trainer.add_callback(bar)
     with SaveOnInterrupt() as guard, sound_gradients():
         trainer.add_callback(guard)
@@ -348,7 +339,7 @@ def _run(trainer: StreamTrainer, checkpoint: Path | None, progress: bool) -> boo
 
 
 def _out_of_memory(trainer: StreamTrainer, error: Exception) -> str:
-    rows, tokens = trainer.args.per_device_train_batch_size, trainer.tokens_per_pass
+    rows, tokens = trainer.args.per_device_train_batch_size, trainer.settings.tokens_per_pass
     a_pass, field = (f"{tokens} tokens", "tokens_per_pass") if tokens else (f"{rows} rows", "micro_batch")
     return (
         f"out of memory at step {trainer.state.global_step + 1} with {a_pass} a pass: lower training.{field} (the"

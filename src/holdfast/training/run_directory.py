@@ -8,7 +8,6 @@ the rows up to that checkpoint as safe as the checkpoint."""
 from __future__ import annotations
 
 import difflib
-import fcntl
 import json
 import math
 import os
@@ -23,6 +22,7 @@ from holdfast.config import FieldError, InputError, dump_config
 from holdfast.config.base import Settings
 from holdfast.training.checkpoints import durable
 from holdfast.training.checkpoints.durable import CheckpointError
+from holdfast.training.processes import try_lock
 
 
 class RunDirectory:
@@ -72,14 +72,8 @@ class RunDirectory:
         """
         folder = os.open(self.path, os.O_RDONLY)
         try:
-            try:
-                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise InputError(
-                    f"{self.path}: another process is training here; wait for it, or choose another run:"
-                ) from None
-            except OSError:  # some network file systems have no locks
-                pass
+            if not try_lock(folder):
+                raise InputError(f"{self.path}: another process is training here; wait for it, or choose another run:")
             yield
         finally:
             os.close(folder)

@@ -28,9 +28,8 @@ from holdfast.records import Role
 from holdfast.tokens import TokenRow, TokenRows, tokenize_all
 from holdfast.training.collate import StreamRow
 from holdfast.training.loss import Gauge, StreamLoss, TokenLoss
+from holdfast.training.processes import Say
 from holdfast.worlds import world_traces
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)

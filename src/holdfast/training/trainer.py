@@ -10,11 +10,13 @@ from typing import Any
 
 import torch
 from accelerate import Accelerator
+from accelerate.utils.fsdp_utils import fsdp2_prepare_model
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from holdfast.config import InputError
+from holdfast.config.training import TrainingSettings
 from holdfast.training.anchors import AdapterOffAnchor, ModelAnchor
 from holdfast.training.budget import DriftBudgets
 from holdfast.training.checkpoints.durable import load_tree
@@ -24,7 +26,8 @@ from holdfast.training.loss import StepLoss
 from holdfast.training.monitor import StepMonitor
 from holdfast.training.passes import PassRoom, least_worth
 from holdfast.training.plan import PlanSampler, StepPlan
-from holdfast.training.processes import SayWhatIsSharded, refuse_zero3, shard_anchor, shard_on_cpu_too
+from holdfast.training.processes import Say, SayWhatIsSharded, refuse_zero3, shard_on_cpu_too
+from holdfast.training.run_directory import RunDirectory
 from holdfast.training.step_rule import Passes, StepRule
 
 DescribeRows = Callable[[Sequence[int]], str]
@@ -79,22 +82,18 @@ class StreamTrainer(Trainer):
         plan: StepPlan,
         collator: Collator,
         step_loss: StepLoss,
-        monitor: StepMonitor,
+        settings: TrainingSettings,
+        run: RunDirectory,
         describe_rows: DescribeRows,
-        checkpoints: Path,
-        keep: int,
-        say: Callable[[str], None] = print,
+        say: Say = print,
         step_rule: StepRule | None = None,
-        tokens_per_pass: int | None = None,
-        rows_per_pass: int | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(model, args, train_dataset=rows, **kwargs)
         self.collator = collator  # Trainer's own wants dictionaries; only our loader calls it
         self.loss_is_scaled_for_ga = True  # we divide by the counts of the whole global batch
-        self.plan, self.step_loss, self.monitor = plan, step_loss, monitor
-        self.describe_rows, self.checkpoints, self.keep, self.say = describe_rows, checkpoints, keep, say
-        self.tokens_per_pass, self.rows_per_pass = tokens_per_pass, rows_per_pass
+        self.plan, self.step_loss, self.monitor = plan, step_loss, StepMonitor(step_loss, run, args.device)
+        self.settings, self.run, self.describe_rows, self.say = settings, run, describe_rows, say
         self.unchecked: list[tuple[Tensor, tuple[int, ...]]] = []  # losses of this step, and their rows
         self.passes, self.is_counted = None if step_rule is None else Passes(step_rule), True
         if self.passes and (self.accelerator.num_processes > 1 or args.fp16 or not args.max_grad_norm):
@@ -102,7 +101,8 @@ class StreamTrainer(Trainer):
         if self.is_fsdp_enabled and isinstance(step_loss.anchor, ModelAnchor | AdapterOffAnchor):
             self.collator = replace(collator, always_anchor=True)
             if isinstance(step_loss.anchor, ModelAnchor):
-                step_loss.anchor.model = shard_anchor(self.accelerator, step_loss.anchor.model)
+                # Sharded like the policy: a whole second copy on every device would defeat the purpose.
+                step_loss.anchor.model = fsdp2_prepare_model(self.accelerator, step_loss.anchor.model)
         self.add_callback(SayWhatIsSharded(step_loss.anchor, say))
         self.add_callback(_LogLastStep())
         if step_loss.budgets is not None:
@@ -132,15 +132,16 @@ class StreamTrainer(Trainer):
     def _room(self, micro_batch: int) -> PassRoom | None:
         """What a pass may hold; None: a step's rows are dealt evenly, to several processes or on a CPU."""
         gpu = self.args.device.type == "cuda"
-        if self.accelerator.num_processes > 1 or not (gpu or self.tokens_per_pass):
+        asked = self.settings.tokens_per_pass
+        if self.accelerator.num_processes > 1 or not (gpu or asked):
             return None
         longest = max(max(lengths, default=1) for lengths in self.plan.lengths)
         model: Any = self.model
         num_parameters = sum(weights.numel() for weights in model.parameters())
         return PassRoom(
-            tokens=self.tokens_per_pass or micro_batch * longest,
+            tokens=asked or micro_batch * longest,
             floor=least_worth(num_parameters, gpu=gpu),
-            rows=self.rows_per_pass if self.tokens_per_pass else None,
+            rows=self.settings.micro_batch if asked else None,
             packing=self.collator.packing,
         )
 

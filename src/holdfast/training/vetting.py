@@ -18,7 +18,7 @@ from holdfast.config.training import StreamSettings
 from holdfast.data import write_traces
 from holdfast.judging import JUDGES, find_judge, refusals
 from holdfast.models.positions import num_positions
-from holdfast.records import Trace, Turn, answer, context
+from holdfast.records import Trace, answer
 from holdfast.tokens import prompt_ids
 from holdfast.training.asked_anchor import AskedAnchor, Asking, Struck
 from holdfast.training.processes import made_whole
@@ -101,12 +101,7 @@ def _before(row: Trace, place: int) -> Trace | None:
 
 def _held(row: Trace, place: int, refusal: str) -> Trace:
     """Only the refusal is a target: what was answered before it is learned elsewhere."""
-    return Trace((*map(_read_only, row.turns[:place]), answer(refusal)))
-
-
-def _read_only(turn: Turn) -> Turn:
-    """The turn as context, also without a ``weight``: here every turn but the refusal is context."""
-    return context(turn.speaker, turn.visible, {name: x for name, x in turn.other_fields.items() if name != "weight"})
+    return Trace((*(turn.as_context() for turn in row.turns[:place]), answer(refusal)))
 
 
 def write_vetted(vetted_rows: Vetted, folder: Path, about: Mapping[str, Any]) -> None:

@@ -15,7 +15,8 @@ import json
 import math
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -64,47 +65,43 @@ write_some: Callable[[int, memoryview], int] = os.write
 
 def write_file(path: Path, data: bytes) -> None:
     """Write a whole file and wait until it is on the disk."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
-    try:
+    with _opened(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as descriptor:
         _write_all(descriptor, data)
         os.fsync(descriptor)
-    except OSError as error:
-        raise _named(error, path) from error
-    finally:
-        os.close(descriptor)
 
 
 def append(path: Path, data: bytes) -> None:
     """Append in one write. If the disk has no room for all of it, none of it stays."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
-    try:
+    with _opened(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND) as descriptor:
         size = os.fstat(descriptor).st_size
         try:
             _write_all(descriptor, data)
-        except OSError as error:
+        except OSError:
             os.ftruncate(descriptor, size)
-            raise _named(error, path) from error
-    finally:
-        os.close(descriptor)
+            raise
 
 
 def truncate(path: Path, size: int) -> None:
     """Cut a file to its first ``size`` bytes and wait until that is on the disk."""
-    descriptor = os.open(path, os.O_WRONLY)
-    try:
+    with _opened(path, os.O_WRONLY) as descriptor:
         os.ftruncate(descriptor, size)
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def sync(path: Path) -> None:
     """Wait until a file's bytes, or a folder's names, are on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
+    with _opened(path, os.O_RDONLY) as descriptor:
         os.fsync(descriptor)
+
+
+@contextmanager
+def _opened(path: Path, flags: int) -> Iterator[int]:
+    """A file's descriptor. An error inside is given the file's name, which ``os.write`` and ``os.fsync`` do not know."""
+    descriptor = os.open(path, flags, 0o666)
+    try:
+        yield descriptor
     except OSError as error:
-        raise _named(error, path) from error
+        raise OSError(error.errno, error.strerror, str(path)) from error
     finally:
         os.close(descriptor)
 
@@ -133,11 +130,6 @@ def _write_all(descriptor: int, data: bytes) -> None:
     left = memoryview(data)
     while left:
         left = left[write_some(descriptor, left) :]
-
-
-def _named(error: OSError, path: Path) -> OSError:
-    """The same error with its file: ``os.write`` and ``os.fsync`` do not know it."""
-    return OSError(error.errno, error.strerror, str(path))
 
 
 def save_tree(folder: Path, name: str, tree: object) -> None:

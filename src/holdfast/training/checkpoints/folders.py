@@ -4,8 +4,8 @@ A checkpoint is written into a hidden folder; MANIFEST.json (size and sha256 of 
 synced and the folder renamed into place. So a folder ``step-000100`` is either whole or was damaged later, and then
 ``verify`` says by which file.
 
-``save_jointly`` is for several processes, which must see the same directory (on several machines: a shared file system).
-Either all files are saved or none, and every process learns which."""
+Several processes save together, and must see the same directory (on several machines: a shared file system). Either all
+files are saved or none, and every process learns which."""
 
 from __future__ import annotations
 
@@ -32,15 +32,16 @@ MANIFEST = "MANIFEST.json"
 def save_checkpoint(directory: Path, step: int, write: Callable[[Path], None], *, keep: int | None) -> Path:
     """Save what ``write(folder)`` writes as ``directory/step-NNNNNN``, wholly or not at all; keep the newest ``keep``.
 
+    All processes call it at once: the first prepares and seals, ``write`` runs on each, and collectives work in it.
     A checkpoint of this step that verifies is left as it is. When something fails, the folder begun is removed, older
     checkpoints stay, and a failing disk is told as a ``CheckpointError``.
     """
     with whole_or_nothing(directory, step):
-        temp = prepare(directory, step)
+        temp = _by_the_first(partial(prepare, directory, step))
         if temp is not None:
-            write(temp)
-            seal(temp)
-    prune(directory, step, keep)
+            _agreed(partial(write, temp))
+            _by_the_first(partial(seal, temp))
+    _by_the_first(partial(prune, directory, step, keep))
     return directory / folder_name(step)
 
 
@@ -311,29 +312,15 @@ def is_alive(pid: int) -> bool:
     return True
 
 
-def save_jointly(directory: Path, step: int, write: Callable[[Path], None], *, keep: int | None) -> Path:
-    """``save_checkpoint`` called by all processes at once; ``write(folder)`` runs on each: collectives work in it.
-
-    The first process prepares and seals. When any process fails to write, nothing is saved and all raise.
-    """
-    if not (dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1):
-        return save_checkpoint(directory, step, write, keep=keep)
-    main = dist.get_rank() == 0
-    with whole_or_nothing(directory, step):
-        temp = _agreed(partial(prepare, directory, step) if main else _wait)
-        if temp is not None:
-            _agreed(partial(write, temp))
-            _agreed(partial(seal, temp) if main else _wait)
-        _agreed(partial(prune, directory, step, keep) if main else _wait)
-    return directory / folder_name(step)
-
-
-def _wait() -> None:
-    """The part of a process that has nothing to do but to hear how it went."""
+def _by_the_first(work: Callable[[], Path | None]) -> Path | None:
+    """Work of the first process; the others have nothing to do but to hear how it went."""
+    return _agreed(work if not are_several() or dist.get_rank() == 0 else lambda: None)
 
 
 def _agreed(work: Callable[[], Path | None]) -> Path | None:
     """Do this process's part of the work; returns the first process's result, and raises everywhere when any failed."""
+    if not are_several():
+        return work()
     result, failure = None, None
     try:
         result = work()
@@ -347,3 +334,8 @@ def _agreed(work: Callable[[], Path | None]) -> Path | None:
         if problem:
             raise CheckpointError(f"no checkpoint was saved, because process {rank} failed: {problem}")
     return outcomes[0][0]
+
+
+def are_several() -> bool:
+    """Whether several processes work together."""
+    return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1

@@ -21,7 +21,7 @@ from transformers import AutoModelForCausalLM
 from transformers.trainer_callback import ExportableState
 
 from holdfast.training.checkpoints.durable import CheckpointError, load_tree, save_tree
-from holdfast.training.checkpoints.folders import save_jointly
+from holdfast.training.checkpoints.folders import save_checkpoint
 
 if TYPE_CHECKING:
     from holdfast.training.trainer import StreamTrainer
@@ -189,7 +189,7 @@ def save_state(trainer: StreamTrainer) -> None:
             trainer.state.save_to_json(str(folder / "trainer_state.json"))
 
     trainer.monitor.steps.sync()
-    save_jointly(trainer.checkpoints, step, write, keep=trainer.keep)
+    save_checkpoint(trainer.run.checkpoints, step, write, keep=trainer.settings.keep)
 
 
 def load_state(trainer: StreamTrainer, folder: Path) -> None:

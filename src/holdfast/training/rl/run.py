@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
@@ -25,8 +25,10 @@ from holdfast.models.positions import num_learned_positions
 from holdfast.records import Reply, context
 from holdfast.tokens import prompt_ids
 from holdfast.tokens.encoding import check_known
-from holdfast.training.arguments import check_precision, check_schedule
+from holdfast.training.arguments import check_schedule, shared_arguments
 from holdfast.training.attention import sound_gradients
+from holdfast.training.policy import adapter_config
+from holdfast.training.processes import Say, ignore
 from holdfast.training.progress import SaveOnInterrupt
 from holdfast.training.rl.sampling import sample, seed_of_step
 from holdfast.training.rl.task import Environment, Observer, RlPrompt
@@ -53,7 +55,7 @@ def train_rl(
     environment: Environment | None = None,
     undo: UndoRl | None = None,
     callbacks: Sequence[TrainerCallback] = (),
-    say: Callable[[str], None] = print,
+    say: Say = print,
 ) -> Path:
     """Train, or go on from the last checkpoint; returns the folder of the model. ``undo``: the policy may take back.
 
@@ -64,7 +66,7 @@ def train_rl(
     check_schedule("rl.scheduler", config.rl.scheduler)
     device, _ = choose_device(config.model.device)
     processes = PartialState(cpu=device.type == "cpu")  # the first one decides: without cpu=True, each would be alone
-    say = say if processes.is_main_process else _say_nothing
+    say = say if processes.is_main_process else ignore
     _passes(config.rl)
     folder, data, watch = RunDirectory(config.run), _described(prompts, undo), Watch()
     folder.check(config, data)
@@ -115,7 +117,7 @@ def _trainer(
     tokenizer: Any,
     parts: _Parts,
     log: TrainerCallback,
-    say: Callable[[str], None],
+    say: Say,
 ) -> Any:
     from datasets import Dataset
 
@@ -133,7 +135,7 @@ def _trainer(
             train_dataset=Dataset.from_list(rows),
             processing_class=tokenizer,
             rollout_func=parts.rollouts,
-            peft_config=_adapters(config),
+            peft_config=None if config.lora is None else adapter_config(config.lora),
             callbacks=[log],
         )
     except (
@@ -146,7 +148,7 @@ def _trainer(
     return trainer
 
 
-def _run(trainer: Any, tokenizer: Any, folder: RunDirectory, say: Callable[[str], None]) -> None:
+def _run(trainer: Any, tokenizer: Any, folder: RunDirectory, say: Say) -> None:
     """Train to the end and write the model, or to the first Ctrl-C."""
     checkpoint = where_to_resume(folder, None, trainer.is_world_process_zero(), say)
     with SaveOnInterrupt() as guard, sound_gradients():
@@ -158,7 +160,7 @@ def _run(trainer: Any, tokenizer: Any, folder: RunDirectory, say: Callable[[str]
         _save(trainer, tokenizer, folder.model)
 
 
-def _check_number(settings: GrpoSettings, prompts: Sequence[RlPrompt], say: Callable[[str], None]) -> None:
+def _check_number(settings: GrpoSettings, prompts: Sequence[RlPrompt], say: Say) -> None:
     """TRL leaves out batches that are not full: of too few prompts it would make none, and train nothing."""
     if not prompts:
         raise InputError("rl: there are no prompts")
@@ -222,10 +224,6 @@ def _check_lengths(config: RlConfig, prompts: Sequence[RlPrompt], tokenizer: Any
         )
 
 
-def _say_nothing(_: str) -> None:
-    """Only one process of several speaks."""
-
-
 def _passes(settings: GrpoSettings) -> tuple[int, int]:
     """Rollouts of a pass and passes of an update, on each of the processes that were started."""
     try:
@@ -237,9 +235,9 @@ def _passes(settings: GrpoSettings) -> tuple[int, int]:
 def _arguments(config: RlConfig, device: torch.device) -> GRPOConfig:
     settings = config.rl
     dtype = config.model.dtype
-    check_precision("rl.precision", settings.precision, device)
     rows, num_passes = _passes(settings)
     return GRPOConfig(
+        **shared_arguments("rl", settings, config.report_to, device),
         output_dir=config.run,
         max_steps=settings.steps or -1,
         num_train_epochs=settings.epochs,
@@ -248,46 +246,19 @@ def _arguments(config: RlConfig, device: torch.device) -> GRPOConfig:
         steps_per_generation=num_passes * settings.updates,
         num_generations=settings.group,
         learning_rate=settings.lr,
-        lr_scheduler_type=settings.scheduler,
-        warmup_steps=settings.warmup_steps,
-        max_grad_norm=settings.max_grad_norm,
         beta=settings.kl_weight,
         epsilon=settings.clip,
         loss_type="bnpo",  # the mean over a pass, of which TokenMeanTrainer makes the mean over an update
         temperature=settings.temperature,
         max_completion_length=settings.max_new_tokens,
         use_vllm=settings.sampler == "vllm",
-        bf16=settings.precision == "bf16",
-        fp16=settings.precision == "fp16",
-        gradient_checkpointing=settings.gradient_checkpointing,
         model_init_kwargs={
             "dtype": dtype,
             "attn_implementation": config.model.attention,
             "use_safetensors": None if config.model.allow_pickle else True,
         },
-        seed=settings.seed,
-        logging_steps=settings.log_every,
         save_strategy="steps" if settings.save_every else "no",
         save_steps=settings.save_every or 500,
-        report_to=list(config.report_to) or "none",
-        disable_tqdm=True,
-        use_cpu=device.type == "cpu",
-        dataloader_pin_memory=device.type == "cuda",
-    )
-
-
-def _adapters(config: RlConfig) -> Any:
-    if config.lora is None:
-        return None
-    from peft import LoraConfig
-
-    targets = config.lora.targets
-    return LoraConfig(
-        r=config.lora.r,
-        lora_alpha=config.lora.alpha,
-        lora_dropout=config.lora.dropout,
-        target_modules=targets if isinstance(targets, str) else list(targets),
-        task_type="CAUSAL_LM",
     )
 
 

@@ -20,7 +20,7 @@ from transformers import TrainerCallback
 from trl import GRPOTrainer
 
 from holdfast.records.rl_steps import TRAINER_FIGURES, seconds_name
-from holdfast.training.checkpoints.folders import save_jointly, step_of
+from holdfast.training.checkpoints.folders import save_checkpoint, step_of
 from holdfast.training.run_directory import RunDirectory, StepLog
 
 
@@ -40,7 +40,7 @@ class SafeGrpoTrainer(GRPOTrainer):
                 self._saves_into = None
 
         StepLog(run.steps).sync()
-        save_jointly(run.checkpoints, self.state.global_step, write, keep=None)
+        save_checkpoint(run.checkpoints, self.state.global_step, write, keep=None)
 
     def _run_epoch(self, *args: Any, **kwargs: Any) -> None:
         """Do nothing after the last step: a run killed between its last checkpoint and its model would go one step too far."""
@@ -240,7 +240,7 @@ class RlLog(TrainerCallback):
         self.log, self.watch, self.last_step = log, watch, 0
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """The clock counts from here."""
+        """Steps are counted from here: a resumed run does not begin at 0."""
         self.last_step = state.global_step
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any) -> None:
