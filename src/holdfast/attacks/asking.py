@@ -12,7 +12,7 @@ from holdfast.attacks.scale import Scale
 from holdfast.attacks.setting import Scores, Setting
 from holdfast.audits.answer_stats import answer_stats
 from holdfast.generation import GREEDY, Sampling, generate
-from holdfast.judging import Judge, refusals, tells_outcomes, verdicts
+from holdfast.judging import Judge, Request, refusals, tells_outcomes, verdicts
 from holdfast.models import LoadedModel
 from holdfast.records import Hits, Outcome, Outcomes, Role, Trace, answer
 from holdfast.tokens import tokenize
@@ -65,8 +65,7 @@ def ask(
                 outcomes[f"untouched:{judge.name}"] = outcomes_of(judge, lookalikes, untouched)
         else:
             outcomes[f"asr:{judge.name}"] = answered(judge, forbidden, tries)
-            pairs = [(row.prompt, text) for row, text in zip(lookalikes, plain, strict=True)]
-            outcomes[f"over_refusal:{judge.name}"] = tuple(refusals(judge, pairs))
+            outcomes[f"over_refusal:{judge.name}"] = tuple(refusals(judge, _to_judge(lookalikes, plain)))
     scores, right, texts = _measured(model, attack, setting, seed, scale, system)
     if right:
         outcomes["utility"] = right
@@ -158,10 +157,13 @@ def _beside(rows: Sequence[Trace], texts: Sequence[str]) -> Replies:
     return list(zip(rows, texts, strict=True))
 
 
+def _to_judge(rows: Sequence[Trace], texts: Sequence[str]) -> list[tuple[Request, str]]:
+    return [(row.prompt, text) for row, text in zip(rows, texts, strict=True)]
+
+
 def outcomes_of(judge: Judge, rows: Sequence[Trace], texts: Sequence[str]) -> tuple[Outcome | None, ...]:
     """What became of every row's request."""
-    pairs = [(row.prompt, text) for row, text in zip(rows, texts, strict=True)]
-    return tuple(verdict.outcome for verdict in verdicts(judge, pairs))
+    return tuple(verdict.outcome for verdict in verdicts(judge, _to_judge(rows, texts)))
 
 
 def worst_of_tries(judge: Judge, rows: Sequence[Trace], tries: Sequence[Sequence[str]]) -> tuple[Outcome | None, ...]:
@@ -178,13 +180,7 @@ def answered(judge: Judge, rows: Sequence[Trace], tries: Sequence[Sequence[str]]
 
     The judge sees the bare request: what the answer is worth does not depend on how it was got.
     """
-    said = [
-        [
-            verdict.safe
-            for verdict in verdicts(judge, [(row.prompt, text) for row, text in zip(rows, texts, strict=True)])
-        ]
-        for texts in tries
-    ]
+    said = [[verdict.safe for verdict in verdicts(judge, _to_judge(rows, texts))] for texts in tries]
     return tuple(True if False in safe else None if None in safe else False for safe in zip(*said, strict=True))
 
 

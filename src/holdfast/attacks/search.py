@@ -23,7 +23,7 @@ from holdfast.attacks.matrix import Engine, run_matrix
 from holdfast.attacks.scale import Scale
 from holdfast.attacks.scratch import scratch_in
 from holdfast.attacks.variant import DRESSES, OWN, can_share, varied
-from holdfast.config import InputError, need_extra
+from holdfast.config import InputError
 from holdfast.records import Cell, Measure, pooled_cells
 from holdfast.stats import Estimate, share, share_of_repeats
 
@@ -97,7 +97,6 @@ class Search:
 
     def __call__(self, attacks: Sequence[Attack], defences: Sequence[Defence]) -> list[Found]:
         """One result per attack and defence that tunes. Answers that one trial's rows need serve the next trials too."""
-        need_extra("search", "attack: search=")
         with scratch_in(Path(self.folder).absolute() / "cells"):
             return [self._one(attack, defence) for attack in attacks for defence in defences if defence.tune]
 
