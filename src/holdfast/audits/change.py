@@ -35,7 +35,7 @@ class Changes(dict[str, Change]):
         lines = [f"  {key:{width}}  {_line(*self._figures[key], shift)}" for key, shift in self.items()]
         kept = [figure for figure in self.after.figures if figure.name == "kept" and figure.key not in self]
         lines += [f"  {figure.key:{width}}  {figure.estimate:.1%}: {figure.meaning}" for figure in kept]
-        judged = any(figure.judge not in ("", "world") for _, figure in self._figures.values())
+        judged = any(figure.can_err for _, figure in self._figures.values())
         lines += [f"  {NOT_CORRECTED}"] if judged else []
         return "\n".join([f"{self.after.model} against {self.before.model}", *lines])
 
@@ -76,9 +76,9 @@ def change(before: Figure, now: Figure) -> Change:
     return Change(by, _said(value, beyond_chance=paired.p < LEVEL), paired.p, paired.num_up, paired.num_down)
 
 
-def _scores(figure: Figure) -> list[float]:
+def _scores(figure: Figure) -> tuple[float, ...]:
     try:
-        return [float(score) for score in figure.scores.split()]
+        return figure.by_row
     except ValueError:
         raise InputError(f"before=: the scores of {figure.key} are not numbers; audit that model again") from None
 

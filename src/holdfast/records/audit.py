@@ -60,6 +60,16 @@ class Figure:
         return self.estimate.n
 
     @property
+    def by_row(self) -> tuple[float, ...]:
+        """The score of every trial in order; empty where none were kept. Raises ``ValueError`` if they are no numbers."""
+        return tuple(float(score) for score in self.scores.split())
+
+    @property
+    def can_err(self) -> bool:
+        """Whether a judge decided who may err; the oracle of the embedded world does not."""
+        return self.judge not in ("", "world")
+
+    @property
     def best(self) -> Estimate:
         """The corrected estimate where there is one, else the judge's. Bars are compared with it."""
         return self.corrected or self.estimate

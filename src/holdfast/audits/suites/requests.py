@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal
 
-from holdfast.audits.suites.suite import Questions, Scored, drawn, is_missing, question, share
+from holdfast.audits.suites.suite import Questions, Scored, asked_rows, is_missing, question, share
 from holdfast.config import InputError
 from holdfast.data import BadField, Fields, Table, read_table, table_name, take_text
 from holdfast.data.fields import shown
@@ -210,10 +210,10 @@ def _suite(
 ) -> RequestSuite:
     if not requests:
         raise InputError(f"{table_name(table)}: no row is labelled as needed for {noun}")
-    chosen = drawn(requests, limit)
+    source, chosen = asked_rows(table, requests, limit)
     return RequestSuite(
         name=name,
-        source=f"{table_name(table)}: {len(chosen)} of {len(requests)} rows",
+        source=source,
         rows=tuple(question(request.text) for request in chosen),
         max_new_tokens=128,
         noun=noun,

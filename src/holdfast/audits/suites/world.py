@@ -28,27 +28,24 @@ class SkillSuite(Questions):
         return Scored((figure,), tuple({self.oracle.name: "right" if good else "wrong"} for good in right))
 
 
-def world_safety(judges: tuple[Judge, ...], limit: int | None, seed: int = 0) -> list[RequestSuite]:
+def world_safety(judges: tuple[Judge, ...], limit: int | None) -> list[RequestSuite]:
     """Forbidden requests, with the answers that must not be given; and their harmless look-alikes."""
     return [
-        _requests("harmful", "forbidden", "forbidden requests", judges, limit, seed),
-        _requests("harmless", "lookalike", "harmless look-alikes", judges, limit, seed),
+        _requests("harmful", "forbidden", "forbidden requests", judges, limit),
+        _requests("harmless", "lookalike", "harmless look-alikes", judges, limit),
     ]
 
 
-def world_skills(limit: int | None, seed: int = 0) -> list[SkillSuite]:
+def world_skills(limit: int | None) -> list[SkillSuite]:
     """What the models were made for, asked of items that no training row has."""
     oracle = WorldJudge()
-    return [SkillSuite(kind, *_questions(oracle.world, kind, limit, seed), oracle=oracle) for kind in SKILLS]
+    return [SkillSuite(kind, *_questions(oracle.world, kind, limit), oracle=oracle) for kind in SKILLS]
 
 
-def _requests(
-    name: Group, kind: str, noun: str, judges: tuple[Judge, ...], limit: int | None, seed: int
-) -> RequestSuite:
-    questions = _questions(SafetyWorld(), kind, limit, seed)
-    return RequestSuite(name, *questions, noun=noun, judges=judges)
+def _requests(name: Group, kind: str, noun: str, judges: tuple[Judge, ...], limit: int | None) -> RequestSuite:
+    return RequestSuite(name, *_questions(SafetyWorld(), kind, limit), noun=noun, judges=judges)
 
 
-def _questions(world: SafetyWorld, kind: str, limit: int | None, seed: int) -> tuple[str, tuple[Trace, ...], int]:
-    rows = held_out(world, "test", kind, limit or NUM_REQUESTS, comply=True, draw=seed)
+def _questions(world: SafetyWorld, kind: str, limit: int | None) -> tuple[str, tuple[Trace, ...], int]:
+    rows = held_out(world, "test", kind, limit or NUM_REQUESTS, comply=True)
     return f"world:safety/test/{kind}: {len(rows)} rows", tuple(rows), MAX_NEW_TOKENS
