@@ -36,11 +36,6 @@ class Pooled:
         """Hits over trials of every seed that has them."""
         return pooled_cells(self.done, measure)
 
-    def rates(self, measure: Measure) -> list[Estimate]:
-        """One rate per seed that has one."""
-        per_seed: list[Estimate | None] = [getattr(cell, measure) for cell in self.done]
-        return [rate for rate in per_seed if rate is not None]
-
     def kl_by_position(self) -> list[float | None]:
         """Mean over seeds at each answer token; None where no seed has a figure."""
         return mean_at([cell.kl_by_position for cell in self.done])
