@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from itertools import groupby
 from typing import Protocol, runtime_checkable
 
@@ -24,6 +26,18 @@ def conversation(prompt: Request) -> tuple[Turn, ...]:
     if not by_speaker or by_speaker[-1][0] != "user":
         by_speaker = by_speaker[:-1] or [("user", [""])]
     return tuple(context(who, "\n\n".join(texts)) for who, texts in by_speaker)
+
+
+def as_one_text(turns: Sequence[Turn]) -> str:
+    """A conversation for a model that was taught one request: the request alone, or every turn under its speaker."""
+    if len(turns) == 1:
+        return turns[0].visible
+    return "\n\n".join(f"{turn.speaker.capitalize()}: {turn.visible}" for turn in turns)
+
+
+def filled(template: str, **values: str) -> str:
+    """The template with a value in the place of every ``{name}``, in one pass: braces in a reply are only text."""
+    return re.sub(r"\{(" + "|".join(values) + r")\}", lambda match: values[match[1]], template)
 
 
 @runtime_checkable

@@ -47,7 +47,7 @@ class Likelihood:
     """
 
     loaded: LoadedModel | None = None
-    needs_logps: bool = True
+    needs_logps = True
 
     def __call__(self, replies: Sequence[Reply]) -> list[float | None]:
         """None for a reply whose likelihood nobody knows; an ``InputError`` where that is all of them."""

@@ -108,7 +108,7 @@ class FinalAnswer:
     """[004] §3.1: 1 if the reply ended by itself and its last answer is the reference's, else 0; None without a reference."""
 
     extract: Extractor
-    needs_references: bool = True
+    needs_references = True
 
     def __call__(self, replies: Sequence[Reply]) -> list[float | None]:
         """Score each reply. Numbers are compared as numbers (``extractors``)."""
@@ -119,7 +119,6 @@ class FinalAnswer:
         return reply.finish_reason == "stop" and answers[-1:] == [reference_answer(reply.reference, self.extract)]
 
 
-@dataclass(frozen=True)
 class PassesTests:
     """1 if the reply's program passes the test in its ``reference``, else 0; None without a test. Runs in the sandbox.
 
@@ -127,7 +126,7 @@ class PassesTests:
     function.
     """
 
-    needs_references: bool = True
+    needs_references = True
 
     def __call__(self, replies: Sequence[Reply]) -> list[float | None]:
         """Run the programs one after the other."""
