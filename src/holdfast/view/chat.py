@@ -6,7 +6,6 @@ import asyncio
 import json
 import threading
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from pydantic import Field
@@ -59,10 +58,6 @@ def read_json(kind: type[SettingsType], data: bytes) -> SettingsType:
     return validated(kind, content, "view")
 
 
-class _GivenUpError(Exception):
-    """Nobody waits for this answer any more."""
-
-
 async def answer_events(ask: Ask, models: Models) -> AsyncIterator[bytes]:
     """Server-sent events; the model works in a thread and stops before its next token when the page has gone."""
     loop, gone = asyncio.get_running_loop(), threading.Event()
@@ -73,15 +68,15 @@ async def answer_events(ask: Ask, models: Models) -> AsyncIterator[bytes]:
 
     def work() -> None:
         try:
+            from holdfast.serve.embedded import while_wanted  # brings torch: a second or more, in this thread
+
             loaded = models.load(ask.model)
-            with _while_wanted(loaded, gone):
+            with while_wanted(loaded, gone):
                 for what in _answered(ask, loaded):
                     tell(what)
-        except _GivenUpError:
-            pass
         except InputError as error:
             tell({"event": "error", "text": str(error)})
-        except Exception as error:  # whatever a model may raise: the page says so
+        except Exception as error:  # whatever a model may raise: the page says so, if it is still there
             tell({"event": "error", "text": f"{type(error).__name__}: {error}"[:300]})
         tell(None)
 
@@ -91,22 +86,6 @@ async def answer_events(ask: Ask, models: Models) -> AsyncIterator[bytes]:
             yield event(what)
     finally:
         gone.set()
-
-
-@contextmanager
-def _while_wanted(loaded: LoadedModel, gone: threading.Event) -> Iterator[None]:
-    from holdfast.serve.embedded import ONE_AT_A_TIME
-
-    def check(*_: object) -> None:
-        if gone.is_set():
-            raise _GivenUpError
-
-    hook = loaded.model.get_input_embeddings().register_forward_pre_hook(check)
-    try:
-        with ONE_AT_A_TIME:
-            yield
-    finally:
-        hook.remove()
 
 
 def _answered(ask: Ask, loaded: LoadedModel) -> Iterator[dict[str, Any]]:
