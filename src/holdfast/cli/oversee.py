@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from holdfast.cli.output import check_folder, json_option, write_json
 from holdfast.config.errors import InputError
 
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from holdfast.oversight.curves import Point
+    from holdfast.stats import Estimate, Unknown
+
 app = typer.Typer(no_args_is_help=True, help="Best-of-n with a safety bar: curves over n, guarantees, rewards.")
+
+COLUMNS = ("n", "reward", "gold", "pass@n", "abstains", "E[R*S]", "KL(overseen||base)", "bound", "KL(base||overseen)")
 
 
 @app.command()
@@ -77,9 +86,38 @@ def curve(
         return
     from rich.console import Console
 
-    from holdfast.cli.oversee_table import curve_table
+    Console(highlight=False).print(_curve_table(points, len(pools)))
 
-    Console(highlight=False).print(curve_table(points, len(pools)))
+
+def _curve_table(points: Sequence[Point], num_prompts: int) -> Table:
+    """95 % intervals over prompts; KL in nats."""
+    from rich.table import Column, Table
+
+    from holdfast.oversight.kl import shown_kl
+
+    title = f"best-of-n with the safety bar, mean over {num_prompts} prompts (95 % interval over prompts)"
+    columns = (Column(name, overflow="fold") for name in COLUMNS)  # in a narrow terminal no figure is cut
+    table = Table(*columns, box=None, header_style="bold", title=title)
+    for point in points:
+        table.add_row(
+            str(point.n),
+            *(_shown(value) for value in (point.reward, point.gold, point.pass_at_n, point.abstention, point.joint)),
+            *(shown_kl(value) for value in (point.kl, point.kl_bound, point.kl_reverse)),
+        )
+    return table
+
+
+def _shown(estimate: Estimate | Unknown | None) -> str:
+    """A value with its interval."""
+    from holdfast.stats import Unknown
+
+    if estimate is None:
+        return ""
+    if isinstance(estimate, Unknown):
+        return estimate.why
+    if not estimate.has_interval:
+        return f"{estimate.value:.3f} (no interval)"
+    return f"{estimate.value:.3f} ({estimate.low:.3f} to {estimate.high:.3f})"
 
 
 @app.command("fit-reward")
