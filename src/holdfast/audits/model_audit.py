@@ -12,11 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from holdfast.audits.answer_stats import AnswerStats, answer_stats
+from holdfast.audits.answer_stats import AnswerStats, answer_stats, mean_by_position
 from holdfast.audits.asked import Asked, asked, asked_path, identity, read_asked, write_asked
 from holdfast.audits.bars import Bars
 from holdfast.audits.labels import Labels, corrected
-from holdfast.audits.positions import mean_by_position
 from holdfast.audits.suites import RequestSuite, Scored, Suite, is_missing
 from holdfast.config import InputError
 from holdfast.data import fingerprint

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from holdfast.config import InputError, nearest_or_all
 from holdfast.config.arguments import fitting
 from holdfast.config.plugins import look_up
-from holdfast.judging.batch import verdicts
 from holdfast.judging.code import check_code, free_names
 from holdfast.judging.extractors import Extractor, find_extractor, reference_answer
-from holdfast.judging.judge import Judge, request_text
+from holdfast.judging.judge import Judge, request_text, verdicts
 from holdfast.judging.policy import code_of
 from holdfast.judging.registry import find_judge
 from holdfast.records import Reply

@@ -10,8 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from holdfast.config import InputError
 from holdfast.judging import Judge
-from holdfast.judging.batch import verdicts
-from holdfast.judging.judge import Request
+from holdfast.judging.judge import Request, verdicts
 from holdfast.oversight.selection import never_empty
 from holdfast.records import Verdict
 

@@ -6,7 +6,7 @@ import asyncio
 import json
 import threading
 from collections.abc import AsyncIterator, Iterator
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from pydantic import Field
 
@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from holdfast.records import Turn
 
 SettingsType = TypeVar("SettingsType", bound=Settings)
-JUDGES = ("world", "outcome", "refusal_phrases", "code_policy", "none")
-REWARDS = ("likelihood", "none")
+JudgeName = Literal["world", "outcome", "refusal_phrases", "code_policy", "none"]
+RewardName = Literal["likelihood", "none"]
+JUDGES: tuple[JudgeName, ...] = get_args(JudgeName)
+REWARDS: tuple[RewardName, ...] = get_args(RewardName)
 
 
 class Message(Settings):
@@ -43,8 +45,8 @@ class Ask(Settings):
     temperature: float = Field(default=0.0, ge=0, le=5)
     max_new_tokens: int = Field(default=128, gt=0, le=2048)
     n: int = Field(default=4, gt=0, le=32)
-    judge: Literal["world", "outcome", "refusal_phrases", "code_policy", "none"] = "outcome"
-    reward: Literal["likelihood", "none"] = "likelihood"
+    judge: JudgeName = "outcome"
+    reward: RewardName = "likelihood"
 
 
 def read_json(kind: type[SettingsType], data: bytes) -> SettingsType:
