@@ -57,7 +57,7 @@ def run_cell(
         kept_in(scratch and scratch / ANCHOR),
     ):
         curve = _curve(attack, defence, seed, scale)
-        tuned = tune(attack, defence, seed, scale, setting, Path(folder), watch=curve)
+        tuned = tune(attack, defence, seed, scale, Path(folder), watch=curve)
         tuning_seconds = _since(started)
         release()
         loaded = load(tuned, dtype="float32", device=scale.device) if setting.is_world else None
