@@ -9,7 +9,7 @@ from typing import NamedTuple
 from holdfast.attacks.attack import Attack
 from holdfast.attacks.more_asks import Asker
 from holdfast.attacks.scale import Scale
-from holdfast.attacks.setting import Scores, Setting
+from holdfast.attacks.setting import Measured, Scores, Setting
 from holdfast.audits.answer_stats import answer_stats
 from holdfast.generation import GREEDY, Sampling, generate
 from holdfast.judging import Judge, Request, refusals, tells_outcomes, verdicts
@@ -32,6 +32,23 @@ class Asked(NamedTuple):
     texts: dict[str, Replies]  # of a real model: harmful, harmless, and its tasks by name; no cell keeps them
 
 
+class _Tuned(NamedTuple):
+    """The tuned model, asked under the defender's system prompt."""
+
+    model: LoadedModel
+    scale: Scale
+    system: str
+
+    def says(self, prompts: Sequence[Trace], sampling: Sampling = GREEDY[0]) -> list[str]:
+        return responses(self.model, _under(self.system, prompts), self.scale, sampling)
+
+    def answers(self, task: Measured) -> list[str]:
+        prompts = _under(self.system, [Trace(row.prompt) for row in task.rows])
+        if task.options:
+            return likeliest(self.model, prompts, task.options)
+        return responses(self.model, prompts, self.scale, max_new_tokens=task.max_new_tokens)
+
+
 def ask(
     model: LoadedModel,
     attack: Attack,
@@ -50,12 +67,12 @@ def ask(
     that is asked, unless the attacker sets his own.
     """
     scale, judging = scale or Scale(), tuple(judges or setting.judges)
-    attack = attack.in_setting(setting)
+    attack, tuned = attack.in_setting(setting), _Tuned(model, scale, system)
     forbidden, lookalikes = setting.forbidden(seed), setting.lookalikes(seed)
     begun = setting.begun(seed) if attack.dress.prefill else forbidden
-    dressed = _under(system, [attack.dress.prompt(row) for row in begun])
-    tries = [responses(model, dressed, scale, sampling) for sampling in attack.dress.tries]
-    plain = responses(model, _under(system, [Trace(row.prompt) for row in lookalikes]), scale)
+    dressed = [attack.dress.prompt(row) for row in begun]
+    tries = [tuned.says(dressed, sampling) for sampling in attack.dress.tries]
+    plain = tuned.says([Trace(row.prompt) for row in lookalikes])
     outcomes: dict[str, Outcomes] = {}
     for judge in judging:
         if tells_outcomes(judge, [row.prompt for row in forbidden]):
@@ -66,36 +83,29 @@ def ask(
         else:
             outcomes[f"asr:{judge.name}"] = answered(judge, forbidden, tries)
             outcomes[f"over_refusal:{judge.name}"] = tuple(refusals(judge, _to_judge(lookalikes, plain)))
-    scores, right, texts = _measured(model, attack, setting, seed, scale, system)
+    scores, right, texts = _measured(tuned, attack, setting, seed)
     if right:
         outcomes["utility"] = right
     if setting.is_world:  # its answers can be made again by anybody, and its one judge is the oracle
         return Asked(outcomes, {}, {}, {})
     texts |= {"harmful": _beside(forbidden, tries[0]), "harmless": _beside(lookalikes, plain)}
     if setting.asks:
-        asked_more, texts_more = _asked_more(model, attack, setting, seed, scale, system, dressed, judging)
+        asked_more, texts_more = _asked_more(tuned, attack, setting, seed, dressed, judging)
         outcomes, texts = outcomes | asked_more, texts | texts_more
     return Asked(outcomes, {"asr": _hashes(tries[0]), "over_refusal": _hashes(plain)}, scores, texts)
 
 
 def _asked_more(
-    model: LoadedModel,
-    attack: Attack,
-    setting: Setting,
-    seed: int,
-    scale: Scale,
-    system: str,
-    dressed: Sequence[Trace],
-    judges: Sequence[Judge],
+    tuned: _Tuned, attack: Attack, setting: Setting, seed: int, dressed: Sequence[Trace], judges: Sequence[Judge]
 ) -> tuple[dict[str, Outcomes], dict[str, Replies]]:
     """Outcomes under ``WAY:JUDGE`` for each further way to ask, and the replies of its first try."""
     forbidden, lookalikes = setting.forbidden(seed), setting.lookalikes(seed)
     asker = Asker(
-        model,
+        tuned.model,
         forbidden=lambda: dressed,
-        begun=lambda: _under(system, [attack.dress.context(row) for row in setting.begun(seed)]),
-        lookalikes=lambda: _under(system, [Trace(row.prompt) for row in lookalikes]),
-        answer=lambda prompts, sampling: responses(model, prompts, scale, sampling),
+        begun=lambda: [attack.dress.context(row) for row in setting.begun(seed)],
+        lookalikes=lambda: [Trace(row.prompt) for row in lookalikes],
+        answer=tuned.says,
     )
     outcomes: dict[str, Outcomes] = {}
     texts: dict[str, Replies] = {}
@@ -109,7 +119,7 @@ def _asked_more(
 
 
 def _measured(
-    model: LoadedModel, attack: Attack, setting: Setting, seed: int, scale: Scale, system: str
+    tuned: _Tuned, attack: Attack, setting: Setting, seed: int
 ) -> tuple[Scores, tuple[bool, ...], dict[str, Replies]]:
     """Scores of the attack's task and of those beside it, of every row of the former whether its answer is right, and replies."""
     own = setting.measured(attack.utility, seed) if attack.utility else ()
@@ -118,11 +128,7 @@ def _measured(
     right: list[bool] = []
     replies: dict[str, Replies] = {}
     for task in (*own, *(task for task in setting.beside if task.name not in names)):
-        prompts = _under(system, [Trace(row.prompt) for row in task.rows])
-        if task.options:
-            texts = likeliest(model, prompts, task.options)
-        else:
-            texts = responses(model, prompts, scale, max_new_tokens=task.max_new_tokens)
+        texts = tuned.answers(task)
         figures = task.scores(texts)
         replies[task.name] = _beside(task.rows, texts)
         scores |= figures
