@@ -10,8 +10,8 @@ from holdfast.attacks.attack import Attack
 from holdfast.attacks.more_asks import Asker
 from holdfast.attacks.scale import Scale
 from holdfast.attacks.setting import Measured, Scores, Setting
-from holdfast.audits.answer_stats import answer_stats
 from holdfast.generation import GREEDY, Sampling, generate
+from holdfast.heads.answer_stats import all_answer_stats
 from holdfast.judging import Judge, Request, refusals, tells_outcomes, verdicts
 from holdfast.models import LoadedModel
 from holdfast.records import Hits, Outcome, Outcomes, Role, Trace, answer
@@ -144,7 +144,7 @@ def likeliest(model: LoadedModel, prompts: Sequence[Trace], options: Sequence[Se
     """
     pairs = list(zip(prompts, options, strict=True))
     answered = [Trace((*prompt.prompt, answer(letter))) for prompt, letters in pairs for letter in letters]
-    logps, ids = iter(answer_stats(model, None, answered)), iter([_answer_ids(model, row) for row in answered])
+    logps, ids = iter(all_answer_stats(model, answered)), iter([_answer_ids(model, row) for row in answered])
     chosen = []
     for _, letters in pairs:
         theirs = [next(ids) for _ in letters]

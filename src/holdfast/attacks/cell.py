@@ -18,7 +18,7 @@ from holdfast.attacks.rows import about_rows
 from holdfast.attacks.run_time_answers import answered_by, load_for_use, release, shared_in
 from holdfast.attacks.scale import Scale
 from holdfast.attacks.tuning import LEFT_OUT, tune
-from holdfast.audits.answer_stats import kl_by_position
+from holdfast.heads.answer_stats import kl_by_position
 from holdfast.judging import request_text
 from holdfast.models import load
 from holdfast.records import Cell, Hits

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from holdfast.audits.answer_stats import AnswerStats, answer_stats, mean_by_position
 from holdfast.audits.asked import Asked, asked, asked_path, identity, read_asked, write_asked
 from holdfast.audits.bars import Bars
 from holdfast.audits.labels import Labels, corrected
@@ -20,6 +19,7 @@ from holdfast.audits.suites import RequestSuite, Scored, Suite, is_missing
 from holdfast.config import InputError
 from holdfast.data import fingerprint
 from holdfast.generation import ModelSampler, Sampler
+from holdfast.heads.answer_stats import AnswerStats, answer_stats, mean_by_position
 from holdfast.judging import looks_english, request_text
 from holdfast.models import LoadedModel, origin
 from holdfast.records import AuditResult, Completion, Figure, Trace, answer

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from holdfast.heads import Reference, stats_from_logits
+from holdfast.config import InputError
+from holdfast.heads.anchor import Reference
+from holdfast.heads.whole_logits import stats_from_logits
 from holdfast.models import LoadedModel
 from holdfast.models.head_access import head_replaced
 from holdfast.models.positions import num_learned_positions
@@ -54,6 +56,17 @@ def answer_stats(
         columns = (_by_row(values, lengths) for values in (stats.logp, stats.logp_ref, stats.kl))
         stats_of_row.update(zip(indices, map(AnswerStats, *columns), strict=True))
     return [stats_of_row[index] for index in range(len(token_rows))]
+
+
+def all_answer_stats(loaded: LoadedModel, rows: Sequence[Trace], *, batch_size: int = 64) -> list[AnswerStats]:
+    """The statistics of every row by one model. Raises ``InputError`` where a request leaves its answer no position."""
+    stats = answer_stats(loaded, None, rows, batch_size=batch_size)
+    if len(stats) < len(rows):
+        raise InputError(
+            f"{loaded.name}: {len(rows) - len(stats)} of {len(rows)} requests have no room for an answer behind them:"
+            f" this model reads {num_learned_positions(loaded.model.config)} tokens"
+        )
+    return stats
 
 
 def kl_by_position(
