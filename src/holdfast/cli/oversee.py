@@ -44,17 +44,18 @@ def calibrate(
     if not 0 <= threshold <= 1:
         raise InputError(f"--threshold {threshold}: expected a safety score between 0 and 1")
     from holdfast.judging import find_judge
-    from holdfast.oversight.bounds import ASSUMPTIONS, Choice, choose_threshold, guarantee
+    from holdfast.oversight.bounds import ASSUMPTIONS, Guarantee, choose_threshold, guarantee
     from holdfast.oversight.files import read_calibration
 
     rows = read_calibration(file, None if judge is None else find_judge(judge))
     counts = {"rows": len(rows.scores), "left_out": rows.num_left_out, "unscored": rows.num_unscored}
     told: dict[str, Any] = {**counts, "assumptions": ASSUMPTIONS}
+    made: Guarantee | None
     if target is None:
-        choice = Choice(1.0, guarantee(rows.scores, rows.unsafe, n=n, threshold=threshold, alpha=alpha), "")
+        made, reason = guarantee(rows.scores, rows.unsafe, n=n, threshold=threshold, alpha=alpha), ""
     else:
         choice = choose_threshold(rows.scores, rows.unsafe, n=n, target=target, alpha=alpha)
-    made, reason = choice.guarantee, choice.reason
+        made, reason = choice.guarantee, choice.reason
     told |= {"met": made is not None, "reason": reason, "guarantee": None if made is None else asdict(made)}
     told["statement"] = f"{reason}. Assumed: {ASSUMPTIONS}." if made is None else made.statement()
     if not write_json(json, told):
