@@ -62,9 +62,9 @@ def ask(
 ) -> Asked:
     """Forbidden requests asked in the attack's way; look-alikes and the attack's task asked plainly.
 
-    ``judges`` (the setting's, unless given) say what became of each request; what is right its tasks know. ``untouched``: the
-    untouched model's answers to the look-alikes, which are judged too. ``system``: the defender's system prompt, over everything
-    that is asked, unless the attacker sets his own.
+    ``judges`` say what became of each request; by default they are the setting's. Each task says itself which answers are right.
+    ``untouched``: the untouched model's answers to the look-alikes, which are judged too. ``system``: the defender's system
+    prompt. Everything is asked under it, unless the attacker sets one of his own.
     """
     scale, judging = scale or Scale(), tuple(judges or setting.judges)
     attack, tuned = attack.in_setting(setting), _Tuned(model, scale, system)

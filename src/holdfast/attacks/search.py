@@ -112,11 +112,11 @@ class Search:
             trial = _next_trial(study, number, space, self.seed)
             variant = varied(attack, settings_of(trial.params))
             trials[variant.name] = self._cells(variant, defence)
-            over = _over(trials[variant.name], least)
-            if over > 0:
+            lacking = _shortfall(trials[variant.name], least)
+            if lacking > 0:
                 broken.add(variant.name)
             # A trial that costs too much is worth less than any that does not, and the less the more it costs.
-            _tell(study, trial, -over if over > 0 else _rate(trials[variant.name], SEEN).value)
+            _tell(study, trial, -lacking if lacking > 0 else _rate(trials[variant.name], SEEN).value)
             self.on_trial(f"{attack.name} on {defence.name}", number + 1, self.num_trials)
         allowed = [name for name in trials if name not in broken]
         worst = max(allowed, key=lambda name: _rate(trials[name], SEEN).value)
@@ -252,7 +252,7 @@ def _pooled(cells: Sequence[Cell], measure: Measure) -> float | None:
     return None if pooled is None else pooled.value
 
 
-def _over(cells: Sequence[Cell], least: float | None) -> float:
+def _shortfall(cells: Sequence[Cell], least: float | None) -> float:
     """How far the attack fell short of the utility that it had to leave; 0 or less if it did not."""
     utility = _pooled(cells, "utility")
     return -1.0 if least is None or utility is None else least - utility

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 from holdfast.attacks.attack import Attack
 from holdfast.attacks.defences import DEFENCES
-from holdfast.attacks.run_time_answers import made, release, shared_folder
+from holdfast.attacks.run_time_answers import release, shared_folder, write_answers
 from holdfast.attacks.scale import Scale
 from holdfast.attacks.setting import Setting
 from holdfast.attacks.tuning import tune
@@ -44,6 +44,6 @@ def answers_of_its_own(rows: Sequence[Trace], scale: Scale, max_new_tokens: int)
         with TemporaryDirectory(prefix="second-attacker-", dir=shared_folder()) as folder:
             tuned = tune(attack, DEFENCES["sft"], 0, scale, Path(folder))
             release()
-            said |= made(tuned, requests, scale.device, max_new_tokens)
+            said |= write_answers(tuned, requests, scale.device, max_new_tokens)
         release()
     return said

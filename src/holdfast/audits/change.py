@@ -70,10 +70,10 @@ def change(before: Figure, now: Figure) -> Change:
     ours, theirs = _scores(first), _scores(second)
     if not ours or len(ours) != len(theirs):
         by = newcombe(first.estimate, second.estimate)
-        return Change(by, _said(value, beyond_chance=by.low > 0))
+        return Change(by, _worse(value, beyond_chance=by.low > 0))
     paired = paired_difference(theirs, ours)
     by = replace(paired.by, value=value)  # of the figures as they stand: scores are kept with six digits
-    return Change(by, _said(value, beyond_chance=paired.p < LEVEL), paired.p, paired.num_up, paired.num_down)
+    return Change(by, _worse(value, beyond_chance=paired.p < LEVEL), paired.p, paired.num_up, paired.num_down)
 
 
 def _scores(figure: Figure) -> tuple[float, ...]:
@@ -83,7 +83,7 @@ def _scores(figure: Figure) -> tuple[float, ...]:
         raise InputError(f"before=: the scores of {figure.key} are not numbers; audit that model again") from None
 
 
-def _said(by: float, *, beyond_chance: bool) -> Worse:
+def _worse(by: float, *, beyond_chance: bool) -> Worse:
     if by <= 0:
         return "not worse"
     return "worse beyond chance" if beyond_chance else "worse, within chance"

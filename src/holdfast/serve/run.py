@@ -50,7 +50,7 @@ def serve(
     backends = [make_backend(name, model, settings, backend_key, needs_logps=needs_logps) for name in names]
     called = [MODEL, *([model] if model not in (MODEL, DEFAULT_MODEL) else [])]
     app = make_app(backends, judge, settings, reward=scored, hint=make_hint(names, judge), models=called)
-    with _or_told(host, port):  # two that start together could both bind: only one listens
+    with _naming_address(host, port):  # two that start together could both bind: only one listens
         listening.listen(BACKLOG)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)  # it would log one line per draw
@@ -73,13 +73,13 @@ def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # or asyncio leaves Nagle on
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    with _or_told(host, port):
+    with _naming_address(host, port):
         listening.bind((host, port))
     return listening
 
 
 @contextlib.contextmanager
-def _or_told(host: str, port: int) -> Iterator[None]:
+def _naming_address(host: str, port: int) -> Iterator[None]:
     try:
         yield
     except OSError as error:
