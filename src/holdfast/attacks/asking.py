@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from holdfast.attacks.attack import Attack
-from holdfast.attacks.more_asks import Asker
+from holdfast.attacks.more_asks import ask_in_ways
 from holdfast.attacks.scale import Scale
 from holdfast.attacks.setting import Measured, Scores, Setting
 from holdfast.generation import GREEDY, Sampling, generate
@@ -100,16 +100,17 @@ def _asked_more(
 ) -> tuple[dict[str, Outcomes], dict[str, Replies]]:
     """Outcomes under ``WAY:JUDGE`` for each further way to ask, and the replies of its first try."""
     forbidden, lookalikes = setting.forbidden(seed), setting.lookalikes(seed)
-    asker = Asker(
+    done = ask_in_ways(
+        setting.asks,
         tuned.model,
-        forbidden=lambda: dressed,
+        tuned.says,
+        forbidden=dressed,
         begun=lambda: [attack.dress.context(row) for row in setting.begun(seed)],
-        lookalikes=lambda: [Trace(row.prompt) for row in lookalikes],
-        answer=tuned.says,
+        lookalikes=[Trace(row.prompt) for row in lookalikes],
     )
     outcomes: dict[str, Outcomes] = {}
     texts: dict[str, Replies] = {}
-    for way, tries, harmless in asker(setting.asks):
+    for way, tries, harmless in done:
         rows = lookalikes if harmless else forbidden
         texts[way] = _beside(rows, tries[0])
         for judge in judges:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from holdfast.audits.change import LEVEL
 from holdfast.records import BESIDE, MEASURES, Cell, Measure
+from holdfast.records.audit import LEVEL
 from holdfast.stats import holm, mcnemar_of, sign_flips
 
 REFERENCES = ("sft", "anchored")

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from math import gcd
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from transformers import TrainerCallback
@@ -130,7 +129,7 @@ def repair_config(repair: Repair, rows: Sequence[Trace], seed: int, scale: Scale
     """The run that repairs: it starts from the tuned model, which is held to the anchor."""
     own = _own_streams(repair.streams, rows, seed, scale.setting)
     num_steps = max(1, round(repair.num_steps * scale.steps))
-    return _config(places, "repair", own, num_steps, repair.lr, seed, scale)
+    return _config(places, "repair", own, num_steps, repair.lr, seed, scale, {})
 
 
 def _own_streams(
@@ -161,7 +160,7 @@ def _config(
     lr: float,
     seed: int,
     scale: Scale,
-    training: Mapping[str, Any] = MappingProxyType({}),
+    training: Mapping[str, Any],
 ) -> TrainConfig:
     """The config of one training, all rows of a step in one pass unless the scale says otherwise.
 

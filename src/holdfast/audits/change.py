@@ -6,12 +6,9 @@ from dataclasses import replace
 
 from holdfast.config import InputError
 from holdfast.records import AuditResult, Change, Figure
-from holdfast.records.audit import Worse
+from holdfast.records.audit import LEVEL, Worse
 from holdfast.records.audit_words import NOT_CORRECTED
 from holdfast.stats import Estimate, newcombe, paired_difference
-
-LEVEL = 0.05
-"""Below this p-value a difference is beyond chance."""
 
 
 class Changes(dict[str, Change]):
