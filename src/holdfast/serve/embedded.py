@@ -107,10 +107,7 @@ class EmbeddedBackend:
             self.loaded.model,
             self.loaded.tokenizer,
             [prompt] * n,
-            max_new_tokens=request.options["max_tokens"],
-            temperature=float(request.options["temperature"]),
-            top_p=float(request.options.get("top_p", 1.0)),
-            seed=self._seed(request),
+            **self._sampling(request),
             batch_size=n,
             stop_when=(lambda ids: _stop_in(self._text(ids), stops) is not None) if stops else None,
         )
@@ -189,12 +186,7 @@ class EmbeddedBackend:
             yield draw.text
             yield Ended(draw.finish_reason)
             return
-        how = UndoDecoding(
-            max_new_tokens=request.options["max_tokens"],
-            temperature=float(request.options["temperature"]),
-            top_p=float(request.options.get("top_p", 1.0)),
-            seed=self._seed(request),
-        )
+        how = UndoDecoding(**self._sampling(request))
         shown, stops = "", request.options.get("stop", [])
         for change in stream_with_undo(self.loaded.model, tokenizer, [request.turns], how):
             if isinstance(change, Insert):
@@ -211,8 +203,14 @@ class EmbeddedBackend:
             else:
                 yield Ended(change.completion.finish_reason)
 
-    def _seed(self, request: AnswerRequest) -> int:
-        return int(request.options.get("seed", next(self._seeds)))
+    def _sampling(self, request: AnswerRequest) -> dict[str, Any]:
+        options = request.options
+        return {
+            "max_new_tokens": options["max_tokens"],
+            "temperature": float(options["temperature"]),
+            "top_p": float(options.get("top_p", 1.0)),
+            "seed": int(options.get("seed", next(self._seeds))),
+        }
 
     def spell(self, ids: Sequence[int]) -> str | None:
         """Special tokens included: the judge reads all that the model reads."""
