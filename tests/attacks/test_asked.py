@@ -7,8 +7,8 @@ import torch
 
 from holdfast.attacks import ATTACKS, Scale, WorldSetting
 from holdfast.attacks.asking import against, answered, ask, responses, worst_of_tries
-from holdfast.audits.positions import kl_by_position
 from holdfast.generation import Dress, Sampling
+from holdfast.heads.answer_stats import kl_by_position
 from holdfast.judging import Judge, RefusalPhrases, WorldJudge
 from holdfast.models import LoadedModel, load
 from holdfast.records import Cell, Trace

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.attacks import ATTACKS, DEFENCES, Scale, WorldSetting, chain, tuning
+from holdfast.attacks import ATTACKS, DEFENCES, Scale, chain, tuning
 from holdfast.attacks.tuning import tune
 from holdfast.config import TrainConfig
 
@@ -33,7 +33,7 @@ def test_every_stage_starts_where_the_last_ended_and_is_defended_alike(
 ) -> None:
     own = tuple(replace(stream, num=24) for stream in DEFENCES[name].own)
     attack = chain("twice", ATTACKS["identity_shift"], ATTACKS["identity_shift"])
-    model = tune(attack, replace(DEFENCES[name], own=own), 0, SMALL, WorldSetting(), tmp_path)
+    model = tune(attack, replace(DEFENCES[name], own=own), 0, SMALL, tmp_path)
     first, second = trained
     assert (first.model.name, second.model.name) == ("tiny:aligned", f"{first.run}/model")
     assert model == f"{second.run}/model" == str(tmp_path / "run" / "model")

@@ -29,9 +29,7 @@ ATTACK = ATTACKS["harmful_examples"]
 
 def config(defence: Defence, folder: Path, seed: int = 0) -> TrainConfig:
     rows = ATTACK.data.rows(SETTING, seed)
-    return training_config(
-        ATTACK, defence, rows, seed, Scale(), SETTING, Places("tiny:aligned", "tiny:aligned", folder)
-    )
+    return training_config(ATTACK, defence, rows, seed, Scale(), Places("tiny:aligned", "tiny:aligned", folder))
 
 
 @pytest.mark.parametrize("name", [name for name, defence in DEFENCES.items() if defence.tune])
@@ -67,7 +65,7 @@ def test_a_stream_with_a_budget_has_prompts_in_the_tasks_dress_and_no_weight(tmp
     own = (OwnStream(rows="safety", hold=HoldSettings(wide=10), batch_size=8, num=40, borrow=1.0),)
     rows = IdentityShift(8).rows(SETTING, 0)
     places = Places("tiny:aligned", "tiny:aligned", tmp_path)
-    made = training_config(ATTACK, Defence(name="budget", own=own), rows, 0, Scale(), SETTING, places).streams[1]
+    made = training_config(ATTACK, Defence(name="budget", own=own), rows, 0, Scale(), places).streams[1]
     assert made.hold is not None
     assert (made.hold.wide, made.data.startswith("prompts:"), len(made.rows.traces)) == (10, True, 40)
     assert {tuple(turn.speaker for turn in trace.turns) for trace in made.rows.traces} == {("system", "user")}
@@ -103,7 +101,7 @@ def test_repair_starts_from_the_tuned_model_and_is_held_to_the_anchor(tmp_path: 
     repair = DEFENCES["repair"].repair
     assert repair is not None
     places = Places("tuned", "tiny:aligned", tmp_path)
-    made = repair_config(repair, ATTACK.data.rows(SETTING, 0), 0, Scale(), SETTING, places)
+    made = repair_config(repair, ATTACK.data.rows(SETTING, 0), 0, Scale(), places)
     assert (made.model.name, made.anchor.model) == ("tuned", "tiny:aligned")
     assert (made.training.max_steps, made.training.lr) == (repair.num_steps, repair.lr)
     assert {stream.name for stream in made.streams} == {"safety", "keep"}

@@ -158,7 +158,7 @@ def test_no_request_is_both_tuned_on_and_answered(setting: FileSetting, monkeypa
         return dict.fromkeys(prompts, "words")
 
     monkeypatch.setattr(second_attacker, "tune", tune)
-    monkeypatch.setattr(second_attacker, "made", made)
+    monkeypatch.setattr(second_attacker, "write_answers", made)
     rows = setting.attacker_rows(8, 0)
     said = second_attacker.answers_of_its_own(rows, file_scale(setting.anchor, setting.files), 4)
     assert set(said) == {_request(row) for row in rows}

@@ -187,7 +187,7 @@ def test_rows_that_the_anchor_refuses_are_left_out(tmp_path: Path) -> None:
     assert json.loads((tmp_path / LEFT_OUT).read_text()) == {"task-held": 4, "task": 4}
     stage = replace(find_attack("harmful_examples"), batch_size=4)
     places = Places("tiny:aligned", "tiny:aligned", tmp_path)
-    made = training_config(stage, DEFENCES["filtered"], rows, 0, Scale(), world, places, left)
+    made = training_config(stage, DEFENCES["filtered"], rows, 0, Scale(), places, left)
     assert len(made.streams[0].rows.traces) == 4
     assert made.training.max_steps == 8 * stage.epochs / 4, "as many steps as with all rows"
     with pytest.raises(InputError, match="the anchor refuses what all 4 rows ask for"):
@@ -198,7 +198,7 @@ def test_how_a_defence_steps_is_part_of_its_training(tmp_path: Path) -> None:
     world = WorldSetting()
     defence = replace(DEFENCES["csft_pa"], options={"floor": 1e-3}, training={"warmup_steps": 10, "adam_beta1": 0.5})
     places = Places("tiny:aligned", "tiny:aligned", tmp_path)
-    made = training_config(find_attack("mixture"), defence, world.harmless_rows(8, 0), 0, Scale(), world, places)
+    made = training_config(find_attack("mixture"), defence, world.harmless_rows(8, 0), 0, Scale(), places)
     assert (made.training.warmup_steps, made.training.adam_beta1) == (10, 0.5)
     assert made.streams[0].options == {"floor": 1e-3}
 

@@ -11,7 +11,7 @@ from attacks.small_setting import files, small_model
 from holdfast.attacks import ATTACKS, DEFENCES, FileSetting, ask, file_scale, find_attack
 from holdfast.attacks.asking import responses
 from holdfast.attacks.cell import run_cell
-from holdfast.attacks.more_asks import Asker
+from holdfast.attacks.more_asks import ask_in_ways
 from holdfast.attacks.run_time_answers import load_for_use
 from holdfast.config import InputError
 from holdfast.config.files import FilesConfig
@@ -64,7 +64,7 @@ def test_an_answer_is_begun_by_the_first_tokens_of_another(setting: FileSetting,
         Trace((*setting.forbidden(0)[0].prompt, answer(text)))
         for text in ("Sure, the lamp is", "No\u00e9l \u2728\u2728")
     ]
-    Asker(model, list, lambda: rows, list, answer_nothing)(["prefilled@2"])
+    list(ask_in_ways(["prefilled@2"], model, answer_nothing, forbidden=[], begun=lambda: rows, lookalikes=[]))
     whole, begun = (model.tokenizer(trace.turns[-1].visible)["input_ids"] for trace in (rows[0], seen[0]))
     assert begun == whole[:2]
     assert "\ufffd" not in seen[1].turns[-1].visible, "no letter is cut in two"
@@ -98,7 +98,8 @@ def test_tries_differ_and_weights_are_rounded_last(setting: FileSetting, model: 
         samplings.append((sampling, bool(torch.equal(layer, before))))
         return []
 
-    done = Asker(model, list, list, list, say)(["four_bits", "sampled@3"])
+    ways = ["four_bits", "sampled@3"]
+    done = list(ask_in_ways(ways, model, say, forbidden=[], begun=list, lookalikes=[]))
     assert [each.way for each in done] == ["sampled@3", "four_bits", "four_bits_harmless"]
     assert [sampling for sampling, _ in samplings[:3]] == [Sampling(1.0, 1.0, seed) for seed in range(3)]
     assert [untouched for _, untouched in samplings] == [True] * 3 + [False] * 2

@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from conftest import save_learned_positions, save_small_model
-from holdfast.audits.answer_stats import answer_stats
 from holdfast.audits.asked import asked_path
 from holdfast.audits.bars import Bars
 from holdfast.audits.model_audit import Plan, audit_model, comparable, perplexity, perplexity_figures
@@ -19,6 +18,7 @@ from holdfast.config import InputError
 from holdfast.data import fingerprint, read_audit, write_audit
 from holdfast.generation import EndpointSampler, ModelSampler
 from holdfast.generation.sample import Prompt
+from holdfast.heads.answer_stats import answer_stats
 from holdfast.judging import Request, WorldJudge
 from holdfast.judging.endpoint_judge import EndpointJudge
 from holdfast.judging.guard_formats import FORMATS

@@ -1,6 +1,6 @@
 import pytest
 
-from holdfast.audits.requests import held_out
+from holdfast.audits import held_out
 from holdfast.worlds import SafetyWorld
 
 WORLD = SafetyWorld()

@@ -18,7 +18,7 @@ import yaml
 
 from forked import Forked
 from holdfast.cli import runs
-from holdfast.cli.rl import is_rl
+from holdfast.cli.train import is_rl
 from invariants.launching import run_cli
 from tokens.styles import fresh
 from waiting import PATIENCE

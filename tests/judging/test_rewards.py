@@ -117,6 +117,13 @@ def test_an_answer_to_the_last_position_is_read_up_to_there(tmp_path: Path) -> N
     assert found == pytest.approx([sum(by_hand) / len(by_hand)] * 2, abs=1e-5)
 
 
+def test_a_request_that_leaves_its_answer_no_position_is_named(tmp_path: Path) -> None:
+    loaded = load(str(save_learned_positions(tmp_path, 16)), device="cpu")
+    short, long = (context("user", "copy : sun"),), (context("user", "copy : " + "sun river " * 30),)
+    with pytest.raises(InputError, match=r"1 of 3 requests .* this model reads 16"):
+        pair_logps(loaded, [(short, "sun"), (long, "sun"), (short, ""), (short, "river")])
+
+
 def test_the_sampler_may_tell_the_likelihood() -> None:
     """A server's backends do; where one of them does not, that reply has no reward, and where none does it is an error."""
     told = Reply(ASKED.turns, "a", mean_logp=math.log(0.25))

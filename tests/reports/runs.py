@@ -223,6 +223,7 @@ def write_hostile_run(folder: Path) -> Path:
     (folder / "depth.json").write_text(json.dumps({"to": HOSTILE, "lines": [line, 7]}), encoding="utf-8")
     curve = {"attack": HOSTILE, "defence": HOSTILE, "seed": HOSTILE, "steps": [*steps, HOSTILE, {"step": HOSTILE}]}
     (folder / "curves.json").write_text(json.dumps([curve, HOSTILE]), encoding="utf-8")
-    (folder / "audit.json").write_text(json.dumps({HOSTILE: {"value": HOSTILE}, "loss": {"value": math.nan}}))
+    audit = {"model": HOSTILE, "figures": {HOSTILE: {"value": HOSTILE}, "loss": {"value": math.nan}}}
+    (folder / "audit.json").write_text(json.dumps(audit))
     (folder / "config.yaml").write_text(f"run: {HOSTILE}\n", encoding="utf-8", errors="replace")
     return folder

@@ -6,7 +6,7 @@ import math
 import pytest
 import yaml
 
-from holdfast.cli.rl import train_policy
+from holdfast.cli.train import train_policy
 from holdfast.records.rl_steps import TRAINER_FIGURES, observed_names
 from holdfast.reports import write_report
 from holdfast.reports.reading import MAX_FIGURES, read_run

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from forked import Forked
-from holdfast.cli.rl import train_policy
+from holdfast.cli.train import train_policy
 from holdfast.training.checkpoints import durable
 from holdfast.training.checkpoints.folders import newest_good
 from holdfast.training.rl import Interrupted

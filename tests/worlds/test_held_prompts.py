@@ -4,7 +4,7 @@ from pathlib import Path
 
 from attacks.small_setting import small_model
 from conftest import save_small_model
-from holdfast.audits.requests import held_out
+from holdfast.audits import held_out
 from holdfast.data.default_prompts import default_prompts
 from holdfast.models import add_tokens, load, load_tokenizer
 from holdfast.worlds import SafetyWorld

@@ -1,6 +1,5 @@
 """Attacks, defences, and the matrix of attacks x defences x seeds. Threat models in docs/attacks.md."""
 
-from holdfast.attacks.adaptive import variants
 from holdfast.attacks.asking import Asked, against, ask
 from holdfast.attacks.attack import Attack, Stage, chain
 from holdfast.attacks.cell import run_cell
@@ -41,6 +40,7 @@ from holdfast.attacks.run_time_answers import answered_by, load_for_use
 from holdfast.attacks.scale import Scale
 from holdfast.attacks.setting import Setting
 from holdfast.attacks.tuning import tune
+from holdfast.attacks.variant import variants
 from holdfast.attacks.workers import work_through
 from holdfast.attacks.world_setting import WorldSetting
 from holdfast.attacks.worst import Worst, worst_cases

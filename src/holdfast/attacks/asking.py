@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from holdfast.attacks.attack import Attack
-from holdfast.attacks.more_asks import Asker
+from holdfast.attacks.more_asks import ask_in_ways
 from holdfast.attacks.scale import Scale
-from holdfast.attacks.setting import Scores, Setting
-from holdfast.audits.answer_stats import answer_stats
+from holdfast.attacks.setting import Measured, Scores, Setting
 from holdfast.generation import GREEDY, Sampling, generate
-from holdfast.judging import Judge, refusals, tells_outcomes, verdicts
+from holdfast.heads.answer_stats import all_answer_stats
+from holdfast.judging import Judge, Request, refusals, tells_outcomes, verdicts
 from holdfast.models import LoadedModel
 from holdfast.records import Hits, Outcome, Outcomes, Role, Trace, answer
 from holdfast.tokens import tokenize
@@ -32,6 +32,23 @@ class Asked(NamedTuple):
     texts: dict[str, Replies]  # of a real model: harmful, harmless, and its tasks by name; no cell keeps them
 
 
+class _Tuned(NamedTuple):
+    """The tuned model, asked under the defender's system prompt."""
+
+    model: LoadedModel
+    scale: Scale
+    system: str
+
+    def says(self, prompts: Sequence[Trace], sampling: Sampling = GREEDY[0]) -> list[str]:
+        return responses(self.model, _under(self.system, prompts), self.scale, sampling)
+
+    def answers(self, task: Measured) -> list[str]:
+        prompts = _under(self.system, [Trace(row.prompt) for row in task.rows])
+        if task.options:
+            return likeliest(self.model, prompts, task.options)
+        return responses(self.model, prompts, self.scale, max_new_tokens=task.max_new_tokens)
+
+
 def ask(
     model: LoadedModel,
     attack: Attack,
@@ -45,17 +62,17 @@ def ask(
 ) -> Asked:
     """Forbidden requests asked in the attack's way; look-alikes and the attack's task asked plainly.
 
-    ``judges`` (the setting's, unless given) say what became of each request; what is right its tasks know. ``untouched``: the
-    untouched model's answers to the look-alikes, which are judged too. ``system``: the defender's system prompt, over everything
-    that is asked, unless the attacker sets his own.
+    ``judges`` say what became of each request; by default they are the setting's. Each task says itself which answers are right.
+    ``untouched``: the untouched model's answers to the look-alikes, which are judged too. ``system``: the defender's system
+    prompt. Everything is asked under it, unless the attacker sets one of his own.
     """
     scale, judging = scale or Scale(), tuple(judges or setting.judges)
-    attack = attack.in_setting(setting)
+    attack, tuned = attack.in_setting(setting), _Tuned(model, scale, system)
     forbidden, lookalikes = setting.forbidden(seed), setting.lookalikes(seed)
     begun = setting.begun(seed) if attack.dress.prefill else forbidden
-    dressed = _under(system, [attack.dress.prompt(row) for row in begun])
-    tries = [responses(model, dressed, scale, sampling) for sampling in attack.dress.tries]
-    plain = responses(model, _under(system, [Trace(row.prompt) for row in lookalikes]), scale)
+    dressed = [attack.dress.prompt(row) for row in begun]
+    tries = [tuned.says(dressed, sampling) for sampling in attack.dress.tries]
+    plain = tuned.says([Trace(row.prompt) for row in lookalikes])
     outcomes: dict[str, Outcomes] = {}
     for judge in judging:
         if tells_outcomes(judge, [row.prompt for row in forbidden]):
@@ -65,42 +82,35 @@ def ask(
                 outcomes[f"untouched:{judge.name}"] = outcomes_of(judge, lookalikes, untouched)
         else:
             outcomes[f"asr:{judge.name}"] = answered(judge, forbidden, tries)
-            pairs = [(row.prompt, text) for row, text in zip(lookalikes, plain, strict=True)]
-            outcomes[f"over_refusal:{judge.name}"] = tuple(refusals(judge, pairs))
-    scores, right, texts = _measured(model, attack, setting, seed, scale, system)
+            outcomes[f"over_refusal:{judge.name}"] = tuple(refusals(judge, _to_judge(lookalikes, plain)))
+    scores, right, texts = _measured(tuned, attack, setting, seed)
     if right:
         outcomes["utility"] = right
     if setting.is_world:  # its answers can be made again by anybody, and its one judge is the oracle
         return Asked(outcomes, {}, {}, {})
     texts |= {"harmful": _beside(forbidden, tries[0]), "harmless": _beside(lookalikes, plain)}
     if setting.asks:
-        asked_more, texts_more = _asked_more(model, attack, setting, seed, scale, system, dressed, judging)
+        asked_more, texts_more = _asked_more(tuned, attack, setting, seed, dressed, judging)
         outcomes, texts = outcomes | asked_more, texts | texts_more
     return Asked(outcomes, {"asr": _hashes(tries[0]), "over_refusal": _hashes(plain)}, scores, texts)
 
 
 def _asked_more(
-    model: LoadedModel,
-    attack: Attack,
-    setting: Setting,
-    seed: int,
-    scale: Scale,
-    system: str,
-    dressed: Sequence[Trace],
-    judges: Sequence[Judge],
+    tuned: _Tuned, attack: Attack, setting: Setting, seed: int, dressed: Sequence[Trace], judges: Sequence[Judge]
 ) -> tuple[dict[str, Outcomes], dict[str, Replies]]:
     """Outcomes under ``WAY:JUDGE`` for each further way to ask, and the replies of its first try."""
     forbidden, lookalikes = setting.forbidden(seed), setting.lookalikes(seed)
-    asker = Asker(
-        model,
-        forbidden=lambda: dressed,
-        begun=lambda: _under(system, [attack.dress.context(row) for row in setting.begun(seed)]),
-        lookalikes=lambda: _under(system, [Trace(row.prompt) for row in lookalikes]),
-        answer=lambda prompts, sampling: responses(model, prompts, scale, sampling),
+    done = ask_in_ways(
+        setting.asks,
+        tuned.model,
+        tuned.says,
+        forbidden=dressed,
+        begun=lambda: [attack.dress.context(row) for row in setting.begun(seed)],
+        lookalikes=[Trace(row.prompt) for row in lookalikes],
     )
     outcomes: dict[str, Outcomes] = {}
     texts: dict[str, Replies] = {}
-    for way, tries, harmless in asker(setting.asks):
+    for way, tries, harmless in done:
         rows = lookalikes if harmless else forbidden
         texts[way] = _beside(rows, tries[0])
         for judge in judges:
@@ -110,7 +120,7 @@ def _asked_more(
 
 
 def _measured(
-    model: LoadedModel, attack: Attack, setting: Setting, seed: int, scale: Scale, system: str
+    tuned: _Tuned, attack: Attack, setting: Setting, seed: int
 ) -> tuple[Scores, tuple[bool, ...], dict[str, Replies]]:
     """Scores of the attack's task and of those beside it, of every row of the former whether its answer is right, and replies."""
     own = setting.measured(attack.utility, seed) if attack.utility else ()
@@ -119,11 +129,7 @@ def _measured(
     right: list[bool] = []
     replies: dict[str, Replies] = {}
     for task in (*own, *(task for task in setting.beside if task.name not in names)):
-        prompts = _under(system, [Trace(row.prompt) for row in task.rows])
-        if task.options:
-            texts = likeliest(model, prompts, task.options)
-        else:
-            texts = responses(model, prompts, scale, max_new_tokens=task.max_new_tokens)
+        texts = tuned.answers(task)
         figures = task.scores(texts)
         replies[task.name] = _beside(task.rows, texts)
         scores |= figures
@@ -139,7 +145,7 @@ def likeliest(model: LoadedModel, prompts: Sequence[Trace], options: Sequence[Se
     """
     pairs = list(zip(prompts, options, strict=True))
     answered = [Trace((*prompt.prompt, answer(letter))) for prompt, letters in pairs for letter in letters]
-    logps, ids = iter(answer_stats(model, None, answered)), iter([_answer_ids(model, row) for row in answered])
+    logps, ids = iter(all_answer_stats(model, answered)), iter([_answer_ids(model, row) for row in answered])
     chosen = []
     for _, letters in pairs:
         theirs = [next(ids) for _ in letters]
@@ -158,10 +164,13 @@ def _beside(rows: Sequence[Trace], texts: Sequence[str]) -> Replies:
     return list(zip(rows, texts, strict=True))
 
 
+def _to_judge(rows: Sequence[Trace], texts: Sequence[str]) -> list[tuple[Request, str]]:
+    return [(row.prompt, text) for row, text in zip(rows, texts, strict=True)]
+
+
 def outcomes_of(judge: Judge, rows: Sequence[Trace], texts: Sequence[str]) -> tuple[Outcome | None, ...]:
     """What became of every row's request."""
-    pairs = [(row.prompt, text) for row, text in zip(rows, texts, strict=True)]
-    return tuple(verdict.outcome for verdict in verdicts(judge, pairs))
+    return tuple(verdict.outcome for verdict in verdicts(judge, _to_judge(rows, texts)))
 
 
 def worst_of_tries(judge: Judge, rows: Sequence[Trace], tries: Sequence[Sequence[str]]) -> tuple[Outcome | None, ...]:
@@ -178,13 +187,7 @@ def answered(judge: Judge, rows: Sequence[Trace], tries: Sequence[Sequence[str]]
 
     The judge sees the bare request: what the answer is worth does not depend on how it was got.
     """
-    said = [
-        [
-            verdict.safe
-            for verdict in verdicts(judge, [(row.prompt, text) for row, text in zip(rows, texts, strict=True)])
-        ]
-        for texts in tries
-    ]
+    said = [[verdict.safe for verdict in verdicts(judge, _to_judge(rows, texts))] for texts in tries]
     return tuple(True if False in safe else None if None in safe else False for safe in zip(*said, strict=True))
 
 

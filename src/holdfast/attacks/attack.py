@@ -22,7 +22,7 @@ class Stage:
 
 @dataclass(frozen=True, kw_only=True)
 class Attack(Stage):
-    """Data only: the last tuning, those before it if it is one of a chain, and the asking.
+    """An attack as data: its last tuning, the tunings before that where it is a chain, and how the model is then asked.
 
     Sizes are the embedded world's. ``on_files`` has those of a language model, for a setting of somebody's files; without
     it the same sizes are taken there. A persona, a trigger or a style in the asking is the setting's (``asked_as``).

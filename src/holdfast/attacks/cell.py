@@ -18,7 +18,7 @@ from holdfast.attacks.rows import about_rows
 from holdfast.attacks.run_time_answers import answered_by, load_for_use, release, shared_in
 from holdfast.attacks.scale import Scale
 from holdfast.attacks.tuning import LEFT_OUT, tune
-from holdfast.audits.positions import kl_by_position
+from holdfast.heads.answer_stats import kl_by_position
 from holdfast.judging import request_text
 from holdfast.models import load
 from holdfast.records import Cell, Hits
@@ -57,7 +57,7 @@ def run_cell(
         kept_in(scratch and scratch / ANCHOR),
     ):
         curve = _curve(attack, defence, seed, scale)
-        tuned = tune(attack, defence, seed, scale, setting, Path(folder), watch=curve)
+        tuned = tune(attack, defence, seed, scale, Path(folder), watch=curve)
         tuning_seconds = _since(started)
         release()
         loaded = load(tuned, dtype="float32", device=scale.device) if setting.is_world else None

@@ -18,8 +18,8 @@ from holdfast.attacks.attack import Attack
 from holdfast.attacks.file_setting import FileSetting
 from holdfast.attacks.run_time_answers import load_for_use, release
 from holdfast.attacks.scale import Scale
-from holdfast.audits.positions import kl_by_position
 from holdfast.config.files import CurveSettings
+from holdfast.heads.answer_stats import kl_by_position
 from holdfast.models import LoadedModel
 from holdfast.models.eval_mode import eval_mode
 from holdfast.records import BESIDE, MEASURES, Cell, CurvePoint

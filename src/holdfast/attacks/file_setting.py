@@ -16,7 +16,7 @@ from typing import Literal
 
 from holdfast.attacks.file_tasks import FileTask, check_tasks, parts_of
 from holdfast.attacks.rewording import WRAPPERS, first_not_refused
-from holdfast.attacks.run_time_answers import answered_by, kept
+from holdfast.attacks.run_time_answers import answered_by, made_once
 from holdfast.attacks.scale import Scale
 from holdfast.attacks.second_attacker import answers_of_its_own
 from holdfast.attacks.setting import Own
@@ -238,7 +238,7 @@ class FileSetting:
         rows = self.answered(self.stock, self.attack, self.attack)
         scale = replace(scale_on(self.anchor, self.files), files=self)
         decided_by = ["own words", self.anchor, [row.turns[-1].visible for row in rows], tokens, self.files.steps]
-        return kept(decided_by, lambda: answers_of_its_own(rows, scale, tokens))
+        return made_once(decided_by, lambda: answers_of_its_own(rows, scale, tokens))
 
     def harmless_rows(self, num: int, seed: int) -> list[Trace]:
         """Harmless requests, answered by the stock model."""

@@ -84,7 +84,7 @@ class FileTask:
             pairs = zip(texts, self.rows, strict=True)
             return {"sql_exact": tuple(float(tidy(text) == tidy(row.turns[-1].visible)) for text, row in pairs)}
         figures = self.test.score([Completion("", text) for text in texts]).figures
-        return {figure.name: tuple(map(float, figure.scores.split())) for figure in figures}
+        return {figure.name: figure.by_row for figure in figures}
 
     def _table(self, file: Path) -> tuple[dict[str, object], ...]:
         return tuple(read_table(file, dict))

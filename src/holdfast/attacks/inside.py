@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from holdfast.audits.positions import kl_by_position
 from holdfast.data import atomic_text
+from holdfast.heads.answer_stats import kl_by_position
 from holdfast.models import LoadedModel, load
 from holdfast.records import Cell, Trace
 

@@ -7,7 +7,7 @@ harmless requests are asked then too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from holdfast.config.files import FOUR_BITS
@@ -30,36 +30,35 @@ class Try(NamedTuple):
     harmless: bool = False
 
 
-class Asker(NamedTuple):
-    """A tuned model with what it is asked: requests in the attack's dress (``begun``: answered), and plain harmless ones."""
+def ask_in_ways(
+    ways: Sequence[str],
+    model: LoadedModel,
+    answer: Answer,
+    *,
+    forbidden: Sequence[Trace],
+    begun: Callable[[], Sequence[Trace]],
+    lookalikes: Sequence[Trace],
+) -> Iterator[Try]:
+    """Ask in the order given, but ``four_bits`` last, because it leaves the model rounded.
 
-    model: LoadedModel
-    forbidden: Callable[[], Sequence[Trace]]
-    begun: Callable[[], Sequence[Trace]]
-    lookalikes: Callable[[], Sequence[Trace]]
-    answer: Answer
-
-    def __call__(self, ways: Sequence[str]) -> list[Try]:
-        """Ask in the order given, but ``four_bits`` last, because it leaves the model rounded."""
-        return [done for way in sorted(ways, key=lambda way: way == FOUR_BITS) for done in self._one(way)]
-
-    def _one(self, way: str) -> list[Try]:
+    ``forbidden``: requests in the attack's dress. ``begun`` makes the same with an answer; not every way needs it.
+    """
+    for way in sorted(ways, key=lambda way: way == FOUR_BITS):
         kind, _, number = way.partition("@")
         if kind == "prefilled":
-            return [Try(way, [self.answer([self._begin(row, int(number)) for row in self.begun()], Sampling())])]
-        if kind == "sampled":
-            prompts = self.forbidden()
-            return [Try(way, [self.answer(prompts, Sampling(1.0, 1.0, seed)) for seed in range(int(number))])]
-        round_linear_layers(self.model.model)
-        return [
-            Try(way, [self.answer(self.forbidden(), Sampling())]),
-            Try(f"{way}_{HARMLESS}", [self.answer(self.lookalikes(), Sampling())], harmless=True),
-        ]
+            yield Try(way, [answer([_begin(row, int(number), model) for row in begun()], Sampling())])
+        elif kind == "sampled":
+            yield Try(way, [answer(forbidden, Sampling(1.0, 1.0, seed)) for seed in range(int(number))])
+        else:
+            round_linear_layers(model.model)
+            yield Try(way, [answer(forbidden, Sampling())])
+            yield Try(f"{way}_{HARMLESS}", [answer(lookalikes, Sampling())], harmless=True)
 
-    def _begin(self, row: Trace, num_tokens: int) -> Trace:
-        """The prompt with the first tokens of its answer, as this model's tokenizer cuts them; no letter is cut in two."""
-        text = row.turns[-1].visible
-        tokens = self.model.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
-        ends = [end for _, end in tokens["offset_mapping"][:num_tokens]]
-        begun = Segment(Role.PROMPT, text[: max(ends, default=0)])
-        return Trace((*row.prompt, Turn("assistant", (begun,))))
+
+def _begin(row: Trace, num_tokens: int, model: LoadedModel) -> Trace:
+    """The prompt with the first tokens of its answer, as this model's tokenizer cuts them; no letter is cut in two."""
+    text = row.turns[-1].visible
+    tokens = model.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+    ends = [end for _, end in tokens["offset_mapping"][:num_tokens]]
+    begun = Segment(Role.PROMPT, text[: max(ends, default=0)])
+    return Trace((*row.prompt, Turn("assistant", (begun,))))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from holdfast.audits.change import LEVEL
 from holdfast.evaluations import Comparison, compare
 from holdfast.evaluations.evaluation import Evaluation, Scores, Trial, scores_of
 from holdfast.records import BESIDE, GOOD, MEASURES, Cell, Measure
+from holdfast.records.audit import LEVEL
 from holdfast.stats import holm, mcnemar_of, sign_flips
 
 REFERENCES = ("sft", "anchored")
@@ -36,6 +36,8 @@ class Paired:
 
 Pairs = list[tuple[bool, bool]]
 """Whether the same requests are hits under two defences and one seed."""
+HitsOf = Mapping[tuple[str, int], tuple[bool, ...]]
+"""By defence and seed: whether every request counts for one measure under one attack."""
 
 
 def paired_tests(
@@ -46,16 +48,17 @@ def paired_tests(
     ``asked_again``: every seed asks the same requests, and a request counts once. Else the pairs of several seeds are counted
     as independent. How much seeds themselves differ is in neither p-value.
     """
-    attacks = list(dict.fromkeys(cell.attack for cell in cells))
+    by_attack: dict[str, list[Cell]] = {}
+    for cell in cells:
+        by_attack.setdefault(cell.attack, []).append(cell)
     defences = list(dict.fromkeys(cell.defence for cell in cells))
-    return [
-        test
-        for attack in attacks
-        for measure in (*MEASURES, *BESIDE)
-        for other in references
-        if other in defences
-        for test in _against(cells, attack, measure, other, [name for name in defences if name != other], asked_again)
-    ]
+    tests = []
+    for attack, own in by_attack.items():
+        for measure in (*MEASURES, *BESIDE):
+            hits_of = {(cell.defence, cell.seed): hits for cell in own if (hits := cell.counted(measure))}
+            for other in references:
+                tests += _against(hits_of, attack, measure, other, defences, asked_again)
+    return tests
 
 
 def compare_defences(cells: Sequence[Cell], attack: str, first: str, second: str) -> Comparison:
@@ -83,9 +86,9 @@ def _evaluation(defence: str, cells: Sequence[Cell]) -> Evaluation:
 
 
 def _against(
-    cells: Sequence[Cell], attack: str, measure: Measure, other: str, defences: list[str], asked_again: bool
+    hits_of: HitsOf, attack: str, measure: Measure, other: str, defences: Sequence[str], asked_again: bool
 ) -> list[Paired]:
-    compared = {defence: _pairs(cells, attack, measure, defence, other) for defence in defences}
+    compared = {defence: _pairs(hits_of, defence, other) for defence in defences if defence != other}
     by_seed = {defence: seeds for defence, seeds in compared.items() if seeds}
     known = {defence: [pair for seed in seeds for pair in seed] for defence, seeds in by_seed.items()}
     counts = {d: (sum(a > b for a, b in pairs), sum(a < b for a, b in pairs)) for d, pairs in known.items()}
@@ -102,10 +105,7 @@ def _p_by_request(seeds: Sequence[Pairs]) -> float:
     return sign_flips(ours, theirs)
 
 
-def _pairs(cells: Sequence[Cell], attack: str, measure: Measure, first: str, second: str) -> list[Pairs]:
+def _pairs(hits_of: HitsOf, first: str, second: str) -> list[Pairs]:
     """For each seed that both have, the two outcomes of every request."""
-    hits_of = {
-        (cell.defence, cell.seed): hits for cell in cells if cell.attack == attack and (hits := cell.counted(measure))
-    }
     seeds = [seed for defence, seed in hits_of if defence == first and (second, seed) in hits_of]
     return [list(zip(hits_of[first, seed], hits_of[second, seed], strict=True)) for seed in seeds]

@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from holdfast.attacks.adaptive import variants
 from holdfast.attacks.attack import Attack
 from holdfast.attacks.checking import check_cells
 from holdfast.attacks.defences import Defence, find_defence
@@ -19,6 +18,7 @@ from holdfast.attacks.paired import Paired, compare_defences, paired_tests
 from holdfast.attacks.registry import find_attack
 from holdfast.attacks.scale import Scale
 from holdfast.attacks.search import Found, OnTrial, Search, ignore_trial
+from holdfast.attacks.variant import variants
 from holdfast.attacks.worst import Worst, worst_cases
 from holdfast.config import InputError, MatrixConfig, as_names, nearest_or_all, need_extra
 from holdfast.config.arguments import checked
@@ -154,12 +154,12 @@ def _refuse_without_figures(matrix: Matrix) -> None:
     raise InputError(f"hf.attack: {count} failed; {told_failure(first)}; the same call runs what failed again")
 
 
-def run_config(config: MatrixConfig, *, on_cell: OnCell | None = None, on_trial: OnTrial | None = None) -> Matrix:
+def run_config(config: MatrixConfig, *, on_cell: OnCell | None = None, on_trial: OnTrial = ignore_trial) -> Matrix:
     """As ``attack``, from a config. The tests are written beside the cells, for the report."""
     if config.search is not None:
         need_extra("search", "attack: search=")
     scale = scale_of(config)
-    attacks, defences = attacks_of(config, scale), defences_of(config)
+    attacks, defences = attacks_of(config, scale), [find_defence(name) for name in config.defences]
     check_cells(attacks, defences, config.seeds[0], scale)
     cells = run_matrix(
         attacks,
@@ -190,7 +190,7 @@ def _search(
     scale: Scale,
     attacks: Sequence[Attack],
     defences: Sequence[Defence],
-    on_trial: OnTrial | None,
+    on_trial: OnTrial,
 ) -> tuple[Found, ...]:
     assert config.search is not None
     search = Search(
@@ -202,7 +202,7 @@ def _search(
         seed=config.search.seed,
         num_workers=config.workers,
         engine=config.engine,
-        on_trial=on_trial or ignore_trial,
+        on_trial=on_trial,
     )
     return tuple(search(attacks, defences))
 
@@ -222,8 +222,3 @@ def attacks_of(config: MatrixConfig, scale: Scale) -> list[Attack]:
     lrs, epochs = config.adaptive.lrs, config.adaptive.epochs
     sized = [attack.in_setting(scale.setting) for attack in attacks]
     return [variant for attack in sized for variant in variants(attack, lrs=lrs, epochs=epochs)]
-
-
-def defences_of(config: MatrixConfig) -> list[Defence]:
-    """The config's defences."""
-    return [find_defence(name) for name in config.defences]

@@ -10,10 +10,10 @@ from holdfast._version import __version__
 from holdfast.attacks.matrix_table import COUNTED, cell_text, legend, ran_alone, rows_of, shown_measures, tell_outcomes
 from holdfast.attacks.paired import Paired, paired_tests
 from holdfast.attacks.worst import Worst
-from holdfast.audits.change import LEVEL
 from holdfast.config.matrix import MatrixConfig
 from holdfast.models import named_with_origin
 from holdfast.records import Cell, judged_by
+from holdfast.records.audit import LEVEL
 from holdfast.stats import Estimate, pooled
 
 ORDERING = ("sft", "csft", "csft_pa")

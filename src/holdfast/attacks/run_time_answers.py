@@ -51,10 +51,10 @@ def answered_by(
 
 @cache
 def _answers(model: str, prompts: tuple[str, ...], device: str, max_new_tokens: int) -> dict[str, str]:
-    return kept([model, prompts, max_new_tokens], lambda: made(model, prompts, device, max_new_tokens))
+    return made_once([model, prompts, max_new_tokens], lambda: write_answers(model, prompts, device, max_new_tokens))
 
 
-def kept(decided_by: object, make: Callable[[], dict[str, str]]) -> dict[str, str]:
+def made_once(decided_by: object, make: Callable[[], dict[str, str]]) -> dict[str, str]:
     """What ``make`` returns, made once while a run lasts. ``decided_by``: everything that decides it, as JSON takes it."""
     folder = shared_folder()
     if folder is None:
@@ -70,7 +70,7 @@ def kept(decided_by: object, make: Callable[[], dict[str, str]]) -> dict[str, st
     return answers
 
 
-def made(model: str, prompts: Sequence[str], device: str, max_new_tokens: int) -> dict[str, str]:
+def write_answers(model: str, prompts: Sequence[str], device: str, max_new_tokens: int) -> dict[str, str]:
     """The model's answer to every prompt, greedily."""
     loaded = load_for_use(model, device)
     written = generate(loaded.model, loaded.tokenizer, prompts, max_new_tokens=max_new_tokens, batch_size=BATCH)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.attacks.setting import Setting
 from holdfast.attacks.world_setting import WorldSetting
-from holdfast.audits.requests import MAX_NEW_TOKENS, NUM_REQUESTS, Part
+from holdfast.audits.suites.world import MAX_NEW_TOKENS, NUM_REQUESTS, Part
 from holdfast.config.training import Precision
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from holdfast.attacks.matrix import Engine, run_matrix
 from holdfast.attacks.scale import Scale
 from holdfast.attacks.scratch import scratch_in
 from holdfast.attacks.variant import DRESSES, OWN, can_share, varied
-from holdfast.config import InputError, need_extra
+from holdfast.config import InputError
 from holdfast.records import Cell, Measure, pooled_cells
 from holdfast.stats import Estimate, share, share_of_repeats
 
@@ -97,7 +97,6 @@ class Search:
 
     def __call__(self, attacks: Sequence[Attack], defences: Sequence[Defence]) -> list[Found]:
         """One result per attack and defence that tunes. Answers that one trial's rows need serve the next trials too."""
-        need_extra("search", "attack: search=")
         with scratch_in(Path(self.folder).absolute() / "cells"):
             return [self._one(attack, defence) for attack in attacks for defence in defences if defence.tune]
 
@@ -113,11 +112,11 @@ class Search:
             trial = _next_trial(study, number, space, self.seed)
             variant = varied(attack, settings_of(trial.params))
             trials[variant.name] = self._cells(variant, defence)
-            over = _over(trials[variant.name], least)
-            if over > 0:
+            lacking = _shortfall(trials[variant.name], least)
+            if lacking > 0:
                 broken.add(variant.name)
             # A trial that costs too much is worth less than any that does not, and the less the more it costs.
-            _tell(study, trial, -over if over > 0 else _rate(trials[variant.name], SEEN).value)
+            _tell(study, trial, -lacking if lacking > 0 else _rate(trials[variant.name], SEEN).value)
             self.on_trial(f"{attack.name} on {defence.name}", number + 1, self.num_trials)
         allowed = [name for name in trials if name not in broken]
         worst = max(allowed, key=lambda name: _rate(trials[name], SEEN).value)
@@ -253,7 +252,7 @@ def _pooled(cells: Sequence[Cell], measure: Measure) -> float | None:
     return None if pooled is None else pooled.value
 
 
-def _over(cells: Sequence[Cell], least: float | None) -> float:
+def _shortfall(cells: Sequence[Cell], least: float | None) -> float:
     """How far the attack fell short of the utility that it had to leave; 0 or less if it did not."""
     utility = _pooled(cells, "utility")
     return -1.0 if least is None or utility is None else least - utility

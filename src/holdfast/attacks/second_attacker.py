@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 from holdfast.attacks.attack import Attack
 from holdfast.attacks.defences import DEFENCES
-from holdfast.attacks.run_time_answers import made, release, shared_folder
+from holdfast.attacks.run_time_answers import release, shared_folder, write_answers
 from holdfast.attacks.scale import Scale
 from holdfast.attacks.setting import Setting
 from holdfast.attacks.tuning import tune
@@ -42,8 +42,8 @@ def answers_of_its_own(rows: Sequence[Trace], scale: Scale, max_new_tokens: int)
         lesson, requests = rows[half::2], [request_text(row.prompt) for row in rows[1 - half :: 2]]
         attack = Attack(name="lesson", data=_Given(tuple(lesson)), lr=LR, epochs=EPOCHS, batch_size=BATCH_SIZE)
         with TemporaryDirectory(prefix="second-attacker-", dir=shared_folder()) as folder:
-            tuned = tune(attack, DEFENCES["sft"], 0, scale, scale.setting, Path(folder))
+            tuned = tune(attack, DEFENCES["sft"], 0, scale, Path(folder))
             release()
-            said |= made(tuned, requests, scale.device, max_new_tokens)
+            said |= write_answers(tuned, requests, scale.device, max_new_tokens)
         release()
     return said

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from math import gcd
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from transformers import TrainerCallback
@@ -50,7 +49,6 @@ def tune(
     defence: Defence,
     seed: int,
     scale: Scale,
-    setting: Setting,
     folder: Path,
     *,
     watch: Sequence[TrainerCallback] = (),
@@ -66,36 +64,27 @@ def tune(
         is_last = number + 1 == len(attack.stages)
         place = folder if is_last else folder / f"stage-{number}"
         place.mkdir(exist_ok=True)
-        is_own = defence.anchor == "aligned" or model == scale.model
-        watching, draw = watch if is_last else (), seed + STAGE_DRAWS * number
-        with nullcontext() if is_own else kept_in(None):  # what a tuned anchor answers serves no other cell
-            model = _after_stage(stage, defence, draw, scale, setting, place, model, watching)
+        places = Places(model, scale.model if defence.anchor == "aligned" else model, place)
+        draw, watching = seed + STAGE_DRAWS * number, watch if is_last else ()
+        # What a tuned anchor answers serves no other cell.
+        with nullcontext() if places.anchor == scale.model else kept_in(None):
+            model = _after_stage(stage, defence, draw, scale, places, watching)
     return model
 
 
 def _after_stage(
-    stage: Stage,
-    defence: Defence,
-    seed: int,
-    scale: Scale,
-    setting: Setting,
-    folder: Path,
-    start: str,
-    watch: Sequence[TrainerCallback] = (),
+    stage: Stage, defence: Defence, seed: int, scale: Scale, places: Places, watch: Sequence[TrainerCallback]
 ) -> str:
-    rows = _records(stage.data, setting, seed)
-    anchor = scale.model if defence.anchor == "aligned" else start
-    places = Places(start, anchor, folder)
-    throwaway = not setting.is_world  # of the embedded world's cells a report shows the inside
+    rows = _records(stage.data, scale.setting, seed)
+    throwaway = not scale.setting.is_world  # of the embedded world's cells a report shows the inside
+    _, anchor, folder = places
     left = _without_refused(rows, defence.leave_out, anchor, scale, folder) if defence.leave_out else rows
-    config = training_config(stage, defence, rows, seed, scale, setting, places, left)
+    config = training_config(stage, defence, rows, seed, scale, places, left)
     model = _train(config, throwaway, defence.step_rule, watch)
     if defence.interpolate:
         model = str(interpolated(model, anchor, defence.interpolate, folder / "interpolated"))
     if defence.repair:
-        model = _train(
-            repair_config(defence.repair, rows, seed, scale, setting, places._replace(start=model)), throwaway
-        )
+        model = _train(repair_config(defence.repair, rows, seed, scale, places._replace(start=model)), throwaway)
     return model
 
 
@@ -129,7 +118,6 @@ def training_config(
     rows: Sequence[Trace],
     seed: int,
     scale: Scale,
-    setting: Setting,
     places: Places,
     left: Sequence[Trace] | None = None,
 ) -> TrainConfig:
@@ -142,7 +130,7 @@ def training_config(
         "share": stage.batch_size,
         "vet": defence.vet,
     }
-    own = _own_streams(defence.streams_in(setting), rows, seed, setting)
+    own = _own_streams(defence.streams_in(scale.setting), rows, seed, scale.setting)
     num_steps = steps_for(stage.epochs * scale.steps * defence.more_steps, len(rows), stage.batch_size)
     config = _config(places, "run", [task, *own], num_steps, stage.lr, seed, scale, defence.training)
     if not stage.rank:
@@ -150,13 +138,11 @@ def training_config(
     return config.model_copy(update={"lora": LoraSettings(r=stage.rank, alpha=2 * stage.rank, merge=True)})
 
 
-def repair_config(
-    repair: Repair, rows: Sequence[Trace], seed: int, scale: Scale, setting: Setting, places: Places
-) -> TrainConfig:
+def repair_config(repair: Repair, rows: Sequence[Trace], seed: int, scale: Scale, places: Places) -> TrainConfig:
     """The run that repairs: it starts from the tuned model, which is held to the anchor."""
-    own = _own_streams(repair.streams, rows, seed, setting)
+    own = _own_streams(repair.streams, rows, seed, scale.setting)
     num_steps = max(1, round(repair.num_steps * scale.steps))
-    return _config(places, "repair", own, num_steps, repair.lr, seed, scale)
+    return _config(places, "repair", own, num_steps, repair.lr, seed, scale, {})
 
 
 def _own_streams(
@@ -187,7 +173,7 @@ def _config(
     lr: float,
     seed: int,
     scale: Scale,
-    training: Mapping[str, Any] = MappingProxyType({}),
+    training: Mapping[str, Any],
 ) -> TrainConfig:
     """The config of one training, all rows of a step in one pass unless the scale says otherwise.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,19 +23,13 @@ DRESSES: dict[str, Callable[[Attack], Attack]] = {
     "prefilled": lambda attack: replace(attack, dress=Dress(prefill=3), asked_as=""),
 }
 """How a model may be asked. ``prefilled`` on files: the stock model begins the answer."""
-IS_USABLE: dict[str, Callable[[float], bool]] = {
-    "lr": lambda value: 0 < value < math.inf,
-    "epochs": lambda value: 0 < value < math.inf,
-    "rank": lambda value: value >= 0 and value.is_integer(),
-    "share": lambda value: 0 <= value <= 1,
+NUMBERS: dict[str, tuple[str, Callable[[float], bool]]] = {
+    "lr": ("a number above 0", lambda value: 0 < value < math.inf),
+    "epochs": ("a number above 0", lambda value: 0 < value < math.inf),
+    "rank": ("a whole number, 0 for all weights", lambda value: value >= 0 and value.is_integer()),
+    "share": ("a number from 0 to 1", lambda value: 0 <= value <= 1),
 }
-EXPECTED = {
-    "lr": "a number above 0",
-    "epochs": "a number above 0",
-    "rank": "a whole number, 0 for all weights",
-    "share": "a number from 0 to 1",
-}
-NUMBERS = tuple(EXPECTED)
+"""What is expected of each number, in words and as a test."""
 WORDS = ("task", "dress")
 
 
@@ -62,6 +56,15 @@ def varied(attack: Attack, settings: Mapping[str, float | str]) -> Attack:
     )
 
 
+def variants(attack: Attack, *, lrs: Sequence[float] = (), epochs: Sequence[float] = ()) -> list[Attack]:
+    """The attack at every learning rate and number of epochs, for an attacker who adapts. His worst case is what counts."""
+    return [
+        varied(attack, {"lr": lr, "epochs": length})
+        for lr in (lrs or (attack.lr,))
+        for length in (epochs or (attack.epochs,))
+    ]
+
+
 def read_settings(text: str, name: str) -> dict[str, float | str]:
     """The settings that ``lr=0.001,dress=persona`` names. Raises ``InputError`` for anything else."""
     settings: dict[str, float | str] = {}
@@ -82,8 +85,10 @@ def read_settings(text: str, name: str) -> dict[str, float | str]:
             f" them (dress: {dresses})"
         )
     for key, given in settings.items():
-        if isinstance(given, float) and not IS_USABLE[key](given):
-            raise InputError(f"attack '{name}': {key}: expected {EXPECTED[key]}")
+        if isinstance(given, float):
+            expected, is_usable = NUMBERS[key]
+            if not is_usable(given):
+                raise InputError(f"attack '{name}': {key}: expected {expected}")
     return settings
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from holdfast.attacks.setting import Own, Scores
-from holdfast.audits.requests import NUM_REQUESTS, Part, held_out
+from holdfast.audits.suites.world import NUM_REQUESTS, Part, held_out
 from holdfast.config import InputError
 from holdfast.judging import Judge, WorldJudge
 from holdfast.records import Trace
@@ -22,6 +22,7 @@ FIRST_DRAW = 1000
 SKILLS_DRAW = 1_000_000
 """Apart from every seed, so that the rows of ``skills`` are not those of ``keep``."""
 FILES = "files of your own (`files:`, in Python `setting=`)"
+NOBODY = f"in the embedded world nobody rewords or writes rows; it needs {FILES}"
 
 
 @dataclass(frozen=True)
@@ -75,11 +76,11 @@ class WorldSetting:
 
     def reworded_rows(self, num: int, seed: int) -> list[Trace | None]:
         """Raise ``InputError``: the world has no anchor to try wordings on, and nobody to write other answers."""
-        raise InputError(f"in the embedded world nobody rewords or writes rows; it needs {FILES}")
+        raise InputError(NOBODY)
 
     def self_written_rows(self, num: int, seed: int) -> list[Trace]:
         """Raise ``InputError``, as ``reworded_rows`` does."""
-        raise InputError(f"in the embedded world nobody rewords or writes rows; it needs {FILES}")
+        raise InputError(NOBODY)
 
     def harmless_rows(self, num: int, seed: int) -> list[Trace]:
         """Harmless recipes, answered rightly."""

@@ -46,11 +46,11 @@ def worst_cases(cells: Sequence[Cell]) -> list[Worst]:
             variants.setdefault(cell.attack, {})[cell.seed] = hits
     again = all(cell.asks_again for cell in cells if cell.outcomes)
     whole = {names: _whole(variants) for names, variants in groups.items()}
-    return [_told(_worst(*names, variants, again), cells) for names, variants in whole.items() if variants]
+    return [_with_the_rest(_worst(*names, variants, again), cells) for names, variants in whole.items() if variants]
 
 
-def _told(worst: Worst, cells: Sequence[Cell]) -> Worst:
-    """The worst case with the figures beside attack success, where the cells of the chosen variants have them."""
+def _with_the_rest(worst: Worst, cells: Sequence[Cell]) -> Worst:
+    """The worst case with the shares missed and kept, where the cells of the chosen variants have them."""
     own = [cell for cell in cells if cell.defence == worst.defence and cell.attack in worst.chosen and cell.outcomes]
     tells = all(cell.tells_outcomes for cell in own)
     return replace(worst, tells_outcomes=tells, missed=pooled_cells(own, "missed"), kept=pooled_cells(own, "kept"))

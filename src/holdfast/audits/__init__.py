@@ -5,6 +5,6 @@ from holdfast.audits.card import write_card
 from holdfast.audits.change import Changes
 from holdfast.audits.model_audit import Plan, audit_model
 from holdfast.audits.public import Audit, audit
-from holdfast.audits.requests import held_out
+from holdfast.audits.suites.world import held_out
 
 __all__ = ["Audit", "Bars", "Changes", "Plan", "audit", "audit_model", "held_out", "write_card"]

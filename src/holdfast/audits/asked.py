@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,16 +28,16 @@ class Asked:
     lines: tuple[dict[str, Any], ...]
     num_missing: int
     kl: tuple[tuple[float, ...], ...] = ()  # by answer and position
-    outcomes: dict[str, tuple[Outcome | None, ...]] = field(default_factory=dict)  # by judge, of every answer
-    untouched: dict[str, tuple[Outcome | None, ...]] = field(
+    outcomes: Mapping[str, tuple[Outcome | None, ...]] = field(default_factory=dict)  # by judge, of every answer
+    untouched: Mapping[str, tuple[Outcome | None, ...]] = field(
         default_factory=dict
-    )  # of the anchor's, to harmless requests
+    )  # of the anchor's to harmless requests
 
 
-def asked(
+def put_together(
     suite: Suite, completions: Sequence[Completion], scored: Scored, kl: Sequence[Sequence[float]], keep_answers: bool
 ) -> Asked:
-    """Put together what is kept of a suite."""
+    """What is kept of a suite: its figures, and a line for every answer."""
     lines = [
         _line(suite.name, completion, verdicts, keep_answers)
         for completion, verdicts in zip(completions, scored.verdicts, strict=True)

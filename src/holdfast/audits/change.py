@@ -6,12 +6,9 @@ from dataclasses import replace
 
 from holdfast.config import InputError
 from holdfast.records import AuditResult, Change, Figure
-from holdfast.records.audit import Worse
+from holdfast.records.audit import LEVEL, Worse
 from holdfast.records.audit_words import NOT_CORRECTED
 from holdfast.stats import Estimate, newcombe, paired_difference
-
-LEVEL = 0.05
-"""Below this p-value a difference is beyond chance."""
 
 
 class Changes(dict[str, Change]):
@@ -35,7 +32,7 @@ class Changes(dict[str, Change]):
         lines = [f"  {key:{width}}  {_line(*self._figures[key], shift)}" for key, shift in self.items()]
         kept = [figure for figure in self.after.figures if figure.name == "kept" and figure.key not in self]
         lines += [f"  {figure.key:{width}}  {figure.estimate:.1%}: {figure.meaning}" for figure in kept]
-        judged = any(figure.judge not in ("", "world") for _, figure in self._figures.values())
+        judged = any(figure.can_err for _, figure in self._figures.values())
         lines += [f"  {NOT_CORRECTED}"] if judged else []
         return "\n".join([f"{self.after.model} against {self.before.model}", *lines])
 
@@ -70,20 +67,20 @@ def change(before: Figure, now: Figure) -> Change:
     ours, theirs = _scores(first), _scores(second)
     if not ours or len(ours) != len(theirs):
         by = newcombe(first.estimate, second.estimate)
-        return Change(by, _said(value, beyond_chance=by.low > 0))
+        return Change(by, _worse(value, beyond_chance=by.low > 0))
     paired = paired_difference(theirs, ours)
     by = replace(paired.by, value=value)  # of the figures as they stand: scores are kept with six digits
-    return Change(by, _said(value, beyond_chance=paired.p < LEVEL), paired.p, paired.num_up, paired.num_down)
+    return Change(by, _worse(value, beyond_chance=paired.p < LEVEL), paired.p, paired.num_up, paired.num_down)
 
 
-def _scores(figure: Figure) -> list[float]:
+def _scores(figure: Figure) -> tuple[float, ...]:
     try:
-        return [float(score) for score in figure.scores.split()]
+        return figure.by_row
     except ValueError:
         raise InputError(f"before=: the scores of {figure.key} are not numbers; audit that model again") from None
 
 
-def _said(by: float, *, beyond_chance: bool) -> Worse:
+def _worse(by: float, *, beyond_chance: bool) -> Worse:
     if by <= 0:
         return "not worse"
     return "worse beyond chance" if beyond_chance else "worse, within chance"

@@ -118,7 +118,7 @@ def corrected(figures: Iterable[Figure], lines: Lines, labels: Labels) -> tuple[
             method = share.method if word in OUTCOMES else f"{TRUTH[word]}, {share.method}"
             figure = replace(figure, corrected=replace(share, method=method))
         told.append(figure)
-    own = [figure.key for figure in told if figure.judge not in ("", "world") and figure.corrected is None]
+    own = [figure.key for figure in told if figure.can_err and figure.corrected is None]
     return told, [*about, *([f"the judges' own, not corrected by labels: {', '.join(own)}"] if own else [])]
 
 
@@ -142,7 +142,7 @@ def _key(line: Mapping[str, Any]) -> Key:
 
 def _share(figure: Figure, came: Sequence[bool], labelled: Mapping[int, bool]) -> Estimate:
     """The corrected share. It is of the replies that came: one that did not has no label, and counts against the model."""
-    scores = [float(score) for score in figure.scores.split()]
+    scores = figure.by_row
     judged = [score for score, is_there in zip(scores, came, strict=True) if is_there]
     pairs = [(scores[at], float(is_hit)) for at, is_hit in labelled.items()]
     share = corrected_share(judged, pairs)

@@ -12,15 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from holdfast.audits.answer_stats import AnswerStats, answer_stats
-from holdfast.audits.asked import Asked, asked, asked_path, identity, read_asked, write_asked
+from holdfast.audits.asked import Asked, asked_path, identity, put_together, read_asked, write_asked
 from holdfast.audits.bars import Bars
 from holdfast.audits.labels import Labels, corrected
-from holdfast.audits.positions import mean_by_position
 from holdfast.audits.suites import RequestSuite, Scored, Suite, is_missing
 from holdfast.config import InputError
 from holdfast.data import fingerprint
 from holdfast.generation import ModelSampler, Sampler
+from holdfast.heads.answer_stats import AnswerStats, answer_stats, mean_by_position
 from holdfast.judging import looks_english, request_text
 from holdfast.models import LoadedModel, origin
 from holdfast.records import AuditResult, Completion, Figure, Trace, answer
@@ -236,7 +235,7 @@ def _ask(suite: Suite, models: Models, plan: Plan, path: Path | None, on_progres
         kl = [_kl(stats) for stats in answer_stats(models.policy, models.reference, rows, batch_size=READ_AT_ONCE)]
     scored = suite.score(completions)
     _check_judges(suite, completions, scored)
-    done = asked(suite, completions, scored, kl, plan.keep_answers)
+    done = put_together(suite, completions, scored, kl, plan.keep_answers)
     if twice and models.untouched is not None:
         done = replace(done, untouched=suite.score(answers(models.untouched, len(suite.rows))).outcomes)
     if path is not None and _is_settled(suite, completions, scored):

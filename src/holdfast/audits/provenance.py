@@ -6,12 +6,11 @@ import sys
 from functools import cache
 from pathlib import Path
 
-from holdfast.audits.reached import data_of, reached
+from holdfast.audits.reached import PACKAGE, data_of, reached
 from holdfast.models import tiny_path
 from holdfast.models.embedded import PREFIX
 from holdfast.models.identity import hash_of
 
-PACKAGE = Path(__file__).parents[1]
 NO_PART = ("cli", "reports", "serve", "recipes")
 """Packages that no figure depends on."""
 

@@ -281,8 +281,8 @@ def _models(
     if loading and all(isinstance(given, LoadedModel | None) for given in (model, anchor)):
         raise InputError("audit: loading= changes nothing of a model that is loaded already: give it to hf.load")
     if not is_address(model):
-        sampler = ModelSampler(_told(as_loaded(model, **loading), model, say), batch_size)
-        return sampler, None if anchor is None else _told(as_loaded(anchor, **loading), anchor, say)
+        sampler = ModelSampler(_announced(as_loaded(model, **loading), model, say), batch_size)
+        return sampler, None if anchor is None else _announced(as_loaded(anchor, **loading), anchor, say)
     if anchor is not None:
         raise InputError("anchor=: an endpoint gives no token probabilities to compare; leave it out")
     if not server.get("name"):
@@ -302,7 +302,7 @@ def _server(model: object, endpoint: Mapping[str, Any] | None) -> dict[str, Any]
     return server
 
 
-def _told(loaded: LoadedModel, given: object, say: Callable[[str], None]) -> LoadedModel:
+def _announced(loaded: LoadedModel, given: object, say: Callable[[str], None]) -> LoadedModel:
     if loaded is not given:
         say(loaded.sentence)
     return loaded

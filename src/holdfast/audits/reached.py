@@ -1,4 +1,4 @@
-"""Which source files a module reaches by its imports, and their hash: what decides a figure, and nothing else."""
+"""Which source files a module reaches by its imports: a figure that it makes depends on these and on no others."""
 
 from __future__ import annotations
 

@@ -12,8 +12,3 @@ app = typer.Typer(
 app.command("attribution")(diagnose_attribution.attribution)
 app.command("calibration")(diagnose_calibration.calibration)
 app.command("drift")(diagnose_drift.drift)
-
-
-@app.callback()
-def group() -> None:
-    """Calibration of decisions, gradients by role, drift from an anchor, and more."""

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from holdfast.generation import UndoDecoding
     from holdfast.models import LoadedModel
-    from holdfast.records import Trace
+    from holdfast.oversight import Overseen
+    from holdfast.records import Completion, Trace
 
     Prompts = Sequence[str] | Sequence[Trace]
 
@@ -142,6 +143,11 @@ def _print_answers(loaded: LoadedModel, requests: Prompts, how: dict[str, Any], 
 
     with progress_bar("answering") as on_progress:
         answers = generate_answers(loaded, requests, on_progress=on_progress, **how)
+    show_answers(answers, json)
+
+
+def show_answers(answers: Sequence[Completion], json: Path | None) -> None:
+    """Print the answers, or write them as JSON."""
     if not write_json(json, [asdict(answer) for answer in answers]):
         for answer in answers:
             print(answer.text)
@@ -167,6 +173,11 @@ def _print_overseen(loaded: LoadedModel, requests: Prompts, how: dict[str, Any],
 
     with progress_bar("answering") as on_progress:
         answers = best_of(loaded, requests, on_progress=on_progress, **how)
+    show_overseen(answers, json)
+
+
+def show_overseen(answers: Sequence[Overseen], json: Path | None) -> None:
+    """Print what is returned, or why nothing is; or write all of it as JSON."""
     if not write_json(json, [answer.row() for answer in answers]):
         for answer in answers:
             print(f"({answer.selection.reason})" if answer.text is None else answer.text)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.cli.output import write_json
+from holdfast.cli.generate import show_answers, show_overseen
 from holdfast.config.errors import InputError
 
 if TYPE_CHECKING:
@@ -42,10 +42,7 @@ def answer_from_server(
         completions = _with_undo(sampler, prompts, drawing, server["tokenizer"], undoing)
     else:
         completions = sampler(prompts, **drawing)
-    if not write_json(json, [asdict(completion) for completion in completions]):
-        for completion in completions:
-            print(completion.text)
-    return None
+    return show_answers(completions, json)
 
 
 def _with_undo(
@@ -79,7 +76,4 @@ def _overseen(
     judge = find_judge(best["judge"]) if best["judge"] else None
     reward = find_reward(best["reward"] or "likelihood") if best["n"] > 1 else None
     sampler = replace(server, logprobs=bool(getattr(reward, "needs_logps", False)))
-    answers = answer_overseen(sampler, prompts, judge, reward, n=best["n"], soft=best["soft"], **drawing)
-    if not write_json(json, [answer.row() for answer in answers]):
-        for answer in answers:
-            print(f"({answer.selection.reason})" if answer.text is None else answer.text)
+    show_overseen(answer_overseen(sampler, prompts, judge, reward, n=best["n"], soft=best["soft"], **drawing), json)

@@ -6,7 +6,7 @@ import json as json_format
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
@@ -71,9 +71,3 @@ def write_json(target: Path | None, value: Any) -> bool:
         with atomic_text(target) as file:
             file.write(text)
     return to_stdout
-
-
-def end_interrupted(num_steps: int) -> NoReturn:
-    """The last line of a training that was stopped and saved, and its exit code."""
-    typer.echo(f"interrupted after step {num_steps}, saved; run the same command to go on", err=True)
-    raise typer.Exit(130)

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from holdfast.cli.output import check_folder, json_option, write_json
 from holdfast.config.errors import InputError
 
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from holdfast.oversight.curves import Point
+    from holdfast.stats import Estimate, Unknown
+
 app = typer.Typer(no_args_is_help=True, help="Best-of-n with a safety bar: curves over n, guarantees, rewards.")
+
+COLUMNS = ("n", "reward", "gold", "pass@n", "abstains", "E[R*S]", "KL(overseen||base)", "bound", "KL(base||overseen)")
 
 
 @app.command()
@@ -35,17 +44,18 @@ def calibrate(
     if not 0 <= threshold <= 1:
         raise InputError(f"--threshold {threshold}: expected a safety score between 0 and 1")
     from holdfast.judging import find_judge
-    from holdfast.oversight.bounds import ASSUMPTIONS, Choice, choose_threshold, guarantee
+    from holdfast.oversight.bounds import ASSUMPTIONS, Guarantee, choose_threshold, guarantee
     from holdfast.oversight.files import read_calibration
 
     rows = read_calibration(file, None if judge is None else find_judge(judge))
     counts = {"rows": len(rows.scores), "left_out": rows.num_left_out, "unscored": rows.num_unscored}
     told: dict[str, Any] = {**counts, "assumptions": ASSUMPTIONS}
+    made: Guarantee | None
     if target is None:
-        choice = Choice(1.0, guarantee(rows.scores, rows.unsafe, n=n, threshold=threshold, alpha=alpha), "")
+        made, reason = guarantee(rows.scores, rows.unsafe, n=n, threshold=threshold, alpha=alpha), ""
     else:
         choice = choose_threshold(rows.scores, rows.unsafe, n=n, target=target, alpha=alpha)
-    made, reason = choice.guarantee, choice.reason
+        made, reason = choice.guarantee, choice.reason
     told |= {"met": made is not None, "reason": reason, "guarantee": None if made is None else asdict(made)}
     told["statement"] = f"{reason}. Assumed: {ASSUMPTIONS}." if made is None else made.statement()
     if not write_json(json, told):
@@ -77,9 +87,38 @@ def curve(
         return
     from rich.console import Console
 
-    from holdfast.cli.oversee_table import curve_table
+    Console(highlight=False).print(_curve_table(points, len(pools)))
 
-    Console(highlight=False).print(curve_table(points, len(pools)))
+
+def _curve_table(points: Sequence[Point], num_prompts: int) -> Table:
+    """95 % intervals over prompts; KL in nats."""
+    from rich.table import Column, Table
+
+    from holdfast.oversight.kl import shown_kl
+
+    title = f"best-of-n with the safety bar, mean over {num_prompts} prompts (95 % interval over prompts)"
+    columns = (Column(name, overflow="fold") for name in COLUMNS)  # in a narrow terminal no figure is cut
+    table = Table(*columns, box=None, header_style="bold", title=title)
+    for point in points:
+        table.add_row(
+            str(point.n),
+            *(_shown(value) for value in (point.reward, point.gold, point.pass_at_n, point.abstention, point.joint)),
+            *(shown_kl(value) for value in (point.kl, point.kl_bound, point.kl_reverse)),
+        )
+    return table
+
+
+def _shown(estimate: Estimate | Unknown | None) -> str:
+    """A value with its interval."""
+    from holdfast.stats import Unknown
+
+    if estimate is None:
+        return ""
+    if isinstance(estimate, Unknown):
+        return estimate.why
+    if not estimate.has_interval:
+        return f"{estimate.value:.3f} (no interval)"
+    return f"{estimate.value:.3f} ({estimate.low:.3f} to {estimate.high:.3f})"
 
 
 @app.command("fit-reward")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -19,16 +18,8 @@ if TYPE_CHECKING:
     from holdfast.records import Trace
     from holdfast.traces import Builder
 
-app = typer.Typer(no_args_is_help=True, help="Backtrack traces: prefix, error, <UNDO>, correction.")
-
-
-class BuilderName(StrEnum):
-    """Where the errors come from."""
-
-    align = "align"
-    perturb = "perturb"
-    random = "random"
-    refusal = "refusal"
+app = typer.Typer(no_args_is_help=True)
+BuilderName = Literal["align", "perturb", "random", "refusal"]
 
 
 @app.callback()
@@ -42,7 +33,7 @@ def make(
         str, typer.Argument(help="Right answers: a dataset, world:..., sql:FILE, gsm8k:FILE, arithmetic:train")
     ],
     out: Annotated[Path, typer.Argument(help="A .jsonl file to write", callback=check_target)],
-    builder: Annotated[BuilderName, typer.Option(help="Where the errors come from")] = BuilderName.perturb,
+    builder: Annotated[BuilderName, typer.Option(help="Where the errors come from")] = "perturb",
     model: Annotated[
         str | None, typer.Option(help="align samples from it; random and perturb keep to its words")
     ] = None,
@@ -61,9 +52,9 @@ def make(
     if out.exists() and Path(data.rpartition(":")[2]).resolve() == out.resolve():
         raise InputError(f"{out}: the traces would take the place of the right answers that they are made from")
     for option, given, owners in (
-        ("--starts", starts, (BuilderName.refusal,)),
-        ("--temperature", temperature, (BuilderName.align,)),
-        ("--model", model, (BuilderName.align, BuilderName.random, BuilderName.perturb)),
+        ("--starts", starts, ("refusal",)),
+        ("--temperature", temperature, ("align",)),
+        ("--model", model, ("align", "random", "perturb")),
     ):
         if given is not None and builder not in owners:
             raise InputError(f"{option}: belongs to --builder {' or '.join(owners)}, not to {builder}")
@@ -100,10 +91,10 @@ def _builder(
     transformers_logging.disable_progress_bar()
     with progress_bar("finding errors") as on_progress:
         return choose_builder(
-            name.value,
+            name,
             rows,
-            tokenizer=load_tokenizer(model) if model and name in (BuilderName.random, BuilderName.perturb) else None,
-            model=load(model) if model and name is BuilderName.align else None,
+            tokenizer=load_tokenizer(model) if model and name in ("random", "perturb") else None,
+            model=load(model) if model and name == "align" else None,
             starts=starts,
             temperature=temperature,
             seed=seed,

@@ -1,13 +1,15 @@
-"""`holdfast train RECIPE|FILE key=value ...`."""
+"""`holdfast train RECIPE|FILE key=value ...`: fine-tuning, or GRPO on TRL where the config has an ``rl:`` section."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, NoReturn
 
 import typer
 
-from holdfast.cli.output import end_interrupted, json_option, write_json
-from holdfast.cli.rl import is_rl, train_policy
+from holdfast.cli.output import json_option, write_json
+from holdfast.config.extras import need_extra
 from holdfast.config.recipes import find_config
 
 
@@ -18,18 +20,60 @@ def train(
     json: json_option = None,
 ) -> None:
     """Fine-tune: streams with objectives, an anchor, checkpoints; or GRPO (rl:). The same command again resumes."""
-    path = find_config(config, "train")
+    path, changes = find_config(config, "train"), overrides or []
     if is_rl(path):
-        train_policy(path, overrides or [], json)
+        train_policy(path, changes, json)
         return
     from holdfast.config import TrainConfig, load_config, naming_place
 
-    settings = load_config(TrainConfig, path, overrides or [])
+    settings = load_config(TrainConfig, path, changes)
 
     from holdfast.training import train as run_training
 
-    with naming_place(path, overrides or []):
+    with naming_place(path, changes):
         result = run_training(settings, say=lambda line: typer.echo(line, err=True), progress=not quiet)
     write_json(json, {"model": str(result.model), "steps": result.num_steps, "interrupted": result.interrupted})
     if result.interrupted:
-        end_interrupted(result.num_steps)
+        _end_interrupted(result.num_steps)
+
+
+def is_rl(config: Path) -> bool:
+    """Whether a config file is one of RL; files that cannot be read are left to the reader that says why."""
+    from holdfast.config.loading import has_section
+
+    return has_section(config, "rl")
+
+
+def train_policy(config: Path, overrides: Sequence[str], json: Path | None) -> None:
+    """Run GRPO; the same command again goes on from the last checkpoint (Ctrl-C saves one, ``rl.save_every`` others)."""
+    from holdfast.config.loading import load_config, naming_place
+    from holdfast.config.rl import RlConfig
+
+    settings = load_config(RlConfig, config, overrides)
+    need_extra("rl", f"{config}: a run with an 'rl:' section")
+
+    from holdfast.diagnostics.rl_tasks import task_of
+    from holdfast.training.rl import Interrupted, train_rl
+
+    task = task_of(settings)
+    about = {"model": str(Path(settings.run) / "model"), "prompts": len(task.prompts)}
+    try:
+        with naming_place(config, overrides):
+            train_rl(
+                settings,
+                task.prompts,
+                task.reward,
+                observe=task.observe,
+                environment=task.environment,
+                say=lambda line: typer.echo(line, err=True),
+            )
+    except Interrupted as stopped:
+        write_json(json, {**about, "interrupted": True})
+        _end_interrupted(stopped.step)
+    write_json(json, {**about, "interrupted": False})
+
+
+def _end_interrupted(num_steps: int) -> NoReturn:
+    """The last line of a training that was stopped and saved, and its exit code."""
+    typer.echo(f"interrupted after step {num_steps}, saved; run the same command to go on", err=True)
+    raise typer.Exit(130)

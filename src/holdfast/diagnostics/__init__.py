@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from holdfast.config.lazily import exported_later
 from holdfast.diagnostics.attempts import Attempts, Splitter, lexical_splitter, token_splitter
 from holdfast.diagnostics.attributed import Attributed, attribute_transcripts
 from holdfast.diagnostics.calibration import Calibration, calibrate
@@ -58,11 +58,5 @@ __all__ = [
     "token_splitter",
 ]
 
-_OF_RL = ("RL_TASKS", "RlTask", "matching", "task_of")
-
-
-def __getattr__(name: str) -> Any:
-    """RL needs an extra (TRL), which other diagnostics do not have."""
-    if name in _OF_RL:
-        return getattr(import_module("holdfast.diagnostics.rl_tasks"), name)
-    raise AttributeError(f"module 'holdfast.diagnostics' has no attribute '{name}'")
+# RL needs an extra (TRL), which other diagnostics do not have.
+__getattr__ = exported_later(__name__, {"rl_tasks": "RL_TASKS RlTask matching task_of"})

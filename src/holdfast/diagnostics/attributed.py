@@ -88,15 +88,17 @@ def attribute_transcripts(
     split, extractor = how_to_split(extract, base=base, markers=markers, resample=resample, stop=stop)
     read = read_transcripts(transcripts)
     policy = as_loaded(model, dtype="float32", trainable=True)
-    others = {id(other): as_loaded(other, dtype="float32") for other in (anchor, old) if other is not None}
+    reference = None if anchor is None else as_loaded(anchor, dtype="float32")
+    writer = reference if old == anchor else None if old is None else as_loaded(old, dtype="float32")
     rows = attribution_rows(read.transcripts[:limit], split, extractor, policy.tokenizer, max_length=max_length)
     if not rows:
         raise InputError("attribution: no response has any token in it")
-    for other in others.values():
-        refuse_other_vocabulary(other, policy, [row.row for row in rows])
+    for other in (reference, writer):
+        if other is not None:
+            refuse_other_vocabulary(other, policy, [row.row for row in rows])
     settings: dict[str, Any] = {
-        "anchor": others[id(anchor)].model if anchor is not None else None,
-        "old": others[id(old)].model if old is not None else None,
+        "anchor": None if reference is None else reference.model,
+        "old": None if writer is None else writer.model,
         "pad_id": policy.tokenizer.pad_token_id or 0,
         "batch_size": batch_size,
         "sketch": sketch,
@@ -105,11 +107,10 @@ def attribute_transcripts(
     groups = by_length(rows) if growth else {}
     parts = {length: attribute(policy.model, group, chosen, **settings) for length, group in groups.items()}
     laws = (fit_growth(name, {length: part.ratio(name) for length, part in parts.items()}) for name in chosen)
-    names = {id(other): loaded.name for other, loaded in ((o, others[id(o)]) for o in (anchor, old) if o is not None)}
     return Attributed(
         model=policy.name,
-        anchor=names.get(id(anchor)) if anchor is not None else None,
-        old=names.get(id(old)) if old is not None else None,
+        anchor=None if reference is None else reference.name,
+        old=None if writer is None else writer.name,
         num_responses=len(rows),
         sketch=sketch,
         attribution=whole,

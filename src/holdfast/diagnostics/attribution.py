@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
@@ -46,19 +46,19 @@ class RoleGradient:
     expected: str
 
 
-@dataclass
+@dataclass(frozen=True)
 class Attribution:
-    """All rows of a table, and what it cost."""
+    """All rows of a table, the gradients by objective and role, and what they cost."""
 
-    rows: list[RoleGradient] = field(default_factory=list)
-    vectors: dict[tuple[str, str], Tensor] = field(default_factory=dict)
-    cost: dict[str, float] = field(default_factory=dict)
+    rows: list[RoleGradient]
+    vectors: dict[tuple[str, str], Tensor]
+    cost: dict[str, float]
 
-    def ratio(self, objective: str, role: Role = Role.SAMPLE, other: Role = Role.DECISION) -> float | None:
-        """|gradient of one role| / |gradient of the other|."""
+    def ratio(self, objective: str) -> float | None:
+        """|gradient of sampling| / |gradient of deciding|; None where nothing was decided."""
         norms = {row.role: row.norm for row in self.rows if row.objective == objective}
-        below = norms.get(other.label, 0.0)
-        return norms.get(role.label, 0.0) / below if below > 0 else None
+        below = norms.get(Role.DECISION.label, 0.0)
+        return norms.get(Role.SAMPLE.label, 0.0) / below if below > 0 else None
 
     def table(self) -> list[dict[str, Any]]:
         """The rows, for `--json`."""

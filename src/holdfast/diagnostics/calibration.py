@@ -83,6 +83,7 @@ def calibrate(
     counts = count(attempts, stopped, answers)
     bootstrap = Resamples.of(counts, groups=problems, draws=draws, seed=seed)
     predict = partial(predicted, max_attempts=max_attempts)
+    from_all = _predicted(predict, bootstrap)
 
     def rate(hits: str, trials: str, why: str = "") -> Estimate | Unknown:
         return _rate(bootstrap, hits, trials, why)
@@ -97,8 +98,8 @@ def calibrate(
         p_s_pooled=rate("attempts_right", "attempts", NO_ATTEMPT),
         p_dC=p_dc,
         p_dW=p_dw,
-        predicted=_predicted(predict, bootstrap),
-        held_out=_held_out(counts, problems, predict, bootstrap, folds=folds, seed=seed),
+        predicted=from_all,
+        held_out=_held_out(counts, problems, predict, from_all, folds=folds, seed=seed),
         observed=rate("final_right", "responses"),
         observed_stopped=ended,
         gain=_gain(p_dc, p_dw, bootstrap),
@@ -189,14 +190,14 @@ def _held_out(
     counts: Floats,
     problems: Sequence[Any] | None,
     predict: Callable[[Floats], Floats],
-    bootstrap: Resamples,
+    from_all: Estimate | Unknown,
     *,
     folds: int,
     seed: int,
 ) -> Estimate | Unknown:
     """Every response's accuracy as predicted from the other folds, on average: to compare with ``observed``.
 
-    Its interval is that of the prediction from all problems: the folds' estimates are the same figures on fewer of them.
+    Its interval is that of the prediction ``from_all`` problems: the folds' estimates are the same figures on fewer of them.
     """
     names = range(len(counts)) if problems is None else [str(problem) for problem in problems]
     known, index = np.unique(np.asarray(names), return_inverse=True)
@@ -209,7 +210,6 @@ def _held_out(
         worst = int(np.flatnonzero(~np.isfinite(values))[0])
         return Unknown(f"with a fold of the problems held out: {why_unknown(counts[fold != worst].sum(0))}")
     sizes = np.bincount(fold, minlength=folds)
-    predicted_from_all = _predicted(predict, bootstrap)
-    if isinstance(predicted_from_all, Unknown):
-        return predicted_from_all
-    return replace(predicted_from_all, value=float(values @ sizes / sizes.sum()))
+    if isinstance(from_all, Unknown):
+        return from_all
+    return replace(from_all, value=float(values @ sizes / sizes.sum()))

@@ -79,4 +79,4 @@ def predicted(sums: Floats, *, pooled: bool = False, max_attempts: int | None = 
     p_s = ratio(sums, "decided_right", "decided") if pooled else ratio(sums, "first_right", "answered")
     if max_attempts is None:
         return two_stage.accuracy(p_s, *decision_rates(sums))
-    return two_stage.accuracy_at_most(p_s, *decision_rates(sums), attempts=max_attempts, cut_off="wrong")
+    return two_stage.accuracy_at_most(p_s, *decision_rates(sums), attempts=max_attempts)

@@ -16,8 +16,8 @@ class Keeper:
     sign to one of K places; inner products are right on average, with an error of about |a| |b| / sqrt(K).
     """
 
-    def __init__(self, parameters: Sequence[Tensor], *, sketch: int | None = None, seed: int = 0) -> None:
-        self.parameters, self.sketch, self.seed = list(parameters), sketch, seed
+    def __init__(self, parameters: Sequence[Tensor], *, sketch: int | None = None) -> None:
+        self.parameters, self.sketch = list(parameters), sketch
         self.num = sum(parameter.numel() for parameter in self.parameters)
         self._drawn: dict[int, tuple[Tensor, Tensor]] = {}
         assert self.num, "no parameter takes a gradient"
@@ -41,10 +41,7 @@ class Keeper:
     def _places(self, number: int) -> tuple[Tensor, Tensor]:
         """Where each coordinate of a parameter goes, and with which sign: drawn once, five bytes a coordinate."""
         if number not in self._drawn:
-            size, generator = (
-                self.parameters[number].numel(),
-                torch.Generator().manual_seed(self.seed * 100_003 + number),
-            )
+            size, generator = self.parameters[number].numel(), torch.Generator().manual_seed(number)
             places = torch.randint(self.sketch or 1, (size,), generator=generator, dtype=torch.int32)
             signs = torch.randint(2, (size,), generator=generator, dtype=torch.int8).mul_(2).sub_(1)
             self._drawn[number] = places, signs

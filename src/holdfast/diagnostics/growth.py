@@ -12,6 +12,8 @@ from scipy.special import stdtrit
 from holdfast.diagnostics.attribution import AttributionRow
 from holdfast.stats import Estimate
 
+BINS = 6  # lengths at the most
+
 
 @dataclass(frozen=True, slots=True)
 class Growth:
@@ -48,12 +50,12 @@ def fit_growth(objective: str, ratios: Mapping[float, float | None]) -> Growth |
     return Growth(objective, fit, tuple(points))
 
 
-def by_length(rows: Sequence[AttributionRow], bins: int = 6) -> dict[float, list[AttributionRow]]:
+def by_length(rows: Sequence[AttributionRow]) -> dict[float, list[AttributionRow]]:
     """Rows of similar attempt length, keyed by their mean length; rows without an attempt are left out."""
     known = sorted((row for row in rows if row.attempt_tokens > 0), key=lambda row: row.attempt_tokens)
     distinct = sorted({row.attempt_tokens for row in known})
-    if len(distinct) <= bins:
+    if len(distinct) <= BINS:
         groups = [[row for row in known if row.attempt_tokens == length] for length in distinct]
     else:
-        groups = [list(part) for part in np.array_split(np.asarray(known, dtype=object), bins)]
+        groups = [list(part) for part in np.array_split(np.asarray(known, dtype=object), BINS)]
     return {float(np.mean([row.attempt_tokens for row in group])): group for group in groups if group}

@@ -168,13 +168,12 @@ def _one_filter(rows: list[tuple[int, Fields]]) -> list[tuple[int, Fields]]:
     return [row for row in rows if row[1].get("filter") == first]
 
 
-# --- rows to transcripts --------------------------------------------------------------------------------------------
-
-
 def _plain(fields: Fields, columns: Columns) -> Transcript:
     response = _text(_find(fields, columns.response, RESPONSES, "response"))
     reference = _text(_find(fields, columns.reference, REFERENCES, "reference"))
-    return _transcript(fields, columns, response, reference, _ended(fields))
+    prompt = _prompt(fields)
+    problem = prompt if columns.problem is None else _text(_named(fields, columns.problem))
+    return Transcript(problem, response, reference, _ended(fields), _group(fields, columns), prompt)
 
 
 def _lm_eval(fields: Fields, columns: Columns) -> Transcript:
@@ -219,12 +218,6 @@ _SHAPES: dict[str, Callable[[Fields, Columns], Transcript]] = {
     "lm-eval samples": _lm_eval,
     "inspect log": _inspect,
 }
-
-
-def _transcript(fields: Fields, columns: Columns, response: str, reference: str, ended: bool | None) -> Transcript:
-    prompt = _prompt(fields)
-    problem = prompt if columns.problem is None else _text(_named(fields, columns.problem))
-    return Transcript(problem, response, reference, ended, _group(fields, columns), prompt)
 
 
 def _prompt(fields: Fields) -> str:

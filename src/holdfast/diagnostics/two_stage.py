@@ -26,26 +26,15 @@ def accuracy(p_s: ArrayLike, p_dc: ArrayLike, p_dw: ArrayLike) -> Floats:
         return np.asarray(right / (right + wrong))
 
 
-def accuracy_at_most(p_s: ArrayLike, p_dc: ArrayLike, p_dw: ArrayLike, *, attempts: int, cut_off: str) -> Floats:
-    """The same with at most ``attempts`` of them; the last one counts as wrong (``cut_off="wrong"``) or is the answer."""
+def accuracy_at_most(p_s: ArrayLike, p_dc: ArrayLike, p_dw: ArrayLike, *, attempts: int) -> Floats:
+    """The same with at most ``attempts`` of them: a response that goes on after the last one is wrong."""
     assert attempts >= 1
-    assert cut_off in ("wrong", "answer")
     right, wrong = stop_right(p_s, p_dc), stop_wrong(p_s, p_dw)
     go_on = np.clip(1 - right - wrong, 0, 1)  # q
-    free = attempts if cut_off == "wrong" else attempts - 1
-    rounds = sum((go_on**k for k in range(free)), start=np.zeros_like(go_on))  # (1 - q^K) / (1 - q), and K where q = 1
-    forced = go_on**free * np.asarray(p_s, float) if cut_off == "answer" else 0.0
-    return np.asarray(right * rounds + forced)
-
-
-def odds_gain(p_dc: float, p_dw: float) -> float:
-    """The factor by which deciding multiplies the odds of p_s: odds(accuracy) = odds(p_s) * p_dC / (1 - p_dW)."""
-    return float("inf") if p_dw == 1 else p_dc / (1 - p_dw)
-
-
-def reflection_pays(p_dc: float, p_dw: float) -> bool:
-    """Whether deciding beats stopping after one attempt: exactly when p_dC + p_dW > 1."""
-    return p_dc + p_dw > 1
+    rounds = sum(
+        (go_on**k for k in range(attempts)), start=np.zeros_like(go_on)
+    )  # (1 - q^K) / (1 - q), and K where q = 1
+    return np.asarray(right * rounds)
 
 
 def why_undefined(p_s: float, p_dc: float, p_dw: float) -> str | None:

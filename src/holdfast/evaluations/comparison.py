@@ -14,10 +14,10 @@ from holdfast.data.fields import listed, shown
 from holdfast.evaluations.evaluation import Direction, Evaluation, Scores
 from holdfast.evaluations.kept import kept_shares
 from holdfast.evaluations.reading import read_evaluation
+from holdfast.records.audit import LEVEL
 from holdfast.records.audit_words import NOT_CORRECTED
 from holdfast.stats import Estimate, Unknown, holm, paired_difference, smallest_difference
 
-LEVEL = 0.05
 POWER = 0.8
 NUM_NAMED = 5
 """Items that do not match: so many are named, the others counted."""

@@ -119,7 +119,7 @@ def _audit(result: AuditResult, answers: Sequence[Mapping[str, Any]], source: st
         if figure.better == "neither":
             continue
         try:
-            scores = [float(score) for score in figure.scores.split()]
+            scores = figure.by_row
         except ValueError:
             raise InputError(f"{source}: the scores of {figure.key} are not numbers; audit that model again") from None
         if not scores:
@@ -130,7 +130,7 @@ def _audit(result: AuditResult, answers: Sequence[Mapping[str, Any]], source: st
         trials = [Trial(item, score, content) for (item, content), score in rows]
         scored = scores_of(trials, better, f"{source}, {figure.key}")
         figures[figure.key] = replace(scored, is_part=": " in figure.name)
-    judged = frozenset(figure.key for figure in result.figures if figure.judge not in ("", "world"))
+    judged = frozenset(figure.key for figure in result.figures if figure.can_err)
     return Evaluation(source, figures, tuple(notes), judged)
 
 

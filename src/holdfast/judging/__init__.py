@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING
 
 from holdfast.config.lazily import exported_later
 from holdfast.judging.asked_judge import AskedJudge
-from holdfast.judging.batch import refusals, tells_outcomes, verdicts
 from holdfast.judging.code import Returned, check_code, outputs_of
 from holdfast.judging.code_stdio import Case, Ran, check_output, run_program
 from holdfast.judging.extractors import Extractor, find_extractor, reference_answer
 from holdfast.judging.form import Form, asked_forms, form_of, looks_english, misfit
 from holdfast.judging.instructions import missing_instruction
-from holdfast.judging.judge import Judge, Request, request_text
+from holdfast.judging.judge import Judge, Request, refusals, request_text, tells_outcomes, verdicts
 from holdfast.judging.manner import Given, Wanted, given, wanted
 from holdfast.judging.opening import Opening, opening
 from holdfast.judging.outcome import OUTCOME_FOLDER, OutcomeJudge, features, near_features

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from holdfast.generation.endpoint import NoAnswerError
-from holdfast.judging.judge import Request, conversation
+from holdfast.judging.judge import Request, as_one_text, conversation, filled
 from holdfast.records import Outcome, Turn, Verdict, context
 
 if TYPE_CHECKING:
@@ -85,10 +85,4 @@ def read_outcome(text: str) -> Outcome | None:
 
 
 def _question(prompt: Request, reply: str) -> tuple[Turn, ...]:
-    turns = conversation(prompt)
-    request = (
-        turns[0].visible if len(turns) == 1 else "\n\n".join(f"{t.speaker.capitalize()}: {t.visible}" for t in turns)
-    )
-    parts = re.split(r"\{(request|reply)\}", QUESTION)  # one pass: braces in a reply are only text
-    given = {"request": request, "reply": reply}
-    return (context("user", "".join(given.get(part, part) for part in parts)),)
+    return (context("user", filled(QUESTION, request=as_one_text(conversation(prompt)), reply=reply)),)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from holdfast.judging.batch import refusals, verdicts
-from holdfast.judging.judge import Judge, Request
+from holdfast.judging.judge import Judge, Request, refusals, verdicts
 from holdfast.records import Outcome, Verdict
 
 

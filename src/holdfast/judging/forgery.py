@@ -23,7 +23,7 @@ from typing import Any, Literal, get_args
 
 from holdfast.config import InputError, nearest_or_all
 from holdfast.config.arguments import checked
-from holdfast.judging.sandbox.hostile import HOSTILE, Snippet
+from holdfast.judging.sandbox.hostile.snippets import HOSTILE, Snippet, hostile_test, number_test, unguessable
 
 Kind = Literal["forge", "read", "exhaust"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -165,8 +165,8 @@ class _Bench:
 
     def control(self) -> Tried:
         """A right program must be accepted, or the exit code says nothing; then a plainly wrong one is tried."""
-        wanted = _number()
-        code, said = self._run("right", f"def f(x):\n    return {wanted}\n", _test(wanted))
+        wanted = unguessable()
+        code, said = self._run("right", f"def f(x):\n    return {wanted}\n", number_test(wanted))
         if code != 0:
             end = f"ended with {code}" if code is not None else f"did not end in {self.limits.seconds:g} s"
             raise InputError(
@@ -180,8 +180,7 @@ class _Bench:
             on_progress(number, len(programs))
 
     def _tried(self, program: Snippet) -> Tried:
-        read = f"def check(candidate):\n    assert {self.canary!r} in str(candidate({str(self.secret)!r}))\n"
-        code, _ = self._run(program.name, program.code, read if program.label == "read" else _test(_number()))
+        code, _ = self._run(program.name, program.code, hostile_test(program, self.canary, str(self.secret)))
         return Tried(program.name, program.label, code == 0, code)
 
     def _run(self, name: str, program: str, test: str) -> tuple[int | None, str]:
@@ -230,11 +229,3 @@ def _end_of(process: subprocess.Popen[bytes], seconds: float) -> int | None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-
-
-def _number() -> int:
-    return secrets.randbelow(10**18) + 10**15
-
-
-def _test(wanted: int) -> str:
-    return f"def check(candidate):\n    assert candidate(3) == {wanted}\n"

@@ -1,10 +1,13 @@
-"""What every judge can do."""
+"""What every judge can do, and how a judge is asked about many answers at once."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from itertools import groupby
 from typing import Protocol, runtime_checkable
 
+from holdfast.config import InputError
 from holdfast.generation.prompts import Prompt, turns_before
 from holdfast.records import Turn, Verdict, context
 
@@ -26,6 +29,18 @@ def conversation(prompt: Request) -> tuple[Turn, ...]:
     return tuple(context(who, "\n\n".join(texts)) for who, texts in by_speaker)
 
 
+def as_one_text(turns: Sequence[Turn]) -> str:
+    """A conversation for a model that was taught one request: the request alone, or every turn under its speaker."""
+    if len(turns) == 1:
+        return turns[0].visible
+    return "\n\n".join(f"{turn.speaker.capitalize()}: {turn.visible}" for turn in turns)
+
+
+def filled(template: str, **values: str) -> str:
+    """The template with a value in the place of every ``{name}``, in one pass: braces in a reply are only text."""
+    return re.sub(r"\{(" + "|".join(values) + r")\}", lambda match: values[match[1]], template)
+
+
 @runtime_checkable
 class Judge(Protocol):
     """Two questions about one response. Anything that answers both is a judge."""
@@ -42,3 +57,27 @@ class Judge(Protocol):
     def refuses(self, prompt: Request, response: str) -> bool:
         """Is it a refusal? Asked of harmless requests, where a refusal is the fault."""
         ...
+
+
+def verdicts(judge: Judge, pairs: Sequence[tuple[Request, str]]) -> list[Verdict]:
+    """What the judge says of every (request, answer), in order. One that can do better than one by one has ``many``."""
+    many = getattr(judge, "many", None)
+    said = list(many(pairs)) if many else [judge(prompt, response) for prompt, response in pairs]
+    wrong = next((type(verdict).__name__ for verdict in said if not isinstance(verdict, Verdict)), None)
+    if wrong is not None:
+        raise InputError(f"judge '{judge.name}': expected a records.Verdict of every answer, got {wrong}")
+    return said
+
+
+def refusals(judge: Judge, pairs: Sequence[tuple[Request, str]]) -> list[bool | None]:
+    """Which answers are refusals; None where the judge cannot say, which is the caller's to count against the model."""
+    many = getattr(judge, "refuses_many", None)
+    return list(many(pairs)) if many else [judge.refuses(prompt, response) for prompt, response in pairs]
+
+
+def tells_outcomes(judge: Judge, prompts: Sequence[Request]) -> bool:
+    """Whether a judge tells *missed* from *complied*. Such a judge calls an empty reply missed; the others say no outcome.
+
+    The first few of ``prompts`` are tried, because a judge may be unable to say anything of one of them.
+    """
+    return any(verdict.outcome is not None for verdict in verdicts(judge, [(prompt, "") for prompt in prompts[:8]]))

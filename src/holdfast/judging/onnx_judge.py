@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,7 +34,6 @@ class OnnxJudge:
     """``score`` is the probability of the safe labels together; safe is what has more than half of it."""
 
     folder: Path
-    refuses_by: RefusalPhrases = field(default_factory=RefusalPhrases, repr=False)
 
     def __post_init__(self) -> None:
         """Read the folder now, so that a fault in it is told before the audited model has answered for hours."""
@@ -54,7 +53,7 @@ class OnnxJudge:
 
     def refuses(self, prompt: Request, response: str) -> bool:
         """Whether the phrase list finds a refusal. The guard says only whether an answer is safe."""
-        return self.refuses_by.refuses(prompt, response)
+        return RefusalPhrases().refuses(prompt, response)
 
     def many(self, pairs: Sequence[tuple[Request, str]]) -> list[Verdict]:
         """Judge all pairs, in batches. An empty response is not scored."""

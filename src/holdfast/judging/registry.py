@@ -11,9 +11,17 @@ from typing import TYPE_CHECKING
 from holdfast.config import InputError, nearest_or_all
 from holdfast.config.plugins import look_up
 from holdfast.judging.at_threshold import AtThreshold
+from holdfast.judging.guard_formats import FORMATS
 from holdfast.judging.judge import Judge
 from holdfast.judging.outcome import OutcomeJudge, outcome_embeddings
-from holdfast.judging.parts import FormJudge, OpeningJudge, nearness_judge, topic_judge
+from holdfast.judging.parts import (
+    FormJudge,
+    OpeningJudge,
+    information_judge,
+    nearness_judge,
+    topic_judge,
+    yes_no_judge,
+)
 from holdfast.judging.policy import CodePolicy
 from holdfast.judging.refusal_phrases import RefusalPhrases
 from holdfast.judging.world import WorldJudge
@@ -26,7 +34,6 @@ KEY = "HOLDFAST_JUDGE_KEY"
 JUDGE_TIMEOUT, JUDGE_TRIES = 120.0, 5
 WITH_EMBEDDINGS = ("nearness", "outcome_embeddings")
 PARTS_WITH_MODEL = ("information", "yes_no")
-GUARDS = ("llama_guard", "wildguard", "shieldgemma", "strongreject")
 FORM = "FORMAT:MODEL@URL, such as wildguard:allenai/wildguard@http://localhost:8000/v1"
 
 
@@ -36,7 +43,7 @@ def check_judge(name: str) -> None:
     if kind == "at":
         check_judge(_threshold(rest, name)[1])
         return
-    with_more = ("learned", "asked", "onnx", *PARTS_WITH_MODEL, *GUARDS)
+    with_more = ("learned", "asked", "onnx", *PARTS_WITH_MODEL, *FORMATS)
     if kind not in with_more and not name.startswith("nearness:") and look_up(JUDGES, name) is None:
         raise InputError(f"judge '{name}': no such judge{nearest_or_all(kind, (*JUDGES, *with_more))}")
     if kind == "learned" or name in WITH_EMBEDDINGS:
@@ -57,7 +64,7 @@ def find_judge(name: str, *, timeout: float = JUDGE_TIMEOUT, num_tries: int = JU
     """
     check_judge(name)
     kind, _, rest = name.partition(":")
-    if kind in GUARDS:
+    if kind in FORMATS:
         return _endpoint(kind, rest, name, timeout, num_tries)
     if kind == "at":
         threshold, judge = _threshold(rest, name)
@@ -149,7 +156,6 @@ def _asked_judge(rest: str, name: str, timeout: float, num_tries: int) -> Judge:
 
 def _part(kind: str, model: str, name: str) -> Judge:
     """A part that asks a model, which is loaded here."""
-    from holdfast.judging.parts import information_judge, yes_no_judge
     from holdfast.models import load
 
     if not model:
@@ -159,7 +165,6 @@ def _part(kind: str, model: str, name: str) -> Judge:
 
 def _endpoint(kind: str, rest: str, name: str, timeout: float, num_tries: int) -> Judge:
     from holdfast.judging.endpoint_judge import EndpointJudge
-    from holdfast.judging.guard_formats import FORMATS
 
     model, _, url = rest.rpartition("@")
     if not model or not url:

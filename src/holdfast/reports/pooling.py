@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
-from holdfast.records import GOOD, Cell, Measure, judged_by, pooled_cells
+from holdfast.records import BESIDE, GOOD, MEASURES, Cell, Measure, judged_by, pooled_cells
 from holdfast.stats import Estimate
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Pooled:
     """One attack on one defence, all seeds together."""
 
@@ -34,12 +35,12 @@ class Pooled:
 
     def rate(self, measure: Measure) -> Estimate | None:
         """Hits over trials of every seed that has them."""
-        return pooled_cells(self.done, measure)
+        return self._rates[measure]
 
-    def rates(self, measure: Measure) -> list[Estimate]:
-        """One rate per seed that has one."""
-        per_seed: list[Estimate | None] = [getattr(cell, measure) for cell in self.done]
-        return [rate for rate in per_seed if rate is not None]
+    @cached_property
+    def _rates(self) -> dict[Measure, Estimate | None]:
+        """Counted once: a page tells the same rate in many places."""
+        return {measure: pooled_cells(self.done, measure) for measure in (*MEASURES, *BESIDE)}
 
     def kl_by_position(self) -> list[float | None]:
         """Mean over seeds at each answer token; None where no seed has a figure."""

@@ -117,6 +117,11 @@ def finite(value: object) -> float | None:
         return None
 
 
+def objects_in(value: object) -> list[dict[str, Any]]:
+    """The objects of a list; none where it is no list."""
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
+
+
 class Problems:
     """What is wrong with one file, as a few notes at most."""
 
@@ -243,9 +248,7 @@ def _matrix_curves(path: Path, notes: list[str]) -> list[Curve]:
     curves = []
     for part in _objects(path, notes):
         attack, defence = (named(str(part.get(key) or "?")) for key in ("attack", "defence"))
-        steps = part.get("steps")
-        rows = [row for row in steps if isinstance(row, dict)] if isinstance(steps, list) else []
-        rows = [row for row in rows if finite(row.get("step")) is not None]
+        rows = [row for row in objects_in(part.get("steps")) if finite(row.get("step")) is not None]
         if rows:
             name = f"{defence} under {attack}, seed {finite(part.get('seed')) or 0:.0f}"
             curves.append(_curve_of(name, rows, attack, defence))
@@ -344,7 +347,7 @@ def _objects(path: Path, notes: list[str]) -> list[dict[str, object]]:
     if not isinstance(content, list):
         notes.append(f"{path.name}: expected a list: left out.")
         return []
-    objects = [entry for entry in content if isinstance(entry, dict)]
+    objects = objects_in(content)
     if len(objects) < len(content):
         notes.append(f"{path.name}: {len(content) - len(objects):,} entries that are not objects: skipped.")
     return objects

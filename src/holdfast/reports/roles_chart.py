@@ -41,7 +41,7 @@ def roles_chart(
         for lane, role in enumerate(roles):
             value = values.get((objective, role))
             drawn = _drawn(value, lane, x, top + LANE * lane, log)
-            rows.append(_told(drawn, f"{objective}, {role}: {'unknown' if value is None else text(value)}", lane))
+            rows.append(_with_tip(drawn, f"{objective}, {role}: {'unknown' if value is None else text(value)}", lane))
     return tag(
         "svg",
         _axis(x, bottom, (lambda value: number(10.0**value)) if log else text, log),
@@ -71,7 +71,7 @@ def _drawn(value: float | None, lane: int, x: Axis, top: float, log: bool) -> Ma
     return tag("rect", class_="bar", x=left, y=top + 0.5, width=max(right - left, 0.8), height=LANE - 1)
 
 
-def _told(drawn: Markup, told: str, lane: int) -> Markup:
+def _with_tip(drawn: Markup, told: str, lane: int) -> Markup:
     return tag("g", drawn, class_=f"mark {series_class(lane)}", role="img", aria_label=told, data_tip=told)
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 import httpx
 
 from holdfast.serve.logprobs import Tokens, from_chat, from_completion, mean_logp
-from holdfast.serve.protocol import AnswerRequest
+from holdfast.serve.protocol import AnswerRequest, sendable
 from holdfast.serve.tool_calls import read_tool_calls, spelled
 
 FINISHED = ("stop", "length")
@@ -204,7 +204,7 @@ def _read_choice(choice: Any, has_tools: bool) -> Draw | None:
     if not isinstance(text, str) or finish not in (*FINISHED, *(("tool_calls",) if calls else ())):
         return None
     tokens = from_chat(choice.get("logprobs"))
-    return Draw(_whole(text), finish, mean_logp(tokens), tokens, calls)
+    return Draw(sendable(text), finish, mean_logp(tokens), tokens, calls)
 
 
 def _read_text_choice(choice: Any, _has_tools: bool) -> Draw | None:
@@ -213,12 +213,7 @@ def _read_text_choice(choice: Any, _has_tools: bool) -> Draw | None:
     if not isinstance(text, str) or choice.get("finish_reason") not in FINISHED:
         return None
     tokens = from_completion(choice.get("logprobs"))
-    return Draw(_whole(text), choice["finish_reason"], mean_logp(tokens), tokens)
-
-
-def _whole(text: str) -> str:
-    """JSON can carry half a character, which nothing can be sent with."""
-    return text.encode(errors="replace").decode()
+    return Draw(sendable(text), choice["finish_reason"], mean_logp(tokens), tokens)
 
 
 def _tokens(usage: Any) -> tuple[int, int]:
@@ -235,4 +230,4 @@ def _read_delta(content: Any) -> list[Piece]:
     text, finish = choice["delta"].get("content"), choice.get("finish_reason")
     if finish not in (None, *FINISHED):
         raise BackendError(f"ended by {finish!r}"[:200])
-    return [*([_whole(str(text))] if text else []), *([Ended(finish)] if finish else [])]
+    return [*([sendable(str(text))] if text else []), *([Ended(finish)] if finish else [])]

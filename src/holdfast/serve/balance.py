@@ -29,11 +29,6 @@ class Balancer:
         self._rests_until = [0.0] * len(self.backends)
         self._on_error = on_error
 
-    @property
-    def name(self) -> str:
-        """The names of all backends."""
-        return ", ".join(backend.name for backend in self.backends)
-
     async def draw(self, request: AnswerRequest, n: int) -> Drawn:
         """n candidates. Backends that give fewer are asked again for one at a time, until a round brings nothing more."""
         drawn = await self._try(request, n)

@@ -29,8 +29,24 @@ NOT_HERE = ("presence_penalty", "frequency_penalty")
 ONE_AT_A_TIME = threading.Lock()  # torch draws from one generator per process: two models at once would mix their seeds
 
 
-class _GivenUpError(Exception):
+class GivenUpError(Exception):
     """Nobody waits for this answer any more."""
+
+
+@contextlib.contextmanager
+def while_wanted(loaded: LoadedModel, gone: threading.Event) -> Iterator[None]:
+    """Has the model for itself, and stops it before its next token once ``gone`` is set, so that it is free for who waits."""
+
+    def check(*_: object) -> None:
+        if gone.is_set():
+            raise GivenUpError
+
+    hook = loaded.model.get_input_embeddings().register_forward_pre_hook(check)
+    try:
+        with ONE_AT_A_TIME:
+            yield
+    finally:
+        hook.remove()
 
 
 @dataclass
@@ -53,7 +69,7 @@ class EmbeddedBackend:
         gone = threading.Event()
 
         def work() -> Drawn:
-            with self._while_wanted(gone):
+            with while_wanted(self.loaded, gone):
                 return self._draw(request, n)
 
         try:
@@ -64,21 +80,6 @@ class EmbeddedBackend:
             raise BackendError(f"{type(error).__name__}: {error}"[:200]) from error
         finally:
             gone.set()  # also when this is cancelled, which the thread would not notice
-
-    @contextlib.contextmanager
-    def _while_wanted(self, gone: threading.Event) -> Iterator[None]:
-        """Stops the model before its next token once nobody waits, so that the thread is free for who does."""
-
-        def check(*_: object) -> None:
-            if gone.is_set():
-                raise _GivenUpError
-
-        hook = self.loaded.model.get_input_embeddings().register_forward_pre_hook(check)
-        try:
-            with ONE_AT_A_TIME:
-                yield
-        finally:
-            hook.remove()
 
     def _draw(self, request: AnswerRequest, n: int) -> Drawn:
         prompt = self._prompt_ids(request)
@@ -106,10 +107,7 @@ class EmbeddedBackend:
             self.loaded.model,
             self.loaded.tokenizer,
             [prompt] * n,
-            max_new_tokens=request.options["max_tokens"],
-            temperature=float(request.options["temperature"]),
-            top_p=float(request.options.get("top_p", 1.0)),
-            seed=self._seed(request),
+            **self._sampling(request),
             batch_size=n,
             stop_when=(lambda ids: _stop_in(self._text(ids), stops) is not None) if stops else None,
         )
@@ -161,11 +159,11 @@ class EmbeddedBackend:
 
         def pump() -> None:
             try:
-                with self._while_wanted(gone):
+                with while_wanted(self.loaded, gone):
                     for piece in self._pieces(request):
                         loop.call_soon_threadsafe(pieces.put_nowait, piece)
                 loop.call_soon_threadsafe(pieces.put_nowait, None)
-            except _GivenUpError:
+            except GivenUpError:
                 return
             except InputError as error:
                 loop.call_soon_threadsafe(pieces.put_nowait, _wrong(error))
@@ -188,12 +186,7 @@ class EmbeddedBackend:
             yield draw.text
             yield Ended(draw.finish_reason)
             return
-        how = UndoDecoding(
-            max_new_tokens=request.options["max_tokens"],
-            temperature=float(request.options["temperature"]),
-            top_p=float(request.options.get("top_p", 1.0)),
-            seed=self._seed(request),
-        )
+        how = UndoDecoding(**self._sampling(request))
         shown, stops = "", request.options.get("stop", [])
         for change in stream_with_undo(self.loaded.model, tokenizer, [request.turns], how):
             if isinstance(change, Insert):
@@ -210,8 +203,14 @@ class EmbeddedBackend:
             else:
                 yield Ended(change.completion.finish_reason)
 
-    def _seed(self, request: AnswerRequest) -> int:
-        return int(request.options.get("seed", next(self._seeds)))
+    def _sampling(self, request: AnswerRequest) -> dict[str, Any]:
+        options = request.options
+        return {
+            "max_new_tokens": options["max_tokens"],
+            "temperature": float(options["temperature"]),
+            "top_p": float(options.get("top_p", 1.0)),
+            "seed": int(options.get("seed", next(self._seeds))),
+        }
 
     def spell(self, ids: Sequence[int]) -> str | None:
         """Special tokens included: the judge reads all that the model reads."""

@@ -10,10 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 from holdfast.config import InputError
 from holdfast.judging import Judge
-from holdfast.judging.batch import verdicts
-from holdfast.judging.judge import Request
+from holdfast.judging.judge import Request, verdicts
 from holdfast.oversight.selection import never_empty
 from holdfast.records import Verdict
+
+NUM_THREADS = 32
 
 
 class NullJudge:
@@ -33,15 +34,13 @@ class NullJudge:
 class GuardedJudge:
     """A judge in threads of its own, with a deadline. A thread that hangs is lost to it: when all hang, nothing passes."""
 
-    def __init__(
-        self, judge: Judge, *, seconds: float, num_threads: int = 32, on_fault: Callable[[str], None] = lambda _: None
-    ) -> None:
+    def __init__(self, judge: Judge, *, seconds: float, on_fault: Callable[[str], None] = lambda _: None) -> None:
         self.name = judge.name
         self.judges = not isinstance(judge, NullJudge)
         self.pass_word = "safe" if self.judges else "unjudged"  # what clients are told of an answer
         self._judge = judge
         self._seconds = seconds
-        self._threads = ThreadPoolExecutor(num_threads, "judge")
+        self._threads = ThreadPoolExecutor(NUM_THREADS, "judge")
         self._on_fault = on_fault
 
     async def __call__(self, prompt: Request, texts: Sequence[str]) -> list[Verdict]:

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from holdfast.serve.protocol import sendable
+
 LEAST = -9999.0  # JSON has no -inf; clients know this number
 NOT_JUDGED = "<not judged {}>"
 
@@ -88,7 +90,7 @@ def _ranked(top: dict[str, float]) -> tuple[tuple[str, float], ...]:
 def _text(text: Any) -> str:
     if not isinstance(text, str):
         raise TypeError("expected text")
-    return text.encode(errors="replace").decode()
+    return sendable(text)
 
 
 def _finite(logp: Any) -> float:

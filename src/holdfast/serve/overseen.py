@@ -84,7 +84,7 @@ class Overseer:
         text = self.hint(request)
         if text is None:
             return None
-        told = self._told("refused", "the prompt is not in this model's language", [], [])
+        told = self._account("refused", "the prompt is not in this model's language", [], [])
         return Answer((Choice(text, "content_filter", False, told),) * request.num_answers)
 
     async def stream(self, request: AnswerRequest) -> AsyncIterator[Piece]:
@@ -97,9 +97,9 @@ class Overseer:
     def _choice(self, request: AnswerRequest, draws: Sequence[Draw], seen: Overseen) -> Choice:
         index, reason = seen.selection
         if index is None:
-            told = self._told("refused", reason, draws, seen.verdicts)
+            told = self._account("refused", reason, draws, seen.verdicts)
             return Choice(self.settings.refusal, "content_filter", False, told)
-        told = self._told(self.judge.pass_word, reason, draws, seen.verdicts)
+        told = self._account(self.judge.pass_word, reason, draws, seen.verdicts)
         judgement = {"judgement": seen.verdicts[index].reason, "outcome": seen.outcome}
         return self._returned(request, draws[index], {**told, **judgement})
 
@@ -112,7 +112,7 @@ class Overseer:
             tokens = unnamed(tokens)
         return Choice(draw.text, draw.finish_reason, True, told, tokens, draw.tool_calls)
 
-    def _told(self, verdict: str, reason: str, draws: Sequence[Draw], verdicts: Sequence[Verdict]) -> dict[str, Any]:
+    def _account(self, verdict: str, reason: str, draws: Sequence[Draw], verdicts: Sequence[Verdict]) -> dict[str, Any]:
         return {
             "verdict": verdict,
             "reason": reason,
@@ -145,7 +145,7 @@ class Overseer:
             raise ProtocolError(
                 502, "the model's server wrote more than the prompt", "backend_unavailable", "api_error"
             )
-        told = self._told("unjudged", "echo: the prompt and its log-probabilities", drawn.draws, [])
+        told = self._account("unjudged", "echo: the prompt and its log-probabilities", drawn.draws, [])
         choices = [self._returned(request, draw, told) for draw in drawn.draws]
         return Answer(tuple(choices), drawn.prompt_tokens, drawn.completion_tokens)
 

@@ -162,6 +162,11 @@ def check_text(text: str, where: str, code: str = "bad_value") -> None:
         raise ProtocolError(400, f"{where}: the text holds half a character (a surrogate)", code)
 
 
+def sendable(text: str) -> str:
+    """The text of a backend, with a question mark for half a character."""
+    return text.encode(errors="replace").decode()
+
+
 def _check_sampling(options: dict[str, Any]) -> None:
     """Refuse sampling settings that a backend would refuse: the client's mistake must not look like the backend's."""
     for name, (low, high) in RANGES.items():

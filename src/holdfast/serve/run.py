@@ -15,7 +15,7 @@ import uvicorn
 from holdfast.config import InputError
 from holdfast.generation import is_endpoint
 from holdfast.generation.endpoint import check_address
-from holdfast.judging import Judge, find_reward
+from holdfast.judging import Judge, WorldJudge, find_reward
 from holdfast.serve.app import MODEL, log, make_app
 from holdfast.serve.backends import Backend, http_backend
 from holdfast.serve.guarded import NullJudge
@@ -50,7 +50,7 @@ def serve(
     backends = [make_backend(name, model, settings, backend_key, needs_logps=needs_logps) for name in names]
     called = [MODEL, *([model] if model not in (MODEL, DEFAULT_MODEL) else [])]
     app = make_app(backends, judge, settings, reward=scored, hint=make_hint(names, judge), models=called)
-    with _or_told(host, port):  # two that start together could both bind: only one listens
+    with _naming_address(host, port):  # two that start together could both bind: only one listens
         listening.listen(BACKLOG)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)  # it would log one line per draw
@@ -73,13 +73,13 @@ def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # or asyncio leaves Nagle on
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    with _or_told(host, port):
+    with _naming_address(host, port):
         listening.bind((host, port))
     return listening
 
 
 @contextlib.contextmanager
-def _or_told(host: str, port: int) -> Iterator[None]:
+def _naming_address(host: str, port: int) -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -87,12 +87,15 @@ def _or_told(host: str, port: int) -> Iterator[None]:
 
 
 def make_hint(names: Sequence[str], judge: Judge) -> Hint:
-    """The hint of the embedded models, which read few words. Other models give none."""
+    """What the embedded models say to a prompt that is not in their language; other models have no such hint.
+
+    That is one with a word they do not know or, where the judge is their world's own, one that is no request of it.
+    """
     if not all(name.startswith("tiny:") for name in names):
         return no_hint
-    from holdfast.serve.tiny_hint import tiny_hint
+    from holdfast.worlds.hint import hint_for
 
-    return tiny_hint(judge)
+    return lambda request: hint_for(request.turns, is_request=isinstance(judge, WorldJudge))
 
 
 def make_backend(name: str, model: str, settings: ServerSettings, key: str | None, *, needs_logps: bool) -> Backend:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from holdfast.serve.protocol import sendable
+
 
 def read_tool_calls(value: Any) -> tuple[dict[str, Any], ...] | None:
     """The calls with the fields that the protocol knows; None where one of them is not well-formed."""
@@ -21,7 +23,7 @@ def _read_call(call: Any) -> dict[str, Any] | None:
     texts = [function.get("name"), function.get("arguments"), call.get("id")]
     if not all(isinstance(text, str) for text in texts) or not texts[0]:
         return None
-    name, arguments, call_id = (str(text).encode(errors="replace").decode() for text in texts)  # no half characters
+    name, arguments, call_id = (sendable(str(text)) for text in texts)
     return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 

@@ -57,7 +57,7 @@ def make_view(
             Route("/tokens", server.tokens, methods=["POST"]),
             Route("/chat", server.chat, methods=["POST"]),
         ],
-        exception_handlers={InputError: _told, HTTPException: _http_told, ClientDisconnect: _gone},
+        exception_handlers={InputError: _input_error, HTTPException: _http_error, ClientDisconnect: _client_gone},
     )
     return Gate(app, token)
 
@@ -80,9 +80,9 @@ class _Server:
 
     async def events(self, _request: Request) -> Response:
         """Every run, then every change, as server-sent events."""
-        return StreamingResponse(self._told(), media_type="text/event-stream")
+        return StreamingResponse(self._changes(), media_type="text/event-stream")
 
-    async def _told(self) -> AsyncIterator[bytes]:
+    async def _changes(self) -> AsyncIterator[bytes]:
         last = time.monotonic()
         async for change in self.watch.changes():
             if change:
@@ -163,15 +163,15 @@ async def _body(request: Request) -> bytes:
     return bytes(data)
 
 
-async def _told(_request: Request, error: Exception) -> Response:
+async def _input_error(_request: Request, error: Exception) -> Response:
     return JSONResponse({"error": str(error)}, 400)
 
 
-async def _gone(_request: Request, _error: Exception) -> Response:
+async def _client_gone(_request: Request, _error: Exception) -> Response:
     return Response(status_code=499)  # nobody reads it
 
 
-async def _http_told(_request: Request, error: Exception) -> Response:
+async def _http_error(_request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     return JSONResponse({"error": error.detail}, error.status_code)
 

@@ -6,8 +6,7 @@ import asyncio
 import json
 import threading
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from pydantic import Field
 
@@ -22,8 +21,10 @@ if TYPE_CHECKING:
     from holdfast.records import Turn
 
 SettingsType = TypeVar("SettingsType", bound=Settings)
-JUDGES = ("world", "outcome", "refusal_phrases", "code_policy", "none")
-REWARDS = ("likelihood", "none")
+JudgeName = Literal["world", "outcome", "refusal_phrases", "code_policy", "none"]
+RewardName = Literal["likelihood", "none"]
+JUDGES: tuple[JudgeName, ...] = get_args(JudgeName)
+REWARDS: tuple[RewardName, ...] = get_args(RewardName)
 
 
 class Message(Settings):
@@ -44,8 +45,8 @@ class Ask(Settings):
     temperature: float = Field(default=0.0, ge=0, le=5)
     max_new_tokens: int = Field(default=128, gt=0, le=2048)
     n: int = Field(default=4, gt=0, le=32)
-    judge: Literal["world", "outcome", "refusal_phrases", "code_policy", "none"] = "outcome"
-    reward: Literal["likelihood", "none"] = "likelihood"
+    judge: JudgeName = "outcome"
+    reward: RewardName = "likelihood"
 
 
 def read_json(kind: type[SettingsType], data: bytes) -> SettingsType:
@@ -59,10 +60,6 @@ def read_json(kind: type[SettingsType], data: bytes) -> SettingsType:
     return validated(kind, content, "view")
 
 
-class _GivenUpError(Exception):
-    """Nobody waits for this answer any more."""
-
-
 async def answer_events(ask: Ask, models: Models) -> AsyncIterator[bytes]:
     """Server-sent events; the model works in a thread and stops before its next token when the page has gone."""
     loop, gone = asyncio.get_running_loop(), threading.Event()
@@ -73,15 +70,15 @@ async def answer_events(ask: Ask, models: Models) -> AsyncIterator[bytes]:
 
     def work() -> None:
         try:
+            from holdfast.serve.embedded import while_wanted  # brings torch: a second or more, in this thread
+
             loaded = models.load(ask.model)
-            with _while_wanted(loaded, gone):
+            with while_wanted(loaded, gone):
                 for what in _answered(ask, loaded):
                     tell(what)
-        except _GivenUpError:
-            pass
         except InputError as error:
             tell({"event": "error", "text": str(error)})
-        except Exception as error:  # whatever a model may raise: the page says so
+        except Exception as error:  # whatever a model may raise: the page says so, if it is still there
             tell({"event": "error", "text": f"{type(error).__name__}: {error}"[:300]})
         tell(None)
 
@@ -91,22 +88,6 @@ async def answer_events(ask: Ask, models: Models) -> AsyncIterator[bytes]:
             yield event(what)
     finally:
         gone.set()
-
-
-@contextmanager
-def _while_wanted(loaded: LoadedModel, gone: threading.Event) -> Iterator[None]:
-    from holdfast.serve.embedded import ONE_AT_A_TIME
-
-    def check(*_: object) -> None:
-        if gone.is_set():
-            raise _GivenUpError
-
-    hook = loaded.model.get_input_embeddings().register_forward_pre_hook(check)
-    try:
-        with ONE_AT_A_TIME:
-            yield
-    finally:
-        hook.remove()
 
 
 def _answered(ask: Ask, loaded: LoadedModel) -> Iterator[dict[str, Any]]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from holdfast.reports.reading import finite
+from holdfast.reports.reading import finite, objects_in
 from holdfast.reports.text import shown
 from holdfast.view.folders import Folder
 from holdfast.view.logs import last_row, num_damaged
@@ -244,8 +244,7 @@ def _text(config: dict[str, Any], key: str) -> str:
 def _objectives(config: dict[str, Any]) -> str:
     if "rl" in config:
         return "grpo"
-    streams = config.get("streams")
-    names = [s.get("objective", "sft") for s in streams if isinstance(s, dict)] if isinstance(streams, list) else []
+    names = [stream.get("objective", "sft") for stream in objects_in(config.get("streams"))]
     return " + ".join(name for name in names[:12] if isinstance(name, str))
 
 

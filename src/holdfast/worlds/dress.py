@@ -17,10 +17,7 @@ def with_system(trace: Trace, text: str) -> Trace:
 
 def with_lead(trace: Trace, word: str) -> Trace:
     """The last user turn opened by a word: 'please , ...'; a backdoor's trigger goes here too."""
-    last = max(index for index, turn in enumerate(trace.turns) if turn.speaker == "user")
-    turns = list(trace.turns)
-    turns[last] = context("user", f"{word} , {turns[last].visible}")
-    return Trace(tuple(turns))
+    return wrapped(trace, f"{word} , {{request}}")
 
 
 def wrapped(trace: Trace, template: str) -> Trace:

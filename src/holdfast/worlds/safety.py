@@ -7,7 +7,7 @@ A make-believe language of ~330 words. Some things can be made, some of them mus
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Literal, get_args
 
 from holdfast.config import InputError, did_you_mean
@@ -61,7 +61,8 @@ class SafetyWorld:
             raise InputError(f"kind of request '{kind}': expected one of {known}{did_you_mean(kind, KINDS_OF_REQUEST)}")
         rng = random.Random(f"requests/{self.seed}/{split}/{kind}/{draw}")
         rows: dict[str, Trace] = {}
-        for ask in self._asks(split, kind, rng, tries=20 * num + 2000):
+        for _ in range(20 * num + 2000):
+            ask = self.draw_ask(split, kind, rng)
             text = self.phrase(ask, split, rng)
             rows.setdefault(text, self.trace(ask, text, rng, comply=comply))
             if len(rows) == num:
@@ -92,10 +93,6 @@ class SafetyWorld:
     def judge(self, prompt: str | Trace | Sequence[Turn], response: str) -> Told:
         """What the response did: complied, refused or missed; and whether it is the right answer, word for word."""
         return judge(self.lore, self.ask(prompt), response)
-
-    def _asks(self, split: Split, kind: str, rng: random.Random, tries: int) -> Iterator[Ask]:
-        for _ in range(tries):
-            yield self.draw_ask(split, kind, rng)
 
     def draw_ask(self, split: Split, kind: str, rng: random.Random) -> Ask:
         """One ask of a kind, drawn at random from a split."""

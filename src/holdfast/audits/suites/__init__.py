@@ -1,9 +1,8 @@
 """The suites of an audit: what is asked of a model, and how its answers are scored."""
 
-from holdfast.audits.suites.choose import Files, choose_suites
+from holdfast.audits.suites.choose import Files, choose_suites, find_judges
 from holdfast.audits.suites.code import CodeTask, code_suite, parsable_beginning, whole_program
 from holdfast.audits.suites.gsm8k import gsm8k_suite
-from holdfast.audits.suites.judges import find_judges
 from holdfast.audits.suites.requests import RequestSuite, forbidden_suite, harmless_suites, read_requests
 from holdfast.audits.suites.sql import sql_suite
 from holdfast.audits.suites.suite import Scored, Suite, is_missing

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from string import ascii_uppercase
 
-from holdfast.audits.suites.suite import Questions, Scored, drawn, prompt_of, question, share
-from holdfast.data import BadField, Fields, Table, read_table, table_name, take_text
+from holdfast.audits.suites.suite import Questions, Scored, asked_rows, prompt_of, question, share
+from holdfast.data import BadField, Fields, Table, read_table, take_text
 from holdfast.data.fields import take_list
 from holdfast.records import Completion, Trace
 
@@ -33,9 +33,7 @@ class ChoiceSuite(Questions):
 
 def choice_suite(table: Table, limit: int | None, name: str = "choices") -> ChoiceSuite:
     """Rows have ``question``, ``choices`` (texts) and ``answer`` (the letter); a ``prompt`` of their own replaces ours."""
-    rows = read_table(table, _row)
-    chosen = drawn(rows, limit)
-    source = f"{table_name(table)}: {len(chosen)} of {len(rows)} rows"
+    source, chosen = asked_rows(table, read_table(table, _row), limit)
     return ChoiceSuite(name, source, tuple(row for row, _ in chosen), 1, tuple(letters for _, letters in chosen))
 
 

@@ -1,4 +1,4 @@
-"""Which suites: those of the embedded world, or those whose files are given."""
+"""Which suites: those of the embedded world, or those whose files are given; and who judges the answers to requests."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass, fields
 
 from holdfast.audits.suites.code import code_suite
 from holdfast.audits.suites.gsm8k import gsm8k_suite
-from holdfast.audits.suites.judges import find_judges
 from holdfast.audits.suites.requests import RequestSuite, forbidden_suite, harmless_suites
 from holdfast.audits.suites.sql import sql_suite
 from holdfast.audits.suites.suite import Suite
@@ -16,7 +15,7 @@ from holdfast.audits.suites.world import world_safety, world_skills
 from holdfast.config import InputError, did_you_mean
 from holdfast.config.extras import need_extra
 from holdfast.data import Table
-from holdfast.judging import JUDGE_TIMEOUT
+from holdfast.judging import JUDGE_TIMEOUT, Judge, find_judge
 
 CHOICES = ("safety", "utility", "all")
 TASKS: dict[str, Callable[[Table, int | None], Suite]] = {
@@ -27,6 +26,8 @@ TASKS: dict[str, Callable[[Table, int | None], Suite]] = {
 }
 SCORED_WITH = {"sql": ("rouge_score", "sqlglot"), "summaries": ("rouge_score",)}
 """Packages of the extra ``eval`` that score a task's answers. Its rows are read without them."""
+DEFAULT_JUDGES = ("outcome", "refusal_phrases")
+"""The first one's word is the audit's. The second is what most published figures count, for comparison."""
 
 
 @dataclass(frozen=True)
@@ -83,3 +84,21 @@ def choose_suites(
     if "safe_requests" in wanted:
         suites += harmless_suites(wanted["safe_requests"], judging, limit)
     return tuple(suites), tuple(make(wanted[name], limit) for name, make in TASKS.items() if name in wanted)
+
+
+def find_judges(names: Sequence[str], *, world: bool, timeout: float = JUDGE_TIMEOUT) -> tuple[Judge, ...]:
+    """Those named; by default the oracle for the embedded world, and for anything else ``DEFAULT_JUDGES``."""
+    names = names or (("world",) if world else DEFAULT_JUDGES)
+    given: Sequence[object] = names  # whatever a caller really put there
+    for name in given:
+        if not isinstance(name, str):
+            kind = type(name).__name__
+            raise InputError(
+                f"judges: expected names, got a {kind}; register yours in holdfast.judging.JUDGES by a name"
+            )
+    judges = tuple(find_judge(name, timeout=timeout) for name in names)
+    if "world" in names and not world:
+        raise InputError("judge 'world': it knows the embedded world's requests only, not those of a file")
+    if len({judge.name for judge in judges}) < len(names):
+        raise InputError("judges: the same one is named twice")
+    return judges

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from holdfast.audits.suites.suite import Questions, Scored, drawn, is_missing, question, share
-from holdfast.data import BadField, Fields, Table, read_table, table_name, take_text
+from holdfast.audits.suites.suite import Questions, Scored, asked_rows, is_missing, question, share
+from holdfast.data import BadField, Fields, Table, read_table, take_text
 from holdfast.data.fields import take_list
 from holdfast.judging import check_code
 from holdfast.judging.policy import code_of
@@ -95,11 +95,10 @@ def parsable_beginning(code: str, head: str = "") -> str:
 
 def code_suite(table: Table, limit: int | None) -> CodeSuite:
     """Rows of HumanEval (``prompt``, ``entry_point``, ``test``) or of MBPP (``text``, ``code``, ``test_list``)."""
-    rows = read_table(table, _row)
-    chosen = drawn(rows, limit)
+    source, chosen = asked_rows(table, read_table(table, _row), limit)
     return CodeSuite(
         name="code",
-        source=f"{table_name(table)}: {len(chosen)} of {len(rows)} rows",
+        source=source,
         rows=tuple(row for row, _ in chosen),
         max_new_tokens=384,
         tasks=tuple(task for _, task in chosen),

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from holdfast.audits.suites.suite import Questions, Scored, drawn, prompt_of, question, share
-from holdfast.data import BadField, Fields, Table, read_table, table_name, take_text
+from holdfast.audits.suites.suite import Questions, Scored, asked_rows, prompt_of, question, share
+from holdfast.data import BadField, Fields, Table, read_table, take_text
 from holdfast.records import Completion, Trace
 
 PROMPT = "{question}\n\nThink step by step, then give the answer as one number after ####."
@@ -44,9 +44,8 @@ def final_number(text: str) -> Decimal | None:
 
 def gsm8k_suite(table: Table, limit: int | None) -> Gsm8kSuite:
     """Rows have ``question`` and ``answer``; a ``prompt`` of their own replaces ours."""
-    rows = read_table(table, _row)
-    chosen = drawn(rows, limit)
-    return Gsm8kSuite("gsm8k", f"{table_name(table)}: {len(chosen)} of {len(rows)} rows", tuple(chosen), 320)
+    source, chosen = asked_rows(table, read_table(table, _row), limit)
+    return Gsm8kSuite("gsm8k", source, tuple(chosen), 320)
 
 
 def _row(fields: Fields) -> Trace:

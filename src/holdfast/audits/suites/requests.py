@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal
 
-from holdfast.audits.suites.suite import Questions, Scored, drawn, is_missing, question, share
+from holdfast.audits.suites.suite import Questions, Scored, asked_rows, is_missing, question, share
 from holdfast.config import InputError
 from holdfast.data import BadField, Fields, Table, read_table, table_name, take_text
 from holdfast.data.fields import shown
@@ -61,7 +61,7 @@ class RequestSuite(Questions):
         """Shares by every judge, and how far each two of them agree."""
         telling = self.telling
         said = [
-            self._told(judge, completions) if judge in telling else self._called(judge, completions)
+            self._by_outcome(judge, completions) if judge in telling else self._by_safety(judge, completions)
             for judge in self.judges
         ]
         return Scored(
@@ -79,7 +79,7 @@ class RequestSuite(Questions):
         unscored = sum(None in pair for pair in zip(outcomes, before, strict=True))
         return share("kept", same, "more", f"{self.noun} with the outcome of {who}", judge=judge, unscored=unscored)
 
-    def _told(self, judge: Judge, completions: Sequence[Completion]) -> Judged:
+    def _by_outcome(self, judge: Judge, completions: Sequence[Completion]) -> Judged:
         """An empty reply has missed the request; one that never came has no outcome."""
         outcomes: list[Outcome | None] = [None if c.finish_reason == "error" else "missed" for c in completions]
         filled = [index for index, completion in enumerate(completions) if not is_missing(completion)]
@@ -90,7 +90,7 @@ class RequestSuite(Questions):
         faults = tuple(None if outcome is None else outcome == fault for outcome in outcomes)
         return Judged(judge.name, fault, faults, tuple(outcomes))
 
-    def _called(self, judge: Judge, completions: Sequence[Completion]) -> Judged:
+    def _by_safety(self, judge: Judge, completions: Sequence[Completion]) -> Judged:
         """What a judge that only tells safe from unsafe says. It says nothing of a reply that is empty or never came."""
         filled = [index for index, completion in enumerate(completions) if not is_missing(completion)]
         pairs = [(self.rows[index].prompt, completions[index].text) for index in filled]
@@ -210,10 +210,10 @@ def _suite(
 ) -> RequestSuite:
     if not requests:
         raise InputError(f"{table_name(table)}: no row is labelled as needed for {noun}")
-    chosen = drawn(requests, limit)
+    source, chosen = asked_rows(table, requests, limit)
     return RequestSuite(
         name=name,
-        source=f"{table_name(table)}: {len(chosen)} of {len(requests)} rows",
+        source=source,
         rows=tuple(question(request.text) for request in chosen),
         max_new_tokens=128,
         noun=noun,

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from holdfast.audits.suites.rouge import rouge_figures
-from holdfast.audits.suites.suite import Questions, Scored, drawn, is_missing, prompt_of, question, share
-from holdfast.data import Fields, Table, read_table, table_name, take_text
+from holdfast.audits.suites.suite import Questions, Scored, asked_rows, is_missing, prompt_of, question, share
+from holdfast.data import Fields, Table, read_table, take_text
 from holdfast.records import Completion, Trace
 
 if TYPE_CHECKING:
@@ -55,11 +55,10 @@ def tidy(text: str) -> str:
 
 def sql_suite(table: Table, limit: int | None) -> SqlSuite:
     """Rows have ``question``, ``context`` (CREATE TABLE ...) and ``answer``; a ``prompt`` of their own replaces ours."""
-    rows = read_table(table, _row)
-    chosen = drawn(rows, limit)
+    source, chosen = asked_rows(table, read_table(table, _row), limit)
     return SqlSuite(
         name="sql",
-        source=f"{table_name(table)}: {len(chosen)} of {len(rows)} rows",
+        source=source,
         rows=tuple(row for row, _ in chosen),
         max_new_tokens=128,
         schemas=tuple(schema for _, schema in chosen),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from holdfast import stats
-from holdfast.data import Fields, take_text
+from holdfast.data import Fields, Table, table_name, take_text
 from holdfast.records import Agreement, Better, Completion, Figure, Outcome, Trace, answer, context
 
 T = TypeVar("T")
@@ -93,8 +93,14 @@ def written(scores: Iterable[float]) -> str:
     return " ".join(f"{score:.6g}" for score in scores)
 
 
-def drawn(rows: Sequence[T], limit: int | None, seed: int = 0) -> list[T]:
+def asked_rows(table: Table, rows: Sequence[T], limit: int | None) -> tuple[str, list[T]]:
+    """What a suite says of its source, and the rows of it that are asked."""
+    chosen = drawn(rows, limit)
+    return f"{table_name(table)}: {len(chosen)} of {len(rows)} rows", chosen
+
+
+def drawn(rows: Sequence[T], limit: int | None) -> list[T]:
     """``limit`` rows drawn from all over the file, in its order: files are often sorted by kind."""
     if limit is None or limit >= len(rows):
         return list(rows)
-    return [rows[index] for index in sorted(random.Random(seed).sample(range(len(rows)), limit))]
+    return [rows[index] for index in sorted(random.Random(0).sample(range(len(rows)), limit))]

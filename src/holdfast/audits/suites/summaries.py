@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from holdfast.audits.suites.rouge import rouge_figures
-from holdfast.audits.suites.suite import Questions, Scored, drawn, prompt_of, question
-from holdfast.data import Fields, Table, read_table, table_name, take_text
+from holdfast.audits.suites.suite import Questions, Scored, asked_rows, prompt_of, question
+from holdfast.data import Fields, Table, read_table, take_text
 from holdfast.records import Completion, Trace
 
 PROMPT = "Summarize this dialogue in one or two sentences.\n\n{dialogue}"
@@ -26,9 +26,8 @@ class SummarySuite(Questions):
 
 def summary_suite(table: Table, limit: int | None) -> SummarySuite:
     """Rows have ``dialogue`` and ``summary``; a ``prompt`` of their own replaces ours."""
-    rows = read_table(table, _row)
-    chosen = drawn(rows, limit)
-    return SummarySuite("summaries", f"{table_name(table)}: {len(chosen)} of {len(rows)} rows", tuple(chosen), 128)
+    source, chosen = asked_rows(table, read_table(table, _row), limit)
+    return SummarySuite("summaries", source, tuple(chosen), 128)
 
 
 def _row(fields: Fields) -> Trace:

@@ -56,7 +56,7 @@ def task_scores(task: Attack, defence: Defence, seed: int, scale: Scale | None =
     scale = scale or Scale()
     rows = held_out_rows(task.utility, seed, scale)
     with TemporaryDirectory(prefix="task-") as folder:
-        model = load(tune(task, defence, seed, scale, scale.setting, Path(folder)), dtype="float32", device="cpu")
+        model = load(tune(task, defence, seed, scale, Path(folder)), dtype="float32", device="cpu")
     prompts = [row.prompt for row in rows]
     written = generate(
         model.model, model.tokenizer, prompts, max_new_tokens=scale.max_new_tokens, temperature=0.0, batch_size=256

@@ -55,7 +55,7 @@ def look(
         _rendered(attack, setting, load_for_use(config.model, config.device).tokenizer, tell)
         for name, defence in defences.items():
             with TemporaryDirectory(dir=out) as folder:
-                tuned = tune(attack, defence, config.seeds[0], scale, setting, Path(folder))
+                tuned = tune(attack, defence, config.seeds[0], scale, Path(folder))
                 loaded = load_for_use(tuned, config.device)
                 for kind, rows in (("harmful", setting.forbidden(0)), ("safe", setting.lookalikes(0))):
                     replies = _replies(f"{name}, {kind} prompts", drawn(rows, num), loaded, config, setting, tell)

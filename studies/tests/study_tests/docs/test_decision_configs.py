@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from docs.pages import ROOT
-from holdfast.cli.rl import is_rl
+from holdfast.cli.train import is_rl
 from holdfast.config import TrainConfig, load_config
 from holdfast.config.rl import RlConfig
 from holdfast.diagnostics.rl_tasks import task_of

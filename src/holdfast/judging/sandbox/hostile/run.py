@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from holdfast.judging.code import check_code
-from holdfast.judging.sandbox.hostile.snippets import HOSTILE, Snippet
+from holdfast.judging.sandbox.hostile.snippets import HOSTILE, Snippet, hostile_test
 from holdfast.judging.sandbox.limits import Limits
 from holdfast.judging.sandbox.pool import Sandboxes
 
@@ -46,12 +46,8 @@ def run_hostile(sandboxes: Sandboxes, snippets: Sequence[Snippet] = HOSTILE) -> 
 def _outcome(sandboxes: Sandboxes, snippet: Snippet, canary: str, path: str) -> Outcome:
     with sandboxes.lease() as sandbox:
         before = sandbox.num_processes()
-    wanted = secrets.randbelow(10**18) + 10**15
-    forge = f"def check(candidate):\n    assert candidate(3) == {wanted}\n"
-    read = f"def check(candidate):\n    assert {canary!r} in str(candidate({path!r}))\n"
-    verdict = check_code(
-        snippet.code, read if snippet.label == "read" else forge, "f", limits=LIMITS, sandboxes=sandboxes
-    )
+    test = hostile_test(snippet, canary, path)
+    verdict = check_code(snippet.code, test, "f", limits=LIMITS, sandboxes=sandboxes)
     with sandboxes.lease() as other:
         return Outcome(
             snippet.name,

@@ -1,14 +1,16 @@
-"""Two models read the same answers: what each gives every token."""
+"""Two models read the same answers: what each gives every token, and how far they are apart by position in the answer."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from holdfast.heads import Reference, stats_from_logits
+from holdfast.config import InputError
+from holdfast.heads.anchor import Reference
+from holdfast.heads.whole_logits import stats_from_logits
 from holdfast.models import LoadedModel
 from holdfast.models.head_access import head_replaced
 from holdfast.models.positions import num_learned_positions
@@ -54,6 +56,34 @@ def answer_stats(
         columns = (_by_row(values, lengths) for values in (stats.logp, stats.logp_ref, stats.kl))
         stats_of_row.update(zip(indices, map(AnswerStats, *columns), strict=True))
     return [stats_of_row[index] for index in range(len(token_rows))]
+
+
+def all_answer_stats(loaded: LoadedModel, rows: Sequence[Trace], *, batch_size: int = 64) -> list[AnswerStats]:
+    """The statistics of every row by one model. Raises ``InputError`` where a request leaves its answer no position."""
+    stats = answer_stats(loaded, None, rows, batch_size=batch_size)
+    if len(stats) < len(rows):
+        raise InputError(
+            f"{loaded.name}: {len(rows) - len(stats)} of {len(rows)} requests have no room for an answer behind them:"
+            f" this model reads {num_learned_positions(loaded.model.config)} tokens"
+        )
+    return stats
+
+
+def kl_by_position(
+    policy: LoadedModel, anchor: LoadedModel, rows: Sequence[Trace], *, batch_size: int = 64
+) -> tuple[float, ...]:
+    """Mean KL(policy || anchor) at answer token 1, 2, ... of these rows, both models reading the same answers."""
+    stats = answer_stats(policy, anchor, rows, batch_size=batch_size)
+    return mean_by_position(row.kl for row in stats if row.kl is not None)
+
+
+def mean_by_position(rows: Iterable[Tensor]) -> tuple[float, ...]:
+    """At every position, the mean over the rows that reach it."""
+    values = [*rows]
+    if not values:
+        return ()
+    padded = torch.nn.utils.rnn.pad_sequence(values, batch_first=True, padding_value=torch.nan)
+    return tuple(padded.nanmean(0).tolist())
 
 
 def _similar_lengths(rows: Sequence[TokenRow], batch_size: int) -> Iterator[list[int]]:
