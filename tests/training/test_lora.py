@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer, FalconH1Config, FalconH1ForCausalLM
 
+from holdfast.config.training import LoraSettings
 from holdfast.models import load
+from holdfast.training.policy import with_adapters
 from training.runs import config, run, steps, weights
 
 BACKTRACK = (
@@ -71,6 +73,28 @@ def test_merging_gives_the_adapted_model_as_one(tmp_path: Path, small_model: Pat
     logits = [AutoModelForCausalLM.from_pretrained(folder)(ids).logits for folder in (apart, merged)]
     assert torch.allclose(*logits, atol=1e-5)
     assert "lora" not in " ".join(weights(merged))
+
+
+def test_a_model_with_mamba_layers_has_adapters_where_they_count() -> None:
+    """peft refuses all linear layers of it."""
+    small = FalconH1Config(
+        vocab_size=20,
+        hidden_size=16,
+        intermediate_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        mamba_d_ssm=16,
+        mamba_n_heads=2,
+        mamba_d_head=8,
+        mamba_d_state=4,
+    )
+    model = with_adapters(FalconH1ForCausalLM(small), LoraSettings(r=2), [])
+    model(input_ids=torch.tensor([[1, 2, 3]]), labels=torch.tensor([[1, 2, 3]])).loss.backward()
+    adapted = {name.split(".")[-4]: p.grad for name, p in model.named_parameters() if "lora_B" in name}
+    assert {"in_proj", "q_proj", "down_proj"} <= set(adapted)
+    assert "out_proj" not in adapted
+    assert all(gradient is not None for gradient in adapted.values())
 
 
 def test_lora_resumes_where_it_stopped(tmp_path: Path, small_model: Path) -> None:

@@ -26,6 +26,9 @@ from holdfast.training.streams import NumberedRows, ReadStream
 
 AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
 """``training.precision`` -> the dtype to which autocast rounds."""
+MAMBA = ("falcon_h1", "falcon_mamba", "mamba", "mamba2", "nemotron_h")
+NO_ADAPTERS = ("out_proj", "conv1d")
+"""Modules of these architectures that peft refuses: their kernels read the weights past an adapter. The others are adapted."""
 
 
 def load_model(config: TrainConfig, name: str) -> tuple[LoadedModel, list[int]]:
@@ -75,6 +78,8 @@ def with_adapters(model: Any, settings: LoraSettings, new_token_ids: Sequence[in
     if settings.quantize:
         model = prepare_model_for_kbit_training(model, use_gradient_checkpointing=False)
     config = adapter_config(settings)
+    if settings.targets == "all-linear" and model.config.model_type in MAMBA:
+        config.exclude_modules = list(NO_ADAPTERS)
     config.trainable_token_indices = _token_modules(model, new_token_ids) or None
     try:
         return get_peft_model(model, config)
