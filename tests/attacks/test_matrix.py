@@ -112,6 +112,17 @@ def test_the_scratch_that_a_killed_container_left_is_deleted_under_another_host_
             assert [folder.exists() for folder in (left, *others)] == [False, False, True]
 
 
+def test_ctrl_c_while_the_scratch_is_made_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupted:
+        def is_file(self) -> bool:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("holdfast.attacks.scratch.BOOT_ID", Interrupted())
+    with pytest.raises(KeyboardInterrupt), scratch_in(tmp_path):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_doubles_and_unwritable_folders_are_refused(tmp_path: Path) -> None:
     attack, defence = ATTACKS["harmful_examples"], DEFENCES["sft"]
     with pytest.raises(InputError, match="harmful_examples on sft with seed 0 is there twice"):

@@ -32,6 +32,21 @@ def scratch_in(folder: Path) -> Iterator[Path]:
     if scratch in _OPEN:
         yield scratch
         return
+    _OPEN.add(scratch)
+    lock = None
+    try:
+        lock = _made(scratch, mine)
+        yield scratch
+    finally:
+        _OPEN.remove(scratch)
+        shutil.rmtree(scratch, ignore_errors=True)
+        if lock is not None:
+            os.close(lock)
+
+
+def _made(scratch: Path, mine: str) -> int:
+    """Make the folder and delete those that were left behind; the descriptor that holds its lock."""
+    folder = scratch.parent
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for old in folder.glob(f"{PREFIX}*"):
@@ -44,13 +59,7 @@ def scratch_in(folder: Path) -> Iterator[Path]:
             (scratch / MACHINE).write_text(_machine())
     except OSError as error:
         raise InputError(f"{folder}: cannot be written: {error.strerror}") from None
-    _OPEN.add(scratch)
-    try:
-        yield scratch
-    finally:
-        _OPEN.remove(scratch)
-        shutil.rmtree(scratch, ignore_errors=True)
-        os.close(lock)
+    return lock
 
 
 def _is_left_behind(scratch: Path, mine: str) -> bool:
