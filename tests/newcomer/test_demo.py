@@ -122,7 +122,8 @@ def test_ctrl_c_at_any_point_leaves_a_folder_that_the_same_command_resumes(
     process = start(tmp_path, *words)
     said, _ = said_by(process)
     assert process.poll() == 0
-    assert " ".join(said.split()).count(f"{num_seeds} seeds pooled, 95 % interval") == 6
+    seeds = "1 seed" if num_seeds == 1 else f"{num_seeds} seeds pooled"
+    assert " ".join(said.split()).count(f"{seeds}, 95 % interval") == 6
     assert "report: runs/demo/report.html" in said
     assert (run / "report.html").stat().st_size > 0
     assert len(cells()) == num_cells

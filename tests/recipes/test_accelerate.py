@@ -102,7 +102,8 @@ def test_it_runs_on_two_cpu_processes(name: str, sharded: bool, tmp_path: Path) 
     command = command_of(FOLDER / f"{name}.yaml")
     at = command.index("-m")
     launcher = ["accelerate.commands.launch", *command[command.index("launch") + 1 : at]]
-    overrides = [f"run={tmp_path / 'run'}", "training.max_steps=2", "--quiet"]
+    words = [word for word in command[at:] if not word.startswith("run=")]
+    words += [f"run={tmp_path / 'run'}", "training.max_steps=2", "--quiet"]
     done = subprocess.run(
         [
             sys.executable,
@@ -112,8 +113,7 @@ def test_it_runs_on_two_cpu_processes(name: str, sharded: bool, tmp_path: Path) 
             "2",
             "--main_process_port",
             "0",
-            *command[at:],
-            *overrides,
+            *words,
         ],
         cwd=FOLDER,
         env={**os.environ, "ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1"},
