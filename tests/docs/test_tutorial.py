@@ -139,5 +139,5 @@ def test_your_own_model_is_smollm2(folder: Path) -> None:
     assert before[0]["name"] == "complied"
     steps = [json.loads(line) for line in (folder / "runs/yours/steps.jsonl").read_text().splitlines()]
     assert len(steps) == 4
-    assert set(steps[0]["streams"]) == {"task", "safety", "keep"}
+    assert set(steps[0]["streams"]) - {"task-held"} == {"task", "safety", "keep"}  # it may refuse what a row asks for
     assert (folder / "runs/yours/report.html").is_file()
