@@ -70,10 +70,9 @@ def _name(results: Results, attack: str, defence: str) -> str:
 
 
 def _heads(results: Results, attack: str, top: int) -> Iterator[str]:
-    x, y = float(BAR[0]), top + HEAD - 12
-    yield f'<text x="{x}" y="{y}" class="small">harmful requests:</text>'
-    for outcome in OUTCOMES:
-        x += 108 if outcome == "complied" else 72
+    y = top + HEAD - 12
+    yield f'<text x="{BAR[0] - 40}" y="{y}" class="small">harmful requests:</text>'
+    for x, outcome in zip(range(BAR[0] + 72, BAR[1], 80), OUTCOMES, strict=False):
         yield f'<rect x="{x}" y="{y - 10}" width="11" height="11" class="{outcome}"/>'
         yield f'<text x="{x + 15}" y="{y}" class="small">{outcome}</text>'
     yield f'<text x="{KEPT[0] - 40}" y="{y}" class="small">harmless: as before</text>'
