@@ -19,6 +19,8 @@ from holdfast.models import add_tokens, load, load_tokenizer
 from holdfast.models import load as load_function
 from holdfast.worlds.tokenizer import build_tokenizer
 
+LOAD = sys.modules["holdfast.models.load"]  # the name alone is the function
+
 
 @pytest.fixture
 def folder(tmp_path):
@@ -87,8 +89,26 @@ def test_no_progress_bar_goes_into_a_file(folder, capfd):
         transformers_logging.disable_progress_bar()
 
 
-def test_auto_is_float32_on_a_cpu(folder):
-    assert load(str(folder), device="cpu").dtype == torch.float32
+@pytest.mark.parametrize("native", [True, False])
+@pytest.mark.parametrize("stored", [torch.float32, torch.bfloat16, torch.float16])
+def test_auto_on_a_cpu_rounds_no_weight(folder, tmp_path, monkeypatch, native, stored):
+    """bfloat16 only where the CPU multiplies it and the checkpoint is in it."""
+    monkeypatch.setattr(LOAD, "multiplies_bfloat16", lambda: native)
+    load(folder, dtype=stored, device="cpu").model.save_pretrained(tmp_path)
+    load_tokenizer(str(folder)).save_pretrained(tmp_path)
+    loaded = load(tmp_path, device="cpu")
+    in_bfloat16 = native and stored is torch.bfloat16
+    assert loaded.dtype is loaded.model.dtype is (torch.bfloat16 if in_bfloat16 else torch.float32)
+    assert ("this CPU multiplies it faster" if in_bfloat16 else "exact on every CPU") in loaded.sentence
+
+
+def test_auto_of_an_adapter_is_that_of_its_base_model(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(LOAD, "multiplies_bfloat16", lambda: True)
+    base, adapter = tmp_path / "base", tmp_path / "adapter"
+    load(folder, dtype="bfloat16", device="cpu").model.save_pretrained(base)
+    load_tokenizer(str(folder)).save_pretrained(base)
+    get_peft_model(load(base, device="cpu").model, LoraConfig(target_modules="all-linear")).save_pretrained(adapter)
+    assert load(adapter, device="cpu").dtype is torch.bfloat16
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from typing import Any, Literal
 import torch
 from safetensors import SafetensorError
 from transformers import (
+    AutoConfig,
     AutoModelForCausalLM,
     AutoTokenizer,
     BitsAndBytesConfig,
@@ -25,6 +26,7 @@ from transformers import (
 )
 from transformers.utils import logging as transformers_logging
 
+from holdfast._cpu import multiplies_bfloat16
 from holdfast.config import InputError, did_you_mean
 from holdfast.config.arguments import checked
 from holdfast.config.extras import need_extra
@@ -75,9 +77,10 @@ def load(
     """
     name = model_name(name, "load")
     place, why_place = choose_device(str(device))
-    precision, why_precision = choose_dtype(str(dtype).removeprefix("torch."), place, tiny=name.startswith(PREFIX))
-    options = {"dtype": precision, "attn_implementation": attention, **_quantized(quantize, precision, place)}
+    wanted = known_dtype(str(dtype).removeprefix("torch."))
     source = _source(name, tie)
+    precision, why_precision = choose_dtype(wanted, place, source, tiny=name.startswith(PREFIX))
+    options = {"dtype": precision, "attn_implementation": attention, **_quantized(quantize, precision, place)}
     if isinstance(source, Path) and is_adapter(source):
         model, tokenizer, base = _load_adapter(source, options, allow_pickle, trainable)
         name_and_base = f"{name} (LoRA on {base})"
@@ -171,20 +174,42 @@ def choose_device(wanted: str) -> tuple[torch.device, str]:
     return torch.device(wanted), "asked for"
 
 
-def choose_dtype(wanted: str, device: torch.device, *, tiny: bool) -> tuple[torch.dtype, str]:
-    """The precision, and why. 'auto' is float32 on a CPU and for the embedded models, else bfloat16 where it is supported."""
+def known_dtype(wanted: str) -> str:
+    """The name of a precision or 'auto', as it is. Raises ``InputError`` for another."""
+    known = ("auto", *DTYPES)
+    if wanted not in known:
+        raise InputError(f"dtype '{wanted}': expected one of {', '.join(known)}{did_you_mean(wanted, known)}")
+    return wanted
+
+
+def choose_dtype(wanted: str, device: torch.device, source: Path | str, *, tiny: bool) -> tuple[torch.dtype, str]:
+    """The precision, and why. 'auto' is bfloat16 where the device supports it, and float32 for the embedded models.
+
+    On a CPU it is bfloat16 only for weights that are stored so: loading rounds nothing.
+    """
     if wanted in DTYPES:
         return DTYPES[wanted], "asked for"
-    if wanted != "auto":
-        known = ("auto", *DTYPES)
-        raise InputError(f"dtype '{wanted}': expected one of {', '.join(known)}{did_you_mean(wanted, known)}")
     if tiny:
         return torch.float32, "as it is stored"
     if device.type == "cpu":
+        if multiplies_bfloat16() and _is_stored_in_bfloat16(source):
+            return torch.bfloat16, "this CPU multiplies it faster"
         return torch.float32, "exact on every CPU"
     if device.type == "cuda" and not torch.cuda.is_bf16_supported():
         return torch.float16, "this GPU has no bfloat16"
     return torch.bfloat16, "half the memory"
+
+
+def _is_stored_in_bfloat16(source: Path | str) -> bool:
+    """Whether a checkpoint's config says so. False if it cannot be read: loading the weights tells why."""
+    if isinstance(source, Path) and is_adapter(source):
+        return _is_stored_in_bfloat16(_base_source(source))
+    try:
+        with asking_hub_once(source):
+            config = AutoConfig.from_pretrained(source, trust_remote_code=False)
+    except (OSError, ValueError, KeyError):
+        return False
+    return config.dtype is torch.bfloat16
 
 
 def model_source(name: str) -> str:

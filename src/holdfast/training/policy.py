@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -32,18 +33,25 @@ NO_ADAPTERS = ("out_proj", "conv1d")
 
 
 def load_model(config: TrainConfig, name: str) -> tuple[LoadedModel, list[int]]:
-    """A model under the config's settings, and the ids of its new tokens. Each process takes its own device."""
+    """A model under the config's settings, and the ids of its new tokens. Each process takes its own device.
+
+    Where all weights are trained, ``dtype: auto`` is float32: most steps of a small learning rate are less than what
+    bfloat16 can add to a weight, and would be lost.
+    """
     settings = config.model
+    whole = settings.dtype == "auto" and config.lora is None
     processes = PartialState()
     device = str(processes.device) if processes.num_processes > 1 else settings.device
     loaded = load(
         name,
-        dtype=settings.dtype,
+        dtype="float32" if whole else settings.dtype,
         device=device,
         attention=settings.attention,
         allow_pickle=settings.allow_pickle,
         quantize=config.lora.quantize if config.lora else None,
     )
+    if whole:
+        loaded = replace(loaded, sentence=loaded.sentence.replace("(asked for)", "(all weights are trained)", 1))
     new_ids: list[int] = []
     if settings.new_tokens:
         new_ids = add_tokens(loaded.model, loaded.tokenizer, settings.new_tokens, init=settings.new_token_init)

@@ -153,6 +153,11 @@ def _loaded(config: TrainConfig, say: Say) -> tuple[LoadedModel, list[int]]:
     """The model to train, frozen in part where asked, and the ids of its new tokens."""
     loaded, new_token_ids = load_model(config, config.model.name)
     say(loaded.sentence)
+    if config.lora is None and loaded.dtype in (torch.bfloat16, torch.float16):
+        kind = config.model.dtype
+        say(
+            f"model.dtype: {kind} rounds most steps of a small learning rate away; float32 with training.precision=bf16 does not"
+        )
     if isinstance(loaded.model, PeftModel):
         raise InputError(
             f"model '{config.model.name}' is an adapter: merge it first (lora.merge: true writes it merged)"
