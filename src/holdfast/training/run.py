@@ -38,7 +38,7 @@ from holdfast.training.microscope import prepare_microscope, write_microscope
 from holdfast.training.plan import StepPlan
 from holdfast.training.policy import choose_anchor, freeze, load_model, with_adapters
 from holdfast.training.processes import Say, ignore
-from holdfast.training.progress import ProgressBar, SaveOnInterrupt
+from holdfast.training.progress import ProgressBar, SaveOnInterrupt, ServeCallbacks
 from holdfast.training.result import last_checkpoint, write_finished, write_result
 from holdfast.training.run_directory import RunDirectory, StepLog
 from holdfast.training.step_rule import StepRule
@@ -85,7 +85,8 @@ def train(
 ) -> TrainResult:
     """Train, or go on where the same command stopped. Prints (with ``say``) what it reads and chooses on the way.
 
-    ``throwaway``: nobody continues or looks at this run: it leaves the model only. ``step_rule``: instead of the streams' sum.
+    ``callbacks``: see ``hf.train``. ``throwaway``: nobody continues or looks at this run: it leaves the model only.
+    ``step_rule``: instead of the streams' sum.
     """
     # The first PartialState decides for all later ones; without cpu=True several processes on CPU would not find each other.
     on_cpu = config.model.device == "cpu" or not torch.cuda.is_available()
@@ -97,7 +98,7 @@ def train(
     run.check(config)
     config = with_data(config)
     with run.locked() if processes.is_main_process and run.path.is_dir() else nullcontext():
-        ended = last_checkpoint(config, run, watched=bool(callbacks))
+        ended = last_checkpoint(config, run)
     if ended:
         say(f"trained already: {run.model}{_by_own_objectives(config)}")
         return TrainResult(run.model, step_of(ended), interrupted=False)
@@ -112,13 +113,13 @@ def train(
         run.claim(config, data)
     with run.locked() if processes.is_main_process else nullcontext():
         checkpoint = where_to_resume(run, config.training.keep, processes.is_main_process, say)
-        for callback in callbacks:
-            trainer.add_callback(callback)
         if throwaway:
             trainer.args.save_strategy = SaveStrategy.NO
         microscope = None if throwaway else prepare_microscope(config, trainer, streams)
-        interrupted = _run(trainer, checkpoint, progress)
+        interrupted = _run(trainer, checkpoint, callbacks, progress)
         if not interrupted:
+            if trainer.state.global_step < trainer.plan.num_steps:
+                say(f"a callback stopped the run after step {trainer.state.global_step} of {trainer.plan.num_steps}")
             if trainer.step_loss.budgets is not None:
                 safety = [stream.data == "prompts:safety" for stream in config.streams]
                 write_drift(trainer, number_fresh(streams), safety)
@@ -320,13 +321,14 @@ def where_to_resume(run: RunDirectory, keep: int | None, main: bool, say: Say) -
     return checkpoint
 
 
-def _run(trainer: StreamTrainer, checkpoint: Path | None, progress: bool) -> bool:
+def _run(trainer: StreamTrainer, checkpoint: Path | None, callbacks: Sequence[TrainerCallback], progress: bool) -> bool:
     """Train to the end or to the first Ctrl-C; whether it was interrupted."""
     trainer.remove_callback(PrinterCallback)
     bar = ProgressBar(trainer.run.path.name, enabled=progress)
     trainer.add_callback(bar)
     with SaveOnInterrupt() as guard, sound_gradients():
-        trainer.add_callback(guard)
+        for callback in (ServeCallbacks(callbacks, guard), *callbacks, guard):
+            trainer.add_callback(callback)
         try:
             trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
         except RuntimeError as error:
