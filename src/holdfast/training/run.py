@@ -16,7 +16,7 @@ from transformers import PrinterCallback, TrainerCallback
 from transformers.trainer_utils import SaveStrategy
 from transformers.utils import logging as transformers_logging
 
-from holdfast.config import InputError, TrainConfig, naming_field
+from holdfast.config import InputError, TrainConfig, look_up, naming_field
 from holdfast.config.errors import OutOfMemory, is_out_of_memory
 from holdfast.config.training import StreamSettings
 from holdfast.data.default_prompts import PREFIX
@@ -25,7 +25,8 @@ from holdfast.models import LoadedModel
 from holdfast.models.head_access import why_not_plain
 from holdfast.models.load import check_there
 from holdfast.models.positions import num_learned_positions, num_positions
-from holdfast.objectives import REGISTRY
+from holdfast.objectives import REGISTRY, Objective
+from holdfast.objectives.own_code import own_code
 from holdfast.training.anchor_answers import answer_prompts, check_asked, forget_answers, prompt_file
 from holdfast.training.arguments import check_arguments, check_optimizer, choose_learning_rate, training_arguments
 from holdfast.training.attention import sound_gradients
@@ -96,11 +97,14 @@ def train(
     transformers_logging.disable_progress_bar()
     run = RunDirectory(config.run)
     run.check(config)
+    code = _own_code(config)
+    unknown = run.check_code(code)
     config = with_data(config)
     with run.locked() if processes.is_main_process and run.path.is_dir() else nullcontext():
         ended = last_checkpoint(config, run)
     if ended:
-        say(f"trained already: {run.model}{_by_own_objectives(config)}")
+        changed = f" (if you have changed {' and '.join(unknown)} since, choose another run)" if unknown else ""
+        say(f"trained already: {run.model}{changed}")
         return TrainResult(run.model, step_of(ended), interrupted=False)
     _check_settings(config)
     loaded, new_token_ids = _loaded(config, say)
@@ -110,7 +114,7 @@ def train(
     trainer = _trainer(config, run, loaded, new_token_ids, streams, say, progress, step_rule)
     check_optimizer(trainer)
     with processes.main_process_first():
-        run.claim(config, data)
+        run.claim(config, data, code)
     with run.locked() if processes.is_main_process else nullcontext():
         checkpoint = where_to_resume(run, config.training.keep, processes.is_main_process, say)
         if throwaway:
@@ -133,11 +137,14 @@ def train(
     return TrainResult(run.model, trainer.state.global_step, interrupted)
 
 
-def _by_own_objectives(config: TrainConfig) -> str:
-    """Nothing of a run knows the code of an objective of the user's own, which changes between calls."""
-    known = {stream.objective: REGISTRY.get(stream.objective) for stream in config.streams}
-    own = [name for name, value in known.items() if value and not value.function.__module__.startswith("holdfast.")]
-    return f" (if you have changed {' and '.join(own)} since, choose another run)" if own else ""
+def _own_code(config: TrainConfig) -> dict[str, str | None]:
+    """The hash of every objective that does not come with the package, by name."""
+    known = {stream.objective: look_up(REGISTRY, stream.objective) for stream in config.streams}
+    return {
+        name: own_code(value)
+        for name, value in known.items()
+        if isinstance(value, Objective) and not value.function.__module__.startswith("holdfast.")
+    }
 
 
 def _check_settings(config: TrainConfig) -> None:
