@@ -66,7 +66,9 @@ class FilesConfig(Settings):
     part: Literal["test", "validation"] = (
         "test"  # what is asked in the end: the held-out files, or what is for choosing
     )
-    half: Literal["all", "first", "second"] = "all"  # ask only this half of the held-out requests
+    half: Literal["all", "first", "second"] = (
+        "all"  # ask only this half: of the harmless, and of each file of held-out ones
+    )
     harmless: UserPath  # safe prompts (a column ``label`` may mark unsafe ones, which are left out)
     tasks: dict[str, TaskFiles] = Field(default_factory=dict)  # what is tuned on and measured; the first unless named
     task_train: UserPath = ""  # short for one task of kind sql_exact: question, context, answer
