@@ -189,8 +189,8 @@ class FileSetting:
         paths = self.files.held_out if field == "held_out" else ()
         files = {text: number for number, path in enumerate(paths) for text in _texts((path,))}
         groups: dict[int, list[str]] = {}
-        for text, group in zip(texts, twin_groups(texts), strict=True):
-            groups.setdefault(group, []).append(text)
+        for text, number in zip(texts, twin_groups(texts), strict=True):
+            groups.setdefault(number, []).append(text)
         more = Counter[int | None]()  # by how many the first half has more of each file
         first: set[str] = set()
         for group in sorted(groups.values(), key=lambda group: (-len(group), _by_hash(f"half: {group[0]}"))):

@@ -74,7 +74,9 @@ def named_parts(defence: Defence, scale: Scale) -> list[Callable[..., object]]:
     losses = ("sft", "distill", defence.objective, *(stream.objective for stream in streams))  # vetted rows: distill
     known = [objectives.REGISTRY[name] for name in dict.fromkeys(losses) if name in objectives.REGISTRY]
     judges = (defence.vet or "", defence.leave_out or "", *(scale.files.files.judges if scale.files else ("world",)))
-    makers = [JUDGES.get(name.rpartition(":")[2]) for name in dict.fromkeys(judges)]  # at:0.9:JUDGE
+    makers: list[Callable[..., object] | None] = [
+        JUDGES.get(name.rpartition(":")[2]) for name in dict.fromkeys(judges)
+    ]  # at:0.9:JUDGE
     tasks = scale.files.files.all_tasks().values() if scale.files else ()
     makers += [REWARDS.get(task.reward.partition(":")[0]) for task in tasks if task.reward]
     parts: list[Callable[..., object]] = [maker for maker in makers if maker is not None]

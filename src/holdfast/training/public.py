@@ -203,7 +203,9 @@ def train_streams(
 
 def _callbacks(given: object) -> list[TrainerCallback]:
     """One callback or several, as a list. Raises ``InputError`` for anything else, and for one that would never act."""
-    callbacks = list(given) if isinstance(given, Iterable) and not isinstance(given, str | Mapping) else [given]
+    callbacks: list[Any] = (
+        list(given) if isinstance(given, Iterable) and not isinstance(given, str | Mapping) else [given]
+    )
     for callback in callbacks:
         if isinstance(callback, type):
             raise InputError(

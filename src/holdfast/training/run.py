@@ -26,7 +26,7 @@ from holdfast.models.head_access import why_not_plain
 from holdfast.models.load import check_there
 from holdfast.models.positions import num_learned_positions, num_positions
 from holdfast.objectives import REGISTRY, Objective
-from holdfast.objectives.own_code import own_code
+from holdfast.objectives.function_hash import function_hash
 from holdfast.training.anchor_answers import answer_prompts, check_asked, forget_answers, prompt_file
 from holdfast.training.arguments import check_arguments, check_optimizer, choose_learning_rate, training_arguments
 from holdfast.training.attention import sound_gradients
@@ -141,7 +141,7 @@ def _own_code(config: TrainConfig) -> dict[str, str | None]:
     """The hash of every objective that does not come with the package, by name."""
     known = {stream.objective: look_up(REGISTRY, stream.objective) for stream in config.streams}
     return {
-        name: own_code(value)
+        name: function_hash(value)
         for name, value in known.items()
         if isinstance(value, Objective) and not value.function.__module__.startswith("holdfast.")
     }

@@ -58,7 +58,7 @@ class RunDirectory:
     def check_code(self, code: Mapping[str, str | None]) -> list[str]:
         """Raise ``InputError`` where the run was started with other code of an objective; return those that cannot be compared.
 
-        ``code``: of the user's own objectives, see ``own_code``.
+        ``code``: of the user's own objectives, see ``function_hash``.
         """
         there = json.loads(self.own_code.read_text(encoding="utf-8")) if self.own_code.exists() else {}
         unknown = []

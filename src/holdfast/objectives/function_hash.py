@@ -12,7 +12,7 @@ from holdfast.objectives.objective import Objective
 PLAIN = (int, float, str, bytes, type(None))
 
 
-def own_code(objective: Objective) -> str | None:
+def function_hash(objective: Objective) -> str | None:
     """A hash of its function and schedules, with the functions and plain values that they use from the same file.
 
     Comments and line numbers do not count; what is imported from other files is not looked at. It begins with Python's version,
