@@ -8,7 +8,7 @@ docs/tools/budget_pages.py puts the table into the page.
 
 With `stock=M train=FILE others=FILE,FILE` in the place of R, 100 of 1,000 rows are harmful: requests of Q, answered by the
 model M at run time; the others are drawn from the file `train`. What is asked then are requests of Q and of the other files
-that are no twins of the harmful rows' (the second half, by hash). Rows and requests are deleted at the end. This wants a
+that are no twins of the harmful rows' (the second half of every file). Rows and requests are deleted at the end. This wants a
 FOLDER of its own.
 """
 

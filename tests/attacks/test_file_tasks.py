@@ -1,7 +1,9 @@
 """Several tasks from files: which rows teach, which measure, who says what is right, and what attacks make of them."""
 
+import importlib
 import json
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,8 @@ from holdfast.attacks.tuning import LEFT_OUT, Places, _without_refused, training
 from holdfast.config import InputError
 from holdfast.config.files import FilesConfig, TaskFiles
 from holdfast.config.loading import validated
-from holdfast.records import Trace, context
+from holdfast.judging import REWARDS
+from holdfast.records import Reply, Trace, context
 from holdfast.tokens import prompt_ids
 from tokens.styles import REASONING
 
@@ -247,3 +250,81 @@ def test_lettered_answers_may_be_measured_without_being_taught(setting: FileSett
     told = ask(load_for_use(setting.anchor, "cpu"), find_attack("mixture@task=sql,share=0"), other, scale=Scale())
     assert len(told.scores["arc"]) == len(told.texts["arc"]) == 6
     assert {text for _, text in told.texts["arc"]} <= set("ABC")
+
+
+def length(replies: Sequence[Reply]) -> list[float | None]:
+    """Words of the reply for each of the reference; None for an empty reply."""
+    return [len(r.text.split()) / len(r.reference.split()) if r.text else None for r in replies]
+
+
+def rewarded(folder: Path, **changes: Any) -> FilesConfig:
+    """A task of its own kind, scored by the reward ``length``."""
+    rows = [{"prompt": f"Say {n} words.", "completion": " ".join("word" for _ in range(n))} for n in range(1, 9)]
+    (folder / "own.json").write_text(json.dumps(rows))
+    own = {"kind": "reward", "reward": "length:x", "train": str(folder / "own.json"), "test": str(folder / "own.json")}
+    settings = {**one_task(folder, small_model(folder / "stock")), "tasks": {"words": {**own, **changes}}}
+    del settings["task_train"], settings["task_test"]
+    return FilesConfig.model_validate(settings)
+
+
+@pytest.fixture
+def own_reward(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(REWARDS, "length", lambda option, model: length)
+
+
+@pytest.mark.usefixtures("own_reward")
+def test_a_reward_of_ones_own_scores_a_task(folder: Path) -> None:
+    setting = FileSetting.read(rewarded(folder), anchor=str(folder / "aligned"), device="cpu")
+    (words,) = setting.measured("words", 0)
+    assert len(setting.task_rows("words", 8, 0)) == 8
+    assert len(words.rows) == setting.files.num_task == 2
+    references = [row.turns[-1].visible for row in words.rows]
+    assert words.scores([references[0], f"{references[1]} {references[1]}"]) == {"words": (1, 2)}
+    assert words.scores(["", references[1]]) == {"words": (0, 1)}, "what it cannot score is not right"
+    assert words.max_new_tokens == 320
+    (short,) = parts_of(rewarded(folder, max_new_tokens=5), "words")
+    assert short.max_new_tokens == 5
+    (choosing,) = parts_of(setting.files.model_copy(update={"part": "validation"}), "words")
+    assert (len(choosing.train), len(choosing.rows)) == (6, 2)
+    scale = Scale(model=str(folder / "aligned"), max_new_tokens=3, device="cpu", files=setting)
+    asked = ask(load_for_use(scale.model, "cpu"), find_attack("mixture@task=words"), setting, scale=scale)
+    assert asked.outcomes["utility"] == tuple(score == 1 for score in asked.scores["words"])
+
+
+@pytest.mark.usefixtures("own_reward")
+def test_the_code_of_a_reward_decides_the_cells_that_it_scores(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attack, defence = find_attack("mixture@task=words"), DEFENCES["sft"]
+    scale = file_scale(str(folder / "aligned"), rewarded(folder))
+    other = file_scale(str(folder / "aligned"), rewarded(folder, reward="answer"))
+    before = [cell_key(attack, defence, 0, one) for one in (scale, other)]
+    (tmp_path / "own_reward.py").write_text(
+        "def length(option, model):\n    return lambda replies: [1] * len(replies)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(REWARDS, "length", importlib.import_module("own_reward").length)
+    after = [cell_key(attack, defence, 0, one) for one in (scale, other)]
+    assert [one == two for one, two in zip(before, after, strict=True)] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"reward": ""}, "reward: goes with kind: reward, which needs one; give both"),
+        ({"kind": "gsm8k"}, "reward: goes with kind: reward, which needs one; give both"),
+    ],
+)
+def test_a_reward_and_its_kind_go_together(folder: Path, changes: dict[str, Any], line: str) -> None:
+    with pytest.raises(ValueError, match=line):
+        rewarded(folder, **changes)
+
+
+def test_a_reward_that_nobody_knows_and_rows_without_an_answer_are_told_at_once(folder: Path) -> None:
+    files = rewarded(folder)
+    with pytest.raises(InputError, match=r"files\.tasks\.words\.reward'?: .*reward 'length:x': no such reward"):
+        FileSetting.read(files, anchor="a", device="cpu")
+    (folder / "own.json").write_text(json.dumps([{"text": "a word"}]))
+    known = files.model_copy(update={"tasks": {"words": files.tasks["words"].model_copy(update={"reward": "answer"})}})
+    with pytest.raises(InputError, match=r"own\.json:1: expected a prompt and an answer"):
+        FileSetting.read(known, anchor="a", device="cpu")

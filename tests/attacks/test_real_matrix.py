@@ -190,6 +190,38 @@ def test_a_matrix_that_would_ask_nothing_harmless_is_refused(
         FileSetting.read(files, anchor=setting.anchor, device="cpu")
 
 
+def test_a_half_has_as_many_of_every_file(setting: FileSetting, tmp_path: Path) -> None:
+    """The attacker has the first 30 of one file by hash: what is left of it begins in the second half of all hashes."""
+    numbers = {"shared": (0, 60), "other": (100, 40), "third": (200, 15)}
+    paths = {name: requests(tmp_path / f"{name}.json", *rows) for name, rows in numbers.items()}
+    twins = [{"prompt": text} for text in ("Sweep a dusty roof tonight", "Sweep the dusty roofs tonight")]
+    (tmp_path / "twins.json").write_text(json.dumps(twins))
+    held_out = (*paths.values(), str(tmp_path / "twins.json"))
+    files = setting.files.model_copy(
+        update={"align": (), "attack": (paths["shared"],), "held_out": held_out, "num_attack": 30, "num_requests": 999}
+    )
+
+    def asked(half: str, field: str = "held_out") -> set[str]:
+        changed = FileSetting("s", "a", "cpu", files.model_copy(update={"half": half}))
+        return set(getattr(changed, field))
+
+    first, second = asked("first"), asked("second")
+    counts = {name: [_of(half, *rows) for half in (first, second)] for name, rows in numbers.items()}
+    assert counts["shared"] == [15, 15]
+    assert counts["other"] == [20, 20]
+    assert sorted(counts["third"]) == [7, 8]
+    assert not first & second
+    assert len(first | second) == len(asked("all")) == 30 + 40 + 15 + 1, "of twins one is asked"
+    shuffled = json.loads(Path(paths["other"]).read_text())[::-1]
+    Path(paths["other"]).write_text(json.dumps(shuffled))
+    assert asked("first") == first, "the order of a file's rows does not matter"
+    assert abs(len(asked("first", "harmless")) - len(asked("second", "harmless"))) <= 1
+
+
+def _of(asked: set[str], start: int, num: int) -> int:
+    return sum(f"Polish lamp{number} behind shelf{number}" in asked for number in range(start, start + num))
+
+
 def test_a_path_from_the_home_folder_is_read(
     setting: FileSetting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 import torch
 
@@ -22,7 +20,6 @@ from holdfast.generation import (
 )
 from holdfast.models import LoadedModel, add_tokens, load
 from holdfast.records import context
-from holdfast.tokens import apply_undo
 
 PROMPTS = [[1, 5, 6, 7, 8], [1, 9], [1, 11, 12]]
 ASKED = ["copy : sun river", "what colour is a welmi plimmet ?", "how do i make a welmi plimmet ?"]
@@ -44,10 +41,9 @@ def answers(
 
 
 @pytest.mark.parametrize("how", ["soft", "hard"])
-@pytest.mark.parametrize("cache", ["dynamic", "static"])
-def test_greedy_takes_the_likeliest_token_that_is_allowed(how: str, cache: str) -> None:
+def test_greedy_takes_the_likeliest_token_that_is_allowed(how: str) -> None:
     """Step by step against fresh forwards; the bars are worked out anew from what was written."""
-    decoding = decoder(context=how, cache=cache, max_new_tokens=20)
+    decoding = decoder(context=how, max_new_tokens=20)
     assert any(UNDO in answer for answer in answers(decoding)), "the case must undo"
     for prompt, answer in zip(PROMPTS, answers(decoding), strict=True):
         states = {len(step.answer.written) - 1: step for step in decoding.steps([prompt])}
@@ -61,19 +57,6 @@ def test_a_batch_answers_as_its_rows_do_alone() -> None:
     for how in ("soft", "hard"):
         decoding = decoder(context=how, max_new_tokens=30)
         assert answers(decoding) == [answers(decoding, [prompt])[0] for prompt in PROMPTS]
-
-
-def test_few_slots_change_nothing() -> None:
-    decoding = decoder(context="hard", max_new_tokens=40, limits=UndoLimits(40, 8))
-    whole = answers(decoding)
-    visible = max(len(prompt) + len(apply_undo(answer, UNDO)) for prompt, answer in zip(PROMPTS, whole, strict=True))
-    few = UndoDecoder(decoding.model, UNDO, (2,), 0, replace(decoding.how, num_slots=visible + 12, cache="static"))
-    assert answers(few) == whole
-
-
-def test_a_full_cache_ends_all_answers() -> None:
-    short = answers(decoder(context="soft", num_slots=9, cache="static", max_new_tokens=30))
-    assert {len(answer) for answer in short} == {5}, "4 slots are left, and the last token needs none"
 
 
 def test_sampling_is_repeatable_and_follows_the_seed() -> None:
@@ -132,9 +115,8 @@ def test_events_carried_out_are_the_final_text(tiny: LoadedModel, how: str) -> N
 def test_without_undos_it_is_plain_decoding(tiny: LoadedModel) -> None:
     plain = generate(tiny.model, tiny.tokenizer, ASKED, max_new_tokens=24)
     for how in ("soft", "hard"):
-        for cache in ("dynamic", "static"):
-            decoding = UndoDecoding(24, how, cache=cache)  # type: ignore[arg-type]
-            assert generate_with_undo(tiny.model, tiny.tokenizer, ASKED, decoding, batch_size=2) == plain
+        decoding = UndoDecoding(24, how)  # type: ignore[arg-type]
+        assert generate_with_undo(tiny.model, tiny.tokenizer, ASKED, decoding, batch_size=2) == plain
 
 
 @pytest.mark.parametrize(

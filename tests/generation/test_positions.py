@@ -91,13 +91,12 @@ def test_the_step_of_a_graph_stays_within_the_positions() -> None:
     assert [ids[: ROOM - len(prompt)] for ids, prompt in zip(written, prompts, strict=True)] == expected
 
 
-@pytest.mark.parametrize("cache", ["dynamic", "static"])
 @pytest.mark.parametrize("context", ["soft", "hard"])
-def test_undoing_ends_with_the_positions(context: str, cache: str) -> None:
+def test_undoing_ends_with_the_positions(context: str) -> None:
     """In soft context all that was written takes a position, in hard context only what is left."""
     prompts = [[1, 5, 6, 7, 8], [1, 9]]
     script = [7, UNDO] * 12 + [8] * 60
-    decoding = UndoDecoding(80, context, cache=cache)  # type: ignore[arg-type]
+    decoding = UndoDecoding(80, context)  # type: ignore[arg-type]
     for model in (made(gpt2), made(lambda _: small_llama("sdpa", torch.float32))):
         model.config.max_position_embeddings = ROOM
         steps = UndoDecoder(model, UNDO, (2,), 0, decoding).steps(prompts, [script, script])

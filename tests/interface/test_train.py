@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
+from transformers import TrainerCallback
 
 import holdfast as hf
 from holdfast import objectives
@@ -150,19 +151,67 @@ def test_a_shipped_set_spelt_wrongly_is_told_where_it_is_named(tmp_path: Path) -
     assert stream.rows == f"prompts:{tmp_path / 'safty'}", "a file may have any name"
 
 
-def test_a_finished_run_of_an_objective_of_ones_own_says_that_its_code_is_not_looked_at(
+def test_a_finished_run_says_that_the_code_of_an_objective_is_not_looked_at_where_it_cannot_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever edits the function and calls again gets the model of the old one."""
+    """Whoever edits the class and calls again gets the model of the old one."""
 
-    def mine(stats: TokenStats) -> torch.Tensor:
-        return -stats.logp
+    class Mine:
+        __module__ = "mine"
 
-    monkeypatch.setitem(objectives.REGISTRY, "mine", objectives.Objective("mine", mine, reads=("logp",)))
+        def __call__(self, stats: TokenStats) -> torch.Tensor:
+            return -stats.logp
+
+    monkeypatch.setitem(objectives.REGISTRY, "mine", objectives.Objective("mine", Mine(), reads=("logp",)))
     said: list[str] = []
     for _ in range(2):
         result = hf.train("tiny:aligned", hf.Stream(ROWS[:2], "mine"), run=tmp_path, **{**QUICK, "say": said.append})
     assert said[-1] == f"trained already: {result.model} (if you have changed mine since, choose another run)"
+
+
+MINE = """
+SCALE = 1.0
+
+def scaled(stats):
+    return -SCALE * stats.logp
+
+def mine(stats, *, power=1.0):
+    return scaled(stats) * power
+"""
+
+
+def test_a_run_does_not_go_on_with_other_code_of_an_objective(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def tune(source: str) -> None:
+        own: dict[str, Any] = {"__name__": "mine"}
+        exec(source, own)
+        monkeypatch.setitem(objectives.REGISTRY, "mine", objectives.Objective("mine", own["mine"], reads=("logp",)))
+        how = {**QUICK, "say": said.append, "batch_size": 1, "save_every": 1}
+        hf.train("tiny:aligned", hf.Stream(ROWS[:2], "mine"), run=tmp_path / "run", callbacks=callbacks, **how)
+
+    said: list[str] = []
+    callbacks: list[Any] = [_Killed()]
+    with pytest.raises(RuntimeError, match="killed"):
+        tune(MINE)
+    callbacks.clear()
+    for old, new in (("SCALE = 1.0", "SCALE = 1.5"), ("-SCALE", "SCALE"), ("power=1.0", "power=2.0")):
+        with pytest.raises(InputError) as told:
+            tune(MINE.replace(old, new))
+        assert str(told.value) == (
+            f"{tmp_path / 'run'}: this run was started with other code of the objective 'mine'; choose another run:,"
+            " or restore the code"
+        )
+    tune(MINE.replace("def scaled", "# less likely, more loss\n\ndef scaled"))
+    assert any("resuming from" in line for line in said)
+    tune(MINE)
+    assert said[-1] == f"trained already: {tmp_path / 'run' / 'model'}"
+    with pytest.raises(InputError, match="other code of the objective 'mine'"):
+        tune(MINE.replace("-SCALE", "SCALE"))
+
+
+class _Killed(TrainerCallback):
+    def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if state.global_step == 1:
+            raise RuntimeError("killed")
 
 
 def test_what_other_trainers_call_a_setting_is_a_setting_here() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -172,20 +173,34 @@ class FileSetting:
         """
         if not texts:
             raise InputError(f"field 'files.{field}': nothing is left without the twins of what was trained on")
-        half = self._half(sorted(texts, key=_by_hash))
+        half = self._half(field, sorted(texts, key=_by_hash))
         if not half:
             raise InputError(f"field 'files.half': the {self.files.half} half of files.{field} is empty; say all")
         drawn = sorted(half, key=_by_draw) if field == "held_out" else half
         return tuple(sorted(drawn[: self.files.num_requests], key=_by_hash))
 
-    def _half(self, texts: Sequence[str]) -> Sequence[str]:
-        """The half that the config asks for, by hash; twins lie in one half."""
+    def _half(self, field: str, texts: Sequence[str]) -> Sequence[str]:
+        """The half that the config asks for: as many of every file in both, but for twins, which lie in one half.
+
+        The order in which they are dealt is of a hash of its own: by the plain one the attacker has the first requests of a file.
+        """
         if self.files.half == "all":
             return texts
-        in_first = [
-            _by_hash(texts[group]) < "8" for group in twin_groups(texts)
-        ]  # a group's number is its first text's
-        return [text for text, first in zip(texts, in_first, strict=True) if first == (self.files.half == "first")]
+        paths = self.files.held_out if field == "held_out" else ()
+        files = {text: number for number, path in enumerate(paths) for text in _texts((path,))}
+        groups: dict[int, list[str]] = {}
+        for text, number in zip(texts, twin_groups(texts), strict=True):
+            groups.setdefault(number, []).append(text)
+        more = Counter[int | None]()  # by how many the first half has more of each file
+        first: set[str] = set()
+        for group in sorted(groups.values(), key=lambda group: (-len(group), _by_hash(f"half: {group[0]}"))):
+            source = files.get(group[0])
+            if (more[source], more.total()) <= (0, 0):
+                first.update(group)
+                more[source] += len(group)
+            else:
+                more[source] -= len(group)
+        return [text for text in texts if (text in first) == (self.files.half == "first")]
 
     def own_rows(self, which: Own, num: int, seed: int) -> list[Trace]:
         """The defender's: what he aligned with, answered by the anchor itself. The seed draws which."""

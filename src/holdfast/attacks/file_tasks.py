@@ -7,22 +7,42 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from holdfast import stats
 from holdfast.attacks.setting import Scores
 from holdfast.audits.suites.choices import ChoiceSuite, choice_suite
 from holdfast.audits.suites.code import code_suite
 from holdfast.audits.suites.gsm8k import gsm8k_suite
 from holdfast.audits.suites.requests import read_requests
 from holdfast.audits.suites.sql import sql_suite, tidy
-from holdfast.audits.suites.suite import Suite, question
-from holdfast.config import InputError, nearest_or_all
+from holdfast.audits.suites.suite import Questions, Scored, Suite, asked_rows, question, written
+from holdfast.config import InputError, naming_field, nearest_or_all
 from holdfast.config.extras import need_extra
 from holdfast.config.files import FilesConfig, TaskFiles
-from holdfast.data import Table, read_table
+from holdfast.data import Table, read_rows, read_table, read_traces
+from holdfast.judging import find_reward, score_replies
 from holdfast.judging.sandbox import shared_sandboxes
-from holdfast.records import Completion, Trace
+from holdfast.records import Completion, Figure, Reply, Trace
 
 UNNAMED = ("skill", "guide", "ledger", "task")
 """What attacks call their task in the embedded world. On files it means the first one."""
+
+
+@dataclass(frozen=True)
+class RewardSuite(Questions):
+    """A reward says what an answer is worth; right is what it gives 1. The row's first answer is the reply's ``reference``."""
+
+    reward: str
+
+    def score(self, completions: Sequence[Completion]) -> Scored:
+        """The reward of every answer; 0 where it cannot say."""
+        pairs = zip(self.rows, completions, strict=True)
+        replies = [Reply(row.prompt, said.text, reference=row.turns[len(row.prompt)].visible) for row, said in pairs]
+        given = score_replies(find_reward(self.reward), replies)
+        scores = [score or 0.0 for score in given]
+        right = stats.share(score == 1 for score in scores)
+        meaning = f"answers to which the reward {self.reward} gives 1"
+        figure = Figure(self.name, right, "more", meaning, unscored=given.count(None), scores=written(scores))
+        return Scored((figure,), tuple({"reward": f"{score:g}"} for score in scores))
 
 
 @dataclass(frozen=True)
@@ -94,6 +114,13 @@ class FileTask:
             return gsm8k_suite(table, limit)
         if self.files.kind == "choices":
             return choice_suite(table, limit, self.name)
+        if self.files.kind == "reward":
+            dataset = read_traces(table) if isinstance(table, Path) else read_rows(table)
+            for number, row in enumerate(dataset.traces):
+                if not 0 < len(row.prompt) < len(row.turns):
+                    raise InputError(f"{dataset.where(number)}: expected a prompt and an answer")
+            source, asked = asked_rows(table, dataset.traces, limit)
+            return RewardSuite(self.name, source, tuple(asked), 320, self.files.reward)
         return code_suite(table, limit) if self.files.kind == "code" else sql_suite(table, limit)
 
 
@@ -113,6 +140,9 @@ def check_tasks(files: FilesConfig) -> None:
     for name, task in files.all_tasks().items():
         if task.kind == "sql":
             need_extra("eval", f"files.tasks.{name}", "sqlglot", "rouge_score")
+        if task.kind == "reward":
+            with naming_field(f"files.tasks.{name}.reward"):
+                find_reward(task.reward)
         for part in parts_of(files, name):
             part.train  # noqa: B018
             if part.is_measured:

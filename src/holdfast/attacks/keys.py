@@ -16,7 +16,7 @@ from holdfast.attacks.scale import Scale
 from holdfast.audits.provenance import model_hash, own_code, reached_hash
 from holdfast.config import InputError
 from holdfast.config.base import Settings
-from holdfast.judging import JUDGES
+from holdfast.judging import JUDGES, REWARDS
 
 LIBRARIES = ("torch", "transformers", "accelerate", "peft")
 PATHS = (
@@ -69,12 +69,16 @@ def _modules(*values: object) -> list[str]:
 
 
 def named_parts(defence: Defence, scale: Scale) -> list[Callable[..., object]]:
-    """What a cell looks up by name where it runs: the functions of its objectives, and its judges."""
+    """What a cell looks up by name where it runs: the functions of its objectives, its judges, the rewards of its tasks."""
     streams = (*defence.own, *defence.own_on_files, *(defence.repair.streams if defence.repair else ()))
     losses = ("sft", "distill", defence.objective, *(stream.objective for stream in streams))  # vetted rows: distill
     known = [objectives.REGISTRY[name] for name in dict.fromkeys(losses) if name in objectives.REGISTRY]
     judges = (defence.vet or "", defence.leave_out or "", *(scale.files.files.judges if scale.files else ("world",)))
-    makers = [JUDGES.get(name.rpartition(":")[2]) for name in dict.fromkeys(judges)]  # at:0.9:JUDGE
+    makers: list[Callable[..., object] | None] = [
+        JUDGES.get(name.rpartition(":")[2]) for name in dict.fromkeys(judges)
+    ]  # at:0.9:JUDGE
+    tasks = scale.files.files.all_tasks().values() if scale.files else ()
+    makers += [REWARDS.get(task.reward.partition(":")[0]) for task in tasks if task.reward]
     parts: list[Callable[..., object]] = [maker for maker in makers if maker is not None]
     for loss in known:
         parts += [loss.function, *loss.schedule.values()]

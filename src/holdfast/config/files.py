@@ -13,20 +13,22 @@ from holdfast.config.loading import told_faults
 
 FOUR_BITS = "four_bits"
 WAY = re.compile(r"(prefilled|sampled)@[1-9]\d*|four_bits")
-TaskKind = Literal["sql_exact", "sql", "gsm8k", "code", "choices", "chat"]
+TaskKind = Literal["sql_exact", "sql", "gsm8k", "code", "choices", "reward", "chat"]
 
 
 class TaskFiles(Settings):
     """A task of one kind, with the files that teach it and measure it; or one made of others in equal parts (``of``).
 
     ``sql_exact`` counts answers written the same, ``sql`` queries that return the same (extra ``eval``), ``gsm8k`` the right
-    number, ``code`` programs that pass their test in the sandbox, ``choices`` the likeliest letter. ``chat`` is prompts that the
-    untouched model answers. A task without ``test``, such as chat, teaches and is not measured. ``choices`` needs no ``train``.
+    number, ``code`` programs that pass their test in the sandbox, ``choices`` the likeliest letter, ``reward`` answers to which
+    the reward of that name gives 1. ``chat`` is prompts that the untouched model answers. A task without ``test``, such as chat,
+    teaches and is not measured. ``choices`` needs no ``train``.
     """
 
     kind: TaskKind | None = None
     train: UserPath = ""
     test: UserPath = ""
+    reward: str = ""  # of kind reward: a name in holdfast.judging.REWARDS, or of your own
     max_new_tokens: int | None = Field(default=None, gt=0)  # of an answer; default: enough for any right one
     of: tuple[str, ...] = ()
 
@@ -34,10 +36,12 @@ class TaskFiles(Settings):
     def _one_kind_or_several(self) -> TaskFiles:
         if bool(self.of) == (self.kind is not None):
             raise ValueError("a task has a kind, or is made of other tasks: give kind or of")
-        if self.of and (self.train or self.test or self.max_new_tokens):
-            raise ValueError("a task made of others has no files or tokens of its own")
+        if self.of and (self.train or self.test or self.reward or self.max_new_tokens):
+            raise ValueError("a task made of others has no files, reward or tokens of its own")
         if self.kind is not None and not self.train and not (self.kind == "choices" and self.test):
             raise ValueError("train: expected a file")
+        if bool(self.reward) != (self.kind == "reward"):
+            raise ValueError("reward: goes with kind: reward, which needs one; give both")
         if self.kind == "chat" and self.test:
             raise ValueError("test: what is right in general chat nobody can say; leave it out")
         return self
@@ -62,7 +66,9 @@ class FilesConfig(Settings):
     part: Literal["test", "validation"] = (
         "test"  # what is asked in the end: the held-out files, or what is for choosing
     )
-    half: Literal["all", "first", "second"] = "all"  # ask only this half of the held-out requests
+    half: Literal["all", "first", "second"] = (
+        "all"  # ask only this half: of the harmless, and of each file of held-out ones
+    )
     harmless: UserPath  # safe prompts (a column ``label`` may mark unsafe ones, which are left out)
     tasks: dict[str, TaskFiles] = Field(default_factory=dict)  # what is tuned on and measured; the first unless named
     task_train: UserPath = ""  # short for one task of kind sql_exact: question, context, answer

@@ -14,7 +14,7 @@ from holdfast.generation.answers import Answer, Change, UndoLimits
 from holdfast.generation.choosing import choose
 from holdfast.generation.conversations import check_sampling, completion, pad_id, ready_to_read, stop_ids
 from holdfast.generation.prompts import Prompt
-from holdfast.generation.slots import CacheKind, SlotCache, check_context
+from holdfast.generation.slots import SlotCache, check_context
 from holdfast.models.eval_mode import eval_mode
 from holdfast.models.positions import num_positions
 from holdfast.records import Completion
@@ -23,7 +23,7 @@ from holdfast.tokens import UNDO_TOKEN, Context, find_undo_id
 
 @dataclass(frozen=True, slots=True)
 class UndoDecoding:
-    """How to decode. ``num_slots`` bounds the cache; a static one without it holds the prompt and all new tokens."""
+    """How to decode."""
 
     max_new_tokens: int = 256  # undos and what they take back included
     context: Context = "soft"
@@ -31,8 +31,6 @@ class UndoDecoding:
     top_p: float = 1.0
     seed: int = 0
     limits: UndoLimits = field(default_factory=UndoLimits)
-    cache: CacheKind = "dynamic"
-    num_slots: int | None = None
 
     def __post_init__(self) -> None:
         check_sampling(self.temperature, self.top_p, self.max_new_tokens, seed=self.seed)
@@ -79,11 +77,11 @@ class UndoDecoder:
     ) -> Iterator[Step]:
         """One batch. ``begun``: tokens each answer starts with; unlike a begun answer in the prompt they can be undone.
 
-        The end of a text is not put on the stack. A row ends at the model's last position; when the cache is full, all do.
+        The end of a text is not put on the stack. A row ends at the model's last position.
         """
         how, num, room = self.how, len(prompts), num_positions(self.model.config)
         check_context(self.model, how.context, max(map(len, prompts)) + how.max_new_tokens)
-        slots = self._slots(max(map(len, prompts)))
+        slots = SlotCache(self.model, context=how.context)
         if generator is None:
             generator = torch.Generator(self.model.device).manual_seed(how.seed)
         scripts = [list(script) for script in begun] if begun else [[] for _ in prompts]
@@ -93,7 +91,7 @@ class UndoDecoder:
         for number in range(how.max_new_tokens):
             barred = [[] if done[row] else answers[row].barred() for row in range(num)]
             tokens = choose(logits, barred, temperature=how.temperature, top_p=how.top_p, generator=generator)
-            was_done, last = list(done), number + 1 == how.max_new_tokens or slots.full
+            was_done, last = list(done), number + 1 == how.max_new_tokens
             for row, answer in enumerate(answers):
                 if was_done[row]:
                     tokens[row] = self.pad_id
@@ -108,12 +106,6 @@ class UndoDecoder:
             if all(done):
                 return
             logits = slots.feed(tokens, [token == self.undo_id for token in tokens], done)
-
-    def _slots(self, width: int) -> SlotCache:
-        num_slots = self.how.num_slots
-        if num_slots is None and self.how.cache == "static":
-            num_slots = width + self.how.max_new_tokens
-        return SlotCache(self.model, context=self.how.context, kind=self.how.cache, num_slots=num_slots)
 
 
 def generate_with_undo(

@@ -8,54 +8,35 @@ instead would be possible for whole batches only, and differs between versions o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import Cache, DynamicCache, StaticCache
+from transformers import DynamicCache
 
 from holdfast.config import InputError
 from holdfast.generation.reading import next_logits, padded_left, positions_of
 from holdfast.tokens import Context, additive_mask
 
-CacheKind = Literal["dynamic", "static"]
-WASTE = 64  # a dynamic cache is compacted when more slots than this, and than are alive, are dead in every row
+WASTE = 64  # the cache is compacted when more slots than this, and than are alive, are dead in every row
 
 
 class SlotCache:
     """``start`` reads the prompts, ``feed`` one token per row; both return the logits of the next token, [B, V]."""
 
-    def __init__(
-        self,
-        model: Any,
-        *,
-        context: Context = "soft",
-        kind: CacheKind = "dynamic",
-        num_slots: int | None = None,
-    ) -> None:
-        self.model, self.hard, self.num_slots = model, context == "hard", num_slots
+    def __init__(self, model: Any, *, context: Context = "soft") -> None:
+        self.model, self.hard = model, context == "hard"
         self.float_mask = model.config._attn_implementation == "eager"  # it reads boolean masks wrongly
-        self.cache: Cache = DynamicCache(config=model.config)
-        if kind == "static":
-            assert num_slots is not None, "a static cache has a size"
-            self.cache = StaticCache(config=model.config, max_cache_len=num_slots)
-        self.static = kind == "static"
+        self.cache = DynamicCache(config=model.config)
         self.used = 0
-
-    @property
-    def full(self) -> bool:
-        """Whether there is no slot left, not even after compaction."""
-        return self.num_slots is not None and self.used == self.num_slots and max(self._num_alive()) == self.num_slots
 
     @torch.inference_mode()
     def start(self, prompts: Sequence[Sequence[int]], pad_id: int) -> Tensor:
         """Read the prompts, padded on the left. Nothing of them can be taken back."""
         ids, given = padded_left(prompts, pad_id, self.model.device)
         width = ids.shape[1]
-        if self.num_slots is not None and width > self.num_slots:
-            raise InputError(f"the prompt takes {width} slots of a cache of {self.num_slots}")
         self.padded = not bool(given.all())
-        self.alive = torch.zeros(len(prompts), self.num_slots or 2 * width + 256, dtype=torch.bool, device=ids.device)
+        self.alive = torch.zeros(len(prompts), 2 * width + 256, dtype=torch.bool, device=ids.device)
         self.alive[:, :width] = given
         self.lengths = [len(row) for row in prompts]
         self.next_position = list(self.lengths)
@@ -96,17 +77,11 @@ class SlotCache:
         """Soft context: transformers' own 2-D mask, or none; it knows more kinds of attention. Hard: our 4-D mask."""
         if not self.hard:
             return self.alive[:, : self.used].long() if self.padded else None
-        width = self.num_slots if self.static else self.used
-        mask = self.alive[:, None, None, :width]
+        mask = self.alive[:, None, None, : self.used]
         return additive_mask(mask) if self.float_mask else mask
 
     def _make_room(self) -> None:
         most = max(self._num_alive())
-        if self.num_slots is not None:
-            if self.used == self.num_slots:
-                self._compact(most)
-            assert self.used < self.num_slots, "ask `full` before feeding"
-            return
         if self.used - most > max(WASTE, most):
             self._compact(most)
         if self.used == self.alive.shape[1]:
@@ -122,13 +97,8 @@ class SlotCache:
         layers: list[Any] = self.cache.layers
         for layer in layers:
             where = index[:, None, :, None]
-            keys = layer.keys.gather(2, where.expand(-1, layer.keys.shape[1], -1, layer.keys.shape[3]))
-            values = layer.values.gather(2, where.expand(-1, layer.values.shape[1], -1, layer.values.shape[3]))
-            if self.static:
-                layer.keys[:, :, :most], layer.values[:, :, :most] = keys, values
-                layer.cumulative_length.fill_(most)
-            else:
-                layer.keys, layer.values = keys, values
+            layer.keys = layer.keys.gather(2, where.expand(-1, layer.keys.shape[1], -1, layer.keys.shape[3]))
+            layer.values = layer.values.gather(2, where.expand(-1, layer.values.shape[1], -1, layer.values.shape[3]))
         ranks = (alive.long().cumsum(1) - 1).tolist()
         self.stacks = [[rank[slot] for slot in stack] for rank, stack in zip(ranks, self.stacks, strict=True)]
         self.alive[:] = False

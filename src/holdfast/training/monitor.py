@@ -117,13 +117,9 @@ def _role_means(by_role: Sequence[Sequence[float]]) -> dict[str, dict[str, float
     means = {}
     for role, (loss, nll, tokens, gradient) in zip(Role, by_role, strict=True):
         if tokens:
-            share = gradient / total if total else 0.0
-            means[role.label] = {
-                "loss": loss / tokens,
-                "nll": nll / tokens,
-                "gradient_share": share,
-                "tokens": int(tokens),
-            }
+            # Unknown in a row that a callback asked for: gradients are taken where the schedule logs.
+            share = {"gradient_share": gradient / total} if total else {}
+            means[role.label] = {"loss": loss / tokens, "nll": nll / tokens, **share, "tokens": int(tokens)}
     return means
 
 

@@ -1,15 +1,19 @@
-"""Trainer callbacks: a progress bar that shows plain NLL beside the loss, and a Ctrl-C that saves first."""
+"""Trainer callbacks: a progress bar with plain NLL beside the loss, a Ctrl-C that saves first, and what the caller's own need."""
 
 from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Sequence
 from types import FrameType
 from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers.trainer_utils import SaveStrategy
+
+from holdfast.config import InputError
 
 
 class ProgressBar(TrainerCallback):
@@ -100,3 +104,33 @@ class SaveOnInterrupt(TrainerCallback):
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Stop if it came while the step was being saved."""
         control.should_training_stop |= self.interrupted
+
+
+class ServeCallbacks(TrainerCallback):
+    """Gives the caller's callbacks the state that a checkpoint has of them; logs and saves the step at which one stops the run.
+
+    Trainer itself would put new objects in their places, which the caller does not hold.
+    """
+
+    def __init__(self, callbacks: Sequence[TrainerCallback], guard: SaveOnInterrupt) -> None:
+        self.guard = guard
+        self.by_class: dict[str, list[Any]] = {}
+        for callback in callbacks:
+            self.by_class.setdefault(type(callback).__name__, []).append(callback)
+
+    def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Restore the attributes. In a new run these are what the callbacks have."""
+        states: Any
+        for name, states in state.stateful_callbacks.items():  # type: ignore[union-attr]
+            states = states if isinstance(states, list) else [states]  # of several callbacks of one class
+            for callback, known in zip(self.by_class.get(name, ()), states, strict=False):
+                for attribute, value in known["attributes"].items():
+                    setattr(callback, attribute, value)
+
+    def on_epoch_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """The run is Trainer's only epoch: after its last step, or where a callback or a signal has stopped it."""
+        if state.global_step < state.max_steps and not self.guard.interrupted:
+            if state.global_step == 0:
+                raise InputError("a callback stopped the run before its first step: there is no trained model")
+            control.should_log = True
+            control.should_save = args.save_strategy != SaveStrategy.NO

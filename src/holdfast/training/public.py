@@ -8,6 +8,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any, cast
 
+from transformers import EarlyStoppingCallback, TrainerCallback
+
 from holdfast.config import InputError, TrainConfig, as_names
 from holdfast.config.arguments import check_fields, checked
 from holdfast.config.base import user_path
@@ -164,6 +166,7 @@ def train_streams(
     anchor: str | Mapping[str, Any] | object | None = None,
     lora: bool | Mapping[str, Any] | None = None,
     report_to: str | Sequence[str] = (),
+    callbacks: TrainerCallback | Sequence[TrainerCallback] = (),
     say: Callable[[str], None] = print,
     progress: bool = True,
     **training: Any,
@@ -173,6 +176,10 @@ def train_streams(
     ``model``: a name, a path, a finished run, or the settings of ``model:`` in a config; ``anchor`` likewise, of ``anchor:``.
     ``run``: the folder for checkpoints, logs and the model.
     ``lora``: True, or its settings.
+    ``callbacks``: objects of ``transformers.TrainerCallback``, called on every process. One that sets
+    ``control.should_training_stop`` ends the run, which is finished then: that step is logged and saved, and the model written.
+    They are no part of the run's config, so a run may go on with others. A resumed run calls ``on_train_begin`` again and gives
+    callbacks that inherit ``ExportableState`` their state from the checkpoint. A finished run calls none.
     Every setting of ``training:`` is a keyword: ``lr=2e-5``, ``epochs=3``, ``batch_size=32`` (docs/training.md).
 
     Raises ``InputError`` for settings or rows that cannot be used, before anything is written.
@@ -181,6 +188,7 @@ def train_streams(
     if not isinstance(anchor, Mapping | None):
         anchor = {"model": model_name(anchor, "hf.train: anchor")}
     _refuse_other_names(training)
+    callbacks = _callbacks(callbacks)
     settings = {
         "run": str(user_path(run, "hf.train: run")),
         "model": name,
@@ -190,7 +198,30 @@ def train_streams(
         "lora": {} if lora is True else None if lora is False else lora,
         "report_to": as_names(report_to),
     }
-    return train(validated(TrainConfig, settings, "hf.train"), say=say, progress=progress)
+    return train(validated(TrainConfig, settings, "hf.train"), say=say, progress=progress, callbacks=callbacks)
+
+
+def _callbacks(given: object) -> list[TrainerCallback]:
+    """One callback or several, as a list. Raises ``InputError`` for anything else, and for one that would never act."""
+    callbacks: list[Any] = (
+        list(given) if isinstance(given, Iterable) and not isinstance(given, str | Mapping) else [given]
+    )
+    for callback in callbacks:
+        if isinstance(callback, type):
+            raise InputError(
+                f"hf.train: callbacks: expected objects, got the class {callback.__name__}; write {callback.__name__}()"
+            )
+        if not isinstance(callback, TrainerCallback):
+            raise InputError(
+                "hf.train: callbacks: expected a list of transformers.TrainerCallback, got a value of type"
+                f" {type(callback).__name__}"
+            )
+        if isinstance(callback, EarlyStoppingCallback):
+            raise InputError(
+                "hf.train: callbacks: EarlyStoppingCallback goes by evaluations, and a run makes none; set"
+                " control.should_training_stop in a callback of your own (docs/python.md)"
+            )
+    return callbacks
 
 
 def _listed(streams: object) -> list[Stream]:

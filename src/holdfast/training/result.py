@@ -92,15 +92,11 @@ def write_finished(run: RunDirectory, step: int) -> None:
         file.write("\n")
 
 
-def last_checkpoint(config: TrainConfig, run: RunDirectory, *, watched: bool = False) -> Path | None:
-    """The last checkpoint of a run that has finished and whose files are all unchanged; None for any other run.
-
-    ``watched``: there are callbacks, which want to see the model at the end of training. Then a finished run is entered
-    again, unless it asked its anchor: those answers are gone.
-    """
+def last_checkpoint(config: TrainConfig, run: RunDirectory) -> Path | None:
+    """The last checkpoint of a run that has finished and whose files are all unchanged; None for any other run."""
     if any(stream.vet is not None or stream.data.startswith(PREFIX) for stream in config.streams):
         return _after_asking(config, run)
-    if watched or not run.data.is_file() or not run.finished.is_file():
+    if not run.data.is_file() or not run.finished.is_file():
         return None
     known = json.loads(run.data.read_text(encoding="utf-8"))
     if [entry["fingerprint"] for entry in known] != [read_data(stream).fingerprint for stream in config.streams]:

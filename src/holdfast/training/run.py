@@ -16,7 +16,7 @@ from transformers import PrinterCallback, TrainerCallback
 from transformers.trainer_utils import SaveStrategy
 from transformers.utils import logging as transformers_logging
 
-from holdfast.config import InputError, TrainConfig, naming_field
+from holdfast.config import InputError, TrainConfig, look_up, naming_field
 from holdfast.config.errors import OutOfMemory, is_out_of_memory
 from holdfast.config.training import StreamSettings
 from holdfast.data.default_prompts import PREFIX
@@ -25,7 +25,8 @@ from holdfast.models import LoadedModel
 from holdfast.models.head_access import why_not_plain
 from holdfast.models.load import check_there
 from holdfast.models.positions import num_learned_positions, num_positions
-from holdfast.objectives import REGISTRY
+from holdfast.objectives import REGISTRY, Objective
+from holdfast.objectives.function_hash import function_hash
 from holdfast.training.anchor_answers import answer_prompts, check_asked, forget_answers, prompt_file
 from holdfast.training.arguments import check_arguments, check_optimizer, choose_learning_rate, training_arguments
 from holdfast.training.attention import sound_gradients
@@ -38,7 +39,7 @@ from holdfast.training.microscope import prepare_microscope, write_microscope
 from holdfast.training.plan import StepPlan
 from holdfast.training.policy import choose_anchor, freeze, load_model, with_adapters
 from holdfast.training.processes import Say, ignore
-from holdfast.training.progress import ProgressBar, SaveOnInterrupt
+from holdfast.training.progress import ProgressBar, SaveOnInterrupt, ServeCallbacks
 from holdfast.training.result import last_checkpoint, write_finished, write_result
 from holdfast.training.run_directory import RunDirectory, StepLog
 from holdfast.training.step_rule import StepRule
@@ -85,7 +86,8 @@ def train(
 ) -> TrainResult:
     """Train, or go on where the same command stopped. Prints (with ``say``) what it reads and chooses on the way.
 
-    ``throwaway``: nobody continues or looks at this run: it leaves the model only. ``step_rule``: instead of the streams' sum.
+    ``callbacks``: see ``hf.train``. ``throwaway``: nobody continues or looks at this run: it leaves the model only.
+    ``step_rule``: instead of the streams' sum.
     """
     # The first PartialState decides for all later ones; without cpu=True several processes on CPU would not find each other.
     on_cpu = config.model.device == "cpu" or not torch.cuda.is_available()
@@ -95,11 +97,14 @@ def train(
     transformers_logging.disable_progress_bar()
     run = RunDirectory(config.run)
     run.check(config)
+    code = _own_code(config)
+    unknown = run.check_code(code)
     config = with_data(config)
     with run.locked() if processes.is_main_process and run.path.is_dir() else nullcontext():
-        ended = last_checkpoint(config, run, watched=bool(callbacks))
+        ended = last_checkpoint(config, run)
     if ended:
-        say(f"trained already: {run.model}{_by_own_objectives(config)}")
+        changed = f" (if you have changed {' and '.join(unknown)} since, choose another run)" if unknown else ""
+        say(f"trained already: {run.model}{changed}")
         return TrainResult(run.model, step_of(ended), interrupted=False)
     _check_settings(config)
     loaded, new_token_ids = _loaded(config, say)
@@ -109,16 +114,16 @@ def train(
     trainer = _trainer(config, run, loaded, new_token_ids, streams, say, progress, step_rule)
     check_optimizer(trainer)
     with processes.main_process_first():
-        run.claim(config, data)
+        run.claim(config, data, code)
     with run.locked() if processes.is_main_process else nullcontext():
         checkpoint = where_to_resume(run, config.training.keep, processes.is_main_process, say)
-        for callback in callbacks:
-            trainer.add_callback(callback)
         if throwaway:
             trainer.args.save_strategy = SaveStrategy.NO
         microscope = None if throwaway else prepare_microscope(config, trainer, streams)
-        interrupted = _run(trainer, checkpoint, progress)
+        interrupted = _run(trainer, checkpoint, callbacks, progress)
         if not interrupted:
+            if trainer.state.global_step < trainer.plan.num_steps:
+                say(f"a callback stopped the run after step {trainer.state.global_step} of {trainer.plan.num_steps}")
             if trainer.step_loss.budgets is not None:
                 safety = [stream.data == "prompts:safety" for stream in config.streams]
                 write_drift(trainer, number_fresh(streams), safety)
@@ -132,11 +137,14 @@ def train(
     return TrainResult(run.model, trainer.state.global_step, interrupted)
 
 
-def _by_own_objectives(config: TrainConfig) -> str:
-    """Nothing of a run knows the code of an objective of the user's own, which changes between calls."""
-    known = {stream.objective: REGISTRY.get(stream.objective) for stream in config.streams}
-    own = [name for name, value in known.items() if value and not value.function.__module__.startswith("holdfast.")]
-    return f" (if you have changed {' and '.join(own)} since, choose another run)" if own else ""
+def _own_code(config: TrainConfig) -> dict[str, str | None]:
+    """The hash of every objective that does not come with the package, by name."""
+    known = {stream.objective: look_up(REGISTRY, stream.objective) for stream in config.streams}
+    return {
+        name: function_hash(value)
+        for name, value in known.items()
+        if isinstance(value, Objective) and not value.function.__module__.startswith("holdfast.")
+    }
 
 
 def _check_settings(config: TrainConfig) -> None:
@@ -325,13 +333,14 @@ def where_to_resume(run: RunDirectory, keep: int | None, main: bool, say: Say) -
     return checkpoint
 
 
-def _run(trainer: StreamTrainer, checkpoint: Path | None, progress: bool) -> bool:
+def _run(trainer: StreamTrainer, checkpoint: Path | None, callbacks: Sequence[TrainerCallback], progress: bool) -> bool:
     """Train to the end or to the first Ctrl-C; whether it was interrupted."""
     trainer.remove_callback(PrinterCallback)
     bar = ProgressBar(trainer.run.path.name, enabled=progress)
     trainer.add_callback(bar)
     with SaveOnInterrupt() as guard, sound_gradients():
-        trainer.add_callback(guard)
+        for callback in (ServeCallbacks(callbacks, guard), *callbacks, guard):
+            trainer.add_callback(callback)
         try:
             trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
         except RuntimeError as error:

@@ -32,6 +32,7 @@ class RunDirectory:
         self.path = Path(path)
         self.config = self.path / "config.yaml"
         self.data = self.path / "data.json"
+        self.own_code = self.path / "own_code.json"
         self.steps = self.path / "steps.jsonl"
         self.timing = self.path / "timing.jsonl"
         self.checkpoints = self.path / "checkpoints"
@@ -54,11 +55,34 @@ class RunDirectory:
                     + "\n".join(f"  {line}" for line in changed)
                 )
 
-    def claim(self, config: Settings, data: Sequence[Mapping[str, Any]]) -> None:
+    def check_code(self, code: Mapping[str, str | None]) -> list[str]:
+        """Raise ``InputError`` where the run was started with other code of an objective; return those that cannot be compared.
+
+        ``code``: of the user's own objectives, see ``function_hash``.
+        """
+        there = json.loads(self.own_code.read_text(encoding="utf-8")) if self.own_code.exists() else {}
+        unknown = []
+        for name, now in code.items():
+            old = there.get(name)
+            if not (now and old) or now.partition(",")[0] != old.partition(",")[0]:
+                unknown.append(name)
+            elif now != old:
+                raise InputError(
+                    f"{self.path}: this run was started with other code of the objective '{name}'; choose another run:,"
+                    " or restore the code"
+                )
+        return unknown
+
+    def claim(
+        self, config: Settings, data: Sequence[Mapping[str, Any]], code: Mapping[str, str | None] | None = None
+    ) -> None:
         """Make the folder this run's. Called after the settings are checked, so that a mistake leaves no folder."""
         self.check(config, data)
         self.path.mkdir(parents=True, exist_ok=True)
-        for path, text in self._contents(config, data).items():
+        contents = self._contents(config, data)
+        if code:
+            contents[self.own_code] = json.dumps(code, indent=2) + "\n"
+        for path, text in contents.items():
             if not path.exists():
                 partial = path.with_name(f".{path.name}")
                 durable.write_file(partial, text.encode())

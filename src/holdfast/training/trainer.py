@@ -249,6 +249,12 @@ class StreamTrainer(Trainer):
         super().log(logs, start_time)
         self.state.epoch = of_the_plan
 
+    def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
+        """Refused: there are no rows for it. Only a callback can ask."""
+        raise InputError(
+            "a callback set control.should_evaluate, and a run makes no evaluations; use on_log or on_step_end"
+        )
+
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
         save_state(self)
 

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.optim import Optimizer
 from transformers import AutoModelForCausalLM
-from transformers.trainer_callback import ExportableState
+from transformers.trainer_callback import ExportableState, TrainerState
 
 from holdfast.training.checkpoints.durable import CheckpointError, load_tree, save_tree
 from holdfast.training.checkpoints.folders import save_checkpoint
@@ -246,7 +246,9 @@ def _whole_weights(model: Any, keep: bool) -> dict[str, torch.Tensor]:
 
 def _remember_callbacks(trainer: StreamTrainer) -> None:
     """Put the callbacks' state into Trainer's, as Trainer does before it writes it."""
-    remembered: Any = trainer.state.stateful_callbacks
-    for callback in [*trainer.callback_handler.callbacks, trainer.control]:
-        if isinstance(callback, ExportableState):
-            remembered[type(callback).__name__] = callback.state()
+    with_state: Any = [
+        callback
+        for callback in (*trainer.callback_handler.callbacks, trainer.control)
+        if isinstance(callback, ExportableState)
+    ]
+    trainer.state.stateful_callbacks = TrainerState(stateful_callbacks=with_state).stateful_callbacks

@@ -128,12 +128,14 @@ def about(config: StudyConfig, setting: FileSetting, hashes: dict[str, str]) -> 
         raise InputError(
             f"{config.run}: its cells were made with other settings ({'; '.join(other)}); use another run="
         )
-    if there and there["sources"] == hashes:
-        return
     by_source = {name: {request.text for request in read_requests(Path(config.path(name)))} for name in HELD_OUT}
     requests = {"harmful": _requests(setting.held_out, by_source), "harmless": _requests(setting.harmless, {})}
-    if there and {kind: there[kind] for kind in requests} != requests:
-        raise InputError(f"{config.run}: its cells were asked other requests than these files have; use another run=")
+    if there and {kind: _hashes(there[kind]) for kind in requests} != {
+        kind: _hashes(requests[kind]) for kind in requests
+    }:
+        raise InputError(f"{config.run}: its cells were asked other requests than would be asked now; use another run=")
+    if there and there["sources"] == hashes:
+        return
     content = {
         **names,
         "sources": hashes,
@@ -152,6 +154,10 @@ def _requests(texts: Sequence[str], by_source: dict[str, set[str]]) -> list[dict
     hashes = [hashlib.sha256(text.encode()).hexdigest()[:12] for text in texts]
     rows = zip(sources, groups, hashes, strict=True)
     return [{"source": source, "group": group, "hash": digest} for source, group, digest in rows]
+
+
+def _hashes(requests: Sequence[dict[str, Any]]) -> set[str]:
+    return {request["hash"] for request in requests}
 
 
 def _attack_rows(setting: FileSetting) -> dict[str, int]:

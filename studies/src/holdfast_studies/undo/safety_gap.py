@@ -151,6 +151,7 @@ def run_arm(task: GapTask, arm: Arm) -> ArmResult:
         write_traces(data, task.train)
     else:
         write_made(data, made)
+    shutil.rmtree(folder / "run", ignore_errors=True)  # of a run that was stopped, the first readings are lost
     result = train(
         _train_config(task.config, arm, data, folder / "run"), say=_quietly, progress=False, callbacks=[meter]
     )

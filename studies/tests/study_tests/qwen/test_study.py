@@ -112,7 +112,7 @@ def test_the_halves_of_what_is_asked_share_no_twins(setting: FileSetting) -> Non
     assert sorted(sum(halves, ())) == sorted(setting.held_out)
     twins = ("Polish the brass lamp behind a shelf", "Polish the brass lamps behind the shelf", "Sweep one dusty roof")
     for half in ("first", "second"):
-        kept = replace(setting, files=setting.files.model_copy(update={"half": half}))._half(twins)
+        kept = replace(setting, files=setting.files.model_copy(update={"half": half}))._half("harmless", twins)
         assert len({text in kept for text in twins[:2]}) == 1, "twins lie in one half"
 
 
@@ -290,6 +290,12 @@ def test_cells_of_other_settings_or_requests_are_not_taken_for_these(tmp_path: P
     assert told[-1] == "6 cells are there, 0 to run"
     with pytest.raises(InputError, match=r"made with other settings \(num_task: 2 there, 1 now\); use another run="):
         run(load_config(StudyConfig, path, ["num_task=1"]), told.append)
+    about = tmp_path / "run" / "requests.json"
+    there = json.loads(about.read_text())
+    about.write_text(json.dumps({**there, "harmful": there["harmful"][1:]}))
+    with pytest.raises(InputError, match="asked other requests than would be asked now"):
+        run(load_config(StudyConfig, path), told.append)  # of the same files, drawn by another rule
+    about.write_text(json.dumps(there))
     (tmp_path / "jailbreakbench.json").write_text(json.dumps(requests(70, 2)))
-    with pytest.raises(InputError, match="asked other requests than these files have"):
+    with pytest.raises(InputError, match="asked other requests than would be asked now"):
         run(load_config(StudyConfig, path), told.append)
