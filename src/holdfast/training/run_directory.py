@@ -60,7 +60,12 @@ class RunDirectory:
 
         ``code``: of the user's own objectives, see ``function_hash``.
         """
-        there = json.loads(self.own_code.read_text(encoding="utf-8")) if self.own_code.exists() else {}
+        try:
+            there = dict(json.loads(self.own_code.read_text(encoding="utf-8"))) if self.own_code.exists() else {}
+        except (ValueError, TypeError):
+            raise InputError(
+                f"{self.own_code}: is damaged; delete it, and the run goes on without comparing code"
+            ) from None
         unknown = []
         for name, now in code.items():
             old = there.get(name)
