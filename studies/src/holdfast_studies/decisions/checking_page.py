@@ -15,12 +15,21 @@ from holdfast.data import atomic_text
 from holdfast.diagnostics import Columns, read_transcripts
 from holdfast.models import named_with_origin
 from holdfast.stats import holm, paired_difference
-from holdfast_studies.choosing.page import table, write_first_section
+from holdfast_studies.choosing.page import write_first_section
 from holdfast_studies.decisions.checking import CHOICE, CURVE, SKIPPED, CheckingJob, finished
 from holdfast_studies.decisions.checking_config import BASE, DFT, OWN, RL, RL_REWARD, RULE, SFT, TITLES, CheckingConfig
 from holdfast_studies.decisions.decision_study import ROLLOUTS
-from holdfast_studies.decisions.decision_table import StudyCell, cell_of, final_right, percent, prediction, short
+from holdfast_studies.decisions.decision_table import (
+    StudyCell,
+    cell_of,
+    final_right,
+    percent,
+    prediction,
+    seeds_shown,
+    short,
+)
 from holdfast_studies.decisions.products import split_words, stated
+from holdfast_studies.markdown import table
 
 BROKEN = "broken: not compared"
 TITLE = "# Decide and sample: results\n"
@@ -169,8 +178,8 @@ def _cells_table(config: CheckingConfig, cells: Sequence[StudyCell], broken: Seq
         star = "*" if cell.size in config.train_sizes else ""
         accuracy = BROKEN if cell.model in broken else percent(f.observed)
         rates = [percent(rate) for rate in (f.p_s, f.p_s_pooled, f.p_dC, f.p_dW, f.echo)]
-        seeds = " ".join(f"{100 * value:.0f}" for value in cell.by_seed)
-        rows.append([TITLES[cell.model], cell.size + star, accuracy, *rates, short(f.cut_off), prediction(f), seeds])
+        rest = [short(f.cut_off), prediction(f), seeds_shown(cell)]
+        rows.append([TITLES[cell.model], cell.size + star, accuracy, *rates, *rest])
     return table(head, rows)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -10,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.config import RlConfig
-from holdfast.data import atomic_text
 from holdfast.generation import UndoDecoding, UndoUse, generate_with_undo, total, undo_use
 from holdfast.models import load
 from holdfast.records import Reply, Role, Trace
@@ -20,7 +18,7 @@ from holdfast.traces import read_references
 from holdfast.training import RlPrompt, UndoRl, train_rl
 from holdfast_studies.study_folder import claim_study
 from holdfast_studies.undo.safety_gap_task import right_by
-from holdfast_studies.undo.trying import tried
+from holdfast_studies.undo.trying import run_missing
 from holdfast_studies.undo.undo_costs_config import UndoCostsConfig
 
 
@@ -44,34 +42,21 @@ def undo_costs(config: UndoCostsConfig, *, on_progress: Callable[[int, int], Non
     """Run what is missing; every finished run leaves a file. Raises ``ModelsFailed`` at the end if some failed."""
     claim_study(config, config.run, free=("costs",))
     planned = [(cost, seed) for cost in (None, *config.costs) for seed in config.seeds]
-    missing = [(cost, seed) for cost, seed in planned if not _figures(config, cost, seed).is_file()]
-    finished = len(planned) - len(missing)
-    done = tried(partial(_finish, config), missing, config.workers, partial(_named, config))
-    for number, _ in enumerate(done, start=finished + 1):
-        if on_progress is not None:
-            on_progress(number, len(planned))
-    return [CostResult.of_row(json.loads(_figures(config, *cell).read_text(encoding="utf-8"))) for cell in planned]
+    rows = run_missing(partial(_figures, config), planned, partial(_path, config), config.workers, on_progress)
+    return [CostResult.of_row(row) for row in rows]
 
 
-def _figures(config: UndoCostsConfig, cost: float | None, seed: int) -> Path:
+def _path(config: UndoCostsConfig, cost_and_seed: tuple[float | None, int]) -> Path:
+    cost, seed = cost_and_seed
     return Path(config.run) / "costs" / f"{'before' if cost is None else cost}-{seed}.json"
 
 
-def _named(config: UndoCostsConfig, run: tuple[float | None, int]) -> str:
-    return _figures(config, *run).stem
-
-
-def _finish(config: UndoCostsConfig, planned: tuple[float | None, int]) -> None:
-    """Run one training and write its figures."""
-    cost, seed = planned
+def _figures(config: UndoCostsConfig, cost_and_seed: tuple[float | None, int]) -> dict[str, Any]:
+    cost, seed = cost_and_seed
     model = config.model.name
     if cost is not None:
         model = str(_refined(config, cost, seed, read_references(config.train, limit=config.num_train)))
-    result = _measured(config, cost, seed, model, read_references(config.test, limit=config.num_test))
-    path = _figures(config, cost, seed)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_text(path) as file:
-        json.dump(asdict(result), file)
+    return asdict(_measured(config, cost, seed, model, read_references(config.test, limit=config.num_test)))
 
 
 def _refined(config: UndoCostsConfig, cost: float, seed: int, rows: Sequence[Trace]) -> Path:

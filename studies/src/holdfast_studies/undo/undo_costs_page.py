@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from holdfast.stats import Estimate, Unknown
-from holdfast_studies.undo.safety_gap_page import OVER_SEEDS, shown, table
+from holdfast_studies.markdown import table
+from holdfast_studies.undo.safety_gap_page import OVER_SEEDS, shown
 from holdfast_studies.undo.undo_costs_config import UndoCostsConfig
 
 

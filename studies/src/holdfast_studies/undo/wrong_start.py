@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 from holdfast.config import TrainConfig
-from holdfast.data import atomic_text, write_traces
+from holdfast.data import write_traces
 from holdfast.generation import UndoDecoding, UndoLimits, generate_with_undo
 from holdfast.models import LoadedModel, add_tokens, load
 from holdfast.records import Trace
@@ -21,7 +19,7 @@ from holdfast.traces import Budget, choose_builder, make_traces, read_references
 from holdfast.training import train
 from holdfast.worlds import SafetyWorld
 from holdfast_studies.study_folder import claim_study
-from holdfast_studies.undo.trying import tried
+from holdfast_studies.undo.trying import run_missing
 from holdfast_studies.undo.wrong_start_config import WrongStartConfig
 
 WITH_UNDO = ("sft", "masked_sft")
@@ -84,29 +82,22 @@ def wrong_start(
     """Run what is missing of a study; every finished model leaves a file. Raises ``ModelsFailed`` at the end if some failed."""
     claim_study(config, config.run, free=("contexts",))
     planned = list(start_arms(config))
-    missing = [arm for arm in planned if not _figures(config, arm).is_file()]
-    finished = len(planned) - len(missing)
-    done = tried(partial(_finish, config), missing, config.workers, attrgetter("key"))
-    for number, _ in enumerate(done, start=finished + 1):
-        if on_progress is not None:
-            on_progress(number, len(planned))
-    return [StartResult.of_row(json.loads(_figures(config, arm).read_text(encoding="utf-8"))) for arm in planned]
+    rows = run_missing(partial(_figures, config), planned, partial(_path, config), config.workers, on_progress)
+    return [StartResult.of_row(row) for row in rows]
 
 
-def _figures(config: WrongStartConfig, arm: StartArm) -> Path:
+def _path(config: WrongStartConfig, arm: StartArm) -> Path:
     return Path(config.run) / "arms" / f"{arm.key}.json"
 
 
-def _finish(config: WrongStartConfig, arm: StartArm) -> None:
-    folder, path = Path(config.run) / "work" / arm.key, _figures(config, arm)
+def _figures(config: WrongStartConfig, arm: StartArm) -> dict[str, Any]:
+    folder = Path(config.run) / "work" / arm.key
     name = config.model.name if arm.objective == "untrained" else str(_trained(config, arm, folder))
     loaded = load(name, dtype=config.model.dtype, device=config.model.device, attention=config.model.attention)
     add_tokens(loaded.model, loaded.tokenizer, (UNDO_TOKEN,))
     result = _measured(config, arm, loaded)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_text(path) as file:
-        json.dump(asdict(result), file, indent=1)
     shutil.rmtree(folder, ignore_errors=True)
+    return asdict(result)
 
 
 def _trained(config: WrongStartConfig, arm: StartArm, folder: Path) -> Path:

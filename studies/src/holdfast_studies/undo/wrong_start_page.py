@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from holdfast.stats import Estimate, Unknown, share_of_counts
-from holdfast_studies.undo.safety_gap_page import OVER_SEEDS, shown, table
+from holdfast_studies.markdown import table
+from holdfast_studies.undo.safety_gap_page import OVER_SEEDS, shown
 from holdfast_studies.undo.wrong_start import WITH_UNDO, Fates, StartResult
 from holdfast_studies.undo.wrong_start_config import WrongStartConfig
 
