@@ -20,8 +20,16 @@ from pathlib import Path
 from holdfast.config import InputError
 from holdfast.stats import Estimate
 from holdfast_studies.papers.decision_runs import RESULTS
-from holdfast_studies.papers.measured import ClaimVerdict
-from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study, needed
+from holdfast_studies.papers.study import (
+    Claim,
+    Figures,
+    Finding,
+    Machine,
+    OnProgress,
+    Study,
+    needed,
+    verdict_of,
+)
 
 FILE = "attribution-smollm2.json"
 PENALTIES = ("kl_reward", "kl_loss_k2")
@@ -74,7 +82,7 @@ def falls_on_sampling(figures: Figures) -> Finding:
         ": one token explodes, not judged" if k3 > 1000 * ratio(figures, PENALTIES[0]) else ""
     )
     found = f"attempts' part over decisions' part and its growth with the length: {', '.join(clauses)}; {told}"
-    verdict: ClaimVerdict = "holds" if all(grows) else "holds in part" if any(grows) else "does not hold"
+    verdict = verdict_of(grows)
     return Finding(verdict, found, Estimate(*figures[PENALTIES[0]]["exponent"]))
 
 

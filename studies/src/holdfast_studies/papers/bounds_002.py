@@ -21,8 +21,7 @@ from torch import Tensor
 
 from holdfast.heads import Reference, TokenStats, stats_from_logits
 from holdfast.stats import Estimate
-from holdfast_studies.papers.measured import ClaimVerdict
-from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
+from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study, verdict_of
 
 NUM_TOKENS, NUM_INPUTS, NUM_DRAWS = 6, 3, 200
 SMOOTHING, CLIP = 0.1, 5.0
@@ -127,9 +126,7 @@ def assumption_7(figures: Figures) -> Finding:
     found = "least probability over the promised epsilon: " + ", ".join(
         f"{way} {value:.1e}" for way, value in least.items()
     )
-    verdict: ClaimVerdict = (
-        "holds" if all(kept.values()) else "holds in part" if any(kept.values()) else "does not hold"
-    )
+    verdict = verdict_of(kept.values())
     return Finding(
         verdict, f"{found}; smoothing changes the targets, not what the model may say", Estimate(least["smoothed"])
     )

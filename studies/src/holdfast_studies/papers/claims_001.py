@@ -42,8 +42,17 @@ from holdfast.records import Trace
 from holdfast.stats import Estimate, permutation
 from holdfast_studies.oversight import humaneval, refusal
 from holdfast_studies.oversight.drawing import read_pools
-from holdfast_studies.papers.measured import ClaimVerdict
-from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study, needed
+from holdfast_studies.papers.study import (
+    Claim,
+    ClaimVerdict,
+    Figures,
+    Finding,
+    Machine,
+    OnProgress,
+    Study,
+    needed,
+    verdict_of,
+)
 
 FEW = 4  # [001]'s n
 SEEDS = (0, 1, 2)
@@ -289,7 +298,7 @@ def efficiency(figures: Figures) -> Finding:
     if all(_never_right(seen) for seen in ways.values()):
         return needed(RIGHT)
     worth = [_buys(seen) for seen in ways.values()]
-    verdict: ClaimVerdict = "holds" if all(worth) else "holds in part" if any(worth) else "does not hold"
+    verdict = verdict_of(worth)
     return Finding(verdict, f"{figures['where']}, four draws and four judgements a request. {'; '.join(clauses)}")
 
 

@@ -20,8 +20,7 @@ import torch
 from torch import Tensor
 
 from holdfast.stats import student
-from holdfast_studies.papers.measured import ClaimVerdict
-from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
+from holdfast_studies.papers.study import Claim, ClaimVerdict, Figures, Finding, Machine, OnProgress, Study
 from holdfast_studies.papers.theorem_3_1_004 import advantages
 from holdfast_studies.papers.token_world import TokenWorld
 

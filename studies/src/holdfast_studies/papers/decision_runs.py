@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.config import InputError
-from holdfast_studies.papers.measured import ClaimVerdict
-from holdfast_studies.papers.study import Figures
+from holdfast_studies.papers.study import ClaimVerdict, Figures, verdict_of
 
 RESULTS = Path("docs/results/decisions")
 RL, SFT, PLAIN, DFT, BASE = "grpo", "sft_reflection", "sft_plain", "dft_reflection", "base"
@@ -146,7 +145,7 @@ def judged(
     text = "; ".join(clauses)
     if not answers:
         return "not testable here", f"needed: {need}; {text}"
-    return ("holds" if all(answers) else "holds in part" if any(answers) else "does not hold"), text
+    return verdict_of(answers), text
 
 
 def last_sound(figures: Figures) -> dict[str, Any] | None:

@@ -20,8 +20,17 @@ from typing import Any
 
 from holdfast.stats import Estimate, student
 from holdfast_studies.papers.backtracking import embedded
-from holdfast_studies.papers.measured import ClaimVerdict
-from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study, needed
+from holdfast_studies.papers.study import (
+    Claim,
+    ClaimVerdict,
+    Figures,
+    Finding,
+    Machine,
+    OnProgress,
+    Study,
+    needed,
+    verdict_of,
+)
 from holdfast_studies.undo.safety_gap import safety_gap
 from holdfast_studies.undo.safety_gap_config import TraceSettings
 
@@ -103,7 +112,7 @@ def equally_well(figures: Figures) -> Finding:
             sft, masked = (values(figures, f"{arm}, {context}", reading) for arm in ("sft", "masked_sft"))
             gaps[f"{reading}, {context}"] = statistics.fmean(sft) - statistics.fmean(masked)
     close = [abs(gap) <= EQUAL for gap in gaps.values()]
-    verdict: ClaimVerdict = "holds" if all(close) else "holds in part" if any(close) else "does not hold"
+    verdict = verdict_of(close)
     found = "sft minus masked_sft at the end: " + ", ".join(f"{name} {gap:+.3f}" for name, gap in gaps.items())
     return Finding(verdict, found, Estimate(max(gaps.values(), key=abs), n=len(SEEDS)))
 

@@ -23,8 +23,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.stats import Estimate
-from holdfast_studies.papers.measured import ClaimVerdict
-from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
+from holdfast_studies.papers.study import Claim, ClaimVerdict, Figures, Finding, Machine, OnProgress, Study
 
 REQUESTS = ("say again : bell lamp", "say again : window drum", "say again : stone carpet")
 LEARNED = "cat river piano bread mountain train doctor garden winter ocean".split()

@@ -31,8 +31,7 @@ from holdfast_studies.decisions.three_logits import (
     score,
     train,
 )
-from holdfast_studies.papers.measured import ClaimVerdict
-from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
+from holdfast_studies.papers.study import Claim, ClaimVerdict, Figures, Finding, Machine, OnProgress, Study, verdict_of
 
 STEPS, EVERY = 600, 50
 COMPARABLE, ASYMMETRIC = 3.0, 2.0
@@ -165,7 +164,7 @@ def decisions_learn(figures: Figures) -> Finding:
     """Bottom-left panel."""
     s, dc, dw = figures["reward"]["moved"]
     further = [abs(each) > abs(s) for each in (dc, dw)]
-    verdict: ClaimVerdict = "holds" if all(further) else "holds in part" if any(further) else "does not hold"
+    verdict = verdict_of(further)
     found = f"in {STEPS} steps with KL in the reward s moved by {s:+.2f}, dC by {dc:+.2f}, dW by {dw:+.2f}"
     return Finding(verdict, found, Estimate(s))
 

@@ -22,7 +22,7 @@ from scipy.stats import binom
 
 from holdfast.diagnostics import accuracy, calibrate
 from holdfast.stats import Estimate
-from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study, needed
+from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study, needed, verdict_of
 
 NUM_PROCESSES, NUM_RESPONSES = 60, 2000
 KINDS = ("kept", "attempts", "decisions")
@@ -108,7 +108,7 @@ def agreement_validates(figures: Figures) -> Finding:
     if bar > 0.05:
         return needed(f"more responses: even processes that keep the model err by up to {100 * bar:.0f} points")
     enough = [share >= TOLD_APART for share in told.values()]
-    verdict = "holds" if all(enough) else "holds in part" if any(enough) else "does not hold"
+    verdict = verdict_of(enough)
     return Finding(verdict, found, Estimate(points["attempts"] / 100, n=len(first["attempts"])))  # type: ignore[arg-type]
 
 

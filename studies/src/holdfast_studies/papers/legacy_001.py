@@ -27,8 +27,7 @@ from holdfast.judging.sandbox.hostile import HOSTILE
 from holdfast.stats import Estimate, bootstrap_mean, permutation
 from holdfast_studies.oversight.humaneval import humaneval_tasks
 from holdfast_studies.oversight.programs import Task, example_test, heuristic_reward
-from holdfast_studies.papers.measured import ClaimVerdict
-from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
+from holdfast_studies.papers.study import Claim, ClaimVerdict, Figures, Finding, Machine, OnProgress, Study
 
 LIMITS = Limits(seconds=3.0)
 TURNED = {ast.Lt: ast.GtE, ast.GtE: ast.Lt, ast.Gt: ast.LtE, ast.LtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq}

@@ -23,8 +23,7 @@ from holdfast.records import Role
 from holdfast.stats import Estimate, student
 from holdfast.tokens import TokenRow, tokenize_all
 from holdfast_studies.papers.backtracking import embedded, flat_gradient, in_float64, parameters_of
-from holdfast_studies.papers.measured import ClaimVerdict
-from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
+from holdfast_studies.papers.study import Claim, ClaimVerdict, Figures, Finding, Machine, OnProgress, Study, verdict_of
 from holdfast_studies.undo.safety_gap_identity import norms_in_double, statistics_of
 from holdfast_studies.undo.safety_gap_task import GapTask
 
@@ -138,7 +137,7 @@ def monotonic(figures: Figures) -> Finding:
         for name in ("sft", "masked_sft")
     }
     good = [min(each) > 0.9 for each in taus.values()]
-    verdict: ClaimVerdict = "holds" if all(good) else "holds in part" if any(good) else "does not hold"
+    verdict = verdict_of(good)
     found = "Kendall's tau, least of the seeds: " + ", ".join(f"{name} {min(each):.2f}" for name, each in taus.items())
     return Finding(verdict, found, Estimate(min(map(min, taus.values())), n=len(SEEDS)))
 

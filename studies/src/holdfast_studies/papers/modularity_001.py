@@ -24,8 +24,16 @@ from holdfast.judging import WorldJudge, pair_logps
 from holdfast.models import load
 from holdfast.oversight import Pool, expected
 from holdfast.stats import Estimate, permutation
-from holdfast_studies.papers.measured import ClaimVerdict
-from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study, needed
+from holdfast_studies.papers.study import (
+    Claim,
+    Figures,
+    Finding,
+    Machine,
+    OnProgress,
+    Study,
+    needed,
+    verdict_of,
+)
 
 FEW = 4
 SEEDS = (0, 1, 2)
@@ -89,7 +97,7 @@ def decomposed(figures: Figures) -> Finding:
         f" {means['right'][1]:.1%} without (p = {p['right']:.2g}); {len(figures['unsafe'])} requests of each kind"
     )
     apart = [value >= 0.05 for value in p.values()]
-    verdict: ClaimVerdict = "holds" if all(apart) else "holds in part" if any(apart) else "does not hold"
+    verdict = verdict_of(apart)
     return Finding(verdict, found, Estimate(means["unsafe"][0] - means["unsafe"][1]))
 
 

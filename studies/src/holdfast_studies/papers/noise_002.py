@@ -23,7 +23,7 @@ from torch.nn.functional import logsigmoid
 from holdfast.heads import Reference, stats_from_logits
 from holdfast.objectives import pa
 from holdfast.stats import Estimate, student
-from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study, needed
+from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study, needed, verdict_of
 
 NUM_PROBLEMS = 60
 NUM_ROWS, NUM_INPUTS, NUM_TOKENS = 24, 3, 6
@@ -134,9 +134,7 @@ def perturbation_bound(figures: Figures) -> Finding:
     found = "from eps 1e-2 to 1e-6 the change per eps grows " + " and ".join(
         f"{each:.3g} times ({of})" for each, of in zip(growth, ("loss", "gradient at a tie"), strict=True)
     )
-    return Finding(
-        "holds" if all(bounded) else "holds in part" if any(bounded) else "does not hold", found, Estimate(growth[1])
-    )
+    return Finding(verdict_of(bounded), found, Estimate(growth[1]))
 
 
 STUDY = Study(

@@ -15,8 +15,7 @@ from typing import NamedTuple
 from holdfast.attacks import Attack, Defence, run_matrix
 from holdfast.records import Cell
 from holdfast.stats import Estimate, difference_of_repeats, holm, mcnemar, share, share_of_repeats, sign_flips, student
-from holdfast_studies.papers.measured import ClaimVerdict
-from holdfast_studies.papers.study import Figures, Finding, OnProgress, needed
+from holdfast_studies.papers.study import ClaimVerdict, Figures, Finding, OnProgress, needed
 
 LEVEL = 0.05
 FLOOR = 0.05

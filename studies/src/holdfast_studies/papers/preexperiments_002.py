@@ -31,8 +31,17 @@ from holdfast.heads import Reference, TokenStats, stats_from_logits
 from holdfast.objectives import csft, csft_pa, pa, pa_weight_at, sft
 from holdfast.stats import Estimate, student
 from holdfast.worlds import SafetyWorld, build_tokenizer, pretraining
-from holdfast_studies.papers.measured import VERDICTS, ClaimVerdict
-from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study, needed
+from holdfast_studies.papers.study import (
+    VERDICTS,
+    Claim,
+    ClaimVerdict,
+    Figures,
+    Finding,
+    Machine,
+    OnProgress,
+    Study,
+    needed,
+)
 
 NUM_SEEDS = 5
 NUM_TRAIN, NUM_TEST, LENGTH = 1500, 400, 32

@@ -13,9 +13,8 @@ from typing import Any, NamedTuple
 
 from holdfast.config import InputError
 from holdfast_studies.papers.figure_files import Kept, is_current, kept_figures, make_figures
-from holdfast_studies.papers.measured import StudyRow
 from holdfast_studies.papers.registry import find_study
-from holdfast_studies.papers.study import MACHINES, Claim, Finding, Machine, Study
+from holdfast_studies.papers.study import MACHINES, Claim, Finding, Machine, Study, StudyRow
 
 OnShares = Callable[[float, float, str], None]
 """Hears (seconds' worth of work done, in all, the studies at work)."""

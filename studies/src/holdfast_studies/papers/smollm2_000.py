@@ -21,8 +21,17 @@ from typing import Any
 from holdfast.config import InputError
 from holdfast.stats import Estimate
 from holdfast_studies.papers.divergence_000 import EQUAL, MUCH, READINGS, learned, values
-from holdfast_studies.papers.measured import ClaimVerdict
-from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study, needed
+from holdfast_studies.papers.study import (
+    Claim,
+    ClaimVerdict,
+    Figures,
+    Finding,
+    Machine,
+    OnProgress,
+    Study,
+    needed,
+    verdict_of,
+)
 
 ID = "000-theorem-c-smollm2"
 TASKS = ("sql", "arithmetic", "gsm8k")
@@ -106,7 +115,7 @@ def equally_well(figures: Figures) -> Finding:
             sft, masked = _both(figures, task, context, reading)
             gaps[f"{reading} {task}, {context}"] = statistics.fmean(sft) - statistics.fmean(masked)
     close = [abs(gap) <= EQUAL for gap in gaps.values()]
-    verdict: ClaimVerdict = "holds" if all(close) else "holds in part" if any(close) else "does not hold"
+    verdict = verdict_of(close)
     found = "sft minus masked_sft: " + ", ".join(f"{name} {gap:+.3f}" for name, gap in gaps.items())
     found += _left_out(not_learned)
     return Finding(verdict, found, Estimate(max(gaps.values(), key=abs), n=_seeds(figures)))

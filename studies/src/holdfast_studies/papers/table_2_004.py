@@ -16,8 +16,16 @@ from typing import Any
 
 from holdfast.stats import student
 from holdfast_studies.papers.decision_runs import rate, read_runs, shown
-from holdfast_studies.papers.measured import ClaimVerdict
-from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study, needed
+from holdfast_studies.papers.study import (
+    Claim,
+    Figures,
+    Finding,
+    Machine,
+    OnProgress,
+    Study,
+    needed,
+    verdict_of,
+)
 
 SHARES = ("corrective_0", "corrective_50", "corrective_100")
 FLAT = 0.05
@@ -52,7 +60,7 @@ def flat(figures: Figures) -> Finding:
     if len(floors) == len(study["sizes"]):
         return needed(f"a model that sometimes corrects an error; {found}")
     within = [spread(study, size) <= FLAT for size in study["sizes"] if size not in floors]
-    verdict: ClaimVerdict = "holds" if all(within) else "holds in part" if any(within) else "does not hold"
+    verdict = verdict_of(within)
     return Finding(verdict, f"{found}; at the floor, so not counted: {', '.join(floors)}" if floors else found)
 
 

@@ -20,9 +20,8 @@ from collections.abc import Callable
 
 from holdfast.attacks import Attack, BenignDrift, find_attack, find_defence
 from holdfast.stats import Estimate, student
-from holdfast_studies.papers.measured import ClaimVerdict
 from holdfast_studies.papers.outcomes import as_published
-from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study, needed
+from holdfast_studies.papers.study import Claim, ClaimVerdict, Figures, Finding, Machine, OnProgress, Study, needed
 from holdfast_studies.papers.task_cells import SUMMARY, task_figures
 from holdfast_studies.worlds.dialogues import Summaries
 

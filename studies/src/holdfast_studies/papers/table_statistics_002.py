@@ -14,7 +14,7 @@ from __future__ import annotations
 from scipy.stats import fisher_exact
 
 from holdfast.stats import Estimate, wilson
-from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
+from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study, verdict_of
 
 NUM_PROMPTS = 330
 TABLE_3 = {  # attack: SFT, CSFT, CSFT+PA
@@ -109,7 +109,7 @@ def losses_are_computed(figures: Figures) -> Finding:
 def _as_printed(got: dict[str, float], printed: dict[str, float]) -> Finding:
     right = [round(got[name], 1) == value for name, value in printed.items()]
     found = ", ".join(f"{name} {got[name]:.2f} %" for name in printed)
-    return Finding("holds" if all(right) else "holds in part" if any(right) else "does not hold", found)
+    return Finding(verdict_of(right), found)
 
 
 STUDY = Study(

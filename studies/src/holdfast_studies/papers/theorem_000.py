@@ -25,8 +25,7 @@ from holdfast.records import Role, Trace
 from holdfast.stats import Estimate, student
 from holdfast.tokens import Context, tokenize_all
 from holdfast_studies.papers.backtracking import cosine, embedded, flat_gradient, in_float64, parameters_of
-from holdfast_studies.papers.measured import ClaimVerdict
-from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
+from holdfast_studies.papers.study import Claim, ClaimVerdict, Figures, Finding, Machine, OnProgress, Study
 from holdfast_studies.undo.safety_gap_identity import gradient_identity, norms_in_double, statistics_of
 from holdfast_studies.undo.safety_gap_probe import make_probes
 from holdfast_studies.undo.safety_gap_task import GapTask

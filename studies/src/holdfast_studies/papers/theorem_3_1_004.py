@@ -22,8 +22,7 @@ from torch import Tensor
 
 from holdfast.diagnostics import fit_growth
 from holdfast.stats import Estimate
-from holdfast_studies.papers.measured import ClaimVerdict
-from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
+from holdfast_studies.papers.study import Claim, ClaimVerdict, Figures, Finding, Machine, OnProgress, Study
 from holdfast_studies.papers.token_world import (
     Response,
     TokenWorld,

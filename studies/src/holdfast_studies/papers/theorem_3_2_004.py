@@ -24,8 +24,7 @@ from holdfast.diagnostics import fit_growth
 from holdfast.stats import Estimate
 from holdfast_studies.decisions.appendix_c import REFERENCE, THETA
 from holdfast_studies.decisions.three_logits import loss_kl_gradient, reward_kl_gradient, sigmoid
-from holdfast_studies.papers.measured import ClaimVerdict
-from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
+from holdfast_studies.papers.study import Claim, ClaimVerdict, Figures, Finding, Machine, OnProgress, Study, verdict_of
 from holdfast_studies.papers.token_world import (
     RESAMPLE,
     STOP,
@@ -207,7 +206,7 @@ def gradient_asymmetry(figures: Figures) -> Finding:
         f"size of the expected gradient in s over that in dW: {each}; in the reward a decision to go on pays for later attempts, "
         "so the ratio tends to a constant"
     )
-    verdict: ClaimVerdict = "holds" if all(grows) else "holds in part" if any(grows) else "does not hold"
+    verdict = verdict_of(grows)
     return Finding(verdict, found, Estimate(exponents[PLACEMENTS[0]]))
 
 
