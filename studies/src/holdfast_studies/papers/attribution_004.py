@@ -56,7 +56,7 @@ def run(scale: Machine, on_progress: OnProgress) -> Figures:
 
 
 def reads(scale: Machine) -> list[Path]:
-    """The report."""
+    """The report of the attribution, if it is there."""
     return [path for path in (RESULTS / FILE,) if path.exists()]
 
 
@@ -65,13 +65,13 @@ def _is_sampling(row: dict[str, object], name: str) -> bool:
 
 
 def ratio(figures: Figures, name: str) -> float:
-    """The attempts' norm over the decisions'."""
+    """The norm of the attempts' part of a gradient, divided by that of the decisions' part."""
     attempts, decisions = figures[name]["norms"]
     return float(attempts / decisions)
 
 
 def falls_on_sampling(figures: Figures) -> Finding:
-    """Theorem 3.2 on a real model."""
+    """Judge Theorem 3.2 on a real model: does the KL's gradient on attempts grow with their length?"""
     clauses, grows = [], []
     for name in PENALTIES:
         exponent, low, high = figures[name]["exponent"]
@@ -87,7 +87,7 @@ def falls_on_sampling(figures: Figures) -> Finding:
 
 
 def sft_imbalanced(figures: Figures) -> Finding:
-    """Appendix D on a real model."""
+    """Judge Appendix D on a real model: is SFT's gradient larger on attempts than on decisions?"""
     value = ratio(figures, "sft")
     found = f"SFT's gradient: attempts' part over decisions' part {value:.2f}"
     return Finding(
@@ -96,7 +96,7 @@ def sft_imbalanced(figures: Figures) -> Finding:
 
 
 def reward_balanced(figures: Figures) -> Finding:
-    """The paper's contrast."""
+    """Judge whether the KL's ratio of attempts to decisions is above the reward's."""
     seen, bins = figures["reward"]["bins"]
     reward, penalty = ratio(figures, "reward"), ratio(figures, PENALTIES[0])
     if seen < bins / 2:

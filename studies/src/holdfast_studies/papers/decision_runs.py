@@ -30,7 +30,7 @@ RATES = ("observed", "observed_stopped", "p_s", "p_dC", "p_dW", "echo", "wrong_t
 
 
 def read_runs(*names: str, folder: Path | None = None) -> Figures:
-    """Of every study that is there: its sizes, and by model and size the rates, their intervals and the seeds one by one."""
+    """For every study that is there its sizes; for each model and size the rates, their intervals and the seeds one by one."""
     paths = {name: (folder or RESULTS) / f"{name}.json" for name in names}
     found = {name: json.loads(path.read_text(encoding="utf-8")) for name, path in paths.items() if path.exists()}
     if not found:
@@ -61,7 +61,7 @@ def _rounded(estimate: dict[str, Any]) -> list[float] | None:
 
 
 def rate(study: dict[str, Any], model: str, size: str, name: str = "observed") -> float | None:
-    """One value."""
+    """One value of a study; None where the data cannot say it."""
     figure = study["models"][model][size][name]
     return None if figure is None else float(figure[0])
 

@@ -100,7 +100,7 @@ def _endpoint() -> Iterator[str]:
             self.wfile.write(body)
 
         def log_message(self, *_: Any) -> None:
-            """Nothing on the terminal."""
+            """Print nothing on the terminal."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -194,7 +194,7 @@ def _theory() -> dict[str, Any]:
 
 
 def exists(name: str) -> Callable[[Figures], Finding]:
-    """The rule above."""
+    """The rule for one extension: did what it needs run here?"""
 
     def judge(figures: Figures) -> Finding:
         seen = figures[name]

@@ -34,7 +34,7 @@ GAIN = 0.02  # nats a step
 
 
 def run(scale: Machine, on_progress: OnProgress) -> Figures:
-    """Per seed, the two paths."""
+    """The path of either objective, seed by seed."""
     task = GapTask(embedded(ID, num_train=NUM_TRACES))
     paths = []
     for number, seed in enumerate(SEEDS):
@@ -95,7 +95,7 @@ def _place(parameters: Sequence[Tensor], values: Tensor) -> None:
 
 
 def diverge_by_error_term(figures: Figures) -> Finding:
-    """theta_SFT - theta_mSFT against eta T v_error."""
+    """Judge whether theta_SFT - theta_mSFT is eta T v_error."""
     first = [path["gap"][0][1] for path in figures["paths"]]
     last = student([path["gap"][-1][1] for path in figures["paths"]])
     every = max(point[1] for path in figures["paths"] for point in path["gap"])
@@ -119,7 +119,7 @@ def linear(figures: Figures) -> Finding:
 
 
 def constant(figures: Figures) -> Finding:
-    """masked_sft's projection in units of sft's."""
+    """Judge whether masked SFT moves along v_error; in units of SFT's movement."""
     shares = [path["masked_sft"][-1][1] / path["sft"][-1][1] for path in figures["paths"]]
     widest = max(abs(masked[1]) / abs(path["sft"][-1][1]) for path in figures["paths"] for masked in path["masked_sft"])
     measured = student(shares)

@@ -42,7 +42,7 @@ MISSED = STOPPED = 0.2
 
 
 def run(scale: Machine, on_progress: OnProgress) -> Figures:
-    """Of every request, what best-of-4 returns with each pair of reward and safety function."""
+    """What best-of-4 returns for every request, with each pair of reward and safety function."""
     judge, loaded = WorldJudge(), load("tiny:base", device="cpu")
     rows: dict[str, list[list[float]]] = {"unsafe": [], "right": []}
     for number, seed in enumerate(SEEDS):
@@ -85,7 +85,7 @@ def _chance(text: str) -> float:
 
 
 def decomposed(figures: Figures) -> Finding:
-    """Exchange one part, look at the other."""
+    """Judge whether exchanging one part leaves what the other is for."""
     pairs = {name: list(zip(*figures[name], strict=True)) for name in ("unsafe", "right")}
     means = {name: [sum(column) / len(column) for column in columns] for name, columns in pairs.items()}
     if max(means["unsafe"]) == 0:

@@ -111,7 +111,7 @@ def lemma_ratios(eps: float) -> tuple[float, float]:
 
 
 def tightens(figures: Figures) -> Finding:
-    """The log-ratio of distances."""
+    """Judge whether PA moves the minimiser less, by the logarithm of the ratio of distances."""
     pairs = [(without, with_pa) for without, with_pa in figures["moved"] if without is not None and with_pa is not None]
     if len(pairs) < len(figures["moved"]) / 2:
         return needed(f"minima: both searches end at one in {len(pairs)} of {len(figures['moved'])} problems")
@@ -127,7 +127,7 @@ def tightens(figures: Figures) -> Finding:
 
 
 def perturbation_bound(figures: Figures) -> Finding:
-    """Lemma A.1."""
+    """Judge Lemma A.1, the bound on how far noise moves loss and gradient."""
     large, small = figures["lemma"]["0.01"], figures["lemma"]["1e-06"]
     growth = [after / before for before, after in zip(large, small, strict=True)]
     bounded = [each < 2 for each in growth]

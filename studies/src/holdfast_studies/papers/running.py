@@ -105,7 +105,7 @@ def _all_kept(studies: Iterable[Study], folder: Path, *, current: bool = False) 
 def _run(
     studies: Sequence[Study], scale: Machine, folder: Path, num_workers: int, on_shares: OnShares
 ) -> dict[str, str]:
-    """Why some failed."""
+    """Run studies. Returns why some failed."""
     if not studies:
         return {}
     if len(studies) == 1:
@@ -127,7 +127,7 @@ def _run_here(study: Study, scale: Machine, folder: Path, on_shares: OnShares) -
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """As in a worker: figures must not depend on how many studies were asked for. Nothing to do where torch is not used."""
+    """Use one thread, as a worker does, so that figures do not depend on how many studies run. Without torch it does nothing."""
     torch = sys.modules.get("torch")
     if torch is None:
         yield
@@ -173,7 +173,7 @@ def _begin(shares: Any) -> None:
 
 
 def _work(name: str, scale: Machine, folder: Path, place: int) -> None:
-    """In a worker, which imports this one study."""
+    """In a worker: import this one study and run it."""
 
     def on_progress(share: float) -> None:
         _shares[place] = share

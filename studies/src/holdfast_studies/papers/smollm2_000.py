@@ -40,7 +40,7 @@ UNDOING = "a task on which masked SFT learns to undo, unlike"
 
 
 def run(scale: Machine, on_progress: OnProgress) -> Figures:
-    """Curves' ends of every arm, by task."""
+    """The ends of every arm's curves, by task."""
     root = Path(os.environ.get("HOLDFAST_RUNS", "runs"))
     found = {task: arms for task in TASKS if (arms := _arms(root / f"undo-smollm2-{task}" / "arms"))}
     if not found:
@@ -51,7 +51,7 @@ def run(scale: Machine, on_progress: OnProgress) -> Figures:
 
 
 def reads(scale: Machine) -> list[Path]:
-    """The arms of every task."""
+    """The files of the arms of every task, those that are there."""
     root = Path(os.environ.get("HOLDFAST_RUNS", "runs"))
     return [path for task in TASKS for path in sorted(root.glob(f"undo-smollm2-{task}/arms/*.json"))]
 
@@ -87,7 +87,7 @@ def _left_out(names: list[str]) -> str:
 
 
 def much_greater(figures: Figures) -> Finding:
-    """Part (c)."""
+    """Judge part (c): are errors much likelier after SFT than after masked SFT?"""
     gaps = {}
     kept, not_learned = _by_learning(figures)
     if not kept:
@@ -105,7 +105,7 @@ def much_greater(figures: Figures) -> Finding:
 
 
 def equally_well(figures: Figures) -> Finding:
-    """Part (a), as behaviour."""
+    """Judge part (a) as behaviour: do both objectives learn to undo and to correct?"""
     gaps = {}
     kept, not_learned = _by_learning(figures)
     if not kept:

@@ -33,7 +33,7 @@ FLOOR = 0.02
 
 
 def run(scale: Machine, on_progress: OnProgress) -> Figures:
-    """Read the study's results."""
+    """Read what the arithmetic study found."""
     return read_runs("corrective")
 
 
@@ -52,7 +52,7 @@ def at_floor(study: dict[str, Any], size: str) -> bool:
 
 
 def flat(figures: Figures) -> Finding:
-    """p(F -> T) against the share."""
+    """Judge whether p(F -> T) changes with the share of corrective rows."""
     study = figures["corrective"]
     each = "; ".join(f"{model[11:]} %: {shown(study, model, 'wrong_to_right')}" for model in SHARES)
     found = f"p(F to T) in per cent at {', '.join(study['sizes'])}, by share of corrective rows: {each}"
@@ -65,7 +65,7 @@ def flat(figures: Figures) -> Finding:
 
 
 def first_answers_gain(figures: Figures) -> Finding:
-    """3.75 points against 0.3."""
+    """Judge whether first answers gain more than reflection does (printed: 3.75 points against 0.3)."""
     study = figures["corrective"]
     size = study["sizes"][0]
     first = [rate(study, model, size, "p_s") or 0.0 for model in (SHARES[0], SHARES[-1])]
