@@ -53,9 +53,7 @@ def safety_gap(
 def undo_costs(config: ConfigPath, overrides: Overrides = None, page: Page = None, json: json_option = None) -> None:
     """GRPO (TRL) for several costs of an undo: accuracy against undo rate, precision, recall, false undos."""
     need_extra("rl", "diagnose undo-costs")
-    from holdfast_studies.undo.undo_costs import cost_table, undo_costs
-    from holdfast_studies.undo.undo_costs_config import UndoCostsConfig
-    from holdfast_studies.undo.undo_costs_page import section
+    from holdfast_studies.undo.undo_costs import UndoCostsConfig, cost_table, section, undo_costs
 
     settings = load_config(UndoCostsConfig, config, overrides or [])
     rows = cost_table(_ran(undo_costs, settings))
@@ -81,9 +79,7 @@ def undo_defence(config: ConfigPath, overrides: Overrides = None, page: Page = N
 
 def wrong_start(config: ConfigPath, overrides: Overrides = None, page: Page = None, json: json_option = None) -> None:
     """Train on refusals that begin wrongly and take it back; then prefill such starts. The same command again goes on."""
-    from holdfast_studies.undo.wrong_start import wrong_start
-    from holdfast_studies.undo.wrong_start_config import WrongStartConfig
-    from holdfast_studies.undo.wrong_start_page import section
+    from holdfast_studies.undo.wrong_start import WrongStartConfig, section, wrong_start
 
     settings = load_config(WrongStartConfig, config, overrides or [])
     results = _ran(wrong_start, settings)
@@ -93,7 +89,7 @@ def wrong_start(config: ConfigPath, overrides: Overrides = None, page: Page = No
 
 def _ran(study: Callable[..., list[Result]], settings: Any) -> list[Result]:
     """Run the study under a progress bar. Models that failed are named at the end; the exit code is then 1."""
-    from holdfast_studies.undo.trying import ModelsFailed
+    from holdfast_studies.undo.running import ModelsFailed
 
     try:
         with progress_bar(settings.title) as on_progress:

@@ -5,13 +5,11 @@ An arm without one right answer in distribution is broken: it is named as broken
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from holdfast.config import InputError
-from holdfast.data import atomic_text
 from holdfast.diagnostics import Columns, read_transcripts
 from holdfast.models import named_with_origin
 from holdfast.stats import holm, paired_difference
@@ -29,6 +27,7 @@ from holdfast_studies.decisions.decision_table import (
     short,
 )
 from holdfast_studies.decisions.products import split_words, stated
+from holdfast_studies.json_files import read_json, write_json
 from holdfast_studies.markdown import table
 
 BROKEN = "broken: not compared"
@@ -126,9 +125,7 @@ def write_results(config: CheckingConfig, command: str, *, page: Path | None, re
     if page is not None:
         write_first_section(page, text, f"checking-{Path(config.run).name}", TITLE)
     if report_file is not None:
-        report_file.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_text(report_file) as file:
-            json.dump(figures, file, indent=1)
+        write_json(report_file, figures)
     return text
 
 
@@ -188,7 +185,7 @@ def _skipped(config: CheckingConfig) -> Iterator[str]:
         for seed in config.seeds:
             path = CheckingJob(config, name, seed).folder / SKIPPED
             if path.exists():
-                yield f"{TITLES[name]}, seed {seed}: not trained, {_read(path)['why']}."
+                yield f"{TITLES[name]}, seed {seed}: not trained, {read_json(path)['why']}."
 
 
 def _pairs_table(pairs: Sequence[Mapping[str, Any]]) -> str:
@@ -209,7 +206,7 @@ def _curve_table(config: CheckingConfig) -> str:
         points, path = _curve(config, name), CheckingJob(config, name, config.seeds[0]).folder / CHOICE
         if not points or not path.exists():
             continue
-        choice = _read(path)
+        choice = read_json(path)
         tried = ", ".join(f"{lr}: {100 * accuracy:.0f}" for lr, accuracy in choice["accuracies"].items())
         steps = " → ".join(f"{_value(point, 'observed')} ({point['step']})" for point in [*base, *points])
         again = " → ".join(_value(point, "p_dW") for point in [*base, *points])
@@ -254,13 +251,9 @@ def _ratio(parts: Mapping[str, Mapping[str, float | None]] | None) -> str:
 
 def _curve(config: CheckingConfig, name: str) -> list[dict[str, Any]]:
     path = CheckingJob(config, name, config.seeds[0]).folder / CURVE
-    return list(_read(path)) if path.exists() else []
+    return list(read_json(path)) if path.exists() else []
 
 
 def _value(row: Mapping[str, Any], name: str) -> str:
     value = row[name]["value"]
     return "-" if value is None else f"{100 * value:.0f}"
-
-
-def _read(path: Path) -> Any:
-    return json.loads(path.read_text(encoding="utf-8"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +28,7 @@ from holdfast.stats import Estimate, Resamples, Unknown, percentile_interval, wi
 from holdfast_studies.decisions.config import DecisionStudyConfig
 from holdfast_studies.decisions.decision_study import BASE, ROLLOUTS, Job
 from holdfast_studies.decisions.products import product_splitter, products
+from holdfast_studies.json_files import read_json, read_lines
 from holdfast_studies.markdown import table
 
 
@@ -164,7 +164,7 @@ def clocks(config: DecisionStudyConfig) -> dict[str, dict[str, float]]:
     times: dict[str, dict[str, float]] = {}
     for name in (BASE, *config.variants):
         files = [Job(config, seed, name).folder / "clock.json" for seed in config.seeds]
-        read = [json.loads(file.read_text(encoding="utf-8")) for file in files if file.exists()]
+        read = [read_json(file) for file in files if file.exists()]
         if read:
             times[name] = {key: float(np.mean([clock[key] for clock in read])) for key in read[0]}
     return times
@@ -173,7 +173,7 @@ def clocks(config: DecisionStudyConfig) -> dict[str, dict[str, float]]:
 def rl_steps(folder: Path) -> list[dict[str, Any]]:
     """The log of a GRPO run: p_s, p_dC, p_dW and the clock along training."""
     path = folder / "run" / "steps.jsonl"
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+    return read_lines(path) if path.exists() else []
 
 
 # --- as a page ------------------------------------------------------------------------------------------------------

@@ -23,13 +23,14 @@ from safetensors.torch import load_file, save_file
 from holdfast.attacks import answered_by, load_for_use, work_through
 from holdfast.audits.suites import read_requests
 from holdfast.config import InputError, TrainConfig, load_config, mistakes_end_it
-from holdfast.data import Kind, atomic_text, learned_part, validation_part, without_twins, write_traces
+from holdfast.data import Kind, learned_part, validation_part, without_twins, write_traces
 from holdfast.generation import generate
 from holdfast.judging import check_judge, find_judge, refusals
 from holdfast.models import interpolated, load
 from holdfast.records import Trace, answer, context
 from holdfast.stats import share
 from holdfast.training import train
+from holdfast_studies.json_files import read_json, write_json
 from holdfast_studies.real.alignment import AlignConfig, AlignVariant
 
 REFUSALS = (
@@ -83,8 +84,7 @@ def align(config: AlignConfig) -> dict[str, Any]:
         "rows": {name: _count(rows / f"{name}.jsonl") for name in STREAMS},
     }
     shutil.rmtree(rows)
-    with atomic_text(run / "align.json") as file:
-        json.dump(summary, file, indent=1)
+    write_json(run / "align.json", summary)
     return summary
 
 
@@ -133,15 +133,14 @@ def run_try(task: Try) -> None:
         outcome = measure(str(result.model), task.config)
     except InputError as error:  # a rate too high, say: the other variants go on
         outcome = {"error": str(error)}
-    with atomic_text(task.run / "align.json") as file:
-        json.dump({"run": str(task.run), "variant": task.variant.model_dump(), **outcome}, file, indent=1)
+    write_json(task.run / "align.json", {"run": str(task.run), "variant": task.variant.model_dump(), **outcome})
 
 
 def _outcome(task: Try, died: str | None) -> dict[str, Any]:
     """What the variant's worker wrote, or how it died."""
     if died:
         return {"run": str(task.run), "variant": task.variant.model_dump(), "error": died}
-    outcome: dict[str, Any] = json.loads((task.run / "align.json").read_text())
+    outcome: dict[str, Any] = read_json(task.run / "align.json")
     return outcome
 
 

@@ -20,12 +20,12 @@ from holdfast.traces import write_made
 from holdfast.training import train
 from holdfast_studies.study_folder import claim_study
 from holdfast_studies.undo.graded_behaviour import behave_graded
+from holdfast_studies.undo.running import run_missing
 from holdfast_studies.undo.safety_gap_behaviour import Behaviour, behave, behave_plainly
 from holdfast_studies.undo.safety_gap_config import SafetyGapConfig
 from holdfast_studies.undo.safety_gap_identity import Identity, gradient_identity
 from holdfast_studies.undo.safety_gap_probe import Probe, Readings, RightRow, make_probes, make_right_rows, read
 from holdfast_studies.undo.safety_gap_task import GapTask
-from holdfast_studies.undo.trying import run_missing
 
 CONTROLS = {
     "untouched": None,  # the model as it was

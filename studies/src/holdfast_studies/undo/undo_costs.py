@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from holdfast.config import RlConfig
+from pydantic import Field
+
+from holdfast.config import GrpoSettings, ModelSettings, RlConfig, Settings
 from holdfast.generation import UndoDecoding, UndoUse, generate_with_undo, total, undo_use
 from holdfast.models import load
 from holdfast.records import Reply, Role, Trace
@@ -16,10 +18,28 @@ from holdfast.stats import Estimate, Unknown, share_of_counts
 from holdfast.tokens import find_undo_id, tokenize_all
 from holdfast.traces import read_references
 from holdfast.training import RlPrompt, UndoRl, train_rl
+from holdfast_studies.markdown import table
 from holdfast_studies.study_folder import claim_study
+from holdfast_studies.undo.running import run_missing
+from holdfast_studies.undo.safety_gap_page import OVER_SEEDS, shown
 from holdfast_studies.undo.safety_gap_task import right_by
-from holdfast_studies.undo.trying import run_missing
-from holdfast_studies.undo.undo_costs_config import UndoCostsConfig
+
+
+class UndoCostsConfig(Settings):
+    """GRPO from the same model for every cost of an undo."""
+
+    run: str
+    title: str
+    model: ModelSettings  # knows <UNDO>: the result of a training on traces
+    train: str  # requests with their right answers: any name that `holdfast traces make` takes
+    test: str
+    num_train: int = Field(default=400, gt=0)
+    num_test: int = Field(default=200, gt=0)
+    costs: tuple[float, ...] = Field(default=(0.0, 0.02, 0.1, 0.3), min_length=1)
+    context: Literal["soft", "hard"] = "soft"
+    seeds: tuple[int, ...] = Field(default=(0,), min_length=1)
+    workers: int = Field(default=1, gt=0)  # trainings at a time, each a process of its own
+    rl: GrpoSettings
 
 
 @dataclass(frozen=True)
@@ -114,3 +134,26 @@ def cost_table(results: Sequence[CostResult]) -> list[dict[str, Any]]:
 
 def _share(results: Sequence[CostResult], count: Callable[[CostResult], tuple[int, int]]) -> Estimate | Unknown:
     return share_of_counts([count(result) for result in results], "none seen")
+
+
+# --- the section of docs/results/undo.md -------------------------------------------------------------------------------
+
+
+def section(config: UndoCostsConfig, command: str, rows: Sequence[Mapping[str, Any]]) -> str:
+    """The section: the command, and a row per cost."""
+    rl, seeds = config.rl, ", ".join(map(str, config.seeds))
+    about = (
+        f"Written by `{command}`. GRPO through TRL from {config.model.name}, {config.context} context: {rl.steps} steps of"
+        f" {rl.prompts_per_step} requests x {rl.group} answers, learning rate {rl.lr:g}, seeds {seeds}; reward 1 for a right"
+        f" final answer, less the cost of every undo. {config.num_test} held-out requests, sampled; intervals are 95 %"
+        f" ({OVER_SEEDS})."
+    )
+    header = list(rows[0])
+    lines = [[_cell(row[name]) for name in header] for row in rows]
+    return f"## {config.title}\n\n{about}\n\n{table(header, lines)}\n"
+
+
+def _cell(value: Any) -> str:
+    return (
+        shown(value) if isinstance(value, Estimate | Unknown) else value if isinstance(value, str) else f"{value:.3g}"
+    )

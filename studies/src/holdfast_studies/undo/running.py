@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from holdfast.config import InputError
-from holdfast.data import atomic_text
+from holdfast_studies.json_files import read_json, write_json
 from holdfast_studies.pool import in_processes
 
 Task = TypeVar("Task")
@@ -66,14 +65,11 @@ def run_missing(
     for number, _ in enumerate(done, start=len(planned) - len(missing) + 1):
         if on_progress is not None:
             on_progress(number, len(planned))
-    return [json.loads(path(task).read_text(encoding="utf-8")) for task in planned]
+    return [read_json(path(task)) for task in planned]
 
 
 def _write_figures(figures: Callable[[Task], Mapping[str, Any]], path: Callable[[Task], Path], task: Task) -> None:
-    made, target = figures(task), path(task)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_text(target) as file:
-        json.dump(made, file, indent=1)
+    write_json(path(task), figures(task))
 
 
 def _stem(path: Callable[[Task], Path], task: Task) -> str:
