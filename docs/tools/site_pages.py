@@ -21,7 +21,8 @@ from pygments.lexers import get_lexer_for_filename
 ROOT = Path(__file__).parents[2]
 OWN_PAGES = {
     "README.md": "index.md",
-    **{name: name for name in ("studies/README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")},
+    "studies/README.md": "studies.md",
+    **{name: name for name in ("CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")},
 }
 FIRST = ("tutorial.md", "your-model.md", "choosing.md", "limits.md")
 LAST = ("papers.md", "lab-log.md")

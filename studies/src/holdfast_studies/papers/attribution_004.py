@@ -20,16 +20,7 @@ from pathlib import Path
 from holdfast.config import InputError
 from holdfast.stats import Estimate
 from holdfast_studies.papers.decision_runs import RESULTS
-from holdfast_studies.papers.study import (
-    Claim,
-    Figures,
-    Finding,
-    Machine,
-    OnProgress,
-    Study,
-    needed,
-    verdict_of,
-)
+from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study, needed, verdict_of
 
 FILE = "attribution-smollm2.json"
 PENALTIES = ("kl_reward", "kl_loss_k2")

@@ -24,16 +24,7 @@ from holdfast.judging import WorldJudge, pair_logps
 from holdfast.models import load
 from holdfast.oversight import Pool, expected
 from holdfast.stats import Estimate, permutation
-from holdfast_studies.papers.study import (
-    Claim,
-    Figures,
-    Finding,
-    Machine,
-    OnProgress,
-    Study,
-    needed,
-    verdict_of,
-)
+from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study, needed, verdict_of
 
 FEW = 4
 SEEDS = (0, 1, 2)

@@ -16,16 +16,7 @@ from typing import Any
 
 from holdfast.stats import student
 from holdfast_studies.papers.decision_runs import rate, read_runs, shown
-from holdfast_studies.papers.study import (
-    Claim,
-    Figures,
-    Finding,
-    Machine,
-    OnProgress,
-    Study,
-    needed,
-    verdict_of,
-)
+from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study, needed, verdict_of
 
 SHARES = ("corrective_0", "corrective_50", "corrective_100")
 FLAT = 0.05
