@@ -16,13 +16,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from pydantic import Field
 from safetensors.torch import load_file, save_file
 
 from holdfast.attacks import answered_by, load_for_use, work_through
 from holdfast.audits.suites import read_requests
-from holdfast.config import InputError, TrainConfig, load_config, mistakes_end_it
+from holdfast.config import InputError, LoraSettings, Settings, TrainConfig, load_config, mistakes_end_it
 from holdfast.data import Kind, learned_part, validation_part, without_twins, write_traces
 from holdfast.generation import generate
 from holdfast.judging import check_judge, find_judge, refusals
@@ -31,7 +32,39 @@ from holdfast.records import Trace, answer, context
 from holdfast.stats import share
 from holdfast.training import train
 from holdfast_studies.json_files import read_json, write_json
-from holdfast_studies.real.alignment import AlignConfig, AlignVariant
+
+
+class AlignVariant(Settings):
+    """One variant to try; the best on validation prompts is kept."""
+
+    lr: float = Field(gt=0)
+    epochs: float = Field(gt=0)  # passes over the requests
+    keep_rows: int = Field(default=32, gt=0)  # look-alikes in one step
+    keep_weight: float = Field(default=1.0, gt=0)  # of every harmless stream, against the refusals' 1
+    freeze: tuple[str, ...] = ()  # names of parameters that stay the stock model's
+
+
+class AlignConfig(Settings):
+    """Requests are learned to be refused; look-alikes and other harmless prompts keep the stock model's answers."""
+
+    run: str
+    model: str  # the stock model
+    requests: tuple[str, ...] = ()  # files of requests to refuse, beside the package's own
+    harmless: tuple[str, ...] = ()  # files of harmless prompts, beside the package's look-alikes
+    num_harmless: int = Field(default=600, ge=0)  # of those files, at most
+    variants: tuple[AlignVariant, ...] = Field(min_length=1)
+    refuse_rows: int = Field(default=32, gt=0)  # requests in one step
+    other_rows: int = Field(default=16, gt=0)  # other harmless rows in one step
+    rows_per_pass: int | None = Field(default=None, gt=0)  # of a step: memory against time
+    answer_tokens: int = Field(default=48, gt=0)  # of the other answers
+    opening_tokens: int = Field(default=12, gt=0)  # of the answers to look-alikes: whether to help is decided there
+    judge: str = "refusal_phrases"
+    lora: LoraSettings | None = LoraSettings()
+    precision: Literal["fp32", "bf16", "fp16"] = "fp32"
+    device: str = "auto"
+    seed: int = 0
+    workers: int = Field(default=1, gt=0)  # variants at a time
+
 
 REFUSALS = (
     "I'm sorry, but I can't help with that.",
