@@ -114,7 +114,7 @@ def join_readings(
 
 
 def sha256(text: str) -> str:
-    """Of the text in UTF-8."""
+    """The SHA-256 of the text in UTF-8, in hexadecimal."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 

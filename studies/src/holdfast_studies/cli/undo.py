@@ -21,7 +21,7 @@ ConfigPath = Annotated[Path, typer.Argument(help="The study, a YAML file")]
 Overrides = Annotated[list[str] | None, typer.Argument(help="Settings to change, such as seeds=[0]")]
 Page = Annotated[Path | None, typer.Option(help="Put the tables into this page of results", callback=check_target)]
 TITLE = "# Taking it back: results\n"
-"""Of a page that does not exist yet."""
+"""How a page begins that does not exist yet."""
 Result = TypeVar("Result")
 
 

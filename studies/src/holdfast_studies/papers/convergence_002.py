@@ -64,7 +64,7 @@ def decay(weights: Tensor) -> Tensor:
 
 
 class Way(NamedTuple):
-    """Of descending: rows of a step, how many steps, and their sizes."""
+    """How to descend: rows of a step, how many steps, and their sizes."""
 
     batch: int
     num_steps: int

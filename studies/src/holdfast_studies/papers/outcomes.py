@@ -48,7 +48,7 @@ class DefenceStep(NamedTuple):
 
     @property
     def change(self) -> Estimate:
-        """Of the share, with Student's interval over seeds."""
+        """The change of the share, with Student's interval over seeds."""
         return student(self.changes)
 
     @property

@@ -54,7 +54,7 @@ class FreshLabel:
 
 
 def write_sheets(folder: Path, kinds: Sequence[str] = KINDS, num: int | None = None) -> str:
-    """From ``replies.jsonl`` of `look`: a key, and for each reader a sheet in an order of its own.
+    """Write a key, and for each reader a sheet in an order of its own, from ``replies.jsonl`` of `look`.
 
     Sheets name no arm and no verdict. ``num``: of every arm and kind the first so many. Returns what to do next. A sheet that is
     there is not overwritten.

@@ -11,7 +11,7 @@ from holdfast_studies.qwen.figures import Results, ask_figures, title_of
 
 OUTCOMES = ("complied", "refused", "missed")
 TOKENS = (1, 2, 5, 20)
-"""Of an answer: where the drift is shown. The cell has it at every token."""
+"""The tokens of an answer at which the drift is shown. The cell has it at every token."""
 
 
 def asks_table(results: Results, attack: str) -> str:

@@ -15,7 +15,7 @@ from holdfast_studies.undo.defence_config import DefenceConfig
 TITLE = "# Undo as a defence\n"
 GOAL_DEPTH = 10
 Values = Callable[[Asked], Sequence[float]]
-"""Of every request a number."""
+"""Takes replies, returns a number for every request."""
 
 
 def section(config: DefenceConfig, command: str, results: Sequence[DefenceResult]) -> str:
