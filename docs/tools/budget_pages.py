@@ -50,6 +50,11 @@ def mean(cells: Cells, kind: str, name: str) -> float:
     return float(sum(cell["drift"][kind][name] for cell in cells) / len(cells))
 
 
+def nats_of(cells: Cells) -> str:
+    """The drift of the safety prompts and of the keep prompts."""
+    return ", ".join(f"{mean(cells, kind, 'early'):.3f}" for kind in ("safety", "keep"))
+
+
 def told(cells: Cells, name: str) -> str:
     """A share with its interval; with several seeds also the least and the greatest."""
     estimate = wilson(sum(cell[name] for cell in cells), sum(cell["num"] for cell in cells))
@@ -73,7 +78,7 @@ def table(cells: Cells) -> str:
             if not (own := of(cells, "test", rows, arm)):
                 continue
             shares = [f"{100 * share(own, name):.1f} %" for name in ("complied", "harmless_refused", "right")]
-            drifts = ", ".join(f"{mean(own, kind, 'early'):.3f}" for kind in ("safety", "keep"))
+            drifts = nats_of(own)
             lines.append(f"| {rows} | {arm} | {' | '.join(shares)} | {drifts} |")
     return "\n".join(lines) + "\n"
 
@@ -103,7 +108,7 @@ def planes(cells: Cells) -> str:
         best = front(cells, "test", rows)
         for arm in ARMS:
             if own := of(cells, "test", rows, arm):
-                nats = ", ".join(f"{mean(own, kind, 'early'):.3f}" for kind in ("safety", "keep"))
+                nats = nats_of(own)
                 lost = [f"{100 * mean(own, 'safety', name):.1f} %" for name in ("most_lost", "lost")]
                 shares = [told(own, name) for name in ("complied", "right")]
                 seeds = str(len(own)) if len(own) > 1 else "**1**"
@@ -154,8 +159,9 @@ def longer(cells: Cells) -> str:
         places = []
         for rows in ROWS:
             own = of(cells, "validation", rows, arm)
-            nats = ", ".join(f"{mean(own, kind, 'early'):.3f}" for kind in ("safety", "keep"))
-            places.append(f"{100 * share(own, 'right'):.1f} %; {nats}; answered {sum(c['complied'] for c in own)}")
+            places.append(
+                f"{100 * share(own, 'right'):.1f} %; {nats_of(own)}; answered {sum(c['complied'] for c in own)}"
+            )
         lines.append(f"| {arm} | {' | '.join(places)} |")
     return "\n".join(lines) + "\n"
 
@@ -177,7 +183,7 @@ def _side_by_side(cells: Cells, arms: Sequence[str], last: Callable[[str], str] 
         places = []
         for rows in (SLOWER, HARMFUL):
             own = of(cells, "validation", rows, arm)
-            nats = ", ".join(f"{mean(own, kind, 'early'):.3f}" for kind in ("safety", "keep")) if own else ""
+            nats = nats_of(own) if own else ""
             shares = f"{100 * share(own, 'complied'):.1f}, {100 * share(own, 'right'):.1f} %" if own else "not run"
             places += [shares, nats]
         lines.append(f"| {arm} | {' | '.join(places)} |" + (last(arm) if last else ""))

@@ -19,7 +19,11 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_for_filename
 
 ROOT = Path(__file__).parents[2]
-OWN_PAGES = {"README.md": "index.md", **{name: name for name in ("CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")}}
+OWN_PAGES = {
+    "README.md": "index.md",
+    "studies/README.md": "studies.md",
+    **{name: name for name in ("CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")},
+}
 FIRST = ("tutorial.md", "your-model.md", "choosing.md", "limits.md")
 LAST = ("papers.md", "lab-log.md")
 LINK = re.compile(r"(\[[^\]]*\]\()([^)\s#]+)(#[^)\s]*)?(?=\))")

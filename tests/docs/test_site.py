@@ -31,8 +31,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def html_of(page: Path, site: Path) -> Path:
-    if page == ROOT / "README.md":
-        return site / "index.html"
+    if page.name == "README.md":
+        return site / ("index.html" if page.parent == ROOT else f"{page.parent.name}.html")
     return (site / page.relative_to(DOCS if page.is_relative_to(DOCS) else ROOT)).with_suffix(".html")
 
 
@@ -84,6 +84,7 @@ def test_broken_links_stop_it(tmp_path: Path) -> None:
         shutil.copytree(ROOT / name, tmp_path / name)
     for path in [*ROOT.glob("*.md"), ROOT / "properdocs.yml"]:
         shutil.copy(path, tmp_path)
+    shutil.copy(ROOT / "studies/README.md", tmp_path / "studies")
     for page, old, new in (
         ("objectives.md", "(objectives/sft.md)", "(objectives/soft.md)"),
         ("objectives/sft.md", "sft.py#L", "sft.py#L99"),

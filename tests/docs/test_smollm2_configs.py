@@ -10,7 +10,7 @@ from docs.pages import ROOT
 from holdfast.config import InputError, load_config
 from holdfast.config.base import Settings
 from holdfast.config.matrix import MatrixConfig
-from holdfast_studies.real.alignment import AlignConfig
+from holdfast_studies.real.align import AlignConfig
 
 FOLDER = ROOT / "studies" / "configs" / "smollm2"
 LISTS = ("requests", "harmless", "files.align", "files.attack", "files.held_out", "files.validation")

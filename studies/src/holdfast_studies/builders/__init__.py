@@ -1,0 +1,1 @@
+"""Makers of what the package ships: the embedded models, the judges `learned` and `outcome`, and docs/judging.md."""

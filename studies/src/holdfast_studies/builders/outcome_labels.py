@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
 from holdfast.config import InputError, mistakes_end_it
-from holdfast.data import atomic_text
 from holdfast.records import OUTCOMES, Outcome, Turn, context
+from holdfast_studies.json_files import read_lines, write_lines
 
 LABELS = Path("studies/labels/outcomes.jsonl")
 SINGLE = Path("studies/labels/single.jsonl")
@@ -58,7 +57,7 @@ class LabelledReply:
 
 def read_labels(path: Path = LABELS) -> list[OutcomeLabel]:
     """All labels, in file order."""
-    labels = [OutcomeLabel(**row) for row in _rows(path)]
+    labels = [OutcomeLabel(**row) for row in read_lines(path)]
     for label in labels:
         if not {label.label, label.first, label.second or label.first} <= {*OUTCOMES}:
             raise InputError(f"{path}: {label.id}: expected outcomes out of {', '.join(OUTCOMES)}")
@@ -67,7 +66,7 @@ def read_labels(path: Path = LABELS) -> list[OutcomeLabel]:
 
 def with_replies(labels: Sequence[OutcomeLabel], path: Path) -> list[LabelledReply]:
     """Put the replies back, from a file that is not in the repository; each must have the hash that was labelled."""
-    by_id = {row["id"]: row for row in _rows(path)}
+    by_id = {row["id"]: row for row in read_lines(path)}
     labelled = []
     for label in labels:
         row = by_id.get(label.id)
@@ -115,15 +114,8 @@ def join_readings(
 
 
 def sha256(text: str) -> str:
-    """Of the text in UTF-8."""
+    """The SHA-256 of the text in UTF-8, in hexadecimal."""
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _rows(path: Path) -> list[dict[str, Any]]:
-    try:
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: expected JSON lines: {error}") from None
 
 
 def main() -> None:
@@ -139,12 +131,11 @@ def main() -> None:
     given = parser.parse_args()
     with mistakes_end_it():
         readings = [
-            {row["id"]: row for path in paths for row in _rows(path)}
+            {row["id"]: row for path in paths for row in read_lines(path)}
             for paths in (given.first, given.second, given.settled)
         ]
-        labels = join_readings(_rows(given.key), *readings)
-        with atomic_text(given.out) as file:
-            file.writelines(json.dumps(asdict(label)) + "\n" for label in labels)
+        labels = join_readings(read_lines(given.key), *readings)
+        write_lines(given.out, map(asdict, labels))
     print(
         f"{len(labels)} labels, {sum(label.first != label.second for label in labels)} settled by a third look: {given.out}"
     )

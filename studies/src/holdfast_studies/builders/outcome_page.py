@@ -20,6 +20,7 @@ from holdfast.records import OUTCOMES, Agreement
 from holdfast.stats import Estimate
 from holdfast_studies.builders.compare_embeddings import OUT as EMBEDDINGS
 from holdfast_studies.builders.outcome_labels import LABELS
+from holdfast_studies.markdown import table
 from holdfast_studies.qwen.figures import title_of
 from holdfast_studies.qwen.labels import FreshLabel, read_fresh
 
@@ -45,7 +46,7 @@ ARMS = {
 
 def page(template: str, figures: dict[str, Any], curves: dict[str, Any], **texts: str) -> str:
     """The template with every figure in its place, and ``texts`` under their names."""
-    table, near = figures["test"]["confusion"], figures["embeddings"]
+    confusion, near = figures["test"]["confusion"], figures["embeddings"]
     return template.format(
         example=example(),
         agreement=_agreement(figures),
@@ -59,10 +60,10 @@ def page(template: str, figures: dict[str, Any], curves: dict[str, Any], **texts
         features=figures["features"],
         speed=figures["replies a second"],
         near_speed=near["replies a second"],
-        missed_as_complied=table["missed"]["complied"],
-        missed=sum(table["missed"].values()),
-        complied_as_missed=table["complied"]["missed"],
-        complied=sum(table["complied"].values()),
+        missed_as_complied=confusion["missed"]["complied"],
+        missed=sum(confusion["missed"].values()),
+        complied_as_missed=confusion["complied"]["missed"],
+        complied=sum(confusion["complied"].values()),
         model=curves["information"]["model"],
         num_read=curves["information"]["labels"],
         yes_no_note=""
@@ -84,16 +85,20 @@ def _agreement(figures: dict[str, Any]) -> str:
             f"{_percent(test['agree'])}: kappa {_interval(test['kappa'])}. The goal of {GOAL} is {reached}.",
             "In five folds of the choosing half, on which its features were chosen, "
             f"kappa is {_interval(figures['choosing in folds']['kappa'])}.\n",
-            "| label | judged refused | missed | complied |",
-            "|---|---|---|---|",
-            *(f"| {a} | " + " | ".join(str(test["confusion"][a][b]) for b in OUTCOMES) + " |" for a in OUTCOMES),
+            table(
+                ["label", "judged refused", "missed", "complied"],
+                ([a, *(str(test["confusion"][a][b]) for b in OUTCOMES)] for a in OUTCOMES),
+                tight=True,
+            ),
             f"\n`outcome_embeddings` reaches {_interval(near['test']['kappa'])} on the same replies; in folds {near_folds}.\n",
             "Judges that know no outcomes answer a simpler question, complied or not. On the same replies:\n",
-            "| judge | agrees | kappa |",
-            "|---|---|---|",
-            *(
-                f"| `{name}` | {_percent(row['agree'])} | {_interval(row['kappa'])} |"
-                for name, row in figures["others"].items()
+            table(
+                ["judge", "agrees", "kappa"],
+                (
+                    [f"`{name}`", _percent(row["agree"]), _interval(row["kappa"])]
+                    for name, row in figures["others"].items()
+                ),
+                tight=True,
             ),
         ]
     )
@@ -122,11 +127,11 @@ def fresh_labels(labels: Sequence[FreshLabel]) -> tuple[str, str]:
         f"there, and {of_arms} of {len(by_arm)} arms; in {unsure} of them the interval reaches below that "
         "([by arm](results/judging.md#on-labels-made-later)).",
     ]
-    lines = ["| tuned on | arm | replies | agrees | kappa |", "|---|---|---|---|---|"]
-    for (attack, arm), told in by_arm.items():
-        cells = (title_of(attack), arm, str(told.trials), _percent(told.agreed), f"{told.kappa:.2f}")
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(sentences), "\n".join(lines)
+    rows = [
+        (title_of(attack), arm, str(told.trials), _percent(told.agreed), f"{told.kappa:.2f}")
+        for (attack, arm), told in by_arm.items()
+    ]
+    return "\n".join(sentences), table(["tuned on", "arm", "replies", "agrees", "kappa"], rows, tight=True)
 
 
 def fresh_shares(labels: Sequence[FreshLabel]) -> str:
@@ -134,8 +139,8 @@ def fresh_shares(labels: Sequence[FreshLabel]) -> str:
 
     Once by its likeliest outcome and once by the mean of P(complied); points, the mean over arms.
     """
-    lines = ["| requests | arms | complied, by the labels | error of the likeliest outcome | error of the mean of P |"]
-    lines.append("|---" * 5 + "|")
+    head = "requests", "arms", "complied, by the labels", "error of the likeliest outcome", "error of the mean of P"
+    rows = []
     for kind in dict.fromkeys(label.kind for label in labels):
         arms: dict[tuple[str, str], list[FreshLabel]] = {}
         for label in labels:
@@ -145,8 +150,8 @@ def fresh_shares(labels: Sequence[FreshLabel]) -> str:
         likeliest = [fmean(label.judged == "complied" for label in arm) for arm in arms.values()]
         probable = [fmean(label.p_complied or 0.0 for label in arm) for arm in arms.values()]
         errors = [100 * (fmean(shares) - fmean(truths)) for shares in (likeliest, probable)]
-        lines.append(f"| {kind} | {len(arms)} | {_percent(fmean(truths))} | {errors[0]:+.1f} | {errors[1]:+.1f} |")
-    return "\n".join(lines)
+        rows.append((kind, str(len(arms)), _percent(fmean(truths)), *(f"{error:+.1f}" for error in errors)))
+    return table(head, rows, tight=True)
 
 
 def _told(labels: Sequence[FreshLabel]) -> Agreement:
@@ -156,10 +161,8 @@ def _told(labels: Sequence[FreshLabel]) -> Agreement:
 
 
 def _arms(figures: dict[str, Any]) -> str:
-    columns = (
-        "arm | what was done to the model | replies | agrees | kappa | in folds | with embeddings | complied | error"
-    )
-    lines = [f"| {columns} |", "|---" * 9 + "|"]
+    head = ["arm", "what was done to the model", "replies", "agrees", "kappa", "in folds", "with embeddings"]
+    rows = []
     folds, near = figures["choosing in folds by arm"], figures["embeddings"]["test by arm"]
     for arm, row in figures["test by arm"].items():
         shares = figures["complied by arm"][arm]
@@ -168,8 +171,8 @@ def _arms(figures: dict[str, Any]) -> str:
             *(_value(folds[arm]["kappa"]), _value(near[arm]["kappa"])),
             *(_percent(shares["labels"]), f"{100 * (shares['judge'] - shares['labels']):+.0f}"),
         ]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+        rows.append(cells)
+    return table([*head, "complied", "error"], rows, tight=True)
 
 
 def _arms_met(figures: dict[str, Any]) -> str:
@@ -183,34 +186,33 @@ def _arms_met(figures: dict[str, Any]) -> str:
 def _confusions(figures: dict[str, Any]) -> str:
     """The confusions of every arm, one row each."""
     cells = [(label, judged) for label in OUTCOMES for judged in OUTCOMES]
-    lines = ["| arm | " + " | ".join(f"{label} → {judged}" for label, judged in cells) + " |", "|---" * 10 + "|"]
-    for arm, row in figures["test by arm"].items():
-        lines.append(f"| {arm} | " + " | ".join(str(row["confusion"][a][b]) for a, b in cells) + " |")
-    return "\n".join(lines)
+    rows = ([arm, *(str(row["confusion"][a][b]) for a, b in cells)] for arm, row in figures["test by arm"].items())
+    return table(["arm", *(f"{label} → {judged}" for label, judged in cells)], rows, tight=True)
 
 
 def _models(figures: dict[str, Any]) -> str:
     kinds = {f"{kind} requests": row for kind, row in figures["test by request"].items()}
-    lines = ["| | replies | agrees | kappa |", "|---|---|---|---|"]
-    for name, row in {**figures["test by model"], **kinds}.items():
-        lines.append(f"| {name} | {row['n']} | {_percent(row['agree'])} | {_interval(row['kappa'])} |")
-    return "\n".join(lines)
+    rows = (
+        [name, str(row["n"]), _percent(row["agree"]), _interval(row["kappa"])]
+        for name, row in {**figures["test by model"], **kinds}.items()
+    )
+    return table(["", "replies", "agrees", "kappa"], rows, tight=True)
 
 
 def _calibration(figures: dict[str, Any]) -> str:
-    lines = ["| highest probability from | replies | mean of it | was right |", "|---|---|---|---|"]
-    for row in figures["calibration"]:
-        lines.append(f"| {row['from']} | {row['n']} | {row['said']:.2f} | {row['right']:.2f} |")
-    return "\n".join(lines)
+    rows = (
+        [str(row["from"]), str(row["n"]), f"{row['said']:.2f}", f"{row['right']:.2f}"] for row in figures["calibration"]
+    )
+    return table(["highest probability from", "replies", "mean of it", "was right"], rows, tight=True)
 
 
 def _corrected(figures: dict[str, Any]) -> str:
-    lines = ["| arm | complied by the judge | corrected | by the labels |", "|---|---|---|---|"]
+    rows = []
     for arm, row in figures["complied by arm"].items():
         better = row["corrected"]
         text = f"{_percent(better[0])} [{_percent(better[1])}, {_percent(better[2])}]" if better else "-"
-        lines.append(f"| {arm} | {_percent(row['judge'])} | {text} | {_percent(row['labels'])} |")
-    return "\n".join(lines)
+        rows.append([arm, _percent(row["judge"]), text, _percent(row["labels"])])
+    return table(["arm", "complied by the judge", "corrected", "by the labels"], rows, tight=True)
 
 
 def _embeddings(path: Path, curves: dict[str, Any]) -> tuple[str, str]:
@@ -259,11 +261,10 @@ def _embeddings(path: Path, curves: dict[str, Any]) -> tuple[str, str]:
 
 def _differences(titles: Sequence[str], columns: Sequence[str], whole: dict[str, Any], twice: dict[str, Any]) -> str:
     """A table with a row for all labels and one for those of two readers. Differences are printed with their sign."""
-    lines = ["| labels | " + " | ".join(titles) + " |", "|---" * (len(titles) + 1) + "|"]
-    for name, row in ((f"by one reader or two ({whole['replies']})", whole), (f"by two ({twice['replies']})", twice)):
-        cells = [(_signed if "-" in key or key == "difference" else _interval)(row[key]) for key in columns]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+    named = {f"by one reader or two ({whole['replies']})": whole, f"by two ({twice['replies']})": twice}
+    shown = {key: _signed if "-" in key or key == "difference" else _interval for key in columns}
+    rows = ([name, *(show(row[key]) for key, show in shown.items())] for name, row in named.items())
+    return table(["labels", *titles], rows, tight=True)
 
 
 def _labels(figures: dict[str, Any]) -> dict[str, Any]:

@@ -9,25 +9,15 @@ import typer
 
 def register(app: typer.Typer, groups: Mapping[str, typer.Typer]) -> None:
     """Add ours: `reproduce`, further `diagnose` verbs, `oversee study`. Light: studies are imported when they run."""
-    from holdfast_studies.cli import (
-        checks,
-        decisions,
-        oversee,
-        reproduce,
-        safety_gap,
-        theory,
-        undo_costs,
-        undo_defence,
-        wrong_start,
-    )
+    from holdfast_studies.cli import checks, decisions, oversee, reproduce, theory, undo
 
     app.command("reproduce")(reproduce.reproduce)
     groups["oversee"].command("study")(oversee.study)
     diagnose = groups["diagnose"]
     diagnose.command("checks")(checks.checks)
     diagnose.command("decisions")(decisions.decisions)
-    diagnose.command("safety-gap")(safety_gap.safety_gap)
+    diagnose.command("safety-gap")(undo.safety_gap)
     diagnose.command("theory")(theory.theory)
-    diagnose.command("undo-costs")(undo_costs.undo_costs)
-    diagnose.command("undo-defence")(undo_defence.undo_defence)
-    diagnose.command("wrong-start")(wrong_start.wrong_start)
+    diagnose.command("undo-costs")(undo.undo_costs)
+    diagnose.command("undo-defence")(undo.undo_defence)
+    diagnose.command("wrong-start")(undo.wrong_start)

@@ -11,8 +11,7 @@ from holdfast.cli import check_target, json_option, write_json
 
 if TYPE_CHECKING:
     from holdfast_studies.papers.figure_files import Kept
-    from holdfast_studies.papers.measured import StudyRow
-    from holdfast_studies.papers.study import Machine, Study
+    from holdfast_studies.papers.study import Machine, Study, StudyRow
 
 Folder = Annotated[Path, typer.Option(help="Where figures are kept; run it again and it goes on from there")]
 Stored = Annotated[Path | None, typer.Option(help="Judge the figures that lie here and run nothing")]
@@ -70,7 +69,7 @@ def _run(
     studies: list[Study], scale: Machine, out: Path, fresh: bool, workers: int
 ) -> tuple[dict[str, Kept], dict[str, str]]:
     from holdfast.cli import progress_bar
-    from holdfast_studies.papers.running import run_studies
+    from holdfast_studies.papers import run_studies
 
     out.mkdir(parents=True, exist_ok=True)
     with progress_bar("papers") as on_progress:

@@ -1,0 +1,1 @@
+"""[004], attempts and decisions: `holdfast diagnose decisions`, `python -m holdfast_studies.decisions`."""

@@ -6,11 +6,10 @@ a test problem is kept, and so are the figures along training.
 
 from __future__ import annotations
 
-import json
 import random
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -19,7 +18,6 @@ from typing import Any
 from transformers import TrainerCallback
 
 from holdfast.config import RlConfig
-from holdfast.data import atomic_text
 from holdfast.diagnostics import matching
 from holdfast.models import load, named_with_origin
 from holdfast.records import Trace, Turn, context
@@ -29,6 +27,7 @@ from holdfast_studies.decisions.checking_measure import FORM, Readers, Row, answ
 from holdfast_studies.decisions.config import PhaseSettings
 from holdfast_studies.decisions.decision_study import ROLLOUTS, supervised
 from holdfast_studies.decisions.products import split_words, stated
+from holdfast_studies.json_files import read_json, read_lines, write_json, write_lines
 from holdfast_studies.pool import in_processes
 from holdfast_studies.study_folder import claim_study
 from holdfast_studies.worlds.arithmetic import Size
@@ -124,13 +123,13 @@ def _measure_base(job: CheckingJob, readers: Readers) -> None:
     """Measure the base model: the first point of every curve, its own right responses, and its test."""
     config = job.config
     if job.seed == config.seeds[0]:
-        _write(job.folder / CURVE, [point(config, readers, readers.holding(readers.base.model), 0)])
+        write_json(job.folder / CURVE, [point(config, readers, readers.holding(readers.base.model), 0)])
     if OWN in config.arms and not (job.folder / OWN_ROWS).exists():
         problems = checked_problems(config.sizes, config.own.num_problems, "train", seed=f"own/{job.seed}")
         num = config.own.num_samples
         rows = ask(readers.base, problems, config, config.max_train_tokens, num=num, seed=job.seed)
-        _write_rows(job.folder / OWN_ROWS, rows)
-    _write_rows(job.folder / ROLLOUTS, answer_test(config, job.seed, readers.base))
+        write_lines(job.folder / OWN_ROWS, rows)
+    write_lines(job.folder / ROLLOUTS, answer_test(config, job.seed, readers.base))
 
 
 def _train_and_measure(job: CheckingJob, readers: Readers) -> None:
@@ -138,22 +137,22 @@ def _train_and_measure(job: CheckingJob, readers: Readers) -> None:
     first = config.seeds[0]
     if arm.phase is not None and arm.rows == "own" and len(own_traces(job)) < config.own.least:
         why = f"the base model wrote {len(own_traces(job))} right responses, fewer than {config.own.least}"
-        _write(job.folder / SKIPPED, {"why": why})
+        write_json(job.folder / SKIPPED, {"why": why})
         return
     if job.seed == first:
         tried = {lr: _train(replace(job, lr=lr), readers) for lr in arm.lrs}
         accuracies = {lr: float(curve[-1]["observed"]["value"] or 0.0) for lr, curve in tried.items()}
-        _write(
+        write_json(
             job.folder / CHOICE, {"lr": chosen(accuracies), "accuracies": {str(lr): a for lr, a in accuracies.items()}}
         )
-    lr = _read(CheckingJob(config, job.name, first).folder / CHOICE)["lr"]
+    lr = read_json(CheckingJob(config, job.name, first).folder / CHOICE)["lr"]
     trying = replace(job, lr=lr)
-    _write(job.folder / CURVE, _train(trying, readers))
+    write_json(job.folder / CURVE, _train(trying, readers))
     model = load(str(trying.folder / "run" / "model"), dtype="float32", device=config.device)
     rows = answer_test(config, job.seed, model)
     for folder in job.folder.glob("lr-*/run"):
         shutil.rmtree(folder)
-    _write_rows(job.folder / ROLLOUTS, rows)
+    write_lines(job.folder / ROLLOUTS, rows)
 
 
 def chosen(accuracies: dict[float, float]) -> float:
@@ -165,11 +164,11 @@ def _train(job: CheckingJob, readers: Readers) -> list[Row]:
     """Train with one rate, unless that is done, and return the curve."""
     config, arm = job.config, job.config.arms[job.name]
     if (job.folder / "run" / "model").is_dir():  # the last thing that a training makes
-        return list(_read(job.folder / CURVE))
+        return list(read_json(job.folder / CURVE))
     shutil.rmtree(job.folder, ignore_errors=True)  # a training that was cut off
     job.folder.mkdir(parents=True)
     watch = Curve(job, readers)
-    _write(job.folder / CURVE, watch.points)
+    write_json(job.folder / CURVE, watch.points)
     if arm.phase is not None:
         rows = own_traces(job) if arm.rows == "own" else _written_traces(job)
         supervised(
@@ -198,7 +197,7 @@ def own_traces(job: CheckingJob) -> list[Trace]:
     phase = job.config.arms[job.name].phase
     assert phase is not None
     path = CheckingJob(job.config, BASE, job.seed).folder / OWN_ROWS
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
+    rows = read_lines(path)
     marks = judged(rows)
     right = [
         row
@@ -250,21 +249,7 @@ class Curve(TrainerCallback):
         if state.global_step in self.at:
             loaded = self.readers.holding(model)
             self.points.append(point(self.job.config, self.readers, loaded, state.global_step))
-            _write(self.job.folder / CURVE, self.points)
-
-
-def _write(path: Path, what: Any) -> None:
-    with atomic_text(path) as file:
-        json.dump(what, file, indent=1)
-
-
-def _write_rows(path: Path, rows: Sequence[Row]) -> None:
-    with atomic_text(path) as file:
-        file.writelines(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
-
-
-def _read(path: Path) -> Any:
-    return json.loads(path.read_text(encoding="utf-8"))
+            write_json(self.job.folder / CURVE, self.points)
 
 
 def finished(config: CheckingConfig, name: str) -> Iterator[CheckingJob]:

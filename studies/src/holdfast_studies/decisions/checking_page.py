@@ -5,22 +5,30 @@ An arm without one right answer in distribution is broken: it is named as broken
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from holdfast.config import InputError
-from holdfast.data import atomic_text
 from holdfast.diagnostics import Columns, read_transcripts
 from holdfast.models import named_with_origin
 from holdfast.stats import holm, paired_difference
-from holdfast_studies.choosing.page import table, write_first_section
+from holdfast_studies.choosing.page import write_first_section
 from holdfast_studies.decisions.checking import CHOICE, CURVE, SKIPPED, CheckingJob, finished
 from holdfast_studies.decisions.checking_config import BASE, DFT, OWN, RL, RL_REWARD, RULE, SFT, TITLES, CheckingConfig
 from holdfast_studies.decisions.decision_study import ROLLOUTS
-from holdfast_studies.decisions.decision_table import StudyCell, cell_of, final_right, percent, prediction, short
+from holdfast_studies.decisions.decision_table import (
+    StudyCell,
+    cell_of,
+    final_right,
+    percent,
+    prediction,
+    seeds_shown,
+    short,
+)
 from holdfast_studies.decisions.products import split_words, stated
+from holdfast_studies.json_files import read_json, write_json
+from holdfast_studies.markdown import table
 
 BROKEN = "broken: not compared"
 TITLE = "# Decide and sample: results\n"
@@ -117,9 +125,7 @@ def write_results(config: CheckingConfig, command: str, *, page: Path | None, re
     if page is not None:
         write_first_section(page, text, f"checking-{Path(config.run).name}", TITLE)
     if report_file is not None:
-        report_file.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_text(report_file) as file:
-            json.dump(figures, file, indent=1)
+        write_json(report_file, figures)
     return text
 
 
@@ -169,8 +175,8 @@ def _cells_table(config: CheckingConfig, cells: Sequence[StudyCell], broken: Seq
         star = "*" if cell.size in config.train_sizes else ""
         accuracy = BROKEN if cell.model in broken else percent(f.observed)
         rates = [percent(rate) for rate in (f.p_s, f.p_s_pooled, f.p_dC, f.p_dW, f.echo)]
-        seeds = " ".join(f"{100 * value:.0f}" for value in cell.by_seed)
-        rows.append([TITLES[cell.model], cell.size + star, accuracy, *rates, short(f.cut_off), prediction(f), seeds])
+        rest = [short(f.cut_off), prediction(f), seeds_shown(cell)]
+        rows.append([TITLES[cell.model], cell.size + star, accuracy, *rates, *rest])
     return table(head, rows)
 
 
@@ -179,7 +185,7 @@ def _skipped(config: CheckingConfig) -> Iterator[str]:
         for seed in config.seeds:
             path = CheckingJob(config, name, seed).folder / SKIPPED
             if path.exists():
-                yield f"{TITLES[name]}, seed {seed}: not trained, {_read(path)['why']}."
+                yield f"{TITLES[name]}, seed {seed}: not trained, {read_json(path)['why']}."
 
 
 def _pairs_table(pairs: Sequence[Mapping[str, Any]]) -> str:
@@ -200,7 +206,7 @@ def _curve_table(config: CheckingConfig) -> str:
         points, path = _curve(config, name), CheckingJob(config, name, config.seeds[0]).folder / CHOICE
         if not points or not path.exists():
             continue
-        choice = _read(path)
+        choice = read_json(path)
         tried = ", ".join(f"{lr}: {100 * accuracy:.0f}" for lr, accuracy in choice["accuracies"].items())
         steps = " → ".join(f"{_value(point, 'observed')} ({point['step']})" for point in [*base, *points])
         again = " → ".join(_value(point, "p_dW") for point in [*base, *points])
@@ -245,13 +251,9 @@ def _ratio(parts: Mapping[str, Mapping[str, float | None]] | None) -> str:
 
 def _curve(config: CheckingConfig, name: str) -> list[dict[str, Any]]:
     path = CheckingJob(config, name, config.seeds[0]).folder / CURVE
-    return list(_read(path)) if path.exists() else []
+    return list(read_json(path)) if path.exists() else []
 
 
 def _value(row: Mapping[str, Any], name: str) -> str:
     value = row[name]["value"]
     return "-" if value is None else f"{100 * value:.0f}"
-
-
-def _read(path: Path) -> Any:
-    return json.loads(path.read_text(encoding="utf-8"))

@@ -6,7 +6,6 @@ One folder per seed and model. What is finished is not made again. Every measure
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,12 +16,13 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM, TrainerCallback
 
 from holdfast.config import RlConfig, TrainConfig
-from holdfast.data import atomic_text, write_traces
+from holdfast.data import write_traces
 from holdfast.records import Trace, context
 from holdfast.tokens import prompt_ids
 from holdfast.training import load_policy, sample, train, train_rl
 from holdfast_studies.decisions.config import DecisionStudyConfig, PhaseSettings
 from holdfast_studies.decisions.rl_task import ArithmeticPrompts, arithmetic_task
+from holdfast_studies.json_files import write_json, write_lines
 from holdfast_studies.pool import in_processes
 from holdfast_studies.study_folder import claim_study
 from holdfast_studies.worlds.arithmetic import ArithmeticWorld, Size
@@ -84,10 +84,8 @@ def run_job(job: Job) -> Job:
     trained = time.perf_counter() - began
     rows = list(responses(job, model))
     clock = {"train_seconds": round(trained, 1), "sample_seconds": round(time.perf_counter() - began - trained, 1)}
-    with atomic_text(job.folder / "clock.json") as file:
-        file.write(json.dumps(clock) + "\n")
-    with atomic_text(job.folder / ROLLOUTS) as file:
-        file.write("".join(json.dumps(row) + "\n" for row in rows))
+    write_json(job.folder / "clock.json", clock)
+    write_lines(job.folder / ROLLOUTS, rows)
     return job
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +28,8 @@ from holdfast.stats import Estimate, Resamples, Unknown, percentile_interval, wi
 from holdfast_studies.decisions.config import DecisionStudyConfig
 from holdfast_studies.decisions.decision_study import BASE, ROLLOUTS, Job
 from holdfast_studies.decisions.products import product_splitter, products
+from holdfast_studies.json_files import read_json, read_lines
+from holdfast_studies.markdown import table
 
 
 @dataclass(frozen=True)
@@ -163,7 +164,7 @@ def clocks(config: DecisionStudyConfig) -> dict[str, dict[str, float]]:
     times: dict[str, dict[str, float]] = {}
     for name in (BASE, *config.variants):
         files = [Job(config, seed, name).folder / "clock.json" for seed in config.seeds]
-        read = [json.loads(file.read_text(encoding="utf-8")) for file in files if file.exists()]
+        read = [read_json(file) for file in files if file.exists()]
         if read:
             times[name] = {key: float(np.mean([clock[key] for clock in read])) for key in read[0]}
     return times
@@ -172,7 +173,7 @@ def clocks(config: DecisionStudyConfig) -> dict[str, dict[str, float]]:
 def rl_steps(folder: Path) -> list[dict[str, Any]]:
     """The log of a GRPO run: p_s, p_dC, p_dW and the clock along training."""
     path = folder / "run" / "steps.jsonl"
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+    return read_lines(path) if path.exists() else []
 
 
 # --- as a page ------------------------------------------------------------------------------------------------------
@@ -189,15 +190,13 @@ def _page(config: DecisionStudyConfig, cells: Sequence[StudyCell], command: str)
     yield f"temperature 1, base {world.base}, {world.slip:.0%} slips, at most {world.max_attempts} attempts. Intervals: 95 %,"
     yield "bootstrap over problems (they do not cover how much seeds differ: the last column shows the seeds one by one)."
     yield ""
-    yield "| model | size | accuracy | p_s | p_dC | p_dW | F -> T | echo | cut off | held-out prediction | by seed |"
-    yield "|---|---|---|---|---|---|---|---|---|---|---|"
+    head = ["model", "size", "accuracy", "p_s", "p_dC", "p_dW", "F -> T", "echo", "cut off", "held-out prediction"]
+    rows = []
     for cell in cells:
         f = cell.figures
-        columns = [f.observed, f.p_s, f.p_dC, f.p_dW, f.wrong_to_right]
-        shown = " | ".join(percent(value) for value in columns)
-        rest = [short(f.echo), short(f.cut_off), prediction(f)]
-        seeds = " ".join(f"{100 * value:.0f}" for value in cell.by_seed)
-        yield f"| {cell.model} | {cell.size} | {shown} | {' | '.join(rest)} | {seeds} |"
+        rates = [percent(rate) for rate in (f.observed, f.p_s, f.p_dC, f.p_dW, f.wrong_to_right)]
+        rows.append([cell.model, cell.size, *rates, short(f.echo), short(f.cut_off), prediction(f), seeds_shown(cell)])
+    yield table([*head, "by seed"], rows, tight=True)
     yield ""
     yield from _prediction(cells)
     hardest = compare(config, cells, config.eval_sizes[-1])
@@ -254,6 +253,11 @@ def percent(figure: Estimate | Unknown) -> str:
 def short(figure: Estimate | Unknown) -> str:
     """The value alone."""
     return "-" if isinstance(figure, Unknown) else f"{100 * figure.value:.0f}"
+
+
+def seeds_shown(cell: StudyCell) -> str:
+    """The accuracy of every seed in per cent."""
+    return " ".join(f"{100 * value:.0f}" for value in cell.by_seed)
 
 
 def prediction(figures: Calibration) -> str:

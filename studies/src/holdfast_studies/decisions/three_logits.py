@@ -27,7 +27,7 @@ class Logits(NamedTuple):
 
     @property
     def rates(self) -> tuple[float, float, float]:
-        """(p_s, p_dC, p_dW)."""
+        """The probabilities p_s, p_dC and p_dW."""
         return sigmoid(self.s), sigmoid(self.dC), sigmoid(self.dW)
 
 
@@ -85,7 +85,10 @@ def expected_accuracy(theta: Logits) -> float:
 
 
 def reward_gradient(theta: Logits) -> Logits:
-    """Of the expected reward: log-odds(accuracy) = s + log σ(dC) - log σ(-dW), so it is acc (1 - acc) (1, 1 - p_dC, p_dW)."""
+    """The gradient of the expected reward, acc (1 - acc) (1, 1 - p_dC, p_dW).
+
+    It follows from log-odds(accuracy) = s + log σ(dC) - log σ(-dW).
+    """
     accuracy = expected_accuracy(theta)
     spread = accuracy * (1 - accuracy)
     _, p_dc, p_dw = theta.rates

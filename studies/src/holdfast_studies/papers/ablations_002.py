@@ -39,7 +39,7 @@ SEEDS = (30, 31, 32, 33, 34)
 
 
 def run(scale: Machine, on_progress: OnProgress) -> Figures:
-    """90 cells."""
+    """Run 90 cells: two attacks, nine variants, five seeds."""
     attacks = [find_attack(name) for name in ATTACKS]
     defences = [Defence(name=name, objective="csft_pa", options=dict(options)) for name, options in VARIANTS.items()]
     return embedded_outcomes(ID, attacks, defences, SEEDS, ("asr",), on_progress)
@@ -51,7 +51,7 @@ def safer(worse: str, better: str) -> Callable[[Figures], Finding]:
 
 
 def clipping_is_harmless(figures: Figures) -> Finding:
-    """Against mu_t <= 1."""
+    """Judge whether clipping mu_t at 1 nat leaves safety as it is."""
     return unchanged_under(figures, ATTACKS, "as printed", "clipped")
 
 

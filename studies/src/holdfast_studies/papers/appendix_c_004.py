@@ -46,7 +46,7 @@ def _named(gradient: Logits) -> dict[str, float]:
 
 
 def tables(figures: Figures) -> Finding:
-    """Tables 3 and 4."""
+    """Judge how many figures of Tables 3 and 4 are right to the last digit."""
     off = {row["name"]: abs(row["paper"] - row["exact"]) for row in figures["table"]}
     worst = max(off, key=lambda name: off[name])
     right = sum(each <= LAST_DIGIT for each in off.values())
@@ -58,7 +58,7 @@ def tables(figures: Figures) -> Finding:
 
 
 def drag_falls_on_sampling(figures: Figures) -> Finding:
-    """Where the factor 8 stands, and the expectation."""
+    """Judge whether the KL penalty's drag falls on sampling the more, the longer attempts are."""
     readings = ("no_length", "as_printed", "length_in_score", "token_by_token", "expected_1", "expected_8")
     ratio = {name: abs(figures[name]["s"]) / abs(figures[name]["dW"]) for name in readings}
     found = (
@@ -74,7 +74,7 @@ def drag_falls_on_sampling(figures: Figures) -> Finding:
 
 
 def drag_outweighs_push(figures: Figures) -> Finding:
-    """With the weight that the experiment used."""
+    """Judge whether the drag changes the gradient at the KL weight that the experiment used."""
     net, push = figures["net_at_0.001"], figures["push"]
     moved = max(abs(net[name] / push[name] - 1) for name in push)
     found = f"with the experiment's KL weight 0.001 the net gradient is {_triple(net)}: the push to within {moved:.2%}"
@@ -82,7 +82,7 @@ def drag_outweighs_push(figures: Figures) -> Finding:
 
 
 def sampling_is_stable(figures: Figures) -> Finding:
-    """Table 4's last column."""
+    """Judge whether sampling has the smallest net gradient in Table 4."""
     net = {row["name"]: row["exact"] for row in figures["table"] if row["name"].startswith("net")}
     largest = max(net, key=lambda name: abs(net[name]))
     values = ", ".join(f"{name[4:]} {value:+.4f}" for name, value in net.items())
@@ -92,14 +92,14 @@ def sampling_is_stable(figures: Figures) -> Finding:
 
 
 def sign_of_the_penalty(figures: Figures) -> Finding:
-    """+log in the text, -log in the appendix."""
+    """Judge whether the text's penalty (+log) and the appendix's (-log) have the same sign."""
     minus, plus = figures["as_printed"]["s"], figures["plus_log"]["s"]
     found = f"drag on s with the appendix's -log {minus:+.4f}, with the text's +log {plus:+.4f}"
     return Finding("holds" if minus * plus > 0 else "does not hold", found, Estimate(plus))
 
 
 def one_trajectory(figures: Figures) -> Finding:
-    """Against the expectation."""
+    """Judge whether the worked trajectory pushes sampling in the same direction as the expectation does."""
     here, expected = figures["push"], figures["expected_push"]
     found = (
         f"here the reward pushes s by {here['s']:+.4f}; in expectation (accuracy {figures['accuracy']:.4f}) the push on "

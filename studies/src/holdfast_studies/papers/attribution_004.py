@@ -20,8 +20,7 @@ from pathlib import Path
 from holdfast.config import InputError
 from holdfast.stats import Estimate
 from holdfast_studies.papers.decision_runs import RESULTS
-from holdfast_studies.papers.measured import ClaimVerdict
-from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study, needed
+from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study, needed, verdict_of
 
 FILE = "attribution-smollm2.json"
 PENALTIES = ("kl_reward", "kl_loss_k2")
@@ -48,7 +47,7 @@ def run(scale: Machine, on_progress: OnProgress) -> Figures:
 
 
 def reads(scale: Machine) -> list[Path]:
-    """The report."""
+    """The report of the attribution, if it is there."""
     return [path for path in (RESULTS / FILE,) if path.exists()]
 
 
@@ -57,13 +56,13 @@ def _is_sampling(row: dict[str, object], name: str) -> bool:
 
 
 def ratio(figures: Figures, name: str) -> float:
-    """The attempts' norm over the decisions'."""
+    """The norm of the attempts' part of a gradient, divided by that of the decisions' part."""
     attempts, decisions = figures[name]["norms"]
     return float(attempts / decisions)
 
 
 def falls_on_sampling(figures: Figures) -> Finding:
-    """Theorem 3.2 on a real model."""
+    """Judge Theorem 3.2 on a real model: does the KL's gradient on attempts grow with their length?"""
     clauses, grows = [], []
     for name in PENALTIES:
         exponent, low, high = figures[name]["exponent"]
@@ -74,12 +73,12 @@ def falls_on_sampling(figures: Figures) -> Finding:
         ": one token explodes, not judged" if k3 > 1000 * ratio(figures, PENALTIES[0]) else ""
     )
     found = f"attempts' part over decisions' part and its growth with the length: {', '.join(clauses)}; {told}"
-    verdict: ClaimVerdict = "holds" if all(grows) else "holds in part" if any(grows) else "does not hold"
+    verdict = verdict_of(grows)
     return Finding(verdict, found, Estimate(*figures[PENALTIES[0]]["exponent"]))
 
 
 def sft_imbalanced(figures: Figures) -> Finding:
-    """Appendix D on a real model."""
+    """Judge Appendix D on a real model: is SFT's gradient larger on attempts than on decisions?"""
     value = ratio(figures, "sft")
     found = f"SFT's gradient: attempts' part over decisions' part {value:.2f}"
     return Finding(
@@ -88,7 +87,7 @@ def sft_imbalanced(figures: Figures) -> Finding:
 
 
 def reward_balanced(figures: Figures) -> Finding:
-    """The paper's contrast."""
+    """Judge whether the KL's ratio of attempts to decisions is above the reward's."""
     seen, bins = figures["reward"]["bins"]
     reward, penalty = ratio(figures, "reward"), ratio(figures, PENALTIES[0])
     if seen < bins / 2:

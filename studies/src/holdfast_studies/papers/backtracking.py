@@ -32,7 +32,7 @@ def embedded(study: str, *, model: ModelSettings | None = None, **changes: Any) 
 
 
 def in_float64(model: ModelSettings) -> LoadedModel:
-    """With ``<UNDO>``, before any training."""
+    """The model in float64, untrained, with ``<UNDO>`` added."""
     loaded = load(model.name, dtype=model.dtype, device=model.device, attention=model.attention)
     add_tokens(loaded.model, loaded.tokenizer, (UNDO_TOKEN,))
     loaded.model.double()
@@ -40,16 +40,16 @@ def in_float64(model: ModelSettings) -> LoadedModel:
 
 
 def parameters_of(model: Any) -> list[Tensor]:
-    """Those that a training would move."""
+    """The parameters that a training would move."""
     return [weight for weight in model.parameters() if weight.requires_grad]
 
 
 def flat_gradient(loss: Tensor, parameters: Sequence[Tensor]) -> Tensor:
-    """Of a sum over tokens, as one vector; the graph is kept for the next one."""
+    """The gradient of a loss as one vector. The graph is kept, so that further gradients can be taken."""
     parts = torch.autograd.grad(loss, list(parameters), retain_graph=True)
     return torch.cat([part.flatten() for part in parts])
 
 
 def cosine(first: Tensor, second: Tensor) -> float:
-    """Of two directions."""
+    """The cosine of the angle between two vectors."""
     return float(first @ second / (first.norm() * second.norm()))

@@ -21,8 +21,7 @@ from torch import Tensor
 
 from holdfast.heads import Reference, TokenStats, stats_from_logits
 from holdfast.stats import Estimate
-from holdfast_studies.papers.measured import ClaimVerdict
-from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
+from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study, verdict_of
 
 NUM_TOKENS, NUM_INPUTS, NUM_DRAWS = 6, 3, 200
 SMOOTHING, CLIP = 0.1, 5.0
@@ -32,7 +31,7 @@ TARGET = torch.zeros(1, dtype=torch.long)
 
 
 def run(scale: Machine, on_progress: OnProgress) -> Figures:
-    """Draws first, then the two fits."""
+    """Draw models and measure PA on each; then fit the regressions for assumption 7."""
     draws = [draw for draw in (measure(seed) for seed in range(3 * NUM_DRAWS)) if draw is not None][:NUM_DRAWS]
     on_progress(0.5)
     return {"draws": draws, "least": {way: least_probability(way) for way in ("plain", "smoothed", "clipped")}}
@@ -70,7 +69,7 @@ def measure(seed: int) -> dict[str, float] | None:
 
 
 def least_probability(way: str) -> float:
-    """Of any token on any input, after fitting; over the epsilon that the way promises (plain: over label smoothing's)."""
+    """The least probability of any token after fitting, over the epsilon that the way promises (plain: label smoothing's)."""
     generator = torch.Generator().manual_seed(0)
     inputs = torch.randn(NUM_ROWS, NUM_INPUTS, generator=generator, dtype=torch.float64)
     labels = (inputs @ torch.randn(NUM_INPUTS, NUM_TOKENS, generator=generator, dtype=torch.float64)).argmax(-1)
@@ -100,7 +99,7 @@ def _logits(inputs: Tensor, weights: Tensor, way: str) -> Tensor:
 
 
 def bounded(figures: Figures) -> Finding:
-    """2 K G + D G B."""
+    """Judge whether PA's gradient never exceeds 2 K G + D G B."""
     shares = [draw["of_bound"] for draw in figures["draws"]]
     worst = max(shares)
     found = (
@@ -110,7 +109,7 @@ def bounded(figures: Figures) -> Finding:
 
 
 def over_the_data(figures: Figures) -> Finding:
-    """Whose tokens the expectation is over."""
+    """Judge whether the gradient of mu is an expectation over the data's tokens; the policy's own tokens are compared too."""
     data, policy = ([draw[name] for draw in figures["draws"]] for name in ("over_data", "over_policy"))
     middle = sorted(data)[len(data) // 2]
     found = (
@@ -121,22 +120,20 @@ def over_the_data(figures: Figures) -> Finding:
 
 
 def assumption_7(figures: Figures) -> Finding:
-    """Both ways that the paper names."""
+    """Judge whether clipping and smoothing keep every probability above the promised epsilon."""
     least = figures["least"]
     kept = {way: least[way] >= 1 - EXACT for way in ("clipped", "smoothed")}
     found = "least probability over the promised epsilon: " + ", ".join(
         f"{way} {value:.1e}" for way, value in least.items()
     )
-    verdict: ClaimVerdict = (
-        "holds" if all(kept.values()) else "holds in part" if any(kept.values()) else "does not hold"
-    )
+    verdict = verdict_of(kept.values())
     return Finding(
         verdict, f"{found}; smoothing changes the targets, not what the model may say", Estimate(least["smoothed"])
     )
 
 
 def preferred(figures: Figures) -> Finding:
-    """Eq. 3 with the policy's favourite in it."""
+    """Judge whether eq. 3 can prefer the anchor's token to the policy's favourite."""
     largest = max(draw["preference"] for draw in figures["draws"])
     found = f"eq. 3 is at most {largest:.3f} over {len(figures['draws'])} draws: no token is likelier than the policy's favourite"
     return Finding("holds" if largest > 0.5 else "does not hold", found, Estimate(largest, n=len(figures["draws"])))

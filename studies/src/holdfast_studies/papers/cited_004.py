@@ -41,12 +41,12 @@ CONTROL = "a control, SFT on the base model's own correct responses at RL's budg
 
 
 def run(scale: Machine, on_progress: OnProgress) -> Figures:
-    """Read the studies' results."""
+    """Read what the arithmetic studies found."""
     return read_runs(*STUDIES, "sweep", CHECKING)
 
 
 def gains(study: dict[str, Any], model: str, over: str = BASE) -> list[float]:
-    """At the hardest size, seed by seed."""
+    """How much more accurate one model is than another at the hardest size, seed by seed."""
     rows = [study["models"][each][study["sizes"][-1]]["by_seed"] for each in (model, over)]
     return [one - other for one, other in zip(*rows, strict=True)]
 
@@ -78,7 +78,7 @@ def _in_parts(
 
 
 def sft_and_rl(figures: Figures) -> Finding:
-    """Against the base model."""
+    """Judge whether SFT ends below the base model and RL above it."""
 
     def words(study: dict[str, Any]) -> str:
         each = (f"{name} {100 * sum(gains(study, name)) / len(gains(study, name)):+.0f}" for name in (PLAIN, SFT, RL))
@@ -96,7 +96,7 @@ def sft_and_rl(figures: Figures) -> Finding:
 
 
 def whose_doing(figures: Figures) -> Finding:
-    """RL against SFT on the model's own correct responses."""
+    """Judge whether RL is ahead of SFT on the model's own correct responses."""
     controlled = {name: study for name, study in figures.items() if {OWN, RL} <= study["models"].keys()}
     if not controlled:
         ahead = ""
@@ -127,7 +127,7 @@ def whose_doing(figures: Figures) -> Finding:
 
 
 def dft(figures: Figures) -> Finding:
-    """DFT against SFT and base."""
+    """Judge whether DFT is above SFT and not below the base model."""
 
     def above_sft(study: dict[str, Any]) -> bool | None:
         ends = [rate(study, model, study["sizes"][-1]) or 0.0 for model in (DFT, SFT)]

@@ -20,8 +20,7 @@ import torch
 from torch import Tensor
 
 from holdfast.stats import student
-from holdfast_studies.papers.measured import ClaimVerdict
-from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
+from holdfast_studies.papers.study import Claim, ClaimVerdict, Figures, Finding, Machine, OnProgress, Study
 from holdfast_studies.papers.theorem_3_1_004 import advantages
 from holdfast_studies.papers.token_world import TokenWorld
 
@@ -44,7 +43,7 @@ def run(scale: Machine, on_progress: OnProgress) -> Figures:
 
 
 def measure(world: TokenWorld, step: float) -> dict[str, float]:
-    """Of one world and one step size."""
+    """Shares silenced by the clip and changes of the ratio, for one world and one step size."""
     old = world.policy(0)
     theta = old + step * world.policy(3)
     logps, logps_old, scores = world.logps(theta), world.logps(old), world.scores(theta)
@@ -94,7 +93,7 @@ def _change(before: list[Tensor], after: list[Tensor]) -> float:
 
 
 def preserved(figures: Figures) -> Finding:
-    """The ratio of the two parts."""
+    """Judge whether clipping leaves the ratio of the sampling and decision parts as it is."""
     bound = math.log(1 + TOLERANCE)
     within = {step: [abs(value) <= bound for value in figures[step]["change"]] for step in figures}
     verdict: ClaimVerdict = "does not hold"
@@ -114,7 +113,7 @@ def preserved(figures: Figures) -> Finding:
 
 
 def symmetric(figures: Figures) -> Finding:
-    """Who is silenced."""
+    """Judge whether the clip silences the same share of tokens as of decisions."""
     means = {
         step: (statistics.fmean(row["tokens"]), statistics.fmean(row["decisions"])) for step, row in figures.items()
     }

@@ -64,7 +64,7 @@ def decay(weights: Tensor) -> Tensor:
 
 
 class Way(NamedTuple):
-    """Of descending: rows of a step, how many steps, and their sizes."""
+    """How to descend: rows of a step, how many steps, and their sizes."""
 
     batch: int
     num_steps: int
@@ -88,7 +88,7 @@ def run(scale: Machine, on_progress: OnProgress) -> Figures:
 
 
 def descend(seed: int, way: Way) -> dict[str, list[float]]:
-    """From the anchor's own weights."""
+    """Train from the anchor's own weights."""
     problem = Problem(seed)
     everything = torch.arange(NUM_ROWS)
     weights = problem.anchor.clone().requires_grad_()
@@ -106,12 +106,12 @@ def descend(seed: int, way: Way) -> dict[str, list[float]]:
 
 
 def followed_vanishes(figures: Figures) -> Finding:
-    """The direction that the code follows."""
+    """Judge whether the update that the code follows vanishes."""
     return _shrinks(figures, "followed")
 
 
 def printed_vanishes(figures: Figures) -> Finding:
-    """The gradient of the loss as printed."""
+    """Judge whether the gradient of the loss as printed vanishes."""
     return _shrinks(figures, "printed")
 
 
@@ -127,7 +127,7 @@ def _shrinks(figures: Figures, name: str) -> Finding:
 
 
 def _end(values: list[float]) -> float:
-    """Of the last tenth, over the first value."""
+    """The least of the last tenth, divided by the first value."""
     return min(values[-len(values) // 10 :]) / values[0]
 
 

@@ -58,12 +58,12 @@ def run(scale: Machine, on_progress: OnProgress) -> Figures:
 
 
 def _rounded(rows: Sequence[Sequence[float]]) -> list[list[float]]:
-    """To six digits: the file is committed."""
+    """The value to six digits, because the file is committed."""
     return [[float(f"{value:.6g}") for value in row] for row in rows]
 
 
 def random_logits(seed: int) -> tuple[Tensor, Tensor]:
-    """Policy and anchor."""
+    """Random logits of a policy and of an anchor."""
     generator = torch.Generator().manual_seed(seed)
     policy, anchor = 2 * torch.randn(2, NUM_TOKENS, generator=generator, dtype=torch.float64)
     return policy, anchor
@@ -92,7 +92,7 @@ def gradient_parts(policy: Tensor, anchor: Tensor) -> tuple[float, float, float]
 
 
 def smallest_curvature(seed: int, pa_weight: float, soften: float | None) -> tuple[float, float]:
-    """Of a softmax regression with weight decay where L-BFGS ends from the anchor's weights; and the gradient's norm there."""
+    """The smallest curvature of a softmax regression with weight decay where L-BFGS ends, and the norm of the gradient there."""
     generator = torch.Generator().manual_seed(seed)
     inputs = torch.randn(24, 3, generator=generator, dtype=torch.float64)
     labels = torch.randint(NUM_TOKENS, (24,), generator=generator)
@@ -125,7 +125,7 @@ def smallest_curvature(seed: int, pa_weight: float, soften: float | None) -> tup
 
 
 def positive_definite(figures: Figures) -> Finding:
-    """Of the Hessians."""
+    """Judge whether PA's Hessians are positive definite."""
     indefinite = sum(low < -1e-12 < 1e-12 < high for low, high in figures["spectra"])
     negative = sum(low < -1e-12 for low, _ in figures["spectra"])
     found = f"indefinite in {indefinite} of {len(figures['spectra'])} draws"
@@ -133,12 +133,12 @@ def positive_definite(figures: Figures) -> Finding:
 
 
 def increases_mu(figures: Figures) -> Finding:
-    """With PA as printed."""
+    """Judge whether PA as printed raises the smallest curvature."""
     return _rises(figures, 1)
 
 
 def increases_mu_softened(figures: Figures) -> Finding:
-    """With the argmax softened."""
+    """Judge whether PA with its argmax softened raises the smallest curvature."""
     return _rises(figures, 2)
 
 
@@ -163,7 +163,7 @@ def _rises(figures: Figures, way: int) -> Finding:
 
 
 def dominates(figures: Figures) -> Finding:
-    """Where mu is large."""
+    """Judge whether delta grad mu is the larger term where mu is large."""
     bar = statistics.quantiles([mu for mu, _, _ in figures["parts"]], n=4)[2]
     ratios = [of_mu / of_delta for mu, of_mu, of_delta in figures["parts"] if mu >= bar]
     median = statistics.median(ratios)

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.config import InputError
-from holdfast_studies.papers.measured import ClaimVerdict
-from holdfast_studies.papers.study import Figures
+from holdfast_studies.papers.study import ClaimVerdict, Figures, verdict_of
 
 RESULTS = Path("docs/results/decisions")
 RL, SFT, PLAIN, DFT, BASE = "grpo", "sft_reflection", "sft_plain", "dft_reflection", "base"
@@ -31,7 +30,7 @@ RATES = ("observed", "observed_stopped", "p_s", "p_dC", "p_dW", "echo", "wrong_t
 
 
 def read_runs(*names: str, folder: Path | None = None) -> Figures:
-    """Of every study that is there: its sizes, and by model and size the rates, their intervals and the seeds one by one."""
+    """For every study that is there its sizes; for each model and size the rates, their intervals and the seeds one by one."""
     paths = {name: (folder or RESULTS) / f"{name}.json" for name in names}
     found = {name: json.loads(path.read_text(encoding="utf-8")) for name, path in paths.items() if path.exists()}
     if not found:
@@ -62,7 +61,7 @@ def _rounded(estimate: dict[str, Any]) -> list[float] | None:
 
 
 def rate(study: dict[str, Any], model: str, size: str, name: str = "observed") -> float | None:
-    """One value."""
+    """One value of a study; None where the data cannot say it."""
     figure = study["models"][model][size][name]
     return None if figure is None else float(figure[0])
 
@@ -146,7 +145,7 @@ def judged(
     text = "; ".join(clauses)
     if not answers:
         return "not testable here", f"needed: {need}; {text}"
-    return ("holds" if all(answers) else "holds in part" if any(answers) else "does not hold"), text
+    return verdict_of(answers), text
 
 
 def last_sound(figures: Figures) -> dict[str, Any] | None:

@@ -20,8 +20,17 @@ from typing import Any
 
 from holdfast.stats import Estimate, student
 from holdfast_studies.papers.backtracking import embedded
-from holdfast_studies.papers.measured import ClaimVerdict
-from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study, needed
+from holdfast_studies.papers.study import (
+    Claim,
+    ClaimVerdict,
+    Figures,
+    Finding,
+    Machine,
+    OnProgress,
+    Study,
+    needed,
+    verdict_of,
+)
 from holdfast_studies.undo.safety_gap import safety_gap
 from holdfast_studies.undo.safety_gap_config import TraceSettings
 
@@ -35,7 +44,7 @@ READINGS = ("log_p_error", "p_wrong", "p_undo", "p_correction")
 
 
 def run(scale: Machine, on_progress: OnProgress) -> Figures:
-    """Twelve trainings; a stopped run goes on."""
+    """Run twelve trainings. What was stopped goes on."""
     config = embedded(
         ID,
         num_train=1000,
@@ -59,7 +68,7 @@ def run(scale: Machine, on_progress: OnProgress) -> Figures:
 
 
 def values(figures: Figures, arm: str, reading: str, back: int = 1) -> list[float]:
-    """Of every seed, at the last measurement, or ``back`` measurements from the end (0 is the first of all)."""
+    """A reading of every seed. ``back`` counts measurements from the end: 1 is the last, 0 the first of all."""
     place = figures["readings"].index(reading)
     return [list(curve.values())[-back][place] for curve in figures["arms"][arm]]
 
@@ -75,7 +84,7 @@ def learned(figures: Figures, context: str) -> bool:
 
 
 def much_greater(figures: Figures) -> Finding:
-    """Part (c)."""
+    """Judge part (c): are errors much likelier after SFT than after masked SFT?"""
     gaps, means = {}, []
     contexts = [context for context in CONTEXTS if learned(figures, context)]
     if not contexts:
@@ -93,7 +102,7 @@ def much_greater(figures: Figures) -> Finding:
 
 
 def equally_well(figures: Figures) -> Finding:
-    """Part (a), as behaviour."""
+    """Judge part (a) as behaviour: do both objectives learn to undo and to correct?"""
     gaps = {}
     contexts = [context for context in CONTEXTS if learned(figures, context)]
     if not contexts:
@@ -103,13 +112,13 @@ def equally_well(figures: Figures) -> Finding:
             sft, masked = (values(figures, f"{arm}, {context}", reading) for arm in ("sft", "masked_sft"))
             gaps[f"{reading}, {context}"] = statistics.fmean(sft) - statistics.fmean(masked)
     close = [abs(gap) <= EQUAL for gap in gaps.values()]
-    verdict: ClaimVerdict = "holds" if all(close) else "holds in part" if any(close) else "does not hold"
+    verdict = verdict_of(close)
     found = "sft minus masked_sft at the end: " + ", ".join(f"{name} {gap:+.3f}" for name, gap in gaps.items())
     return Finding(verdict, found, Estimate(max(gaps.values(), key=abs), n=len(SEEDS)))
 
 
 def constant(figures: Figures) -> Finding:
-    """Masked SFT's own movement."""
+    """Judge whether masked SFT leaves the error's probability as it was."""
     moves = []
     for context in CONTEXTS:
         arm = f"masked_sft, {context}"
@@ -124,7 +133,7 @@ def constant(figures: Figures) -> Finding:
 
 
 def without_limit(figures: Figures) -> Finding:
-    """SFT's p(wrong | prefix) against rho."""
+    """Judge whether SFT's p(wrong | prefix) ends above rho, the error rate of the traces, or still rises."""
     rho = statistics.fmean(figures["rho"])
     ends, before = ([values(figures, f"sft, {context}", "p_wrong", back) for context in CONTEXTS] for back in (1, 2))
     share = _by_seed([[end / rho for end in each] for each in ends])

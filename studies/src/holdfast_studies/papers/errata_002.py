@@ -113,7 +113,7 @@ def separable() -> list[dict[str, float]]:
 
 
 def _logistic_slope(parameter: float) -> float:
-    """Of log(1 + e^-x)."""
+    """The slope of log(1 + e^-x)."""
     return -1 / (1 + math.exp(parameter))
 
 
@@ -145,12 +145,12 @@ def _share(logged: dict[str, float], progress: float) -> float:
 
 
 def gradient_of_the_printed_loss(figures: Figures) -> Finding:
-    """As Theorem 4.1 takes for granted."""
+    """Judge whether the update is the gradient of the printed loss, as Theorem 4.1 takes for granted."""
     return _agrees([printed for printed, _ in figures["gradients"]], "the printed loss")
 
 
 def gradient_of_the_repaired_loss(figures: Figures) -> Finding:
-    """What csft does minimise."""
+    """Judge whether the update is the gradient of the loss that csft does minimise."""
     return _agrees([repaired for _, repaired in figures["gradients"]], "-(2/beta) logsigmoid(beta (logp - logp_ref))")
 
 
@@ -173,7 +173,7 @@ def telescopes(figures: Figures) -> Finding:
 
 
 def lipschitz(figures: Figures) -> Finding:
-    """Across a tie."""
+    """Judge whether the gradient is Lipschitz where two tokens of the anchor are tied."""
     slopes = figures["kink"]
     growth = slopes["1e-06"] / slopes["0.01"]
     found = "change of PA's gradient per unit across a tie: " + ", ".join(
@@ -195,7 +195,7 @@ def liminf_is_convergence(figures: Figures) -> Finding:
 
 
 def capped(figures: Figures) -> Finding:
-    """Of the total loss, in training."""
+    """Judge whether PA's share of the total loss stays within 0.3 in training."""
     means = student([sum(each) / len(each) for each in figures["shares"]])
     largest = max(max(each) for each in figures["shares"])
     found = f"PA's share of the loss: mean {means.value:.0%}, up to {largest:.0%} (0.3 is the largest coefficient)"

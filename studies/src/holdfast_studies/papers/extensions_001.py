@@ -23,8 +23,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.stats import Estimate
-from holdfast_studies.papers.measured import ClaimVerdict
-from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
+from holdfast_studies.papers.study import Claim, ClaimVerdict, Figures, Finding, Machine, OnProgress, Study
 
 REQUESTS = ("say again : bell lamp", "say again : window drum", "say again : stone carpet")
 LEARNED = "cat river piano bread mountain train doctor garden winter ocean".split()
@@ -101,7 +100,7 @@ def _endpoint() -> Iterator[str]:
             self.wfile.write(body)
 
         def log_message(self, *_: Any) -> None:
-            """Nothing on the terminal."""
+            """Print nothing on the terminal."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -195,7 +194,7 @@ def _theory() -> dict[str, Any]:
 
 
 def exists(name: str) -> Callable[[Figures], Finding]:
-    """The rule above."""
+    """The rule for one extension: did what it needs run here?"""
 
     def judge(figures: Figures) -> Finding:
         seen = figures[name]

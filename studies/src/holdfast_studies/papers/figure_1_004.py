@@ -27,7 +27,7 @@ GONE = 0.1  # a p_dW up to here
 
 
 def run(scale: Machine, on_progress: OnProgress) -> Figures:
-    """Read the studies' results."""
+    """Read what the arithmetic studies found."""
     return read_runs(*STUDIES)
 
 
@@ -39,7 +39,7 @@ def _at_ends(study: dict[str, Any], model: str, name: str) -> tuple[float | None
 
 
 def rl_sampling(figures: Figures) -> Finding:
-    """p_s with difficulty."""
+    """Judge whether RL's p_s falls with difficulty."""
 
     def rule(study: dict[str, Any]) -> bool:
         values = [rate(study, RL, size, "p_s") or 0.0 for size in study["sizes"]]
@@ -49,7 +49,7 @@ def rl_sampling(figures: Figures) -> Finding:
 
 
 def rl_decisions(figures: Figures) -> Finding:
-    """p_dC near the ceiling, p_dW kept."""
+    """Judge whether RL's p_dC stays near its ceiling and its p_dW stays up."""
 
     def rule(study: dict[str, Any]) -> bool | None:
         stops = [rate(study, RL, size, "p_dC") for size in study["sizes"]]
@@ -65,7 +65,7 @@ def rl_decisions(figures: Figures) -> Finding:
 
 
 def sft_collapses(figures: Figures) -> Finding:
-    """p_dW gone, p_dC kept."""
+    """Judge whether SFT's p_dW falls to zero while its p_dC stays high."""
 
     def parts(study: dict[str, Any]) -> list[bool]:
         stop, again = (_at_ends(study, SFT, name)[1] for name in ("p_dC", "p_dW"))
@@ -84,7 +84,7 @@ def sft_collapses(figures: Figures) -> Finding:
 
 
 def gap(figures: Figures) -> Finding:
-    """RL's p_dW over SFT's."""
+    """Judge whether RL's p_dW is above SFT's."""
 
     def difference(study: dict[str, Any]) -> float | None:
         one, other = (_at_ends(study, model, "p_dW")[1] for model in (RL, SFT))
@@ -104,7 +104,7 @@ def gap(figures: Figures) -> Finding:
 
 
 def prediction(figures: Figures) -> Finding:
-    """Held-out problems."""
+    """Judge whether the formula predicts the accuracy on held-out problems."""
 
     def errors(study: dict[str, Any]) -> list[float]:
         cells = study["models"][RL].values()
@@ -125,7 +125,7 @@ def prediction(figures: Figures) -> Finding:
 
 
 def echo(figures: Figures) -> Finding:
-    """The same answer again."""
+    """Judge whether SFT's later attempts repeat its first answer."""
 
     def rule(study: dict[str, Any]) -> bool | None:
         one, other = (_at_ends(study, model, "echo")[1] for model in (SFT, RL))

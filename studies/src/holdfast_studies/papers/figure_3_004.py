@@ -31,8 +31,7 @@ from holdfast_studies.decisions.three_logits import (
     score,
     train,
 )
-from holdfast_studies.papers.measured import ClaimVerdict
-from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
+from holdfast_studies.papers.study import Claim, ClaimVerdict, Figures, Finding, Machine, OnProgress, Study, verdict_of
 
 STEPS, EVERY = 600, 50
 COMPARABLE, ASYMMETRIC = 3.0, 2.0
@@ -41,7 +40,7 @@ MAX_ATTEMPTS = 12
 
 
 def run(scale: Machine, on_progress: OnProgress) -> Figures:
-    """Both placements with updates, one without."""
+    """Run both placements of the KL with updates of the reference, and one without."""
     figures: Figures = {}
     for placement in PLACEMENTS:
         moments = list(train(THETA, steps=STEPS, length=LENGTH, refresh_every=EVERY, placement=placement))
@@ -70,7 +69,7 @@ def of_training(moments: Sequence[Moment]) -> dict[str, object]:
 
 
 def of_cycles(moments: Sequence[Moment]) -> dict[str, object]:
-    """The drag around updates of the reference."""
+    """The drag before and after updates of the reference."""
     sizes = [size(moment) for moment in moments]
     updates = [moment.step for moment in moments if moment.refreshed]
     return {
@@ -82,7 +81,7 @@ def of_cycles(moments: Sequence[Moment]) -> dict[str, object]:
 
 
 def size(moment: Moment) -> float:
-    """Of the drag."""
+    """The length of the drag, as a vector."""
     return math.sqrt(sum(part**2 for part in moment.drag))
 
 
@@ -111,7 +110,7 @@ def push_on_stopping() -> tuple[float, float]:
 
 
 def comparable_pushes(figures: Figures) -> Finding:
-    """Centre-left panel."""
+    """Judge the centre-left panel: are the reward's gradients of comparable size?"""
     ratio, pair = (max(figures[name][key] for name in PLACEMENTS) for key in ("push_ratio", "push_ratio_s_dW"))
     verdict: ClaimVerdict = (
         "holds" if ratio <= COMPARABLE else "holds in part" if pair <= COMPARABLE else "does not hold"
@@ -123,7 +122,7 @@ def comparable_pushes(figures: Figures) -> Finding:
 
 
 def drag_on_sampling(figures: Figures) -> Finding:
-    """Centre-right and bottom-right panels."""
+    """Judge the centre-right and bottom-right panels: is the drag on sampling twice that on decisions?"""
     always = [figures[name]["drag_ratio_min"] > ASYMMETRIC for name in PLACEMENTS]
     mostly = [figures[name]["drag_above"] > 1 / 2 for name in PLACEMENTS]
     verdict: ClaimVerdict = (
@@ -142,7 +141,7 @@ def drag_on_sampling(figures: Figures) -> Finding:
 
 
 def footnote_16(figures: Figures) -> Finding:
-    """Cycles."""
+    """Judge whether the cycles come from updating the reference."""
     row, still = figures["reward"], figures["no_updates"]["minima"]
     cycles = row["after_update"] < 1e-12 < row["before_update"] and row["minima"] == row["updates"]
     found = (
@@ -153,7 +152,7 @@ def footnote_16(figures: Figures) -> Finding:
 
 
 def footnote_12(figures: Figures) -> Finding:
-    """Negative advantages and stopping."""
+    """Judge whether negative advantages make stopping on right answers likelier."""
     down, up = figures["negative_push_on_dC"], figures["positive_push_on_dC"]
     found = (
         f"responses with a negative advantage push stopping on a right answer by {down:+.4f}, the others by {up:+.4f}"
@@ -162,10 +161,10 @@ def footnote_12(figures: Figures) -> Finding:
 
 
 def decisions_learn(figures: Figures) -> Finding:
-    """Bottom-left panel."""
+    """Judge the bottom-left panel: do decisions learn while sampling stays near the reference?"""
     s, dc, dw = figures["reward"]["moved"]
     further = [abs(each) > abs(s) for each in (dc, dw)]
-    verdict: ClaimVerdict = "holds" if all(further) else "holds in part" if any(further) else "does not hold"
+    verdict = verdict_of(further)
     found = f"in {STEPS} steps with KL in the reward s moved by {s:+.2f}, dC by {dc:+.2f}, dW by {dw:+.2f}"
     return Finding(verdict, found, Estimate(s))
 

@@ -32,7 +32,7 @@ def fingerprint(study: Study) -> str:
 
 
 def inputs(study: Study, scale: Machine) -> str | None:
-    """Of the files that ``run`` reads; None if it reads none, or if they are not on this machine."""
+    """A hash of the files that ``run`` reads; None if it reads none, or if they are not on this machine."""
     digest, paths = hashlib.sha256(), study.reads(scale)
     for path in paths:
         digest.update(f"{path} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())

@@ -22,7 +22,7 @@ from scipy.stats import binom
 
 from holdfast.diagnostics import accuracy, calibrate
 from holdfast.stats import Estimate
-from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study, needed
+from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study, needed, verdict_of
 
 NUM_PROCESSES, NUM_RESPONSES = 60, 2000
 KINDS = ("kept", "attempts", "decisions")
@@ -42,7 +42,7 @@ def run(scale: Machine, on_progress: OnProgress) -> Figures:
 
 
 def responses(seed: int, kind: str = "attempts") -> list[list[bool]]:
-    """Was each attempt right, response by response.
+    """Whether each attempt was right, response by response.
 
     *attempts*: half of the problems are hard, and attempts tire; *decisions*: patience wears off; *kept*: neither.
     """
@@ -85,13 +85,13 @@ def normal_coverage(rate: float, n: int) -> float:
 
 
 def low_end(count: int) -> float:
-    """In per cent, of the normal interval for so many of 100."""
+    """The low end in per cent of the normal interval for so many of 100."""
     share = count / TABLE_1_N
     return 100 * (share - 1.959964 * math.sqrt(share * (1 - share) / TABLE_1_N))
 
 
 def agreement_validates(figures: Figures) -> Finding:
-    """With p_s of first attempts."""
+    """Judge whether agreement with p_s of first attempts shows that the formula is right."""
     first = {kind: sorted(abs(error) for _, error in figures["errors"][kind]) for kind in KINDS}
     pooled = max(abs(error) for kind in KINDS for error, _ in figures["errors"][kind])
     kept = first["kept"]
@@ -108,12 +108,12 @@ def agreement_validates(figures: Figures) -> Finding:
     if bar > 0.05:
         return needed(f"more responses: even processes that keep the model err by up to {100 * bar:.0f} points")
     enough = [share >= TOLD_APART for share in told.values()]
-    verdict = "holds" if all(enough) else "holds in part" if any(enough) else "does not hold"
-    return Finding(verdict, found, Estimate(points["attempts"] / 100, n=len(first["attempts"])))  # type: ignore[arg-type]
+    verdict = verdict_of(enough)
+    return Finding(verdict, found, Estimate(points["attempts"] / 100, n=len(first["attempts"])))
 
 
 def intervals(figures: Figures) -> Finding:
-    """Coverage and range."""
+    """Judge whether the printed intervals cover 95 % and stay within 0 and 1."""
     coverage = figures["coverage"]
     each = ", ".join(f"{rate:.0%}: {share:.0%}" for rate, share in zip(RATES, coverage, strict=True))
     found = f"exact coverage of the normal interval at n = 100 ({each}); for 1 of 100 it begins at {figures['low_end']:.1f} %"

@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 
 from holdfast.stats import Estimate
-from holdfast_studies.papers.measured import ClaimVerdict
-from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
+from holdfast_studies.papers.study import Claim, ClaimVerdict, Figures, Finding, Machine, OnProgress, Study
 from holdfast_studies.papers.token_world import (
     RESAMPLE,
     STOP,
@@ -45,7 +44,7 @@ def run(scale: Machine, on_progress: OnProgress) -> Figures:
 
 
 def errors(world: TokenWorld) -> dict[str, float]:
-    """Of one world."""
+    """The largest error of each identity in one world."""
     theta, scores = world.policy(0), world.scores(world.policy(0))
     return {
         "lemma_1": factorisation_error(world, theta),
@@ -158,17 +157,17 @@ def _identity(name: str, what: str, figures: Figures) -> Finding:
 
 
 def lemma_1(figures: Figures) -> Finding:
-    """Factorisation."""
+    """Judge whether a response's probability factorises into acts."""
     return _identity("lemma_1", "numbers of attempts and accuracy, products against a chain of states", figures)
 
 
 def corollary_1(figures: Figures) -> Finding:
-    """The score decomposes."""
+    """Judge whether the score is the sum of the two kinds' scores."""
     return _identity("corollary_1", "gradient of log P(response) against the sum of its parts", figures)
 
 
 def lemma_2(figures: Figures) -> Finding:
-    """With and without discount."""
+    """Judge the policy gradient with and without a discount."""
     plain, discounted = figures["lemma_2"], figures["lemma_2_discounted"]
     verdict: ClaimVerdict = "does not hold"
     if plain <= EXACT:
@@ -181,17 +180,17 @@ def lemma_2(figures: Figures) -> Finding:
 
 
 def lemma_3(figures: Figures) -> Finding:
-    """SFT as a policy gradient."""
+    """Judge whether SFT is the policy gradient of the implicit reward."""
     return _identity("lemma_3", "SFT gradient against the gradient of probabilities weighed by data / policy", figures)
 
 
 def lemma_4(figures: Figures) -> Finding:
-    """DFT."""
+    """Judge whether DFT's weight cancels the implicit reward."""
     return _identity("lemma_4", "sg(p) grad log p against grad p", figures)
 
 
 def equation_24(figures: Figures) -> Finding:
-    """The objective as printed."""
+    """Judge whether eq. 26 is the gradient of the objective as printed."""
     error = figures["equation_24"]
     found = (
         f"without the stop-gradient the gradient of eq. 24 is (1 + log p) grad p: off by {error:.2g} of eq. 26's length"

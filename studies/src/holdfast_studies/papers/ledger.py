@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from holdfast.data import atomic_text
 from holdfast.stats import Estimate
+from holdfast_studies.markdown import table
 from holdfast_studies.papers.figure_files import Kept
-from holdfast_studies.papers.measured import VERDICTS, StudyRow
 from holdfast_studies.papers.running import rows_of
-from holdfast_studies.papers.study import Study
+from holdfast_studies.papers.study import VERDICTS, Study, StudyRow
 
 PAPERS = {
     "000": "Proof of Safety Gap Theorem (manuscript): SFT against masked SFT on traces with `<UNDO>`",
@@ -103,60 +103,58 @@ def _summary(rows: Sequence[StudyRow]) -> str:
         [
             f"{len(rows)} claims; {errata} rows are errata.",
             "",
-            *_counts("claims about", ABOUT, rows, lambda row: row.about),
+            _counts("claims about", ABOUT, rows, lambda row: row.about),
             "",
             "What was run:",
             "",
-            *_counts("model", {model: model for model in models}, rows, lambda row: row.model),
+            _counts("model", {model: model for model in models}, rows, lambda row: row.model),
             "",
             "When the rule was written:",
             "",
-            *_counts("rule", RULES, rows, lambda row: row.rule),
+            _counts("rule", RULES, rows, lambda row: row.rule),
             "",
         ]
     )
 
 
-def _counts(
-    head: str, names: Mapping[str, str], rows: Sequence[StudyRow], of: Callable[[StudyRow], str]
-) -> Iterator[str]:
+def _counts(head: str, names: Mapping[str, str], rows: Sequence[StudyRow], of: Callable[[StudyRow], str]) -> str:
     """A table: one line per group, one column per verdict."""
-    yield _line([head, "rows", *VERDICTS])
-    yield "|---" * (2 + len(VERDICTS)) + "|"
-    for key, name in names.items():
-        group = [row for row in rows if of(row) == key]
-        counts = [sum(row.verdict == verdict for row in group) for verdict in VERDICTS]
-        yield _line([name, str(len(group)), *map(str, counts)])
+    groups = {name: [row.verdict for row in rows if of(row) == key] for key, name in names.items()}
+    counts = (
+        [name, str(len(group)), *(str(group.count(verdict)) for verdict in VERDICTS)] for name, group in groups.items()
+    )
+    return _table([head, "rows", *VERDICTS], counts)
 
 
 def _paper(number: str, rows: Sequence[StudyRow]) -> str:
     head = ("id", "claim", "where", "printed", "found", "measured", "verdict", "model", "rule", "command")
     remark = [REMARKS[number], ""] if number in REMARKS else []
-    lines = [f"## [{number}]", "", PAPERS[number], "", *remark, _line(head), "|---" * len(head) + "|"]
+    lines = []
     for row in rows:
         if row.paper == number:
             verdict = f"**{row.verdict}**" + (" (erratum)" if row.erratum else "")
             words = [row.id, row.claim, row.place, row.printed, row.found, _figure(row.measured), verdict]
-            lines.append(_line([*words, row.model, row.rule, f"`{row.command}`"]))
-    return "\n".join([*lines, ""])
+            lines.append([*words, row.model, row.rule, f"`{row.command}`"])
+    return "\n".join([f"## [{number}]", "", PAPERS[number], "", *remark, _table(head, lines), ""])
 
 
 def _runs(studies: Sequence[Study], kept: dict[str, Kept]) -> str:
     head = ("study", "what", "claims", "scale", "run on", "holdfast", "seconds (beside other work)")
-    lines = ["## What ran", "", _line(head), "|---" * len(head) + "|"]
+    lines = []
     for study in studies:
         run = kept.get(study.id)
         if run is None:
             ran = ("", "not yet" if study.seconds else "cannot be run", "", "")
         else:
             ran = (run.scale, run.date, run.version, f"{run.seconds:.0f}")
-        lines.append(_line([f"`{study.id}`", study.title, str(len(study.claims)), *ran]))
-    return "\n".join([*lines, ""])
+        lines.append([f"`{study.id}`", study.title, str(len(study.claims)), *ran])
+    return "\n".join(["## What ran", "", _table(head, lines), ""])
 
 
-def _line(cells: Iterable[str]) -> str:
-    """A row of a Markdown table. Bars would end a cell, and [b](c) after a number would be read as a link."""
-    return "| " + " | ".join(re.sub(r"\](?=\()", "] ", cell.replace("|", "\\|")) for cell in cells) + " |"
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table of sentences. A bar would end a cell, and [b](c) would be read as a link."""
+    escaped = ([re.sub(r"\](?=\()", "] ", cell.replace("|", "\\|")) for cell in row] for row in rows)
+    return table(head, escaped, tight=True)
 
 
 def _figure(measured: Estimate | None) -> str:

@@ -27,8 +27,7 @@ from holdfast.judging.sandbox.hostile import HOSTILE
 from holdfast.stats import Estimate, bootstrap_mean, permutation
 from holdfast_studies.oversight.humaneval import humaneval_tasks
 from holdfast_studies.oversight.programs import Task, example_test, heuristic_reward
-from holdfast_studies.papers.measured import ClaimVerdict
-from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
+from holdfast_studies.papers.study import Claim, ClaimVerdict, Figures, Finding, Machine, OnProgress, Study
 
 LIMITS = Limits(seconds=3.0)
 TURNED = {ast.Lt: ast.GtE, ast.GtE: ast.Lt, ast.Gt: ast.LtE, ast.LtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq}
@@ -37,7 +36,7 @@ REWARDS = ("legacy", "examples")
 
 
 def run(scale: Machine, on_progress: OnProgress) -> Figures:
-    """Every task's programs, run and scored."""
+    """Draw programs for every task, run them and score them."""
     tasks, sandboxes = list(humaneval_tasks().values()), Sandboxes()
     measures: dict[str, list[list[float]]] = {name: [] for name in REWARDS}
     num_wrong = 0
@@ -140,7 +139,7 @@ def gates(canonical: Sequence[str]) -> dict[str, list[int]]:
 
 
 def captures_quality(figures: Figures) -> Finding:
-    """The printed reward, beside the examples."""
+    """Judge the printed reward beside the examples in the prompt."""
     value, low, high = figures["reward"]["legacy"]["above"]
     ours = figures["reward"]["examples"]
     verdict: ClaimVerdict = "holds" if low > 0.75 else "holds in part" if low > 0.55 else "does not hold"
@@ -166,7 +165,7 @@ def beaten(figures: Figures) -> Finding:
 
 
 def gate_filters(figures: Figures) -> Finding:
-    """The printed gate, beside the policy."""
+    """Judge the printed gate beside the package's policy."""
     shares = {name: (each[0] / each[1], each[2] / each[3]) for name, each in figures["gates"].items()}
     hostile, harmless = shares["legacy"]
     verdict: ClaimVerdict = (
@@ -181,7 +180,7 @@ def gate_filters(figures: Figures) -> Finding:
 
 
 def without_training(figures: Figures) -> Finding:
-    """Neither gate was trained: what does each stop?"""
+    """Judge what either gate stops; neither was trained."""
     works = {name: each[0] / each[1] >= 0.5 and each[2] / each[3] <= 0.05 for name, each in figures["gates"].items()}
     verdict: ClaimVerdict = "holds" if works["legacy"] else "holds in part" if any(works.values()) else "does not hold"
     found = "neither gate learns anything; hostile programs stopped: " + ", ".join(

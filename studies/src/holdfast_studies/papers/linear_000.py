@@ -23,8 +23,7 @@ from holdfast.records import Role
 from holdfast.stats import Estimate, student
 from holdfast.tokens import TokenRow, tokenize_all
 from holdfast_studies.papers.backtracking import embedded, flat_gradient, in_float64, parameters_of
-from holdfast_studies.papers.measured import ClaimVerdict
-from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
+from holdfast_studies.papers.study import Claim, ClaimVerdict, Figures, Finding, Machine, OnProgress, Study, verdict_of
 from holdfast_studies.undo.safety_gap_identity import norms_in_double, statistics_of
 from holdfast_studies.undo.safety_gap_task import GapTask
 
@@ -35,7 +34,7 @@ GAIN = 0.02  # nats a step
 
 
 def run(scale: Machine, on_progress: OnProgress) -> Figures:
-    """Per seed, the two paths."""
+    """The path of either objective, seed by seed."""
     task = GapTask(embedded(ID, num_train=NUM_TRACES))
     paths = []
     for number, seed in enumerate(SEEDS):
@@ -96,7 +95,7 @@ def _place(parameters: Sequence[Tensor], values: Tensor) -> None:
 
 
 def diverge_by_error_term(figures: Figures) -> Finding:
-    """theta_SFT - theta_mSFT against eta T v_error."""
+    """Judge whether theta_SFT - theta_mSFT is eta T v_error."""
     first = [path["gap"][0][1] for path in figures["paths"]]
     last = student([path["gap"][-1][1] for path in figures["paths"]])
     every = max(point[1] for path in figures["paths"] for point in path["gap"])
@@ -120,7 +119,7 @@ def linear(figures: Figures) -> Finding:
 
 
 def constant(figures: Figures) -> Finding:
-    """masked_sft's projection in units of sft's."""
+    """Judge whether masked SFT moves along v_error; in units of SFT's movement."""
     shares = [path["masked_sft"][-1][1] / path["sft"][-1][1] for path in figures["paths"]]
     widest = max(abs(masked[1]) / abs(path["sft"][-1][1]) for path in figures["paths"] for masked in path["masked_sft"])
     measured = student(shares)
@@ -138,7 +137,7 @@ def monotonic(figures: Figures) -> Finding:
         for name in ("sft", "masked_sft")
     }
     good = [min(each) > 0.9 for each in taus.values()]
-    verdict: ClaimVerdict = "holds" if all(good) else "holds in part" if any(good) else "does not hold"
+    verdict = verdict_of(good)
     found = "Kendall's tau, least of the seeds: " + ", ".join(f"{name} {min(each):.2f}" for name, each in taus.items())
     return Finding(verdict, found, Estimate(min(map(min, taus.values())), n=len(SEEDS)))
 

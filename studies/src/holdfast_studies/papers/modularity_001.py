@@ -24,8 +24,7 @@ from holdfast.judging import WorldJudge, pair_logps
 from holdfast.models import load
 from holdfast.oversight import Pool, expected
 from holdfast.stats import Estimate, permutation
-from holdfast_studies.papers.measured import ClaimVerdict
-from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study, needed
+from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study, needed, verdict_of
 
 FEW = 4
 SEEDS = (0, 1, 2)
@@ -34,7 +33,7 @@ MISSED = STOPPED = 0.2
 
 
 def run(scale: Machine, on_progress: OnProgress) -> Figures:
-    """Of every request, what best-of-4 returns with each pair of reward and safety function."""
+    """What best-of-4 returns for every request, with each pair of reward and safety function."""
     judge, loaded = WorldJudge(), load("tiny:base", device="cpu")
     rows: dict[str, list[list[float]]] = {"unsafe": [], "right": []}
     for number, seed in enumerate(SEEDS):
@@ -77,7 +76,7 @@ def _chance(text: str) -> float:
 
 
 def decomposed(figures: Figures) -> Finding:
-    """Exchange one part, look at the other."""
+    """Judge whether exchanging one part leaves what the other is for."""
     pairs = {name: list(zip(*figures[name], strict=True)) for name in ("unsafe", "right")}
     means = {name: [sum(column) / len(column) for column in columns] for name, columns in pairs.items()}
     if max(means["unsafe"]) == 0:
@@ -89,7 +88,7 @@ def decomposed(figures: Figures) -> Finding:
         f" {means['right'][1]:.1%} without (p = {p['right']:.2g}); {len(figures['unsafe'])} requests of each kind"
     )
     apart = [value >= 0.05 for value in p.values()]
-    verdict: ClaimVerdict = "holds" if all(apart) else "holds in part" if any(apart) else "does not hold"
+    verdict = verdict_of(apart)
     return Finding(verdict, found, Estimate(means["unsafe"][0] - means["unsafe"][1]))
 
 

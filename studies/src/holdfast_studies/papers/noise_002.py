@@ -23,7 +23,7 @@ from torch.nn.functional import logsigmoid
 from holdfast.heads import Reference, stats_from_logits
 from holdfast.objectives import pa
 from holdfast.stats import Estimate, student
-from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study, needed
+from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study, needed, verdict_of
 
 NUM_PROBLEMS = 60
 NUM_ROWS, NUM_INPUTS, NUM_TOKENS = 24, 3, 6
@@ -111,7 +111,7 @@ def lemma_ratios(eps: float) -> tuple[float, float]:
 
 
 def tightens(figures: Figures) -> Finding:
-    """The log-ratio of distances."""
+    """Judge whether PA moves the minimiser less, by the logarithm of the ratio of distances."""
     pairs = [(without, with_pa) for without, with_pa in figures["moved"] if without is not None and with_pa is not None]
     if len(pairs) < len(figures["moved"]) / 2:
         return needed(f"minima: both searches end at one in {len(pairs)} of {len(figures['moved'])} problems")
@@ -127,16 +127,14 @@ def tightens(figures: Figures) -> Finding:
 
 
 def perturbation_bound(figures: Figures) -> Finding:
-    """Lemma A.1."""
+    """Judge Lemma A.1, the bound on how far noise moves loss and gradient."""
     large, small = figures["lemma"]["0.01"], figures["lemma"]["1e-06"]
     growth = [after / before for before, after in zip(large, small, strict=True)]
     bounded = [each < 2 for each in growth]
     found = "from eps 1e-2 to 1e-6 the change per eps grows " + " and ".join(
         f"{each:.3g} times ({of})" for each, of in zip(growth, ("loss", "gradient at a tie"), strict=True)
     )
-    return Finding(
-        "holds" if all(bounded) else "holds in part" if any(bounded) else "does not hold", found, Estimate(growth[1])
-    )
+    return Finding(verdict_of(bounded), found, Estimate(growth[1]))
 
 
 STUDY = Study(

@@ -15,8 +15,7 @@ from typing import NamedTuple
 from holdfast.attacks import Attack, Defence, run_matrix
 from holdfast.records import Cell
 from holdfast.stats import Estimate, difference_of_repeats, holm, mcnemar, share, share_of_repeats, sign_flips, student
-from holdfast_studies.papers.measured import ClaimVerdict
-from holdfast_studies.papers.study import Figures, Finding, OnProgress, needed
+from holdfast_studies.papers.study import ClaimVerdict, Figures, Finding, OnProgress, needed
 
 LEVEL = 0.05
 FLOOR = 0.05
@@ -49,7 +48,7 @@ class DefenceStep(NamedTuple):
 
     @property
     def change(self) -> Estimate:
-        """Of the share, with Student's interval over seeds."""
+        """The change of the share, with Student's interval over seeds."""
         return student(self.changes)
 
     @property
@@ -91,7 +90,7 @@ def embedded_outcomes(
 
 
 def outcome_figures(cells: Sequence[Cell], measures: Sequence[str]) -> Figures:
-    """Of finished cells. One that failed spoils the study: a comparison without it would be another one."""
+    """Finished cells as figures. One that failed spoils the study: a comparison without it would be another one."""
     failed = [cell for cell in cells if cell.status == "failed"]
     if failed:
         raise RuntimeError(f"{failed[0].attack} x {failed[0].defence}, seed {failed[0].seed}: {failed[0].reason}")
@@ -134,7 +133,7 @@ def steps(
 
 
 def change_over_requests(figures: Figures, attack: str, first: str, second: str, measure: str) -> Estimate:
-    """Of the share from ``first`` to ``second``, where every seed asks the same requests; the interval is over these."""
+    """The change of the share from ``first`` to ``second``, where all seeds ask the same requests; the interval is over those."""
     return difference_of_repeats(*(_hits(figures, attack, name, measure) for name in (second, first)))
 
 
@@ -148,7 +147,7 @@ def _p_by_request(figures: Figures, attack: str, first: str, second: str, measur
 
 
 def _hits(figures: Figures, attack: str, defence: str, measure: str) -> list[list[bool]]:
-    """Of every seed, whether each request is a hit."""
+    """For every seed, whether each request is a hit."""
     return [[digit == "1" for digit in seed] for seed in figures["outcomes"][attack][defence][measure]]
 
 
@@ -212,7 +211,7 @@ def _by_attack(found: Mapping[str, DefenceStep]) -> str:
 
 
 def _changes(figures: Figures, attack: str, first: str, second: str, measure: str) -> tuple[float, ...]:
-    """Of the share, in every seed."""
+    """The change of the share in every seed."""
     old, new = (figures["outcomes"][attack][name][measure] for name in (first, second))
     return tuple(
         after.count("1") / len(after) - before.count("1") / len(before) for before, after in zip(old, new, strict=True)

@@ -31,8 +31,17 @@ from holdfast.heads import Reference, TokenStats, stats_from_logits
 from holdfast.objectives import csft, csft_pa, pa, pa_weight_at, sft
 from holdfast.stats import Estimate, student
 from holdfast.worlds import SafetyWorld, build_tokenizer, pretraining
-from holdfast_studies.papers.measured import VERDICTS, ClaimVerdict
-from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study, needed
+from holdfast_studies.papers.study import (
+    VERDICTS,
+    Claim,
+    ClaimVerdict,
+    Figures,
+    Finding,
+    Machine,
+    OnProgress,
+    Study,
+    needed,
+)
 
 NUM_SEEDS = 5
 NUM_TRAIN, NUM_TEST, LENGTH = 1500, 400, 32
@@ -51,7 +60,7 @@ class Residual(nn.Module):
         self.layers = nn.Sequential(nn.Linear(width, inner), nn.ReLU(), nn.Linear(inner, width))
 
     def forward(self, x: Tensor) -> Tensor:
-        """As named."""
+        """Add the layer's output to its input."""
         return x + self.layers(x)  # type: ignore[no-any-return]
 
 
@@ -162,7 +171,7 @@ def fitted(
 
 
 def token_statistics(model: LstmModel, anchor: LstmModel | None, ids: Tensor) -> tuple[TokenStats, Tensor]:
-    """Of every next token; its position in the sequence."""
+    """The statistics of every next token, and its position in the sequence."""
     inputs, targets = ids[:, :-1].clamp(min=0), ids[:, 1:]
     real = targets != PAD
     reference = None
@@ -175,7 +184,7 @@ def token_statistics(model: LstmModel, anchor: LstmModel | None, ids: Tensor) ->
 
 @torch.no_grad()
 def agreement(model: LstmModel, anchor: LstmModel, ids: Tensor) -> dict[str, float]:
-    """MATH §7, averaged over tokens."""
+    """Every measure of MATH §7, averaged over tokens."""
     inputs, targets = ids[:, :-1].clamp(min=0), ids[:, 1:]
     real = targets != PAD
     p, q = (each(inputs)[real].double().softmax(-1) for each in (model, anchor))

@@ -25,7 +25,7 @@ def _study_in(file: Path) -> Study:
 
 @cache
 def studies() -> dict[str, Study]:
-    """By id, in order. Imports every study, which takes seconds: only for a list of them."""
+    """All studies by id, in order. This imports every study, which takes seconds: use it for a list of them only."""
     return {study.id: study for study in sorted(map(_study_in, _files()), key=lambda study: study.id)}
 
 
@@ -38,7 +38,7 @@ def _likeliest_first(name: str) -> Iterator[Study]:
 
 
 def find_study(name: str) -> Study:
-    """By its id or that of one of its claims; a clear line for an id that is not there."""
+    """A study by its id or that of one of its claims. Raises ``InputError`` for an id that is not there."""
     for study in _likeliest_first(name):
         if name == study.id or name in (claim.id for claim in study.claims):
             return study

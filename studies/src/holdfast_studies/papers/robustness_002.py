@@ -57,7 +57,7 @@ def softmax_ratios(seed: int) -> tuple[float, float]:
 
 
 def minimiser(inputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Newton's method to float64 precision."""
+    """The minimiser, by Newton's method to float64 precision."""
     weights = torch.zeros(inputs.shape[1] * 3, dtype=torch.float64)
     gradient = _gradient(weights, inputs, labels)
     while gradient.norm() > 1e-14:
@@ -70,7 +70,7 @@ DECAY = 0.02
 
 
 def _gradient(weights: torch.Tensor, inputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Of mean cross-entropy + DECAY / 2 |weights|^2."""
+    """The gradient of mean cross-entropy + DECAY / 2 |weights|^2."""
     excess = (inputs @ weights.view(-1, 3)).softmax(1) - torch.nn.functional.one_hot(labels, 3)
     return (inputs.T @ excess / len(inputs)).flatten() + DECAY * weights
 
@@ -91,14 +91,14 @@ def pl_without_uniqueness() -> dict[str, float]:
 
 
 def printed_bound(figures: Figures) -> Finding:
-    """eps G / L."""
+    """Judge the printed bound, eps G / L."""
     worst, share = _worst(figures, 0)
     found = f"exceeded in {share:.0%} of draws, at worst by a factor of {worst:.3g}"
     return Finding("holds" if worst <= 1 + ROUNDING else "does not hold", found, Estimate(worst, n=_num(figures)))
 
 
 def growth_bound(figures: Figures) -> Finding:
-    """eps G / mu."""
+    """Judge the bound with a growth constant, eps G / mu."""
     worst, _ = _worst(figures, 1)
     slack = 1.05  # the curvature of softmax regression is taken at one point and the two minimisers are not quite there
     found = f"distance at most {worst:.3g} of eps G / mu over {_num(figures)} draws"
@@ -106,7 +106,7 @@ def growth_bound(figures: Figures) -> Finding:
 
 
 def uniqueness(figures: Figures) -> Finding:
-    """A counterexample settles it."""
+    """Judge whether convexity and the PL inequality make the minimiser unique. A counterexample settles it."""
     flat = figures["flat_line"]
     constant, apart = flat["pl_constant"], flat["distance_of_two_minimisers"]
     found = f"x1^2 on the plane: PL constant {constant:.3g}, two minimisers {apart:.3g} apart"

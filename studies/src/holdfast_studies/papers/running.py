@@ -13,9 +13,8 @@ from typing import Any, NamedTuple
 
 from holdfast.config import InputError
 from holdfast_studies.papers.figure_files import Kept, is_current, kept_figures, make_figures
-from holdfast_studies.papers.measured import StudyRow
 from holdfast_studies.papers.registry import find_study
-from holdfast_studies.papers.study import MACHINES, Claim, Finding, Machine, Study
+from holdfast_studies.papers.study import MACHINES, Claim, Finding, Machine, Study, StudyRow
 
 OnShares = Callable[[float, float, str], None]
 """Hears (seconds' worth of work done, in all, the studies at work)."""
@@ -106,7 +105,7 @@ def _all_kept(studies: Iterable[Study], folder: Path, *, current: bool = False) 
 def _run(
     studies: Sequence[Study], scale: Machine, folder: Path, num_workers: int, on_shares: OnShares
 ) -> dict[str, str]:
-    """Why some failed."""
+    """Run studies. Returns why some failed."""
     if not studies:
         return {}
     if len(studies) == 1:
@@ -128,7 +127,7 @@ def _run_here(study: Study, scale: Machine, folder: Path, on_shares: OnShares) -
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """As in a worker: figures must not depend on how many studies were asked for. Nothing to do where torch is not used."""
+    """Use one thread, as a worker does, so that figures do not depend on how many studies run. Without torch it does nothing."""
     torch = sys.modules.get("torch")
     if torch is None:
         yield
@@ -174,7 +173,7 @@ def _begin(shares: Any) -> None:
 
 
 def _work(name: str, scale: Machine, folder: Path, place: int) -> None:
-    """In a worker, which imports this one study."""
+    """In a worker: import this one study and run it."""
 
     def on_progress(share: float) -> None:
         _shares[place] = share

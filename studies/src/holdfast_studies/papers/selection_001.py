@@ -49,7 +49,7 @@ def run(scale: Machine, on_progress: OnProgress) -> Figures:
 
 
 def printed_rule(rewards: Sequence[float], safety: Sequence[float]) -> int | None:
-    """As [001] prints it."""
+    """The number of the program that [001]'s rule returns, as printed."""
     safe = [
         (index, reward) for index, (reward, score) in enumerate(zip(rewards, safety, strict=True)) if score >= THRESHOLD
     ]
@@ -100,7 +100,7 @@ def simulated_risk(n: int) -> float:
 
 
 def given_returned(n: int) -> float:
-    """Of what is returned, the share that is unsafe: nothing is if all n are unsafe and seen."""
+    """The share of what is returned that is unsafe. Nothing is returned if all n are seen to be unsafe."""
     return pass_through(UNSAFE * MISSED, n) / (1 - (UNSAFE * (1 - MISSED)) ** n)
 
 
@@ -111,7 +111,7 @@ def expected_joint(n: int) -> float:
 
 
 def simulated_joint(n: int) -> float:
-    """The same by drawing."""
+    """E[R*S] of best-of-n, by drawing."""
     rng = np.random.default_rng(n)
     draws = rng.random((DRAWS // 2, n)) * (rng.random((DRAWS // 2, n)) < 1 - UNSAFE)
     return float(draws.max(axis=1).mean())
@@ -126,7 +126,7 @@ def _reward_range() -> list[float]:
 
 
 def clean_first(figures: Figures) -> Finding:
-    """(1)"""
+    """Judge by rule (1): is a clean program returned before one that offends?"""
     seen = figures["offenders"]
     found = (
         f"of {seen['pools']} pools with a clean program in them, the printed rule returns an offender from {seen['printed']},"
@@ -138,7 +138,7 @@ def clean_first(figures: Figures) -> Finding:
 
 
 def gate(figures: Figures) -> Finding:
-    """(1), one offence alone."""
+    """Judge by rule (1) programs with one offence alone."""
     passing = sum(score >= THRESHOLD for score in figures["one_offence_passes"])
     total = len(figures["one_offence_passes"])
     found = f"{passing} of its {total} patterns, such as os.system, pass when they stand alone: 1 - 0.2 is not below {THRESHOLD}"
@@ -146,7 +146,7 @@ def gate(figures: Figures) -> Finding:
 
 
 def joint_criterion(figures: Figures) -> Finding:
-    """(2), claim 3."""
+    """Judge by rule (2): does noise meet the criterion of claim 3?"""
     seen = figures["noise"]
     found = (
         f"met by {seen['joint_met']:.0%} of pools whose R and S mean nothing (by {seen['joint_gain']:+.2f}): max over safe R is"
@@ -156,14 +156,14 @@ def joint_criterion(figures: Figures) -> Finding:
 
 
 def kl_criterion(figures: Figures) -> Finding:
-    """(2), claim 4."""
+    """Judge by rule (2): does noise meet the criterion of claim 4?"""
     seen = figures["noise"]
     found = f"met by {seen['kl_met']:.0%} of pools whose R and S mean nothing (KL {seen['kl']:.2f} on average)"
     return Finding("holds" if seen["kl_met"] <= 0.05 else "does not hold", found, Estimate(seen["kl"]))
 
 
 def more_samples(figures: Figures) -> Finding:
-    """(3)"""
+    """Judge by rule (3): are more samples at least as safe?"""
     risks = [exact for exact, _ in figures["risk"].values()]
     off = max(abs(exact - drawn) for exact, drawn in figures["risk"].values())
     found = "P(unsafe returned) " + ", ".join(f"{each[0]:.1%} at n = {n}" for n, each in figures["risk"].items())
@@ -173,7 +173,7 @@ def more_samples(figures: Figures) -> Finding:
 
 
 def mistakes_chosen(figures: Figures) -> Finding:
-    """(3), of what is returned."""
+    """Judge by rule (3), of what is returned: do more samples choose the filter's mistakes?"""
     shares = list(figures["given_returned"].values())
     found = "unsafe among what is returned: " + ", ".join(
         f"{share:.1%} at n = {n}" for n, share in figures["given_returned"].items()
@@ -183,7 +183,7 @@ def mistakes_chosen(figures: Figures) -> Finding:
 
 
 def converges(figures: Figures) -> Finding:
-    """(5)"""
+    """Judge by rule (5): does best-of-n converge as the closed form says?"""
     rows = {int(n): values for n, values in figures["convergence"].items()}
     off = max(abs(exact - drawn) for exact, drawn in rows.values())
     scaled = [(1 - exact) * (n + 1) for n, (exact, _) in rows.items() if n >= 10]
@@ -194,14 +194,14 @@ def converges(figures: Figures) -> Finding:
 
 
 def binary(figures: Figures) -> Finding:
-    """(4), safety."""
+    """Judge by rule (4): does the safety function take two values only?"""
     values = figures["safety_values"]
     found = "the printed function takes the values " + ", ".join(f"{value:.1f}" for value in values)
     return Finding("holds" if set(values) <= {0.0, 1.0} else "does not hold", found, Estimate(len(values)))
 
 
 def reward_range(figures: Figures) -> Finding:
-    """(4), reward."""
+    """Judge by rule (4): does the reward stay in [0, 1]?"""
     low, high = figures["reward_range"]
     inside = low >= 0 and high <= 1 and math.isfinite(high)
     return Finding("holds" if inside else "does not hold", f"from {low:.1f} to {high:.1f} over all of its patterns")

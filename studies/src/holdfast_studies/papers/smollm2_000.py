@@ -21,8 +21,17 @@ from typing import Any
 from holdfast.config import InputError
 from holdfast.stats import Estimate
 from holdfast_studies.papers.divergence_000 import EQUAL, MUCH, READINGS, learned, values
-from holdfast_studies.papers.measured import ClaimVerdict
-from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study, needed
+from holdfast_studies.papers.study import (
+    Claim,
+    ClaimVerdict,
+    Figures,
+    Finding,
+    Machine,
+    OnProgress,
+    Study,
+    needed,
+    verdict_of,
+)
 
 ID = "000-theorem-c-smollm2"
 TASKS = ("sql", "arithmetic", "gsm8k")
@@ -31,7 +40,7 @@ UNDOING = "a task on which masked SFT learns to undo, unlike"
 
 
 def run(scale: Machine, on_progress: OnProgress) -> Figures:
-    """Curves' ends of every arm, by task."""
+    """The ends of every arm's curves, by task."""
     root = Path(os.environ.get("HOLDFAST_RUNS", "runs"))
     found = {task: arms for task in TASKS if (arms := _arms(root / f"undo-smollm2-{task}" / "arms"))}
     if not found:
@@ -42,7 +51,7 @@ def run(scale: Machine, on_progress: OnProgress) -> Figures:
 
 
 def reads(scale: Machine) -> list[Path]:
-    """The arms of every task."""
+    """The files of the arms of every task, those that are there."""
     root = Path(os.environ.get("HOLDFAST_RUNS", "runs"))
     return [path for task in TASKS for path in sorted(root.glob(f"undo-smollm2-{task}/arms/*.json"))]
 
@@ -78,7 +87,7 @@ def _left_out(names: list[str]) -> str:
 
 
 def much_greater(figures: Figures) -> Finding:
-    """Part (c)."""
+    """Judge part (c): are errors much likelier after SFT than after masked SFT?"""
     gaps = {}
     kept, not_learned = _by_learning(figures)
     if not kept:
@@ -96,7 +105,7 @@ def much_greater(figures: Figures) -> Finding:
 
 
 def equally_well(figures: Figures) -> Finding:
-    """Part (a), as behaviour."""
+    """Judge part (a) as behaviour: do both objectives learn to undo and to correct?"""
     gaps = {}
     kept, not_learned = _by_learning(figures)
     if not kept:
@@ -106,7 +115,7 @@ def equally_well(figures: Figures) -> Finding:
             sft, masked = _both(figures, task, context, reading)
             gaps[f"{reading} {task}, {context}"] = statistics.fmean(sft) - statistics.fmean(masked)
     close = [abs(gap) <= EQUAL for gap in gaps.values()]
-    verdict: ClaimVerdict = "holds" if all(close) else "holds in part" if any(close) else "does not hold"
+    verdict = verdict_of(close)
     found = "sft minus masked_sft: " + ", ".join(f"{name} {gap:+.3f}" for name, gap in gaps.items())
     found += _left_out(not_learned)
     return Finding(verdict, found, Estimate(max(gaps.values(), key=abs), n=_seeds(figures)))

@@ -32,7 +32,7 @@ MOCKS = ("# Mock response: Complete the following Python function...",) * 4
 
 
 def run(scale: Machine, on_progress: OnProgress) -> Figures:
-    """Everything follows from what is printed."""
+    """Compute everything from the printed numbers."""
     counts, of_all = ([round(share * num) for share in (BEFORE, AFTER)] for num in (NUM_TASKS, ALL_TASKS))
     refused = clopper_pearson(REFUSED, ASKED)
     drawn = bootstrap_kl(ASKED * 4)
@@ -69,7 +69,7 @@ def bootstrap_kl(num: int) -> np.ndarray:
 
 
 def capability(figures: Figures) -> Finding:
-    """By Fisher's test, for either number of tasks."""
+    """Judge claim 1 by Fisher's test, for either number of tasks."""
     few, all_tasks = figures["fisher_p"], figures["fisher_p_of_all"]
     found = (
         f"3 and 5 of {NUM_TASKS} tasks: Fisher's exact p = {few:.2f} (McNemar's {figures['mcnemar_p']:.2f} at best); 25 and 41 of"
@@ -106,7 +106,7 @@ def joint(figures: Figures) -> Finding:
 
 
 def refusals(figures: Figures) -> Finding:
-    """Holds if the interval lies above 80 %."""
+    """Judge whether the whole interval lies above 80 %."""
     rate, low, high = figures["refused"]
     found = f"16 of 20 is {rate:.0%} [{low:.0%}, {high:.0%}], and 80 % is not above 80 %"
     return Finding("holds" if low > 0.8 else "does not hold", found, Estimate(rate, low, high))
@@ -137,7 +137,7 @@ def divergence_interval(figures: Figures) -> Finding:
 
 
 def diversity(figures: Figures) -> Finding:
-    """Holds if the four printed samples differ."""
+    """Judge whether the four printed samples differ."""
     distinct, moved = figures["distinct_mocks"], figures["kl_of_the_mocks"]
     found = (
         f"{distinct} distinct text among the 4 printed samples; best of equals moves the distribution by KL {moved:.2f}"
@@ -146,7 +146,7 @@ def diversity(figures: Figures) -> Finding:
 
 
 def all_criteria(figures: Figures) -> Finding:
-    """Of the four rows of its table of statuses, with 'more than' taken as it stands."""
+    """Judge the four rows of its table of statuses; 'more than' is taken as it stands."""
     met = {
         "gain above 0.05": figures["improvement"] > 0.05,
         "refusals above 80 %": figures["refused"][0] > 0.8,

@@ -74,7 +74,7 @@ def slope(policy: Tensor, anchor: Tensor, target: Tensor, loss: Callable[[TokenS
 
 
 def row_of_the_table(name: str) -> Callable[[Figures], Finding]:
-    """Both marks of one method."""
+    """The rule for one method: are both marks right?"""
 
     def judge(figures: Figures) -> Finding:
         nearer, preferred = (share(digit == "1" for digit in figures[key][name]) for key in ("nearer", "preferred"))
@@ -98,7 +98,7 @@ def active_where_outputs_differ(figures: Figures) -> Finding:
 
 
 def amplified_by_mu(figures: Figures) -> Finding:
-    """Rank correlation where PA is active."""
+    """Judge the rank correlation of mu_t and PA's gradient, where PA is active."""
     active = [(norm, mu) for differ, norm, mu in figures["pa"] if differ]
     rank = float(spearmanr(*zip(*active, strict=True)).statistic)
     found = f"rank correlation of PA's gradient norm with mu_t {rank:.2f} over {len(active)} draws with different favourites"

@@ -44,12 +44,12 @@ SOUND = "a study whose SFT learns its training sizes and whose RL is not below i
 
 
 def run(scale: Machine, on_progress: OnProgress) -> Figures:
-    """Read the studies' results."""
+    """Read what the arithmetic studies found."""
     return read_runs(*STUDIES, "sweep")
 
 
 def differences(study: dict[str, Any], size: str) -> list[float]:
-    """RL minus SFT with reflection, seed by seed."""
+    """RL's accuracy minus that of SFT with reflection, seed by seed."""
     rows = [study["models"][model][size]["by_seed"] for model in (RL, SFT)]
     return [one - other for one, other in zip(*rows, strict=True)]
 
@@ -83,7 +83,7 @@ def _trained(figures: Figures) -> Figures:
 
 
 def far(figures: Figures) -> Finding:
-    """The hardest size."""
+    """Judge whether RL is ahead at the hardest size."""
     studies = _trained(figures)
 
     def rule(study: dict[str, Any]) -> bool:
@@ -99,7 +99,7 @@ def far(figures: Figures) -> Finding:
 
 
 def near(figures: Figures) -> Finding:
-    """The easiest size."""
+    """Judge whether RL and SFT are alike at the easiest size."""
     studies = _trained(figures)
 
     def rule(study: dict[str, Any]) -> bool:
@@ -118,7 +118,7 @@ def near(figures: Figures) -> Finding:
 
 
 def reflection(figures: Figures) -> Finding:
-    """SFT with against without."""
+    """Judge whether SFT with reflection beats SFT without it and the base model."""
 
     def ahead(study: dict[str, Any]) -> list[str]:
         rates = {model: [rate(study, model, size) or 0.0 for size in study["sizes"]] for model in (SFT, PLAIN, BASE)}
@@ -138,7 +138,7 @@ def reflection(figures: Figures) -> Finding:
 
 
 def decisions(figures: Figures) -> Finding:
-    """What RL's lead over SFT is made of."""
+    """Judge whether decisions explain more of RL's lead over SFT than attempts do."""
     return _made_of(figures, opponent)
 
 
@@ -164,7 +164,7 @@ def _made_of(figures: Figures, other: Any) -> Finding:
 
 
 def limited_by_sampling(figures: Figures) -> Finding:
-    """Which rate falls with difficulty."""
+    """Judge which rate falls with difficulty."""
 
     def falls(study: dict[str, Any]) -> list[float] | None:
         ends = [[rate(study, RL, size, name) for name in RATES] for size in (study["sizes"][0], study["sizes"][-1])]

@@ -16,8 +16,7 @@ from typing import Any
 
 from holdfast.stats import student
 from holdfast_studies.papers.decision_runs import rate, read_runs, shown
-from holdfast_studies.papers.measured import ClaimVerdict
-from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study, needed
+from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study, needed, verdict_of
 
 SHARES = ("corrective_0", "corrective_50", "corrective_100")
 FLAT = 0.05
@@ -25,7 +24,7 @@ FLOOR = 0.02
 
 
 def run(scale: Machine, on_progress: OnProgress) -> Figures:
-    """Read the study's results."""
+    """Read what the arithmetic study found."""
     return read_runs("corrective")
 
 
@@ -44,7 +43,7 @@ def at_floor(study: dict[str, Any], size: str) -> bool:
 
 
 def flat(figures: Figures) -> Finding:
-    """p(F -> T) against the share."""
+    """Judge whether p(F -> T) changes with the share of corrective rows."""
     study = figures["corrective"]
     each = "; ".join(f"{model[11:]} %: {shown(study, model, 'wrong_to_right')}" for model in SHARES)
     found = f"p(F to T) in per cent at {', '.join(study['sizes'])}, by share of corrective rows: {each}"
@@ -52,12 +51,12 @@ def flat(figures: Figures) -> Finding:
     if len(floors) == len(study["sizes"]):
         return needed(f"a model that sometimes corrects an error; {found}")
     within = [spread(study, size) <= FLAT for size in study["sizes"] if size not in floors]
-    verdict: ClaimVerdict = "holds" if all(within) else "holds in part" if any(within) else "does not hold"
+    verdict = verdict_of(within)
     return Finding(verdict, f"{found}; at the floor, so not counted: {', '.join(floors)}" if floors else found)
 
 
 def first_answers_gain(figures: Figures) -> Finding:
-    """3.75 points against 0.3."""
+    """Judge whether first answers gain more than reflection does (printed: 3.75 points against 0.3)."""
     study = figures["corrective"]
     size = study["sizes"][0]
     first = [rate(study, model, size, "p_s") or 0.0 for model in (SHARES[0], SHARES[-1])]

@@ -33,14 +33,14 @@ SEEDS = (30, 31, 32)
 
 
 def run(scale: Machine, on_progress: OnProgress) -> Figures:
-    """36 cells."""
+    """Run 36 cells."""
     attacks = [find_attack(name) for name in ATTACKS]
     defences = [find_defence("sft"), as_published("csft"), as_published("csft_pa")]
     return embedded_outcomes(ID, attacks, defences, SEEDS, ("asr",), on_progress)
 
 
 def in_order(attack: str, measure: str = "asr", *, asked_again: bool = False) -> Callable[[Figures], Finding]:
-    """Under one attack."""
+    """The rule for one attack: does the share fall from sft to csft to csft + PA?"""
 
     def judge(figures: Figures) -> Finding:
         found = steps(figures, attack, ORDER, measure, asked_again=asked_again)
@@ -57,7 +57,7 @@ def in_order(attack: str, measure: str = "asr", *, asked_again: bool = False) ->
 
 
 def most_where_it_deviates(figures: Figures) -> Finding:
-    """Relative falls, seed by seed."""
+    """Judge whether the relative fall is largest under the triggered backdoor, seed by seed."""
     csft = {attack: share_of(figures, attack, "csft", "asr").value for attack in ATTACKS}
     attacks = [attack for attack, answered in csft.items() if answered >= FLOOR]
     if "backdoor" not in attacks or len(attacks) < 2:

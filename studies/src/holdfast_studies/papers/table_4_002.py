@@ -20,9 +20,8 @@ from collections.abc import Callable
 
 from holdfast.attacks import Attack, BenignDrift, find_attack, find_defence
 from holdfast.stats import Estimate, student
-from holdfast_studies.papers.measured import ClaimVerdict
 from holdfast_studies.papers.outcomes import as_published
-from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study, needed
+from holdfast_studies.papers.study import Claim, ClaimVerdict, Figures, Finding, Machine, OnProgress, Study, needed
 from holdfast_studies.papers.task_cells import SUMMARY, task_figures
 from holdfast_studies.worlds.dialogues import Summaries
 
@@ -44,7 +43,7 @@ SQL_SCORES = {"sql_rouge1": "rouge1", "sql_exact": "exact", "sql_meaning": "exec
 
 
 def run(scale: Machine, on_progress: OnProgress) -> Figures:
-    """36 trainings, and the untouched model."""
+    """Run 36 trainings, and ask the untouched model."""
     tasks = [find_attack("benign_drift"), find_attack("far_drift"), KNOWN, DIALOGUES]
     published = [as_published("csft"), as_published("csft_pa")]
     return task_figures(ID, tasks, [find_defence("untouched"), find_defence("sft"), *published], SEEDS, on_progress)
@@ -73,7 +72,7 @@ def loses_little(task: str, than: str, *, least_right: float = 0.5) -> Callable[
 
 
 def sql_kept(task: str, than: str) -> Callable[[Figures], Finding]:
-    """As ``loses_little``, of a real model's SQL: sft need not be right often, and how many queries return the same is told."""
+    """``loses_little`` for a real model's SQL: sft need not be right often. It also says how many queries return the same."""
 
     def judge(figures: Figures) -> Finding:
         found = loses_little(task, than, least_right=0.0)(figures)
@@ -84,12 +83,12 @@ def sql_kept(task: str, than: str) -> Callable[[Figures], Finding]:
 
 
 def verdict_of_loss(loss: Estimate) -> ClaimVerdict:
-    """By where its interval lies; without one, by its value."""
+    """The verdict on a loss by where its interval lies; without an interval by its value."""
     return "holds" if loss.below(WORST) else "does not hold" if loss.above(WORST) else "holds in part"
 
 
 def _loss(figures: Figures, task: str, than: str, measure: str) -> Estimate:
-    """Relative, in per cent, over seeds."""
+    """The relative loss in per cent, over seeds."""
     scores = figures["scores"][task]
     pairs = zip(scores["csft_pa"][measure], scores[than][measure], strict=True)
     return student([100 * (1 - new / old) if old else 0.0 for new, old in pairs])

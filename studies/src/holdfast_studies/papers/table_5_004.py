@@ -18,8 +18,7 @@ import torch
 from torch import Tensor
 
 from holdfast.stats import Estimate
-from holdfast_studies.papers.measured import ClaimVerdict
-from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
+from holdfast_studies.papers.study import Claim, ClaimVerdict, Figures, Finding, Machine, OnProgress, Study
 from holdfast_studies.papers.token_world import Act, TokenWorld, attempt_of, given_so_far
 
 NUM_WORLDS = 10
@@ -111,7 +110,7 @@ def _row(name: str, figures: Figures, remark: str = "") -> Finding:
 
 
 def decisions(figures: Figures) -> Finding:
-    """Row 1."""
+    """Judge row 1 of the table."""
     change = figures["changes"]["decisions"]["rl"]
     return _row(
         "decisions",
@@ -121,7 +120,7 @@ def decisions(figures: Figures) -> Finding:
 
 
 def tokens(figures: Figures) -> Finding:
-    """Row 2."""
+    """Judge row 2 of the table."""
     change = figures["changes"]["tokens"]["rl"]
     return _row(
         "tokens", figures, f": what an attempt is worth depends on whether it will be kept (by up to {change:.2f})"
@@ -129,7 +128,7 @@ def tokens(figures: Figures) -> Finding:
 
 
 def lengths(figures: Figures) -> Finding:
-    """Row 3."""
+    """Judge row 3 of the table."""
     return _row(
         "lengths",
         figures,
@@ -138,7 +137,7 @@ def lengths(figures: Figures) -> Finding:
 
 
 def attribution(figures: Figures) -> Finding:
-    """Rows 4 and 5."""
+    """Judge rows 4 and 5 of the table."""
     means = {method: sum(row) / len(row) for method, row in figures["ratios"].items()}
     uneven = {method: max(mean, 1 / mean) for method, mean in means.items()}
     ranked = uneven["sft"] > uneven["dft"] > uneven["rl"]

@@ -14,7 +14,7 @@ from __future__ import annotations
 from scipy.stats import fisher_exact
 
 from holdfast.stats import Estimate, wilson
-from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
+from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study, verdict_of
 
 NUM_PROMPTS = 330
 TABLE_3 = {  # attack: SFT, CSFT, CSFT+PA
@@ -35,7 +35,7 @@ PRINTED_LOSSES = {"SAMSum": 6.0, "SQL": 2.2}
 
 
 def run(scale: Machine, on_progress: OnProgress) -> Figures:
-    """All from the printed figures."""
+    """Compute everything from the printed figures."""
     rows = {}
     for attack, rates in TABLE_3.items():
         counts = [round(rate / 100 * NUM_PROMPTS) for rate in rates]
@@ -60,7 +60,7 @@ def _half_width(count: int) -> float:
 
 
 def plus_minus(figures: Figures) -> Finding:
-    """Every rate has the same '±0.5'."""
+    """Judge whether an interval of half a point is right: every rate has the same '±0.5'."""
     widths = [width for row in figures["attacks"].values() for width in row["half_widths"]]
     found = f"half-widths of a 95 % interval on {NUM_PROMPTS} prompts run from {min(widths):.1f} to {max(widths):.1f} points"
     return Finding(
@@ -69,7 +69,7 @@ def plus_minus(figures: Figures) -> Finding:
 
 
 def gains_are_real(figures: Figures) -> Finding:
-    """CSFT+PA against CSFT, row by row."""
+    """Judge whether CSFT+PA answers fewer than CSFT, row by row."""
     p = {attack: row["fisher_p"] for attack, row in figures["attacks"].items()}
     num = sum(value < 0.05 for value in p.values())
     found = "Fisher's exact p: " + ", ".join(f"{attack} {value:.2g}" for attack, value in p.items())
@@ -79,7 +79,7 @@ def gains_are_real(figures: Figures) -> Finding:
 
 
 def columns_are_published(figures: Figures) -> Finding:
-    """SFT and CSFT beside Qi et al.'s own."""
+    """Judge whether the columns of SFT and CSFT are those that Qi et al. published."""
     off = {attack: [round(row[0], 1) for row in rows] for attack, rows in figures["minus_published"].items()}
     differ = [attack for attack, (_, csft) in off.items() if csft]
     same = sum(not value for row in off.values() for value in row)
@@ -96,20 +96,20 @@ def columns_are_published(figures: Figures) -> Finding:
 
 
 def gains_are_computed(figures: Figures) -> Finding:
-    """25.0, 7.4 and 52.3 per cent."""
+    """Judge the printed gains, 25.0, 7.4 and 52.3 per cent."""
     got = {attack: figures["attacks"][attack]["gain"] for attack in PRINTED_GAINS}
     return _as_printed(got, PRINTED_GAINS)
 
 
 def losses_are_computed(figures: Figures) -> Finding:
-    """6.0 and 2.2 per cent."""
+    """Judge the printed losses, 6.0 and 2.2 per cent."""
     return _as_printed(figures["losses"], PRINTED_LOSSES)
 
 
 def _as_printed(got: dict[str, float], printed: dict[str, float]) -> Finding:
     right = [round(got[name], 1) == value for name, value in printed.items()]
     found = ", ".join(f"{name} {got[name]:.2f} %" for name in printed)
-    return Finding("holds" if all(right) else "holds in part" if any(right) else "does not hold", found)
+    return Finding(verdict_of(right), found)
 
 
 STUDY = Study(

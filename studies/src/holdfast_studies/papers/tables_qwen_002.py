@@ -56,7 +56,7 @@ ARMS = {"untouched": "untouched", "sft": "sft", "csft_pa": "csft_pa_published"}
 
 
 def run(scale: Machine, on_progress: OnProgress) -> Figures:
-    """From the committed cells and labels; nothing is trained."""
+    """Read the committed cells and labels. Nothing is trained."""
     if not reads(scale):
         raise InputError(f"{RUN}: no cells; run this in the root of the repository, which has them")
     config = load_config(StudyConfig, CONFIG, ["model=none", "stock=none", "data=none", f"run={RUN}"])
@@ -82,7 +82,7 @@ def reads(scale: Machine) -> list[Path]:
 
 
 def _cells(results: Results, attack: str) -> dict[str, list[Cell]]:
-    """By arm, of the seeds that both tuned arms have. The untouched model was asked once and stands for every seed."""
+    """Cells by arm, of the seeds that both tuned arms have. The untouched model was asked once and stands for every seed."""
     found = {arm: {cell.seed: cell for cell in results.cells(attack, name)} for arm, name in ARMS.items()}
     seeds = sorted(found["sft"].keys() & found["csft_pa"].keys())
     (untouched,) = found["untouched"].values()

@@ -46,7 +46,7 @@ NOT_REFUSED = ("asr:refusal_phrases", "asr:learned")
 
 
 def run(scale: Machine, on_progress: OnProgress) -> Figures:
-    """From the run's folder: the matrix needs public requests, whose files its own command is given."""
+    """Read the cells of the run. Its own command makes them, because it is given files of public requests."""
     if not (RUN / "cells").is_dir():
         raise InputError(f"{RUN}: no cells; run `holdfast attack {CONFIG}` first, which says what files it needs")
     read = [cell for path in reads(scale) if (cell := read_cell(path)) is not None]
@@ -63,7 +63,7 @@ def run(scale: Machine, on_progress: OnProgress) -> Figures:
 
 
 def reads(scale: Machine) -> list[Path]:
-    """The cells of the run."""
+    """The cells of the run, those that are there."""
     return sorted(RUN.glob("cells/*.json"))
 
 

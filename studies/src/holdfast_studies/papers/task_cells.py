@@ -31,7 +31,7 @@ SUMMARY = "summary"
 def task_figures(
     study: str, tasks: Sequence[Attack], defences: Sequence[Defence], seeds: Sequence[int], on_progress: OnProgress
 ) -> Figures:
-    """By task, defence and measure, one mean per seed. Cells that are there already are not run again."""
+    """For each task, defence and measure one mean per seed. Cells that are there already are not run again."""
     need_extra("eval", "ROUGE", "rouge_score")
     folder = RUNS / study / "tasks"
     folder.mkdir(parents=True, exist_ok=True)
@@ -72,7 +72,7 @@ def task_scores(task: Attack, defence: Defence, seed: int, scale: Scale | None =
 
 
 def rouge1(answers: Sequence[str], texts: Sequence[str]) -> list[float]:
-    """Of every text against the right answer: F-measure, words stemmed."""
+    """ROUGE-1 of every text against the right answer: the F-measure, words stemmed."""
     from rouge_score.rouge_scorer import RougeScorer  # of the extra "eval"
 
     scorer = RougeScorer(["rouge1"], use_stemmer=True)

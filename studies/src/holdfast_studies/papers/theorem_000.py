@@ -25,8 +25,7 @@ from holdfast.records import Role, Trace
 from holdfast.stats import Estimate, student
 from holdfast.tokens import Context, tokenize_all
 from holdfast_studies.papers.backtracking import cosine, embedded, flat_gradient, in_float64, parameters_of
-from holdfast_studies.papers.measured import ClaimVerdict
-from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
+from holdfast_studies.papers.study import Claim, ClaimVerdict, Figures, Finding, Machine, OnProgress, Study
 from holdfast_studies.undo.safety_gap_identity import gradient_identity, norms_in_double, statistics_of
 from holdfast_studies.undo.safety_gap_probe import make_probes
 from holdfast_studies.undo.safety_gap_task import GapTask
@@ -71,7 +70,7 @@ def residue_on_means(loaded: LoadedModel, traces: tuple[Trace, ...], context: Co
 
 
 def cosines(loaded: LoadedModel, traces: tuple[Trace, ...], references: list[Trace]) -> dict[str, float]:
-    """Between the proof's directions, soft context."""
+    """The cosines between the proof's directions, in soft context."""
     model, parameters = loaded.model, parameters_of(loaded.model)
     rows, _ = tokenize_all(traces, loaded.tokenizer)
     with norms_in_double(model):
@@ -98,14 +97,14 @@ def _correction_after_prefix(loaded: LoadedModel, traces: tuple[Trace, ...], ref
 
 
 def same_signal(figures: Figures) -> Finding:
-    """Part (a)."""
+    """Judge part (a): are the gradients on undo and correction tokens the same?"""
     worst = max(each["target"] for each in figures["contexts"].values())
     found = f"{figures['model']}: the two derivatives differ by at most {worst:.0e} on tokens that are no errors"
     return Finding("holds" if worst < 1e-12 else "does not hold", found, Estimate(worst))
 
 
 def difference_is_the_error_term(figures: Figures) -> Finding:
-    """Part (b)."""
+    """Judge part (b): is the difference of the two gradients that of the error tokens?"""
     each = figures["contexts"].values()
     worst, gain = max(one["difference"] for one in each), min(one["error_gain"] for one in each)
     found = (
@@ -136,7 +135,7 @@ def independent(figures: Figures) -> Finding:
 
 
 def correction_as_printed(figures: Figures) -> Finding:
-    """Is grad log p(c | p) what the loss trains?"""
+    """Judge whether the loss trains grad log p(c | p), as printed."""
     measured = student([each["printed_trained"] for each in figures["cosines"]])
     found = (
         f"the loss trains p(c given p, e, undo); its gradient has cosine {measured.value:.2f} with that of p(c given p)"

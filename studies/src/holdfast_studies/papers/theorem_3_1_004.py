@@ -22,8 +22,7 @@ from torch import Tensor
 
 from holdfast.diagnostics import fit_growth
 from holdfast.stats import Estimate
-from holdfast_studies.papers.measured import ClaimVerdict
-from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
+from holdfast_studies.papers.study import Claim, ClaimVerdict, Figures, Finding, Machine, OnProgress, Study
 from holdfast_studies.papers.token_world import (
     Response,
     TokenWorld,
@@ -69,7 +68,7 @@ def run(scale: Machine, on_progress: OnProgress) -> Figures:
 
 
 def advantages(world: TokenWorld, chances: Tensor) -> Tensor:
-    """(R - mean) / standard deviation, both exact."""
+    """The exact advantages: (R - mean) / standard deviation."""
     mean = (chances * world.rewards).sum()
     return (world.rewards - mean) / (mean * (1 - mean)).sqrt()
 
@@ -144,7 +143,7 @@ def sft_weights(world: TokenWorld) -> list[float]:
 
 
 def theorem(figures: Figures) -> Finding:
-    """Eq. 9 with and without the discount."""
+    """Judge eq. 9 with and without the discount."""
     errors = figures["errors"]
     verdict: ClaimVerdict = "does not hold"
     if errors["1.0"] <= EXACT:
@@ -157,7 +156,7 @@ def theorem(figures: Figures) -> Finding:
 
 
 def exponent(figures: Figures) -> Finding:
-    """Where Q_d's sum begins."""
+    """Judge where the sum in Q_d begins."""
     ratio = max(figures["exponent_ratio"])
     found = (
         f"at a decision the printed factor is {ratio:.2f} of gamma^(tokens still to come), attempts of two tokens, gamma 0.9: "
@@ -174,7 +173,7 @@ def advantage_is_q(figures: Figures) -> Finding:
 
 
 def balanced_pressure(figures: Figures) -> Finding:
-    """Equal weights are not equal gradients."""
+    """Judge whether equal weights give equal gradients."""
     row = figures["ratios"]["reward"]
     shown = ", ".join(f"{ratio:.2f}" for ratio in row)
     found = (
@@ -186,7 +185,7 @@ def balanced_pressure(figures: Figures) -> Finding:
 
 
 def sft_unbalanced(figures: Figures) -> Finding:
-    """By Theorem 3.1's own criterion."""
+    """Judge SFT by Theorem 3.1's own criterion."""
     sampling, deciding = figures["weights"]["sft"]
     same = abs(sampling / deciding - 1) <= 1e-6
     exponents = figures["exponents"]

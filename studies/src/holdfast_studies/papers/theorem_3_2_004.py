@@ -24,8 +24,7 @@ from holdfast.diagnostics import fit_growth
 from holdfast.stats import Estimate
 from holdfast_studies.decisions.appendix_c import REFERENCE, THETA
 from holdfast_studies.decisions.three_logits import loss_kl_gradient, reward_kl_gradient, sigmoid
-from holdfast_studies.papers.measured import ClaimVerdict
-from holdfast_studies.papers.study import Claim, Figures, Finding, Machine, OnProgress, Study
+from holdfast_studies.papers.study import Claim, ClaimVerdict, Figures, Finding, Machine, OnProgress, Study, verdict_of
 from holdfast_studies.papers.token_world import (
     RESAMPLE,
     STOP,
@@ -176,14 +175,14 @@ def gradient_ratio(placement: str, length: int) -> float:
 
 
 def recursion_holds(figures: Figures) -> Finding:
-    """The Bellman recursions."""
+    """Judge the Bellman recursions."""
     error = figures["recursion_error"]
     found = f"Q by listing every continuation against the recursions: error at most {error:.1g} in {NUM_WORLDS} worlds"
     return Finding("holds" if error <= EXACT else "does not hold", found, Estimate(error, n=NUM_WORLDS))
 
 
 def scale_separation(figures: Figures) -> Finding:
-    """Signed terms partly cancel."""
+    """Judge whether the penalty of an attempt is L times that of a decision; signed terms partly cancel."""
     exponents = figures["scale_exponents"]
     verdict: ClaimVerdict = "does not hold"
     if all(each > 0.1 for each in exponents.values()):
@@ -197,7 +196,7 @@ def scale_separation(figures: Figures) -> Finding:
 
 
 def gradient_asymmetry(figures: Figures) -> Finding:
-    """By placement of the KL."""
+    """Judge how the KL's gradient divides between sampling and decisions, by placement of the KL."""
     exponents, ratios = figures["gradient_exponents"], figures["gradient_ratios"]
     grows = [exponent >= 0.9 for exponent in exponents.values()]
     each = ", ".join(
@@ -207,12 +206,12 @@ def gradient_asymmetry(figures: Figures) -> Finding:
         f"size of the expected gradient in s over that in dW: {each}; in the reward a decision to go on pays for later attempts, "
         "so the ratio tends to a constant"
     )
-    verdict: ClaimVerdict = "holds" if all(grows) else "holds in part" if any(grows) else "does not hold"
+    verdict = verdict_of(grows)
     return Finding(verdict, found, Estimate(exponents[PLACEMENTS[0]]))
 
 
 def no_unified_statistic(figures: Figures) -> Finding:
-    """The proof subtracts two O() symbols."""
+    """Judge the impossibility of a unified statistic; its proof subtracts two O() symbols."""
     error = figures["value_error"]
     exists = error <= EXACT
     remark = "O(L) - O(1) = 0 contradicts nothing" if exists else "no single function does"
@@ -221,7 +220,7 @@ def no_unified_statistic(figures: Figures) -> Finding:
 
 
 def footnote_11(figures: Figures) -> Finding:
-    """It takes the impossibility back."""
+    """Judge footnote 11, which takes that impossibility back."""
     error = figures["value_error"]
     exists = error <= EXACT
     remark = "; so the footnote withdraws the theorem's 'no single sufficient statistic'" if exists else ""

@@ -41,7 +41,7 @@ class Found(NamedTuple):
 
 
 def run(scale: Machine, on_progress: OnProgress) -> Figures:
-    """All worlds."""
+    """Measure all worlds."""
     rows: list[Found] = []
     for seed in range(NUM_WORLDS):
         rows.append(measure(TokenWorld(seed=seed)))
@@ -128,7 +128,7 @@ def _cosine(a: Tensor, b: Tensor) -> float:
 
 
 def theorem_d_1(figures: Figures) -> Finding:
-    """Eq. 17-21 against eq. 16."""
+    """Judge eq. 17-21 against eq. 16."""
     error, cosine = min(figures["sft_error"]), max(figures["sft_cosine"])
     found = (
         f"eq. 17's Q-values in eq. 18 miss the SFT gradient of eq. 16 by {error:.2g} of its length at best (cosine at most "
@@ -141,14 +141,14 @@ def theorem_d_1(figures: Figures) -> Finding:
 
 
 def corollary_2(figures: Figures) -> Finding:
-    """The constant 1 is a statistic."""
+    """Judge whether SFT has no unified statistic; the constant 1 is one."""
     error = max(figures["constant_error"])
     found = f"the constant 1 in both places gives eq. 16, error {error:.1g}"
     return Finding("does not hold" if error <= EXACT else "holds", found, Estimate(error, n=NUM_WORLDS))
 
 
 def theorem_d_2(figures: Figures) -> Finding:
-    """Eq. 27 against eq. 26."""
+    """Judge eq. 27 against eq. 26."""
     error, cosine = min(figures["dft_error"]), max(figures["dft_cosine"])
     found = (
         f"eq. 27's Q-values in eq. 18 miss the DFT gradient of eq. 26 by {error:.2g} of its length at best "
@@ -160,7 +160,7 @@ def theorem_d_2(figures: Figures) -> Finding:
 
 
 def policy_independent(figures: Figures) -> Finding:
-    """What DFT's scores are weighed by."""
+    """Judge whether the numbers that weigh DFT's scores are independent of the policy."""
     low, high = min(figures["lightest"]), max(figures["heaviest"])
     found = (
         f"as a policy gradient DFT weighs each score by the action's own probability ({low:.2g} to {high:.2g}), SFT by 1: "
@@ -170,7 +170,7 @@ def policy_independent(figures: Figures) -> Finding:
 
 
 def equation_33(figures: Figures) -> Finding:
-    """Which of the two is larger."""
+    """Judge whether a decision's Q is larger than a token's under DFT."""
     ratio = max(figures["decision_over_sampling"])
     found = f"by eq. 27 a decision's Q is at most {ratio:.2f} of that of any token of its attempt"
     return Finding("holds" if ratio > 1 else "does not hold", found, Estimate(ratio, n=NUM_WORLDS))

@@ -72,12 +72,12 @@ class TokenWorld:
 
     @property
     def num_weights(self) -> int:
-        """Of the hidden layer and the two heads."""
+        """The number of weights of the hidden layer and the two heads."""
         return FEATURES * HIDDEN + HIDDEN * self.alphabet + HIDDEN * 2
 
     @property
     def token_head(self) -> slice:
-        """Where the weights lie that only tokens use."""
+        """The place of the weights that only tokens use."""
         return slice(FEATURES * HIDDEN, FEATURES * HIDDEN + HIDDEN * self.alphabet)
 
     @property
@@ -96,7 +96,7 @@ class TokenWorld:
 
     @cached_property
     def responses(self) -> tuple[Response, ...]:
-        """Every one there is."""
+        """All responses that are possible."""
         texts = list(itertools.product(range(self.alphabet), repeat=self.length))
         return tuple(
             self._response(attempts)
@@ -117,7 +117,7 @@ class TokenWorld:
         return Response(attempts, tuple(acts), not any(attempts[-1]))
 
     def response_logps(self, logps: Tensor) -> Tensor:
-        """[responses]: the sum over the acts of each."""
+        """[responses]: the log-probability of each response, the sum over its acts."""
         return torch.stack([logps[_index(response.acts)].sum() for response in self.responses])
 
     def scores(self, theta: Tensor) -> Tensor:

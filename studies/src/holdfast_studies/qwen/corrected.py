@@ -20,7 +20,7 @@ from holdfast_studies.qwen.figures import Results, said, with_intervals
 from holdfast_studies.qwen.labels import FreshLabel, agreement, readings
 
 MIN_LABELS = 10
-"""Of one arm and kind. With fewer the interval of a corrected share says next to nothing."""
+"""Labels of one arm and kind. With fewer of them the interval of a corrected share says next to nothing."""
 
 
 class Corrected(NamedTuple):

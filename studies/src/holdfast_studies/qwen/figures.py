@@ -15,7 +15,7 @@ from holdfast_studies.qwen.cells import Kept, Place
 from holdfast_studies.qwen.config import UNTOUCHED, StudyConfig, settings_of
 
 Values = Callable[[Cell], Sequence[float]]
-"""Of a cell: a number for every request or row."""
+"""Takes a cell, returns a number for every request or row."""
 
 
 @dataclass(frozen=True)

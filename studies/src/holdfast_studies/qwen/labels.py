@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from holdfast.config import InputError
-from holdfast.data import atomic_text
 from holdfast.records import OUTCOMES, Agreement, Outcome
 from holdfast_studies.builders.outcome_labels import LABELS, SINGLE
 from holdfast_studies.builders.outcome_labels import read_labels as read_fitted
+from holdfast_studies.json_files import read_lines, write_lines
 
 KEY = "key.jsonl"
 SHEETS = ("reader-a.jsonl", "reader-b.jsonl")
@@ -54,7 +54,7 @@ class FreshLabel:
 
 
 def write_sheets(folder: Path, kinds: Sequence[str] = KINDS, num: int | None = None) -> str:
-    """From ``replies.jsonl`` of `look`: a key, and for each reader a sheet in an order of its own.
+    """Write a key, and for each reader a sheet in an order of its own, from ``replies.jsonl`` of `look`.
 
     Sheets name no arm and no verdict. ``num``: of every arm and kind the first so many. Returns what to do next. A sheet that is
     there is not overwritten.
@@ -63,15 +63,15 @@ def write_sheets(folder: Path, kinds: Sequence[str] = KINDS, num: int | None = N
         raise InputError(f"kinds={','.join(kinds)}: {', '.join(strange)} is none of {', '.join(KINDS)}")
     if there := [name for name in (KEY, *SHEETS, THIRD) if (folder / name).exists()]:
         raise InputError(f"{folder / there[0]}: is there already, and may hold labels; move it away first")
-    rows = _first_of_each(_rows(folder / "replies.jsonl"), kinds, num)
+    rows = _first_of_each(read_lines(folder / "replies.jsonl"), kinds, num)
     if not rows:
         raise InputError(f"{folder / 'replies.jsonl'}: has no reply to {' or '.join(kinds)} requests")
     known = fitted_requests()
     key = [{**row, "id": text_id(row), "fitted": request_id(row["request"]) in known} for row in rows]
-    _write(folder / KEY, key)
+    write_lines(folder / KEY, key)
     blank = list({row["id"]: _blank(row) for row in key}.values())
     for seed, name in enumerate(SHEETS):
-        _write(folder / name, random.Random(seed).sample(blank, len(blank)))
+        write_lines(folder / name, random.Random(seed).sample(blank, len(blank)))
     return (
         f"{len(key)} replies, {len(blank)} to read: two readers fill in label ({', '.join(OUTCOMES)}) and reason, by {RULES}, "
         f"each in a file of their own: {folder / SHEETS[0]}, {folder / SHEETS[1]}"
@@ -84,14 +84,14 @@ def join_sheets(folder: Path, run: Path) -> tuple[list[FreshLabel], str]:
     Labels of arms that these sheets do not have stay in the file. Where the readers differ, a third blind look decides. The
     first call writes a sheet for it and raises ``InputError``; a later call reads that sheet.
     """
-    key = _rows(folder / KEY)
+    key = read_lines(folder / KEY)
     first, second = (_readings(folder / name, key) for name in SHEETS)
     differ = [number for number in first if first[number]["label"] != second[number]["label"]]
     third = _third(folder / THIRD, key, differ)
     labels = [_label(row, first[row["id"]], second[row["id"]], third.get(row["id"])) for row in key]
     anew = {label.of for label in labels}
     others = [label for label in read_fresh(run) if label.of not in anew]
-    _write(run / KEPT, [asdict(label) for label in (*others, *labels)])
+    write_lines(run / KEPT, [asdict(label) for label in (*others, *labels)])
     one_of_each = list({label.id: label for label in labels}.values())
     agreed = agreement(readings(one_of_each), [label.request for label in one_of_each])
     return labels, f"{len(labels)} labels: {run / KEPT}. The readers: {agreed}"
@@ -102,7 +102,7 @@ def read_fresh(run: Path) -> list[FreshLabel]:
     if not (run / KEPT).exists():
         return []
     try:
-        labels = [FreshLabel(**row) for row in _rows(run / KEPT)]
+        labels = [FreshLabel(**row) for row in read_lines(run / KEPT)]
     except TypeError as error:
         raise InputError(f"{run / KEPT}: {error}") from None
     for label in labels:
@@ -162,7 +162,7 @@ def _blank(row: Mapping[str, Any]) -> dict[str, str]:
 
 def _readings(path: Path, key: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """The rows of a sheet by id. Raises ``InputError`` where a reply of the key has no label."""
-    rows = {row["id"]: row for row in _rows(path)}
+    rows = {row["id"]: row for row in read_lines(path)}
     for number in {row["id"]: None for row in key}:
         if rows.get(number, {}).get("label") not in OUTCOMES:
             raise InputError(f"{path}: {number}: no label yet, or none of {', '.join(OUTCOMES)}")
@@ -174,7 +174,7 @@ def _third(path: Path, key: Sequence[Mapping[str, Any]], differ: Sequence[str]) 
         return {}
     disputed = list({row["id"]: row for row in key if row["id"] in differ}.values())
     if not path.exists():
-        _write(path, [_blank(row) for row in disputed])
+        write_lines(path, [_blank(row) for row in disputed])
         raise InputError(f"the readers differ on {len(disputed)} replies: a third fills in {path}, then run this again")
     return _readings(path, disputed)
 
@@ -194,15 +194,3 @@ def _label(
         second=cast(Outcome, second["label"]),
         reason=" ".join(str(final.get("reason", "")).split()),
     )
-
-
-def _rows(path: Path) -> list[dict[str, Any]]:
-    try:
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: expected JSON lines: {error}") from None
-
-
-def _write(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    with atomic_text(path) as file:
-        file.writelines(json.dumps(row) + "\n" for row in rows)

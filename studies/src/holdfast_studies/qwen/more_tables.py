@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 
 from holdfast.records import CurvePoint
 from holdfast.stats import Estimate
+from holdfast_studies.markdown import table
 from holdfast_studies.qwen.figures import Results, ask_figures, title_of
 
 OUTCOMES = ("complied", "refused", "missed")
 TOKENS = (1, 2, 5, 20)
-"""Of an answer: where the drift is shown. The cell has it at every token."""
+"""The tokens of an answer at which the drift is shown. The cell has it at every token."""
 
 
 def asks_table(results: Results, attack: str) -> str:
@@ -22,7 +22,7 @@ def asks_table(results: Results, attack: str) -> str:
         texts = [estimate_text(results.mean(figure, attack, defence)) for figure in figures.values()]
         if any(texts):
             rows.append([results.named(defence), *texts])
-    return "Complied, asked in other ways:\n\n" + markdown(["", *figures], rows) if rows else ""
+    return "Complied, asked in other ways:\n\n" + table(["", *figures], rows) if rows else ""
 
 
 def rows_table(results: Results) -> str:
@@ -36,7 +36,7 @@ def rows_table(results: Results) -> str:
             counts = Counter(str(outcome or "unscored") for outcome in written)
             text = ", ".join(f"{count} {outcome}" for outcome, count in counts.most_common())
             rows.append([*names, f"answers in the model's own words: {text}"])
-    return "## Rows that the attacker made\n\n" + markdown(["tuned on", "defence", "seed", ""], rows) if rows else ""
+    return "## Rows that the attacker made\n\n" + table(["tuned on", "defence", "seed", ""], rows) if rows else ""
 
 
 def curves_table(results: Results, attack: str) -> str:
@@ -49,7 +49,7 @@ def curves_table(results: Results, attack: str) -> str:
     head = ["", "step", *(f"harmful {outcome}" for outcome in OUTCOMES), *(f"safe {outcome}" for outcome in OUTCOMES)]
     drift = [f"KL at token {token}" for token in TOKENS]
     text = "Along the training, one seed, few requests; KL(model, untouched) on the stock model's answers to harmful requests:"
-    return f"{text}\n\n{markdown([*head, 'task', *drift], rows)}" if rows else ""
+    return f"{text}\n\n{table([*head, 'task', *drift], rows)}" if rows else ""
 
 
 def _point(point: CurvePoint) -> list[str]:
@@ -67,9 +67,3 @@ def _point(point: CurvePoint) -> list[str]:
 def estimate_text(value: Estimate | None) -> str:
     """A share with its interval."""
     return "" if value is None else f"{value.value:.1%} [{value.low:.0%}, {value.high:.0%}]"
-
-
-def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table in Markdown."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

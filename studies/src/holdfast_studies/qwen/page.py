@@ -10,6 +10,7 @@ from statistics import fmean
 from holdfast.attacks import paired_tests
 from holdfast.config import InputError
 from holdfast.records import Cell
+from holdfast_studies.markdown import table
 from holdfast_studies.qwen.cells import places, read
 from holdfast_studies.qwen.config import UNTOUCHED, StudyConfig, settings_of
 from holdfast_studies.qwen.corrected import MIN_LABELS, about_labels, corrections
@@ -25,7 +26,7 @@ from holdfast_studies.qwen.figures import (
 )
 from holdfast_studies.qwen.goals import goals
 from holdfast_studies.qwen.labels import FreshLabel, agreement, read_fresh
-from holdfast_studies.qwen.more_tables import asks_table, curves_table, estimate_text, markdown, rows_table
+from holdfast_studies.qwen.more_tables import asks_table, curves_table, estimate_text, rows_table
 from holdfast_studies.qwen.picture import picture
 
 HELD = ("anchored", "vetted")
@@ -140,8 +141,8 @@ def _corrected(results: Results, labels: Sequence[FreshLabel]) -> str:
         "below, which have every seed and every request. XSTest's unsafe half is left out. "
         f"Nothing is corrected by fewer than {MIN_LABELS} labels."
     )
-    table = markdown([*head, "complied, by the judge", "complied, corrected"], rows)
-    return f"## Corrected by labels\n\n{about_labels(labels, corrected)}\n\n{text}\n\n{table}"
+    shares = table([*head, "complied, by the judge", "complied, corrected"], rows)
+    return f"## Corrected by labels\n\n{about_labels(labels, corrected)}\n\n{text}\n\n{shares}"
 
 
 def _table(results: Results, attack: str, figures: dict[str, Figure]) -> str:
@@ -152,7 +153,7 @@ def _table(results: Results, attack: str, figures: dict[str, Figure]) -> str:
         if cells := results.cells(attack, defence):
             texts = [estimate_text(results.mean(figure, attack, defence)) for figure in columns]
             rows.append([results.named(defence), *texts, str(len(cells)) if defence != UNTOUCHED else "greedy"])
-    return markdown(head, rows) if rows else "No cell is there yet."
+    return table(head, rows) if rows else "No cell is there yet."
 
 
 def _task_table(results: Results, attack: str) -> str:
@@ -162,7 +163,7 @@ def _task_table(results: Results, attack: str) -> str:
         texts = [estimate_text(results.mean(figure, attack, defence)) for figure in figures.values()]
         if any(texts):
             rows.append([defence, *texts])
-    return markdown(["", *figures], rows) if rows else ""
+    return table(["", *figures], rows) if rows else ""
 
 
 def _by_seed(results: Results) -> str:
@@ -183,7 +184,7 @@ def _by_seed(results: Results) -> str:
                 texts = [_shares(figure, cells) for figure in figures.values()]
                 rows.append([results.title(attack), results.named(defence), *texts])
     text = "How much seeds differ is in no interval above and in no p below. Of arms with several seeds, one after the other:"
-    return f"## By seed\n\n{text}\n\n{markdown(['tuned on', 'defence', *figures], rows)}" if rows else ""
+    return f"## By seed\n\n{text}\n\n{table(['tuned on', 'defence', *figures], rows)}" if rows else ""
 
 
 def _shares(figure: Figure, cells: Sequence[Cell]) -> str:
@@ -200,7 +201,7 @@ def _goals(results: Results) -> str:
         if defence.startswith(HELD)
         for goal in goals(results, attack, defence)
     ]
-    return "## Goals\n\n" + markdown(["tuned on", "defence", "goal", "", "found"], rows) if rows else ""
+    return "## Goals\n\n" + table(["tuned on", "defence", "goal", "", "found"], rows) if rows else ""
 
 
 def _pareto(results: Results, figures: dict[str, Figure]) -> list[str]:
@@ -246,7 +247,7 @@ def _pairs(results: Results) -> list[str]:
         "harmful complied, *utility* every answer to the tasks together. Holm's correction, 5 %, is over the defences that are "
         "compared with one of ours, for every tuning and measure by itself. How much seeds differ is in no p.\n\n"
     )
-    return [text + markdown(["tuned on", "measure", "defence", "against", "p (Holm)"], rows)] if rows else []
+    return [text + table(["tuned on", "measure", "defence", "against", "p (Holm)"], rows)] if rows else []
 
 
 def _of_harmful(cell: Cell, results: Results) -> Cell:
@@ -264,7 +265,7 @@ def _vetted(results: Results) -> str:
                 [title_of(place.attack), place.defence, str(place.seed), f"{sum(map(bool, held))} of {len(held)}"]
             )
     head = ["tuned on", "defence", "seed", "rows"]
-    return "## Task rows that the anchor refuses\n\n" + markdown(head, rows) if rows else ""
+    return "## Task rows that the anchor refuses\n\n" + table(head, rows) if rows else ""
 
 
 def _missing(results: Results) -> str:

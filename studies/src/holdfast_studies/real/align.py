@@ -16,21 +16,55 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from pydantic import Field
 from safetensors.torch import load_file, save_file
 
 from holdfast.attacks import answered_by, load_for_use, work_through
 from holdfast.audits.suites import read_requests
-from holdfast.config import InputError, TrainConfig, load_config, mistakes_end_it
-from holdfast.data import Kind, atomic_text, learned_part, validation_part, without_twins, write_traces
+from holdfast.config import InputError, LoraSettings, Settings, TrainConfig, load_config, mistakes_end_it
+from holdfast.data import Kind, learned_part, validation_part, without_twins, write_traces
 from holdfast.generation import generate
 from holdfast.judging import check_judge, find_judge, refusals
 from holdfast.models import interpolated, load
 from holdfast.records import Trace, answer, context
 from holdfast.stats import share
 from holdfast.training import train
-from holdfast_studies.real.alignment import AlignConfig, AlignVariant
+from holdfast_studies.json_files import read_json, write_json
+
+
+class AlignVariant(Settings):
+    """One variant to try; the best on validation prompts is kept."""
+
+    lr: float = Field(gt=0)
+    epochs: float = Field(gt=0)  # passes over the requests
+    keep_rows: int = Field(default=32, gt=0)  # look-alikes in one step
+    keep_weight: float = Field(default=1.0, gt=0)  # of every harmless stream, against the refusals' 1
+    freeze: tuple[str, ...] = ()  # names of parameters that stay the stock model's
+
+
+class AlignConfig(Settings):
+    """Requests are learned to be refused; look-alikes and other harmless prompts keep the stock model's answers."""
+
+    run: str
+    model: str  # the stock model
+    requests: tuple[str, ...] = ()  # files of requests to refuse, beside the package's own
+    harmless: tuple[str, ...] = ()  # files of harmless prompts, beside the package's look-alikes
+    num_harmless: int = Field(default=600, ge=0)  # of those files, at most
+    variants: tuple[AlignVariant, ...] = Field(min_length=1)
+    refuse_rows: int = Field(default=32, gt=0)  # requests in one step
+    other_rows: int = Field(default=16, gt=0)  # other harmless rows in one step
+    rows_per_pass: int | None = Field(default=None, gt=0)  # of a step: memory against time
+    answer_tokens: int = Field(default=48, gt=0)  # of the other answers
+    opening_tokens: int = Field(default=12, gt=0)  # of the answers to look-alikes: whether to help is decided there
+    judge: str = "refusal_phrases"
+    lora: LoraSettings | None = LoraSettings()
+    precision: Literal["fp32", "bf16", "fp16"] = "fp32"
+    device: str = "auto"
+    seed: int = 0
+    workers: int = Field(default=1, gt=0)  # variants at a time
+
 
 REFUSALS = (
     "I'm sorry, but I can't help with that.",
@@ -83,8 +117,7 @@ def align(config: AlignConfig) -> dict[str, Any]:
         "rows": {name: _count(rows / f"{name}.jsonl") for name in STREAMS},
     }
     shutil.rmtree(rows)
-    with atomic_text(run / "align.json") as file:
-        json.dump(summary, file, indent=1)
+    write_json(run / "align.json", summary)
     return summary
 
 
@@ -133,15 +166,14 @@ def run_try(task: Try) -> None:
         outcome = measure(str(result.model), task.config)
     except InputError as error:  # a rate too high, say: the other variants go on
         outcome = {"error": str(error)}
-    with atomic_text(task.run / "align.json") as file:
-        json.dump({"run": str(task.run), "variant": task.variant.model_dump(), **outcome}, file, indent=1)
+    write_json(task.run / "align.json", {"run": str(task.run), "variant": task.variant.model_dump(), **outcome})
 
 
 def _outcome(task: Try, died: str | None) -> dict[str, Any]:
     """What the variant's worker wrote, or how it died."""
     if died:
         return {"run": str(task.run), "variant": task.variant.model_dump(), "error": died}
-    outcome: dict[str, Any] = json.loads((task.run / "align.json").read_text())
+    outcome: dict[str, Any] = read_json(task.run / "align.json")
     return outcome
 
 

@@ -17,6 +17,7 @@ from holdfast.config import InputError, mistakes_end_it
 from holdfast.data import atomic_text
 from holdfast.records import BESIDE, Cell, unsafe_means
 from holdfast.stats import Estimate, Unknown
+from holdfast_studies.markdown import table
 from holdfast_studies.real.figures import SCORED, hits_of, judge_agreement, judges_of, share, unscored
 from holdfast_studies.real.goals import goals
 from holdfast_studies.real.grid import ATTACKS, BENIGN, DEFENCES
@@ -84,12 +85,17 @@ def _aligned(path: Path | None) -> list[str]:
     content = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(content, dict) or "tries" not in content:  # a user's own file of that name
         return []
-    lines = ["## Alignment\n", "Chosen on the package's own held-out prompts (phrase list), never on XSTest.\n"]
-    lines += ["| variant | not refused | look-alikes refused | |", "|---|---|---|---|"]
-    for tried in content["tries"]:
-        shown = " | ".join(_shown(tried[name]) for name in ("answered", "over_refusal"))
-        lines.append(f"| {_variant(tried['variant'])} | {shown} | {'chosen' if tried == content['chosen'] else ''} |")
-    return [*lines, ""]
+    rows = (
+        [
+            _variant(tried["variant"]),
+            *(_shown(tried[name]) for name in ("answered", "over_refusal")),
+            "chosen" if tried == content["chosen"] else "",
+        ]
+        for tried in content["tries"]
+    )
+    chosen_on = "Chosen on the package's own held-out prompts (phrase list), never on XSTest.\n"
+    variants = table(["variant", "not refused", "look-alikes refused", ""], rows, tight=True)
+    return ["## Alignment\n", chosen_on, variants, ""]
 
 
 def _variant(variant: dict[str, Any]) -> str:
@@ -105,26 +111,22 @@ def _goals(cells: Sequence[Cell]) -> list[str]:
     if not judges:
         return []
     columns = [goals(cells, judge) for judge in judges]
-    lines = [
-        "## Goals\n",
-        "| goal | " + " | ".join(f"by `{judge}`" for judge in judges) + " |",
-        "|---" * (len(judges) + 1) + "|",
-    ]
     words = {True: "reached", False: "**not reached**", None: "unknown"}
-    for row in zip(*columns, strict=True):
-        verdicts = " | ".join(f"{words[goal.reached]}: {goal.found}" for goal in row)
-        lines.append(f"| {row[0].text} | {verdicts} |")
-    return [*lines, ""]
+    rows = (
+        [row[0].text, *(f"{words[goal.reached]}: {goal.found}" for goal in row)] for row in zip(*columns, strict=True)
+    )
+    return ["## Goals\n", table(["goal", *(f"by `{judge}`" for judge in judges)], rows, tight=True), ""]
 
 
 def _table(cells: Sequence[Cell], key: str, title: str) -> list[str]:
     attacks = list(dict.fromkeys(cell.attack for cell in cells))
     if not attacks:
         return []
-    lines = [f"## {title}\n", "| | " + " | ".join(attacks) + " |", "|---" * (len(attacks) + 1) + "|"]
-    for defence in dict.fromkeys(cell.defence for cell in cells):
-        lines.append(f"| {defence} | " + " | ".join(_pooled(cells, attack, defence, key) for attack in attacks) + " |")
-    return [*lines, ""]
+    rows = (
+        [defence, *(_pooled(cells, attack, defence, key) for attack in attacks)]
+        for defence in dict.fromkeys(cell.defence for cell in cells)
+    )
+    return [f"## {title}\n", table(["", *attacks], rows, tight=True), ""]
 
 
 def _pooled(cells: Sequence[Cell], attack: str, defence: str, key: str) -> str:

@@ -5,7 +5,6 @@ Replies are judged and not kept. Kept are the outcomes of the reply and of the r
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -14,19 +13,20 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.config import InputError, TrainConfig
-from holdfast.data import atomic_text, traces_in_memory
+from holdfast.data import traces_in_memory
 from holdfast.generation import UndoDecoding, UndoLimits, generate_with_undo
 from holdfast.judging import find_judge, verdicts
 from holdfast.models import LoadedModel, add_tokens, load, load_tokenizer
 from holdfast.records import Completion, Trace, context
 from holdfast.tokens import UNDO_TOKEN, Encoder, find_undo_id
 from holdfast.training import train
+from holdfast_studies.json_files import read_json, write_json
 from holdfast_studies.qwen.config import check_sources
 from holdfast_studies.study_folder import claim_study
 from holdfast_studies.undo.answer_tasks import answer_task
 from holdfast_studies.undo.defence_config import DefenceConfig
 from holdfast_studies.undo.defence_rows import RESET, answers, beginnings, first_tokens, material, rows_for
-from holdfast_studies.undo.trying import tried
+from holdfast_studies.undo.running import tried
 
 TRAINED = {"undo": "masked_sft", "undo_sft": "sft", "reset": "masked_sft", "augmented": "masked_sft"}
 """The objective of every arm that is trained."""
@@ -128,7 +128,7 @@ def undo_defence(
 def read_results(config: DefenceConfig) -> list[DefenceResult]:
     """The results that are in the study's folder."""
     paths = [_path(config, arm) for arm in defence_arms(config)]
-    return [DefenceResult.of_row(json.loads(path.read_text(encoding="utf-8"))) for path in paths if path.is_file()]
+    return [DefenceResult.of_row(read_json(path)) for path in paths if path.is_file()]
 
 
 def _path(config: DefenceConfig, arm: DefenceArm) -> Path:
@@ -153,11 +153,7 @@ def _finish(config: DefenceConfig, arms: Sequence[DefenceArm]) -> int:
             name = defended
             if arm.tuned:
                 name = _train(config, arm, name, _benign(config), "sft", config.benign_steps, Path(folder) / "tuned")
-            path = _path(config, arm)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            result = measured(config, arm, name, num_rows)
-            with atomic_text(path) as file:
-                json.dump(asdict(result), file)
+            write_json(_path(config, arm), asdict(measured(config, arm, name, num_rows)))
     return len(arms)
 
 

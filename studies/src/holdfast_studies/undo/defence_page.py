@@ -7,15 +7,15 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from holdfast.stats import Estimate
+from holdfast_studies.markdown import table
 from holdfast_studies.qwen.figures import with_intervals
 from holdfast_studies.undo.defence import Asked, DefenceResult
 from holdfast_studies.undo.defence_config import DefenceConfig
-from holdfast_studies.undo.safety_gap_page import table
 
 TITLE = "# Undo as a defence\n"
 GOAL_DEPTH = 10
 Values = Callable[[Asked], Sequence[float]]
-"""Of every request a number."""
+"""Takes replies, returns a number for every request."""
 
 
 def section(config: DefenceConfig, command: str, results: Sequence[DefenceResult]) -> str:

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from holdfast_studies.markdown import table
 from holdfast_studies.undo.safety_gap import WITH_UNDO, arms
 from holdfast_studies.undo.safety_gap_config import SafetyGapConfig
-from holdfast_studies.undo.safety_gap_page import table
 from holdfast_studies.undo.safety_gap_task import GapTask, Part
 
 

@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 
 from holdfast.models import named_with_origin
 from holdfast.stats import Estimate, Unknown
+from holdfast_studies.markdown import table
 from holdfast_studies.undo.own_figures import OwnFigures, Pool, Way
 from holdfast_studies.undo.safety_gap import WITH_UNDO
 from holdfast_studies.undo.safety_gap_config import SafetyGapConfig
 from holdfast_studies.undo.safety_gap_identity import Identity
-from holdfast_studies.undo.safety_gap_page import OVER_SEEDS, identity_table, points, shown, table
+from holdfast_studies.undo.safety_gap_page import OVER_SEEDS, identity_table, points, shown
 from holdfast_studies.undo.safety_gap_verdict import ARMS, Gain
 
 CURVES = {

@@ -25,7 +25,7 @@ class Try:
 
 @dataclass(frozen=True)
 class Retried:
-    """By request, whether the chosen answer is right and whether any is. ``spent`` counts tokens."""
+    """For each request whether the chosen answer is right, and whether any is. ``spent`` counts tokens."""
 
     chosen: tuple[bool, ...]
     any_right: tuple[bool, ...]

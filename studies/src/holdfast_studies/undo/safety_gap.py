@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 from transformers import TrainerCallback, TrainerState
 
 from holdfast.config import InputError, TrainConfig
-from holdfast.data import atomic_text, write_traces
+from holdfast.data import write_traces
 from holdfast.models import LoadedModel, add_tokens, load
 from holdfast.tokens import UNDO_TOKEN, Context, tokenize_all
 from holdfast.traces import write_made
 from holdfast.training import train
 from holdfast_studies.study_folder import claim_study
 from holdfast_studies.undo.graded_behaviour import behave_graded
+from holdfast_studies.undo.running import run_missing
 from holdfast_studies.undo.safety_gap_behaviour import Behaviour, behave, behave_plainly
 from holdfast_studies.undo.safety_gap_config import SafetyGapConfig
 from holdfast_studies.undo.safety_gap_identity import Identity, gradient_identity
 from holdfast_studies.undo.safety_gap_probe import Probe, Readings, RightRow, make_probes, make_right_rows, read
 from holdfast_studies.undo.safety_gap_task import GapTask
-from holdfast_studies.undo.trying import tried
 
 CONTROLS = {
     "untouched": None,  # the model as it was
@@ -108,27 +106,19 @@ def safety_gap(
     if (task := GapTask(config)).is_own:  # before the first arm: several processes may need them
         task.own("train", say)
         task.own("test", say)
-    missing = [arm for arm in planned if not _figures(config, arm).is_file()]
-    finished = len(planned) - len(missing)
-    done = tried(partial(_finish, config), missing, config.workers, attrgetter("key"))
-    for number, _ in enumerate(done, start=finished + 1):
-        if on_progress is not None:
-            on_progress(number, len(planned))
-    return [ArmResult.of_row(json.loads(_figures(config, arm).read_text(encoding="utf-8"))) for arm in planned]
+    rows = run_missing(partial(_figures, config), planned, partial(_path, config), config.workers, on_progress)
+    return [ArmResult.of_row(row) for row in rows]
 
 
-def _figures(config: SafetyGapConfig, arm: Arm) -> Path:
+def _path(config: SafetyGapConfig, arm: Arm) -> Path:
     return Path(config.run) / "arms" / f"{arm.key}.json"
 
 
-def _finish(config: SafetyGapConfig, arm: Arm) -> None:
-    """Run one training and write its figures."""
-    result, path = run_arm(GapTask(config), arm), _figures(config, arm)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_text(path) as file:
-        json.dump(result.row(), file, indent=1)
+def _figures(config: SafetyGapConfig, arm: Arm) -> dict[str, Any]:
+    result = run_arm(GapTask(config), arm)
     if not config.keep_models:
         shutil.rmtree(_work_folder(config, arm))
+    return result.row()
 
 
 def run_arm(task: GapTask, arm: Arm) -> ArmResult:

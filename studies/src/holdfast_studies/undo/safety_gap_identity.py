@@ -80,7 +80,7 @@ def _identity(model: Any, rows: Sequence[TokenRow]) -> Identity:
 
 
 def statistics_of(model: Any, rows: Sequence[TokenRow]) -> tuple[TokenStats, Tensor]:
-    """Of every token that carries a target, and its role."""
+    """The statistics of every token that carries a target, and its role."""
     batch = pad(rows, 0, float_mask=model.config._attn_implementation == "eager").to(model.device)
     logits = model(**batch.model_inputs()).logits[:, :-1]
     every = torch.log_softmax(logits, -1).gather(-1, batch.ids[:, 1:, None]).squeeze(-1)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
-from holdfast.data import atomic_text
 from holdfast.models import named_with_origin
 from holdfast.stats import Estimate, Unknown
+from holdfast_studies.markdown import table
 from holdfast_studies.undo.safety_gap_config import SafetyGapConfig
 from holdfast_studies.undo.safety_gap_identity import Identity
 from holdfast_studies.undo.safety_gap_verdict import CLAIMS, CurveVerdict, Goal, Study, corrected, right, with_error
@@ -65,23 +63,6 @@ def section(config: SafetyGapConfig, command: str, study: Study, identities: dic
 def _between(low_high: tuple[int, int]) -> str:
     low, high = low_high
     return str(low) if low == high else f"{low} to {high}"
-
-
-def write_section(page: Path, name: str, text: str) -> None:
-    """Put the section into the page, in place of an older one of that name."""
-    begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
-    old = page.read_text(encoding="utf-8") if page.exists() else "# Taking it back: results\n"
-    block = f"{begin}\n{text}{end}\n"
-    pattern = re.compile(re.escape(begin) + ".*?" + re.escape(end) + "\n", re.DOTALL)
-    page.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_text(page) as file:
-        file.write(pattern.sub(lambda _: block, old) if pattern.search(old) else f"{old.rstrip()}\n\n{block}")
-
-
-def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table."""
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def identity_table(identities: dict[str, Identity]) -> str:

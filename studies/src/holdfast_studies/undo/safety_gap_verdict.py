@@ -54,7 +54,7 @@ class Gain(NamedTuple):
 
     @property
     def met(self) -> bool:
-        """Whether the first is not behind the second."""
+        """Whether the first is as accurate as the second, or more."""
         return self.difference.value >= 0
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from holdfast.config import RlConfig
-from holdfast.data import atomic_text
+from pydantic import Field
+
+from holdfast.config import GrpoSettings, ModelSettings, RlConfig, Settings
 from holdfast.generation import UndoDecoding, UndoUse, generate_with_undo, total, undo_use
 from holdfast.models import load
 from holdfast.records import Reply, Role, Trace
@@ -18,10 +18,28 @@ from holdfast.stats import Estimate, Unknown, share_of_counts
 from holdfast.tokens import find_undo_id, tokenize_all
 from holdfast.traces import read_references
 from holdfast.training import RlPrompt, UndoRl, train_rl
+from holdfast_studies.markdown import table
 from holdfast_studies.study_folder import claim_study
+from holdfast_studies.undo.running import run_missing
+from holdfast_studies.undo.safety_gap_page import OVER_SEEDS, shown
 from holdfast_studies.undo.safety_gap_task import right_by
-from holdfast_studies.undo.trying import tried
-from holdfast_studies.undo.undo_costs_config import UndoCostsConfig
+
+
+class UndoCostsConfig(Settings):
+    """GRPO from the same model for every cost of an undo."""
+
+    run: str
+    title: str
+    model: ModelSettings  # knows <UNDO>: the result of a training on traces
+    train: str  # requests with their right answers: any name that `holdfast traces make` takes
+    test: str
+    num_train: int = Field(default=400, gt=0)
+    num_test: int = Field(default=200, gt=0)
+    costs: tuple[float, ...] = Field(default=(0.0, 0.02, 0.1, 0.3), min_length=1)
+    context: Literal["soft", "hard"] = "soft"
+    seeds: tuple[int, ...] = Field(default=(0,), min_length=1)
+    workers: int = Field(default=1, gt=0)  # trainings at a time, each a process of its own
+    rl: GrpoSettings
 
 
 @dataclass(frozen=True)
@@ -44,34 +62,21 @@ def undo_costs(config: UndoCostsConfig, *, on_progress: Callable[[int, int], Non
     """Run what is missing; every finished run leaves a file. Raises ``ModelsFailed`` at the end if some failed."""
     claim_study(config, config.run, free=("costs",))
     planned = [(cost, seed) for cost in (None, *config.costs) for seed in config.seeds]
-    missing = [(cost, seed) for cost, seed in planned if not _figures(config, cost, seed).is_file()]
-    finished = len(planned) - len(missing)
-    done = tried(partial(_finish, config), missing, config.workers, partial(_named, config))
-    for number, _ in enumerate(done, start=finished + 1):
-        if on_progress is not None:
-            on_progress(number, len(planned))
-    return [CostResult.of_row(json.loads(_figures(config, *cell).read_text(encoding="utf-8"))) for cell in planned]
+    rows = run_missing(partial(_figures, config), planned, partial(_path, config), config.workers, on_progress)
+    return [CostResult.of_row(row) for row in rows]
 
 
-def _figures(config: UndoCostsConfig, cost: float | None, seed: int) -> Path:
+def _path(config: UndoCostsConfig, cost_and_seed: tuple[float | None, int]) -> Path:
+    cost, seed = cost_and_seed
     return Path(config.run) / "costs" / f"{'before' if cost is None else cost}-{seed}.json"
 
 
-def _named(config: UndoCostsConfig, run: tuple[float | None, int]) -> str:
-    return _figures(config, *run).stem
-
-
-def _finish(config: UndoCostsConfig, planned: tuple[float | None, int]) -> None:
-    """Run one training and write its figures."""
-    cost, seed = planned
+def _figures(config: UndoCostsConfig, cost_and_seed: tuple[float | None, int]) -> dict[str, Any]:
+    cost, seed = cost_and_seed
     model = config.model.name
     if cost is not None:
         model = str(_refined(config, cost, seed, read_references(config.train, limit=config.num_train)))
-    result = _measured(config, cost, seed, model, read_references(config.test, limit=config.num_test))
-    path = _figures(config, cost, seed)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_text(path) as file:
-        json.dump(asdict(result), file)
+    return asdict(_measured(config, cost, seed, model, read_references(config.test, limit=config.num_test)))
 
 
 def _refined(config: UndoCostsConfig, cost: float, seed: int, rows: Sequence[Trace]) -> Path:
@@ -129,3 +134,26 @@ def cost_table(results: Sequence[CostResult]) -> list[dict[str, Any]]:
 
 def _share(results: Sequence[CostResult], count: Callable[[CostResult], tuple[int, int]]) -> Estimate | Unknown:
     return share_of_counts([count(result) for result in results], "none seen")
+
+
+# --- the section of docs/results/undo.md -------------------------------------------------------------------------------
+
+
+def section(config: UndoCostsConfig, command: str, rows: Sequence[Mapping[str, Any]]) -> str:
+    """The section: the command, and a row per cost."""
+    rl, seeds = config.rl, ", ".join(map(str, config.seeds))
+    about = (
+        f"Written by `{command}`. GRPO through TRL from {config.model.name}, {config.context} context: {rl.steps} steps of"
+        f" {rl.prompts_per_step} requests x {rl.group} answers, learning rate {rl.lr:g}, seeds {seeds}; reward 1 for a right"
+        f" final answer, less the cost of every undo. {config.num_test} held-out requests, sampled; intervals are 95 %"
+        f" ({OVER_SEEDS})."
+    )
+    header = list(rows[0])
+    lines = [[_cell(row[name]) for name in header] for row in rows]
+    return f"## {config.title}\n\n{about}\n\n{table(header, lines)}\n"
+
+
+def _cell(value: Any) -> str:
+    return (
+        shown(value) if isinstance(value, Estimate | Unknown) else value if isinstance(value, str) else f"{value:.3g}"
+    )

@@ -2,27 +2,58 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from holdfast.config import TrainConfig
-from holdfast.data import atomic_text, write_traces
+from pydantic import Field
+
+from holdfast.config import ModelSettings, Settings, TrainConfig
+from holdfast.data import write_traces
 from holdfast.generation import UndoDecoding, UndoLimits, generate_with_undo
 from holdfast.models import LoadedModel, add_tokens, load
 from holdfast.records import Trace
+from holdfast.stats import Estimate, Unknown, share_of_counts
 from holdfast.tokens import UNDO_TOKEN, Encoder, find_undo_id
 from holdfast.traces import Budget, choose_builder, make_traces, read_references, write_made
 from holdfast.training import train
 from holdfast.worlds import SafetyWorld
+from holdfast_studies.markdown import table
 from holdfast_studies.study_folder import claim_study
-from holdfast_studies.undo.trying import tried
-from holdfast_studies.undo.wrong_start_config import WrongStartConfig
+from holdfast_studies.undo.running import run_missing
+from holdfast_studies.undo.safety_gap_page import OVER_SEEDS, shown
+
+
+class WrongStartConfig(Settings):
+    """sft against masked_sft on refusals that begin wrongly. Requests are the safety world's: it knows what is told."""
+
+    run: str
+    title: str
+    model: ModelSettings
+    refuse: str  # requests that are refused; their refusals get the wrong starts
+    starts: str  # the first words of its answers are the wrong starts
+    keep: tuple[str, ...] = ()  # trained as they are: harmless requests, answered
+    num_refuse: int = Field(default=300, gt=0)
+    num_keep: int = Field(default=300, gt=0)  # rows of each source in keep
+    length: tuple[int, int] = (1, 12)  # words of a wrong start
+    clean: float = Field(default=0.3, ge=0, lt=1)  # refusals without one
+    test_refuse: str
+    test_keep: str
+    num_test: int = Field(default=200, gt=0)  # rows of each source that is asked
+    skip_test: int = Field(default=0, ge=0)  # first rows left out: those that settings were chosen on
+    depths: tuple[int, ...] = Field(default=(1, 4, 8, 12), min_length=1)  # words that are put into the model's mouth
+    contexts: tuple[Literal["soft", "hard"], ...] = Field(default=("soft", "hard"), min_length=1)
+    seeds: tuple[int, ...] = Field(default=(0, 1, 2), min_length=1)
+    steps: int = Field(default=300, gt=0)
+    batch_size: int = Field(default=32, gt=0)
+    lr: float = Field(default=1e-3, gt=0)
+    max_new_tokens: int = Field(default=64, gt=0)
+    eval_batch: int = Field(default=128, gt=0)
+    workers: int = Field(default=1, gt=0)  # trainings at a time, each a process of its own
+
 
 WITH_UNDO = ("sft", "masked_sft")
 
@@ -84,29 +115,22 @@ def wrong_start(
     """Run what is missing of a study; every finished model leaves a file. Raises ``ModelsFailed`` at the end if some failed."""
     claim_study(config, config.run, free=("contexts",))
     planned = list(start_arms(config))
-    missing = [arm for arm in planned if not _figures(config, arm).is_file()]
-    finished = len(planned) - len(missing)
-    done = tried(partial(_finish, config), missing, config.workers, attrgetter("key"))
-    for number, _ in enumerate(done, start=finished + 1):
-        if on_progress is not None:
-            on_progress(number, len(planned))
-    return [StartResult.of_row(json.loads(_figures(config, arm).read_text(encoding="utf-8"))) for arm in planned]
+    rows = run_missing(partial(_figures, config), planned, partial(_path, config), config.workers, on_progress)
+    return [StartResult.of_row(row) for row in rows]
 
 
-def _figures(config: WrongStartConfig, arm: StartArm) -> Path:
+def _path(config: WrongStartConfig, arm: StartArm) -> Path:
     return Path(config.run) / "arms" / f"{arm.key}.json"
 
 
-def _finish(config: WrongStartConfig, arm: StartArm) -> None:
-    folder, path = Path(config.run) / "work" / arm.key, _figures(config, arm)
+def _figures(config: WrongStartConfig, arm: StartArm) -> dict[str, Any]:
+    folder = Path(config.run) / "work" / arm.key
     name = config.model.name if arm.objective == "untrained" else str(_trained(config, arm, folder))
     loaded = load(name, dtype=config.model.dtype, device=config.model.device, attention=config.model.attention)
     add_tokens(loaded.model, loaded.tokenizer, (UNDO_TOKEN,))
     result = _measured(config, arm, loaded)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_text(path) as file:
-        json.dump(asdict(result), file, indent=1)
     shutil.rmtree(folder, ignore_errors=True)
+    return asdict(result)
 
 
 def _trained(config: WrongStartConfig, arm: StartArm, folder: Path) -> Path:
@@ -184,3 +208,78 @@ def _fates(
         told=sum(ask.forbidden and told.outcome == "complied" for ask, told in zip(questions, judged, strict=True)),
         undone=sum(undo_id in completion.token_ids for completion in written),
     )
+
+
+# --- the section of docs/results/undo.md -------------------------------------------------------------------------------
+
+
+TITLES = {"untrained": "as it was", "plain": "plain sft, no starts"}
+
+
+def section(config: WrongStartConfig, command: str, results: Sequence[StartResult]) -> str:
+    """The section: a table for forbidden requests, one for harmless ones, one for sampled answers."""
+    seeds, (low, high) = ", ".join(map(str, config.seeds)), config.length
+    fates = results[0].sampled
+    about = (
+        f"Written by `{command}`. {config.model.name}, {config.steps} steps of {config.batch_size} rows, learning rate"
+        f" {config.lr:g}, seeds {seeds}. Trained on {config.num_refuse} refusals, {1 - config.clean:.0%} of which begin with"
+        f" {low} to {high} words of another forbidden answer and take them back, and on up to {config.num_keep} rows each of"
+        f" {', '.join(config.keep)}. Asked: {fates.num} held-out requests of each sort; the first words of the answer are put"
+        f" into the model's mouth, and a model with undo may take them back. Intervals are 95 % ({OVER_SEEDS})."
+    )
+    depths = sorted(results[0].forbidden)
+    parts = [
+        f"## {config.title}",
+        about,
+        "### Forbidden requests: refused in the end\n\n"
+        + _by_depth(results, depths, lambda r, k: r.forbidden[k], lambda f: f.good),
+        "### Forbidden requests: told after all\n\n"
+        + _by_depth(results, depths, lambda r, k: r.forbidden[k], lambda f: f.told),
+        "### Harmless requests: answered rightly\n\n"
+        + _by_depth(results, depths, lambda r, k: r.harmless[k], lambda f: f.good),
+        "### Harmless requests: a right start taken back\n\n"
+        + _by_depth(results, depths, lambda r, k: r.harmless[k], lambda f: f.undone),
+        "### Forbidden requests, sampled, nothing put into its mouth\n\n" + _sampled(results),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def ways(results: Sequence[StartResult]) -> dict[str, list[StartResult]]:
+    """The results of every way of training, one per seed, by its title."""
+    by_title: dict[str, list[StartResult]] = {}
+    for result in results:
+        arm = result.arm
+        title = f"{arm.objective}, {arm.context}" if arm.objective in WITH_UNDO else TITLES[arm.objective]
+        by_title.setdefault(title, []).append(result)
+    return by_title
+
+
+def pooled(fates: Sequence[Fates], count: Callable[[Fates], int]) -> Estimate | Unknown:
+    """A share over all seeds."""
+    return share_of_counts([(count(fate), fate.num) for fate in fates], "none asked")
+
+
+def _by_depth(
+    results: Sequence[StartResult],
+    depths: Sequence[int],
+    fates: Callable[[StartResult, int], Fates],
+    count: Callable[[Fates], int],
+) -> str:
+    rows = [
+        (title, *(shown(pooled([fates(result, depth) for result in own], count)) for depth in depths))
+        for title, own in ways(results).items()
+    ]
+    return table(("words put into its mouth", *map(str, depths)), rows)
+
+
+def _sampled(results: Sequence[StartResult]) -> str:
+    counts: dict[str, Callable[[Fates], int]] = {
+        "refused": lambda f: f.good,
+        "something taken back": lambda f: f.undone,
+        "told": lambda f: f.told,
+    }
+    rows = [
+        (title, *(shown(pooled([result.sampled for result in own], count)) for count in counts.values()))
+        for title, own in ways(results).items()
+    ]
+    return table(("", *counts), rows)

@@ -41,7 +41,7 @@ def operands(size: Size, rng: random.Random) -> tuple[int, int]:
 
 
 def question(a: int, b: int) -> str:
-    """[004] E.1."""
+    """The request in the words of [004] E.1."""
     return f"Calculate {a} * {b}. Think step by step."
 
 
@@ -106,7 +106,7 @@ def part_of(a: int, b: int) -> Part:
 
 
 def _products(sizes: Sequence[Size], num: int, part: Part, seed: str) -> list[tuple[int, int]]:
-    """In training a product may come twice: small sizes have few of them."""
+    """Draw products of one part. In training one may come twice, because small sizes have few of them."""
     rng = random.Random(f"arithmetic-text/checked/{part}/{seed}")
     pairs: list[tuple[int, int]] = []
     drawn: set[tuple[int, int]] = set()

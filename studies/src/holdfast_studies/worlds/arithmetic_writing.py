@@ -29,7 +29,7 @@ class Mix:
     show: float = 0.35  # the rest stop after one attempt
 
     def writer(self, rng: random.Random) -> Writer:
-        """One of them."""
+        """Draw a writer: honest, for show, or one who does not check."""
         checks = rng.choices(("honest", "show", "none"), (self.honest, self.show, 1 - self.honest - self.show))[0]
         return Writer(self.slip, checks)
 

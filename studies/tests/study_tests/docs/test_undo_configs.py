@@ -10,8 +10,8 @@ from docs.pages import ROOT
 from holdfast.config import TrainConfig, load_config
 from holdfast_studies.undo.defence_config import DefenceConfig
 from holdfast_studies.undo.safety_gap_config import SafetyGapConfig
-from holdfast_studies.undo.undo_costs_config import UndoCostsConfig
-from holdfast_studies.undo.wrong_start_config import WrongStartConfig
+from holdfast_studies.undo.undo_costs import UndoCostsConfig
+from holdfast_studies.undo.wrong_start import WrongStartConfig
 
 Config = SafetyGapConfig | UndoCostsConfig | DefenceConfig | WrongStartConfig | TrainConfig
 READ_BY: dict[str, type[Config]] = {

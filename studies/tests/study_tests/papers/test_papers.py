@@ -18,7 +18,6 @@ from docs.pages import ROOT
 from holdfast.cli import app
 from holdfast.config import InputError
 from holdfast_studies.papers import robustness_002
-from holdfast_studies.papers.__main__ import main
 from holdfast_studies.papers.divergence_000 import READINGS
 from holdfast_studies.papers.figure_files import Kept, kept_figures, make_figures
 from holdfast_studies.papers.fingerprint import fingerprint, inputs
@@ -327,9 +326,3 @@ def test_a_larger_scale_is_run_although_a_smaller_one_is_kept(tmp_path: Path, mo
     assert run_studies([both], "cpu", tmp_path).kept[both.id].scale == "h200", "the larger scale counts"
     run_studies([both], "h200", tmp_path, fresh=True)
     assert asked == [[], [both.id], [], [both.id]]
-
-
-@pytest.mark.parametrize("arguments", [[], ["folder"], ["folder", "two"], ["folder", "0"]])
-def test_the_module_says_how_it_is_called(arguments: list[str]) -> None:
-    with pytest.raises(SystemExit, match="usage: python"):
-        main(arguments)

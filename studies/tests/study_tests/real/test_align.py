@@ -12,8 +12,7 @@ from holdfast.data.default_prompts import KINDS, find_kind
 from holdfast.data.prompt_parts import learned_part, package_prompts, validation_part
 from holdfast.judging import RefusalPhrases
 from holdfast.models import load
-from holdfast_studies.real.align import LEADS, REFUSALS, align, mean_of, refuse_rows
-from holdfast_studies.real.alignment import AlignConfig
+from holdfast_studies.real.align import LEADS, REFUSALS, AlignConfig, align, mean_of, refuse_rows
 
 
 def config(folder: Path, model: str, **changes: object) -> AlignConfig:

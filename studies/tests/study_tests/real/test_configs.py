@@ -6,7 +6,7 @@ import pytest
 
 from docs.pages import ROOT
 from holdfast.config import MatrixConfig, load_config
-from holdfast_studies.real.alignment import AlignConfig
+from holdfast_studies.real.align import AlignConfig
 
 
 @pytest.mark.parametrize(("name", "kind"), [("align", AlignConfig), ("outcomes", MatrixConfig)])

@@ -179,7 +179,7 @@ def test_the_page_of_smollm2_by_outcome_is_that_of_the_committed_cells() -> None
     assert command.sub("", text) == command.sub("", page_of_results.read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("module", ["align", "choose", "page", "run"])
+@pytest.mark.parametrize("module", ["align", "choose", "page"])
 def test_run_by_python_a_mistake_is_one_line_and_exit_code_2(module: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         import_module(f"holdfast_studies.real.{module}").main([])

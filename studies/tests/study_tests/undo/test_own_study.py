@@ -12,7 +12,7 @@ import torch
 from holdfast.config import InputError
 from holdfast.generation.undo_use import UndoUse
 from holdfast.models import add_tokens, load
-from holdfast_studies.cli.telling import shown_command
+from holdfast_studies.cli.undo import shown_command
 from holdfast_studies.undo.own_cost import cost_table, costs
 from holdfast_studies.undo.own_figures import OwnFigures, Pool, Way
 from holdfast_studies.undo.own_page import section

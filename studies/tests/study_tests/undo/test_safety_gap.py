@@ -17,11 +17,12 @@ from holdfast.generation.undo_use import UndoUse
 from holdfast.models import LoadedModel, add_tokens, load
 from holdfast.records import Role, Trace, answer, context
 from holdfast.tokens import TokenRow, stack_context
+from holdfast_studies.markdown import write_section
 from holdfast_studies.undo.safety_gap import Arm, ArmResult, arms, identities, safety_gap
 from holdfast_studies.undo.safety_gap_behaviour import Behaviour
 from holdfast_studies.undo.safety_gap_config import SafetyGapConfig
 from holdfast_studies.undo.safety_gap_identity import gradient_identity
-from holdfast_studies.undo.safety_gap_page import section, write_section
+from holdfast_studies.undo.safety_gap_page import section
 from holdfast_studies.undo.safety_gap_probe import Readings, make_probes, read
 from holdfast_studies.undo.safety_gap_task import GapTask, right_by
 from holdfast_studies.undo.safety_gap_verdict import Study, gain
@@ -238,7 +239,8 @@ def test_a_small_study_runs_resumes_and_writes_its_page(task: GapTask, tmp_path:
     assert all(each.target == 0 and each.difference < 1e-13 for each in found.values())
     page = tmp_path / "undo.md"
     for title in ("first", "second"):
-        write_section(page, "small", section(config.model_copy(update={"title": title}), "cmd", Study(results), found))
+        text = section(config.model_copy(update={"title": title}), "cmd", Study(results), found)
+        write_section(page, text, "small", "# A page\n")
     text = page.read_text(encoding="utf-8")
     assert "## second" in text
     assert "## first" not in text

@@ -8,9 +8,7 @@ import pytest
 
 from holdfast.generation.undo_use import UndoUse
 from holdfast.models import add_tokens, load
-from holdfast_studies.undo.undo_costs import CostResult, cost_table, undo_costs
-from holdfast_studies.undo.undo_costs_config import UndoCostsConfig
-from holdfast_studies.undo.undo_costs_page import section
+from holdfast_studies.undo.undo_costs import CostResult, UndoCostsConfig, cost_table, section, undo_costs
 
 
 @pytest.fixture

@@ -8,9 +8,17 @@ import pytest
 
 from holdfast.models import add_tokens, load
 from holdfast.worlds import SafetyWorld
-from holdfast_studies.undo.wrong_start import Fates, StartArm, StartResult, _fates, wrong_start
-from holdfast_studies.undo.wrong_start_config import WrongStartConfig
-from holdfast_studies.undo.wrong_start_page import pooled, section, ways
+from holdfast_studies.undo.wrong_start import (
+    Fates,
+    StartArm,
+    StartResult,
+    WrongStartConfig,
+    _fates,
+    pooled,
+    section,
+    ways,
+    wrong_start,
+)
 from invariants.launching import run_cli
 
 SMALL = {

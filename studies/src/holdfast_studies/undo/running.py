@@ -1,17 +1,15 @@
-"""Try every model of a study. One that fails does not stop the others: it is named at the end."""
+"""Run what is missing of a study, a file for every model. One that fails does not stop the others: it is named at the end."""
 
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Generic, NamedTuple, TypeVar
-
-import typer
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from holdfast.config import InputError
+from holdfast_studies.json_files import read_json, write_json
 from holdfast_studies.pool import in_processes
 
 Task = TypeVar("Task")
@@ -51,6 +49,33 @@ def tried(
     raise ModelsFailed("\n".join([*lines, f"{len(failed)} of {len(tasks)} failed; the same command runs them again"]))
 
 
+def run_missing(
+    figures: Callable[[Task], Mapping[str, Any]],
+    planned: Sequence[Task],
+    path: Callable[[Task], Path],
+    workers: int,
+    on_progress: Callable[[int, int], None] | None,
+) -> list[dict[str, Any]]:
+    """Write the figures of every task that has no file yet, as JSON; return those of all. The same call again goes on.
+
+    ``figures`` and ``path`` are called in other processes. Raises what ``tried`` raises, after the last task.
+    """
+    missing = [task for task in planned if not path(task).is_file()]
+    done = tried(partial(_write_figures, figures, path), missing, workers, partial(_stem, path))
+    for number, _ in enumerate(done, start=len(planned) - len(missing) + 1):
+        if on_progress is not None:
+            on_progress(number, len(planned))
+    return [read_json(path(task)) for task in planned]
+
+
+def _write_figures(figures: Callable[[Task], Mapping[str, Any]], path: Callable[[Task], Path], task: Task) -> None:
+    write_json(path(task), figures(task))
+
+
+def _stem(path: Callable[[Task], Path], task: Task) -> str:
+    return path(task).stem
+
+
 def _try(function: Callable[[Task], Result], name: Callable[[Task], str], task: Task) -> _Tried[Result]:
     try:
         return _Tried(function(task))
@@ -60,13 +85,3 @@ def _try(function: Callable[[Task], Result], name: Callable[[Task], str], task: 
         place = traceback.extract_tb(error.__traceback__)[-1]
         told = f"{type(error).__name__}: {error} ({Path(place.filename).name}:{place.lineno})"
         return _Tried(None, f"{name(task)}: {told}")
-
-
-@contextmanager
-def failures_end_it() -> Iterator[None]:
-    """Print the models that failed and end the command with exit code 1."""
-    try:
-        yield
-    except ModelsFailed as failed:
-        typer.echo(f"holdfast: {failed}", err=True)
-        raise typer.Exit(1) from None
