@@ -28,7 +28,7 @@ from holdfast.config.loading import validated
 from holdfast.data import atomic_text
 from holdfast.evaluations import Comparison
 from holdfast.models.load import model_name
-from holdfast.records import BESIDE, MEASURES, Cell, Measure, judged_by, pooled_cells
+from holdfast.records import BESIDE, MEASURES, Cell, Measure, ask_the_same, judged_by, pooled_cells
 from holdfast.stats import Estimate
 
 
@@ -40,8 +40,12 @@ class Matrix:
     cells: tuple[Cell, ...]
     tests: tuple[Paired, ...]
     worst: tuple[Worst, ...]
-    asks_again: bool  # whether every seed asks the same requests
     found: tuple[Found, ...] = ()  # the worst of an attacker who searched
+
+    @property
+    def asks_again(self) -> bool:
+        """Whether every seed asks the same requests."""
+        return ask_the_same(self.cells)
 
     @property
     def failed(self) -> tuple[Cell, ...]:
@@ -171,11 +175,10 @@ def run_config(config: MatrixConfig, *, on_cell: OnCell | None = None, on_trial:
         engine=config.engine,
         on_cell=on_cell,
     )
-    asks_again = config.files is not None
     run = Path(config.run)
-    tested = tuple(paired_tests(cells, asked_again=asks_again))
+    tested = tuple(paired_tests(cells))
     searches = () if config.search is None else _search(config, scale, attacks, defences, on_trial)
-    matrix = Matrix(run, tuple(cells), tested, tuple(worst_cases(cells)), asks_again, searches)
+    matrix = Matrix(run, tuple(cells), tested, tuple(worst_cases(cells)), searches)
     tests = [asdict(test) for test in matrix.tests]
     worst = [case.to_json() for case in matrix.worst]
     searched = [case.to_json() for case in matrix.found]

@@ -12,7 +12,7 @@ from holdfast.attacks.paired import Paired, paired_tests
 from holdfast.attacks.worst import Worst
 from holdfast.config.matrix import MatrixConfig
 from holdfast.models import named_with_origin
-from holdfast.records import Cell, judged_by
+from holdfast.records import Cell, ask_the_same, judged_by
 from holdfast.records.audit import LEVEL
 from holdfast.stats import Estimate, pooled
 
@@ -31,15 +31,14 @@ def results_page(
         parts.append(
             f"## {title[0].upper()}{title[1:]}\n\n{_table(['', *attacks], [[d, *texts] for d, texts in rows])}"
         )
-    asked_again = config.files is not None  # then a request that several seeds asked counts once
-    if note := legend(tests, asked_again=asked_again):
+    if note := legend(cells, tests):
         parts.append(f"{note}.")
     if worst:
         parts.append(_worst(worst))
     if set(ORDERING) <= {cell.defence for cell in done}:
-        parts.append(_ordering(done, asked_again))
+        parts.append(_ordering(done))
     if tests:
-        parts.append(_tests(tests, asked_again))
+        parts.append(_tests(cells, tests))
     if again := ran_alone(cells):
         parts.append(f"{again}.")
     parts += [f"Failed: {c.attack} x {c.defence}, seed {c.seed}: {c.reason}" for c in cells if c.status == "failed"]
@@ -98,11 +97,9 @@ def _share(share: Estimate | None) -> str:
     return "" if share is None else f"{share.value:.1%}"
 
 
-def _ordering(cells: Sequence[Cell], asked_again: bool) -> str:
+def _ordering(cells: Sequence[Cell]) -> str:
     """Per attack: is asr(sft) > asr(csft) > asr(csft_pa), and is each step beyond chance?"""
-    steps = {
-        (t.attack, t.defence): t for t in paired_tests(cells, ("csft",), asked_again=asked_again) if t.measure == "asr"
-    }
+    steps = {(t.attack, t.defence): t for t in paired_tests(cells, ("csft",)) if t.measure == "asr"}
     rows = []
     for attack in dict.fromkeys(cell.attack for cell in cells):
         first, second = steps.get((attack, "sft")), steps.get((attack, "csft_pa"))
@@ -121,7 +118,7 @@ def _ordering(cells: Sequence[Cell], asked_again: bool) -> str:
     )
 
 
-def _tests(tests: Sequence[Paired], asked_again: bool) -> str:
+def _tests(cells: Sequence[Cell], tests: Sequence[Paired]) -> str:
     rows = [
         [
             t.attack,
@@ -136,7 +133,7 @@ def _tests(tests: Sequence[Paired], asked_again: bool) -> str:
         for t in tests
     ]
     head = ["attack", "measure", "defence", "against", "only here : only there", "requests", "p", "p (Holm)"]
-    test = "Exact sign flips, each request once" if asked_again else "Exact McNemar tests on the same requests"
+    test = "Exact sign flips, each request once" if ask_the_same(cells) else "Exact McNemar tests on the same requests"
     return (
         f"## Paired tests\n\n{test}, seeds pooled; Holm's correction over the defences"
         f" compared with the same one.\n\n{_table(head, rows)}"

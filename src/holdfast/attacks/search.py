@@ -24,7 +24,7 @@ from holdfast.attacks.scale import Scale
 from holdfast.attacks.scratch import scratch_in
 from holdfast.attacks.variant import DRESSES, OWN, can_share, varied
 from holdfast.config import InputError
-from holdfast.records import Cell, Measure, pooled_cells
+from holdfast.records import Cell, Measure, ask_the_same, pooled_cells
 from holdfast.stats import Estimate, share, share_of_repeats
 
 JOURNAL = "search.journal"
@@ -242,7 +242,7 @@ def _tell(study: Any, trial: Any, value: float) -> None:
 def _rate(cells: Sequence[Cell], half: int) -> Estimate:
     """Attack success on one half of the requests. Where every seed asked the same ones, a request counts once."""
     seeds = [cell.counted("asr")[half::2] for cell in cells]
-    if all(cell.asks_again for cell in cells):
+    if ask_the_same(cells):
         return share_of_repeats(seeds)
     return share(hit for seed in seeds for hit in seed)
 

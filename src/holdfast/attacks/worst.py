@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from holdfast.records import Cell, pooled_cells
+from holdfast.records import Cell, ask_the_same, pooled_cells
 from holdfast.stats import Estimate, share, share_of_repeats
 
 Hits = tuple[bool, ...]
@@ -44,7 +44,7 @@ def worst_cases(cells: Sequence[Cell]) -> list[Worst]:
         if at and (hits := cell.counted("asr")):
             variants = groups.setdefault((base, cell.defence), {})
             variants.setdefault(cell.attack, {})[cell.seed] = hits
-    again = all(cell.asks_again for cell in cells if cell.outcomes)
+    again = ask_the_same(cells)
     whole = {names: _whole(variants) for names, variants in groups.items()}
     return [_with_the_rest(_worst(*names, variants, again), cells) for names, variants in whole.items() if variants]
 

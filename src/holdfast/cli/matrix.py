@@ -68,7 +68,7 @@ def _show(matrix: Matrix, config: MatrixConfig) -> None:
     for measure, title in shown_measures(cells):
         console.print(measure_table(cells, tests, measure, f"{title}, {seeds}, 95 % interval"))
         console.print()
-    if note := legend(tests, asked_again=matrix.asks_again):
+    if note := legend(cells, tests):
         console.print(f"{note}\n", markup=False)
     if judged := judged_by(cells):
         console.print(f"{judged}\n", markup=False)

@@ -148,7 +148,7 @@ def _pairs(cells: Sequence[Cell], pooled: Pooled, names: Mapping[Measure, str]) 
     judge = pooled.cells[0].judge
     own = [cell for cell in cells if cell.attack == pooled.attack and cell.judge == judge]
     try:
-        tests = paired_tests(own, asked_again=any(cell.asks_again for cell in own))
+        tests = paired_tests(own)
     except (ValueError, TypeError):
         return []
     name = pooled.cells[0].defence
