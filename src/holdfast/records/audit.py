@@ -237,12 +237,12 @@ class AuditResult:
         """Whether every bar was met."""
         return all(bar.met for bar in self.bars)
 
-    def shares(self, group: Group, judge: str | None = None) -> dict[str, Figure]:
-        """*complied*, *refused*, *missed* and *kept* of a group's requests, by one judge (the first, unless named).
+    def shares(self, group: Group) -> dict[str, Figure]:
+        """*complied*, *refused*, *missed* and *kept* of a group's requests, by the first judge.
 
         A judge that tells no outcomes has *not_refused* or *unsafe* of harmful requests, and *refused* of harmless ones.
         """
-        judge = judge or next(iter(self.judges), "")
+        judge = next(iter(self.judges), "")
         words = (*OUTCOMES, "not_refused", "unsafe")
         names = {figure_name(group, word): word for word in words}
         names |= {"kept": "kept"} if group == "harmless" else {}

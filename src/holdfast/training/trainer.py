@@ -85,7 +85,7 @@ class StreamTrainer(Trainer):
         settings: TrainingSettings,
         run: RunDirectory,
         describe_rows: DescribeRows,
-        say: Say = print,
+        say: Say,
         step_rule: StepRule | None = None,
         **kwargs: Any,
     ) -> None:
