@@ -20,7 +20,7 @@ from holdfast.config.arguments import checked, fitting
 from holdfast.config.base import user_path
 from holdfast.config.errors import refuse_unknown
 from holdfast.data import as_table, atomic_text, read_audit, write_audit
-from holdfast.generation import EndpointSampler, ModelSampler, Sampler
+from holdfast.generation import EndpointSampler, ModelSampler, Sampler, is_endpoint
 from holdfast.models import LoadedModel, as_loaded, load_tokenizer
 from holdfast.models.load import model_name
 from holdfast.records import AuditResult, Figure
@@ -254,14 +254,13 @@ def _bars(
     return bars, earlier
 
 
-def is_address(model: object) -> bool:
-    """Whether ``model`` is the address of a server."""
-    return isinstance(model, str) and model.startswith(("http://", "https://"))
+def _is_address(model: object) -> bool:
+    return isinstance(model, str) and is_endpoint(model)
 
 
 def _asks_world(model: object, files: Files) -> bool:
     """Whether to ask the embedded world's requests: of a model that speaks its language, where no files are given."""
-    if files.given or is_address(model):
+    if files.given or _is_address(model):
         return False
     if isinstance(model, LoadedModel):
         return speaks_the_world(model.tokenizer)
@@ -280,7 +279,7 @@ def _models(
     """What answers, and the model before tuning if one is given."""
     if loading and all(isinstance(given, LoadedModel | None) for given in (model, anchor)):
         raise InputError("audit: loading= changes nothing of a model that is loaded already: give it to hf.load")
-    if not is_address(model):
+    if not _is_address(model):
         sampler = ModelSampler(_announced(as_loaded(model, **loading), model, say), batch_size)
         return sampler, None if anchor is None else _announced(as_loaded(anchor, **loading), anchor, say)
     if anchor is not None:
@@ -297,7 +296,7 @@ def _server(model: object, endpoint: Mapping[str, Any] | None) -> dict[str, Any]
     refuse_unknown("audit: endpoint", server, SERVER)
     server = {name: fitting("audit: endpoint", name, value, SERVER[name]) for name, value in server.items()}
     need_at_least_one("audit: endpoint", concurrency=server.get("concurrency"))
-    if server.get("name") and not is_address(model):
+    if server.get("name") and not _is_address(model):
         raise InputError('endpoint={"name": ...} goes with the address of a server, http://..., and this model is none')
     return server
 
