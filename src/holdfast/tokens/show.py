@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Group
 from rich.table import Table
@@ -16,6 +17,7 @@ from holdfast.tokens.batch import TokenRow, answer_positions
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
+BEFORE = 4  # tokens that settle how the next one reads
 SHADES: dict[Role, tuple[str, str]] = {  # two, so that neighbouring tokens can be told apart
     Role.PROMPT: ("#d9d9d9", "#c6c6c6"),
     Role.RESPONSE: ("#9ecbf2", "#7db7ea"),
@@ -53,6 +55,16 @@ def token_texts(ids: list[int], tokenizer: PreTrainedTokenizerBase) -> list[str]
         texts.append(text[len(before) :])
         known, read = read, end
     return texts
+
+
+def text_in_place(ids: Sequence[int], place: int, token: int, texts: Sequence[str], tokenizer: Any) -> str:
+    """How ``token`` would read at a place of a row. ``texts``: the row's own, by ``token_texts``.
+
+    The tokens before it settle its spaces.
+    """
+    if token == ids[place]:
+        return texts[place]
+    return token_texts([*ids[max(0, place - BEFORE) : place], token], tokenizer)[-1]
 
 
 def render_terminal(row: TokenRow, tokenizer: PreTrainedTokenizerBase) -> Group:
