@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from holdfast.data.fields import shown
 from holdfast.records import Turn, context
-from holdfast.serve.answers import Answer, Choice
+from holdfast.serve.answers import Answer, Choice, pieces
 from holdfast.serve.logprobs import to_chat
 from holdfast.serve.protocol import (
     MAX_TOP,
@@ -37,7 +37,6 @@ SPEAKERS: dict[str, Speaker] = {
 TOOLS = ("tools", "tool_choice", "parallel_tool_calls")
 FIELDS = (*UNDERSTOOD, *TOOLS, "messages", "max_completion_tokens", "top_logprobs", "holdfast")
 MORE = {"assistant": ("tool_calls",), "tool": ("tool_call_id", "name")}
-PIECE = 48  # characters
 
 
 def read_chat(data: bytes, settings: ServerSettings) -> AnswerRequest:
@@ -167,8 +166,8 @@ def chat_chunks(request_id: str, model: str, answer: Answer) -> Iterator[dict[st
         if choice.tokens is not None:
             yield chat_chunk(request_id, model, {"content": choice.text}, index=index, logprobs=to_chat(choice.tokens))
         else:
-            for start in range(0, len(choice.text), PIECE):
-                yield chat_chunk(request_id, model, {"content": choice.text[start : start + PIECE]}, index=index)
+            for piece in pieces(choice.text):
+                yield chat_chunk(request_id, model, {"content": piece}, index=index)
         for number, call in enumerate(choice.tool_calls):
             yield chat_chunk(request_id, model, {"tool_calls": [{"index": number, **call}]}, index=index)
         yield chat_chunk(request_id, model, {}, choice.finish_reason, index=index)

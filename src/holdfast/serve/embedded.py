@@ -123,7 +123,7 @@ class EmbeddedBackend:
             return Draw(written.text, written.finish_reason), num
         ids = [*prompt, *written.token_ids]
         start = 0 if request.echo else len(prompt)
-        tokens = score(self.loaded, ids, start=start, num_top=request.logprobs or 0, text_from=start)
+        tokens = score(self.loaded, ids, start=start, num_top=request.logprobs or 0)
         if request.echo:
             new = "".join(token.text for token in tokens[len(prompt) :])
             return Draw(request.turns[-1].visible + new, written.finish_reason, tokens=tokens), num

@@ -15,10 +15,10 @@ CHUNK = 256  # positions whose whole distribution is in memory at once
 
 
 @torch.inference_mode()
-def score(loaded: LoadedModel, ids: Sequence[int], *, start: int, num_top: int, text_from: int = 0) -> Tokens:
+def score(loaded: LoadedModel, ids: Sequence[int], *, start: int, num_top: int) -> Tokens:
     """The tokens from ``start`` on at temperature 1, each with its ``num_top`` likeliest alternatives.
 
-    Their text is read from ``text_from`` on, as if nothing stood before it.
+    Their text is read as if nothing stood before ``start``.
     """
     inputs = torch.tensor([list(ids)], device=loaded.device)
     logits = loaded.model(input_ids=inputs).logits[0, :-1]
@@ -30,7 +30,7 @@ def score(loaded: LoadedModel, ids: Sequence[int], *, start: int, num_top: int, 
         rows += zip(own.tolist(), top.indices.tolist(), top.values.tolist(), strict=True)
     tokens = []
     for place, (logp, others, values) in enumerate(rows, start):
-        before = list(ids[max(text_from, place - WINDOW) : place])
+        before = list(ids[max(start, place - WINDOW) : place])
         pairs = zip(others, values, strict=True)
         alternatives = tuple((read(loaded.tokenizer, before, other), max(value, LEAST)) for other, value in pairs)
         text = read(loaded.tokenizer, before, ids[place])
