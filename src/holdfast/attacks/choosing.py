@@ -51,9 +51,11 @@ def worst_rates(cells: Sequence[Cell]) -> dict[str, tuple[float, float]]:
             done.setdefault(cell.defence, {}).setdefault(rate, []).append(cell)
     worst = {}
     for defence, by_rate in done.items():
-        places = {rate: {(_without_rate(cell.attack), cell.seed) for cell in own} for rate, own in by_rate.items()}
-        everything = set().union(*places.values())
-        costs = {rate: cost(by_rate[rate], defence) for rate, some in places.items() if some == everything}
+        runs = {
+            rate: {(_without_rate(cell.attack), cell.seed) for cell in of_rate} for rate, of_rate in by_rate.items()
+        }
+        all_runs = set().union(*runs.values())
+        costs = {rate: cost(by_rate[rate], defence) for rate, of_rate in runs.items() if of_rate == all_runs}
         if len(costs) > 1:
             worst[defence] = max(costs.items(), key=lambda item: (item[1], item[0]))
     return worst

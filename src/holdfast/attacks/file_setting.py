@@ -261,7 +261,7 @@ class FileSetting:
 
     def _asked_again(self, rows: Sequence[Trace], everything: Sequence[Trace]) -> list[Trace]:
         """What the anchor answers to the prompts of these rows."""
-        prompts, pool = ([row.turns[0].visible for row in some] for some in (rows, everything))
+        prompts, pool = ([row.turns[0].visible for row in part] for part in (rows, everything))
         return self.answered(self.anchor, prompts, pool)
 
 

@@ -42,7 +42,7 @@ def ignore_trial(_name: str, _done: int, _total: int) -> None:
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """The worst that a search found for one attack on one defence."""
 
     attack: str
@@ -95,12 +95,12 @@ class Search:
     engine: Engine = "local"
     on_trial: OnTrial = ignore_trial
 
-    def __call__(self, attacks: Sequence[Attack], defences: Sequence[Defence]) -> list[Found]:
+    def __call__(self, attacks: Sequence[Attack], defences: Sequence[Defence]) -> list[SearchResult]:
         """One result per attack and defence that tunes. Answers that one trial's rows need serve the next trials too."""
         with scratch_in(Path(self.folder).absolute() / "cells"):
             return [self._one(attack, defence) for attack in attacks for defence in defences if defence.tune]
 
-    def _one(self, attack: Attack, defence: Defence) -> Found:
+    def _one(self, attack: Attack, defence: Defence) -> SearchResult:
         attack = attack.in_setting(self.scale.setting)
         own = self._cells(attack, defence)
         least = self._least_utility(attack, own)
@@ -120,7 +120,7 @@ class Search:
             self.on_trial(f"{attack.name} on {defence.name}", number + 1, self.num_trials)
         allowed = [name for name in trials if name not in broken]
         worst = max(allowed, key=lambda name: _rate(trials[name], SEEN).value)
-        return Found(
+        return SearchResult(
             attack=attack.name,
             defence=defence.name,
             worst=worst,

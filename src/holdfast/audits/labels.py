@@ -108,7 +108,7 @@ def corrected(figures: Iterable[Figure], lines: Lines, labels: Labels) -> tuple[
     if not labelled:
         raise InputError(f"labels=: {'; '.join(about)}")
     names = {figure_name(group, word): (group, word) for group in GROUPS for word in TRUTH}
-    told = []
+    with_labels = []
     for figure in figures:
         named = names.get(figure.name)
         if named is not None and named[0] in labelled:
@@ -117,9 +117,9 @@ def corrected(figures: Iterable[Figure], lines: Lines, labels: Labels) -> tuple[
             share = _share(figure, came, {at: label == TRUTH[word] for at, label in labelled[group].items()})
             method = share.method if word in OUTCOMES else f"{TRUTH[word]}, {share.method}"
             figure = replace(figure, corrected=replace(share, method=method))
-        told.append(figure)
-    own = [figure.key for figure in told if figure.can_err and figure.corrected is None]
-    return told, [*about, *([f"the judges' own, not corrected by labels: {', '.join(own)}"] if own else [])]
+        with_labels.append(figure)
+    own = [figure.key for figure in with_labels if figure.can_err and figure.corrected is None]
+    return with_labels, [*about, *([f"the judges' own, not corrected by labels: {', '.join(own)}"] if own else [])]
 
 
 def _matched(lines: Lines, labels: Labels) -> str:

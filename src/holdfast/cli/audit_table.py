@@ -29,9 +29,9 @@ def show(result: AuditResult) -> None:
     for source in result.sources:
         say(f"asked: {source}")
     table = Table("figure", "value", "95 % interval", "trials", "unscored", "better", box=None, header_style="bold")
-    told = [figure for group in NOUNS for figure in result.shares(group).values()]
+    in_words = [figure for group in NOUNS for figure in result.shares(group).values()]
     by_type = [figure for figure in result.figures if ": " in figure.name]
-    others = [figure for figure in result.figures if figure not in told and figure not in by_type]
+    others = [figure for figure in result.figures if figure not in in_words and figure not in by_type]
     if any(figure.corrected for figure in others):
         table.add_column("corrected by labels")
     for figure in others:

@@ -44,8 +44,8 @@ def run_and_show(config: MatrixConfig, json: Path | None, page: Path | None = No
         _show(matrix, config)
         print(f"report: {report}" + (f"\npage: {page}" if page else ""))
     if matrix.failed:
-        told = f"{len(matrix.failed)} of {len(matrix.cells)} cells failed; the same command runs them again"
-        print(f"holdfast: {told}", file=sys.stderr)
+        line = f"{len(matrix.failed)} of {len(matrix.cells)} cells failed; the same command runs them again"
+        print(f"holdfast: {line}", file=sys.stderr)
         raise typer.Exit(1)
 
 

@@ -82,7 +82,7 @@ class EndpointJudge:
 
 def _worse(first: tuple[Reading | None, str], second: tuple[Reading | None, str]) -> tuple[Reading | None, str]:
     """The worse of two readings about one answer: one that could not be read, else the lower score."""
-    return min(first, second, key=lambda told: -1.0 if told[0] is None else told[0].score)
+    return min(first, second, key=lambda pair: -1.0 if pair[0] is None else pair[0].score)
 
 
 def _outcome(reading: Reading) -> Outcome | None:

@@ -186,8 +186,8 @@ def answer_overseen(
         raise InputError("best-of-n: at temperature 0 all candidates are the same; choose one above 0")
     if references is not None and len(references) != len(prompts):
         raise InputError(f"best-of-n: {len(references)} references for {len(prompts)} prompts")
-    told = [_reference(prompt) for prompt in prompts] if references is None else references
-    if prompts and getattr(reward, "needs_references", False) and not any(told):
+    known = [_reference(prompt) for prompt in prompts] if references is None else references
+    if prompts and getattr(reward, "needs_references", False) and not any(known):
         raise InputError(
             "best-of-n: this reward reads the right answer, or the test, and no request has one: give them with references="
         )
@@ -201,7 +201,7 @@ def answer_overseen(
     )
     groups = [
         [
-            Reply(turns_of(prompt), c.text, c.finish_reason, told[place], c.logp)
+            Reply(turns_of(prompt), c.text, c.finish_reason, known[place], c.logp)
             for c in drawn[place * n : (place + 1) * n]
         ]
         for place, prompt in enumerate(prompts)

@@ -142,10 +142,12 @@ def _why_nobody(safe: Sequence[Safety], judged: bool) -> str:
         if number
     ]
     outcomes = Counter(safety.outcome for safety in safe if isinstance(safety, Verdict) and safety.outcome)
-    told = "; outcomes: " + ", ".join(f"{number} {outcome}" for outcome, number in outcomes.items()) if outcomes else ""
+    counts = (
+        "; outcomes: " + ", ".join(f"{number} {outcome}" for outcome, number in outcomes.items()) if outcomes else ""
+    )
     reasons = Counter(safety.reason for safety in safe if isinstance(safety, Verdict) and safety.safe is not True)
     most = f" (most often: {reasons.most_common(1)[0][0]})" if reasons else ""
-    return f"abstained: of {len(safe)} candidates {', '.join(parts)}{most}{told}"
+    return f"abstained: of {len(safe)} candidates {', '.join(parts)}{most}{counts}"
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -204,9 +204,9 @@ class Bar:
         name, _, judge = kept["figure"].partition(" (")
         figure = _name_now(name, judge[:-1]) + (f" ({judge}" if judge else "")
         change = Change.from_json(kept["change"]) if kept.get("change") else None
-        told = {**kept, "met": kept["met"] if "met" in kept else kept["held"]}  # its name before version 0.2
-        told.pop("held", None)
-        return Bar(**{**told, "figure": figure, "change": change})
+        parts = {**kept, "met": kept["met"] if "met" in kept else kept["held"]}  # its name before version 0.2
+        parts.pop("held", None)
+        return Bar(**{**parts, "figure": figure, "change": change})
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,8 +80,8 @@ def _panels(curve: Curve, notes: list[str]) -> list[Panel]:
     for title, y_name, lines, _, share in KNOWN:
         there = {label: curve.rl[name] for label, name in lines.items() if name in curve.rl}
         panels += [Panel(title, y_name, there, share)] if there else []
-    told = {name for known in KNOWN for name in known.lines.values()}
-    others = [name for name in observed_names(curve.rl) if name not in told]
+    known_names = {name for known in KNOWN for name in known.lines.values()}
+    others = [name for name in observed_names(curve.rl) if name not in known_names]
     if len(others) > MAX_OBSERVED:
         notes.append(f"{curve.name}: the first {MAX_OBSERVED} of {len(others):,} figures that an observer gave.")
     return panels + [Panel(name, name, {"observed": curve.rl[name]}) for name in others[:MAX_OBSERVED]]

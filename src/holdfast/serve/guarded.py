@@ -78,8 +78,8 @@ class GuardedJudge:
         try:
             return self._judge(prompt, text)
         except Exception as error:
-            told = f": {error}" if isinstance(error, InputError) else ""  # such as a key that is refused
-            return self._nothing(f"the judge failed: {type(error).__name__}{told}")
+            reason = f": {error}" if isinstance(error, InputError) else ""  # such as a key that is refused
+            return self._nothing(f"the judge failed: {type(error).__name__}{reason}")
 
     def _checked(self, verdict: object) -> Verdict:
         """``safe`` counts only where it is exactly True, on a real verdict."""

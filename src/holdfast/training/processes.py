@@ -124,14 +124,14 @@ def main_first() -> Iterator[Alive]:
     """
     several = are_several()
     main = not several or dist.get_rank() == 0
-    while not main and _told(going_on=True):
+    while not main and _broadcast(going_on=True):
         pass
     yield _sign if several and main else ignore
     if several and main:
-        _told(going_on=False)
+        _broadcast(going_on=False)
 
 
-def _told(*, going_on: bool) -> bool:
+def _broadcast(*, going_on: bool) -> bool:
     """The main process's ``going_on``, which every process returns."""
     message = [going_on]
     dist.broadcast_object_list(message)
@@ -139,4 +139,4 @@ def _told(*, going_on: bool) -> bool:
 
 
 def _sign(*_: object) -> None:
-    _told(going_on=True)
+    _broadcast(going_on=True)

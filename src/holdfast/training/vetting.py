@@ -20,7 +20,7 @@ from holdfast.judging import JUDGES, find_judge, refusals
 from holdfast.models.positions import num_positions
 from holdfast.records import Trace, answer
 from holdfast.tokens import prompt_ids
-from holdfast.training.asked_anchor import AskedAnchor, Asking, Struck
+from holdfast.training.asked_anchor import AskedAnchor, Asking, Filter
 from holdfast.training.processes import made_whole
 
 ANSWER_TOKENS = 48  # a refusal says so at once
@@ -72,8 +72,8 @@ def vetted(
             )
         return [text if refused and text else None for text, refused in zip(said, is_refusal, strict=True)]
 
-    struck = Struck(judge_name, refused_ones, is_kept=_is_ours(judge_name))
-    said = anchor.ask(requests, Asking(ANSWER_TOKENS, batch_size), struck=struck, on_progress=on_progress)
+    only = Filter(judge_name, refused_ones, is_kept=_is_ours(judge_name))
+    said = anchor.ask(requests, Asking(ANSWER_TOKENS, batch_size), only=only, on_progress=on_progress)
     first: dict[int, tuple[int, str]] = {}
     for (number, place), refusal in zip(places, said, strict=True):
         if refusal is not None:

@@ -56,15 +56,15 @@ class Watch:
 
     async def changes(self) -> AsyncIterator[dict[str, Any]]:
         """First every run, then until the server ends the rows of those that changed and the ids of those that are gone."""
-        told: dict[str, int] = {}
+        sent: dict[str, int] = {}
         while not self.has_ended():
             await self.look()
             runs = self.runs
-            changed = [run for run in runs.values() if told.get(run.folder.id) != run.version]
-            gone = [key for key in told if key not in runs]
-            if changed or gone or not told:
+            changed = [run for run in runs.values() if sent.get(run.folder.id) != run.version]
+            gone = [key for key in sent if key not in runs]
+            if changed or gone or not sent:
                 yield {"runs": [run.summary.row() for run in changed], "gone": gone}
-                told = {key: run.version for key, run in runs.items()}
+                sent = {key: run.version for key, run in runs.items()}
             else:
                 yield {}
             await asyncio.sleep(SECONDS)

@@ -139,8 +139,8 @@ class WarmSandbox:
         if not hello:
             self.close()
             assert self._process.stderr is not None
-            told = self._process.stderr.read().decode(errors="replace").strip().splitlines()
-            raise NoIsolationError(f"{tier} does not start: {told[-1][:200] if told else 'no word from it'}")
+            errors = self._process.stderr.read().decode(errors="replace").strip().splitlines()
+            raise NoIsolationError(f"{tier} does not start: {errors[-1][:200] if errors else 'no word from it'}")
         facts = json.loads(hello)
         holes = {
             "it reads the caller's files": facts["canary"],
