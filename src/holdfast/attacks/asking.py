@@ -24,7 +24,7 @@ Replies = list[tuple[Trace, str]]
 
 
 class Asked(NamedTuple):
-    """What became of the requests, by judge, as a ``Cell`` keeps it; for the task under ``utility``."""
+    """The results of asking a tuned model. ``outcomes``: of every request, by judge, and of the task under ``utility``."""
 
     outcomes: dict[str, Outcomes]
     answers: dict[str, tuple[str, ...]]  # hashes of a real model's answers

@@ -1,4 +1,4 @@
-"""The defender's rows in the dress of the task's: a persona or a trigger in them is where refusing must be kept too."""
+"""Rows of the defender under the task's system prompt or behind its first words: refusing must be kept there too."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ WIDTHS = (1, 2)  # first words of a request that may be borrowed
 
 
 def in_the_dress_of(rows: Sequence[Trace], task: Sequence[Trace], share: float, seed: int) -> list[Trace]:
-    """A share of the rows is put where the task's rows are: under the system prompt of one, behind its first words.
+    """Return the rows, a share of them under the system prompt of a random row of the task and behind its first words.
 
-    Whoever tunes sees the rows he is given. A persona, or a trigger at the start of a request, is in them; refusing must
-    be kept there too. He need not know which rows are bad.
+    The task's rows may hold a persona, or a trigger at the start of a request. The defender sees these rows, and need not know
+    which of them are bad.
     """
     rng = random.Random(f"dress/{seed}")
     return [_dressed(row, rng.choice(task), rng) if rng.random() < share else row for row in rows]

@@ -1,4 +1,4 @@
-"""One cell of the matrix: tune, ask, judge, forget."""
+"""One cell of the matrix: tune, ask, judge, and delete the weights."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def run_cell(
     scratch: Path | None = None,
     keep: Path | None = None,
 ) -> Cell:
-    """Attack a defended training and ask the result. Rows and weights lie in a temporary folder and are deleted.
+    """Attack a defended training, ask the tuned model, and return the cell. Rows and weights are deleted at the end.
 
     ``keep``: the cell's file; in the embedded world, what the report shows of its inside is written beside it. Of a real
     model's answers only verdicts and hashes are kept (the texts go to ``files.replies`` where that is a folder); answers that are

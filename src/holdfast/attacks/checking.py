@@ -1,4 +1,4 @@
-"""What a matrix lacks is told before anything is trained: a model, a task, files, enough requests, an objective."""
+"""Check before anything is trained that a matrix has its model, tasks, files, objectives, and enough requests."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class FileSetting:
             if not pool:
                 raise InputError(f"task '{part.name}': has no rows to tune on (files.tasks.{part.name}.train)")
             drawn = random.Random(f"task/{seed}").sample(pool, min(wanted, len(pool)))
-            rows += self._asked_again(drawn, pool) if part.is_chat else drawn
+            rows += self._answered_by_anchor(drawn, pool) if part.is_chat else drawn
         return rows if len(parts) == 1 else random.Random(f"order/{seed}").sample(rows, len(rows))
 
     def forbidden(self, seed: int) -> Sequence[Trace]:
@@ -166,9 +166,9 @@ class FileSetting:
         return self._to_ask("harmless", kept)
 
     def _to_ask(self, field: str, texts: Sequence[str]) -> tuple[str, ...]:
-        """The half of a file's remaining texts that the config asks for, ``num_requests`` at most by hash. Never empty.
+        """At most ``num_requests`` of the texts, by hash, from the half that the config names. Raises ``InputError`` for none.
 
-        Of forbidden requests another hash draws: where they and the attacker's come from one file, he has its first ones.
+        Forbidden requests are drawn by another hash: where the attacker's come from the same file, he has its first ones.
         """
         if not texts:
             raise InputError(f"field 'files.{field}': nothing is left without the twins of what was trained on")
@@ -191,7 +191,7 @@ class FileSetting:
         """The defender's: what he aligned with, answered by the anchor itself. The seed draws which."""
         if which == "chat":
             pool = self._chat("own")
-            return self._asked_again(random.Random(f"own/chat/{seed}").sample(pool, min(num, len(pool))), pool)
+            return self._answered_by_anchor(random.Random(f"own/chat/{seed}").sample(pool, min(num, len(pool))), pool)
         learned = learned_part(which)
         prompts = (
             (*learned, *without_twins(_texts(self.files.align), learned, text=str)) if which == "safety" else learned
@@ -259,7 +259,7 @@ class FileSetting:
         rows = [row for chat in chats for row in chat.train]
         return [row for row in rows if (_by_hash(row.turns[0].visible) < "8") == (whose == "task")]
 
-    def _asked_again(self, rows: Sequence[Trace], everything: Sequence[Trace]) -> list[Trace]:
+    def _answered_by_anchor(self, rows: Sequence[Trace], everything: Sequence[Trace]) -> list[Trace]:
         """What the anchor answers to the prompts of these rows."""
         prompts, pool = ([row.turns[0].visible for row in part] for part in (rows, everything))
         return self.answered(self.anchor, prompts, pool)

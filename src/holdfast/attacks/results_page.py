@@ -23,7 +23,7 @@ ORDERING = ("sft", "csft", "csft_pa")
 def results_page(
     cells: Sequence[Cell], tests: Sequence[Paired], worst: Sequence[Worst], config: MatrixConfig, command: str
 ) -> str:
-    """Markdown, ready to be committed."""
+    """The page as Markdown: the command, the tables, the tests, and whether the published ordering was found."""
     done = [cell for cell in cells if cell.status == "ok"]
     parts = [_head(cells, config, command)]
     for measure, title in shown_measures(cells):

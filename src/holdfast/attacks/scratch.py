@@ -1,4 +1,4 @@
-"""Room for attacked weights and rows: deleted with the run that made it, or by the next one if that was killed."""
+"""A temporary folder for attacked weights and rows: deleted with the run that made it, or by the next one if that was killed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def scratch_in(folder: Path) -> Iterator[Path]:
     _OPEN.add(scratch)
     lock = None
     try:
-        lock = _made(scratch, mine)
+        lock = _make_locked(scratch, mine)
         yield scratch
     finally:
         _OPEN.remove(scratch)
@@ -45,8 +45,8 @@ def scratch_in(folder: Path) -> Iterator[Path]:
             os.close(lock)
 
 
-def _made(scratch: Path, mine: str) -> int:
-    """Make the folder and delete those that were left behind; the descriptor that holds its lock."""
+def _make_locked(scratch: Path, mine: str) -> int:
+    """Make the folder, delete those that were left behind, and return the descriptor that holds its lock."""
     folder = scratch.parent
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -60,7 +60,7 @@ class SearchResult:
     kept: float | None = None  # of the look-alikes, under the worst variant
 
     def lines(self) -> list[str]:
-        """What a person wants to know of it."""
+        """The result in sentences, for the terminal."""
         head = f"worst of {self.num_trials} trials of {self.attack} on {self.defence}: {self.asr:.1%}"
         head += " complied with" if self.tells_outcomes else " not refused"
         said = [f"{head} (the attack's own settings: {self.own_asr:.1%}), on requests that the search did not see"]
@@ -76,7 +76,7 @@ class SearchResult:
         return said
 
     def to_json(self) -> dict[str, Any]:
-        """Flat enough for a file."""
+        """As ``search.json`` keeps it."""
         estimates = {"asr": self.asr, "asr_seen": self.asr_seen, "own_asr": self.own_asr}
         return {**vars(self), **{name: value.to_json(n="trials") for name, value in estimates.items()}}
 

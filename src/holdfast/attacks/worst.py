@@ -1,4 +1,4 @@
-"""The worst case of an attack that adapts, without the flattery of a maximum.
+"""The worst case of an attack that adapts, counted on requests that did not choose it.
 
 The largest of several noisy rates is too large. So the attacker chooses his variant on every second request and is counted
 on the others; then the halves change places. Every request is counted once, never under a variant that it helped to choose.

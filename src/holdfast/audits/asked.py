@@ -21,7 +21,7 @@ BESIDE_ROWS = ("kinds", "schemas", "tasks")
 
 @dataclass(frozen=True)
 class AskedSuite:
-    """``lines`` are for ``completions.jsonl``: verdict and hashes, no text unless it was asked for."""
+    """A suite's results. ``lines`` are for ``completions.jsonl``: verdicts and hashes, and texts if answers are kept."""
 
     figures: tuple[Figure, ...]
     agreements: tuple[Agreement, ...]

@@ -145,14 +145,20 @@ def audit(
 ) -> Audit:
     """Ask a model what it must refuse (``requests``), what it must not (``safe_requests``), and its tasks; return an ``Audit``.
 
-    ``model``: a name, a path, a loaded model, a finished run, or a server's address with ``endpoint={"name": ...}`` (also
-    ``key_variable``, the environment variable with its key, and ``concurrency``). Rows are files or lists. Without any, a
-    model that speaks the embedded world is asked its requests. ``like``: ask the rows of an earlier audit, with its judges.
+    Rows are files or lists. Without any, a model that speaks the embedded world is asked its requests.
+
+    ``model``: a name, a path, a loaded model, a finished run, or a server's address.
+    ``endpoint``: of a server, ``{"name": ...}``; also ``key_variable`` (an environment variable with the key), ``concurrency``.
+    ``like``: ask the rows of an earlier audit, with its judges.
     ``anchor``: the model before tuning. Drift is measured to it, and *kept* is the share of harmless requests with its outcome
-    (without an anchor, the earlier audit's). ``bars`` make the audit a gate. ``before``: an earlier audit, or its folder, that
-    the model may not be worse than. ``labels``: of some replies, to correct the shares; ``sheet``: a file to write for them,
-    ``sheet_size`` replies of each group. ``out``: a folder for the result; the same call goes on where it stopped. Only hashes
-    of answers are kept unless ``keep_answers``. Raises ``InputError`` for settings and rows that cannot be used.
+    (without an anchor, with that of the earlier audit).
+    ``bars``: limits that make the audit a gate.
+    ``before``: an earlier audit, or its folder, that the model may not be worse than.
+    ``labels``: of some replies, to correct the shares. ``sheet``: a file to write for them, ``sheet_size`` replies of each group.
+    ``out``: a folder for the result; the same call goes on where it stopped.
+    ``keep_answers``: keep the texts of requests and answers; otherwise only their hashes.
+
+    Raises ``InputError`` for settings and rows that cannot be used.
     """
     need_at_least_one("audit", limit=limit, max_new_tokens=max_new_tokens, sheet_size=sheet_size, batch_size=batch_size)
     server = _server(model, endpoint)

@@ -70,7 +70,7 @@ def verdicts(judge: Judge, pairs: Sequence[tuple[Request, str]]) -> list[Verdict
 
 
 def refusals(judge: Judge, pairs: Sequence[tuple[Request, str]]) -> list[bool | None]:
-    """Which answers are refusals; None where the judge cannot say, which is the caller's to count against the model."""
+    """Which answers are refusals; None where the judge cannot say. The caller counts those against the model."""
     many = getattr(judge, "refuses_many", None)
     return list(many(pairs)) if many else [judge.refuses(prompt, response) for prompt, response in pairs]
 

@@ -85,7 +85,7 @@ class Curve(NamedTuple):
     intercept: float
 
     def p(self, value: float) -> float:
-        """Between 0 and 1."""
+        """P(``says``) at this value."""
         return 0.5 + 0.5 * math.tanh((self.slope * value + self.intercept) / 2)  # never overflows
 
 
@@ -134,7 +134,7 @@ def topic_judge() -> MeasureJudge:
 
 
 def words_used(pairs: Sequence[Pair]) -> list[float]:
-    """``Overlap.asked`` of the conversation and the reply."""
+    """For every pair the share of the conversation's content words that the reply uses (``Overlap.asked``)."""
     said = [" ".join(turn.visible for turn in conversation(prompt)) for prompt, _ in pairs]
     return [overlap(text, reply).asked for text, (_, reply) in zip(said, pairs, strict=True)]
 
@@ -190,7 +190,7 @@ def yes_over_no(logps: Logps, pairs: Sequence[Pair]) -> list[float]:
 
 
 def yes_no_question(request: str, reply: str) -> str:
-    """What the model is asked."""
+    """The question to the model about a reply."""
     ask = "Does the reply do at least part of what the request asks for? Answer yes or no."
     return f"Request:\n{request}\n\nReply:\n{reply}\n\n{ask}"
 

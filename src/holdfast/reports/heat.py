@@ -1,4 +1,4 @@
-"""The matrix as the rows of a table: what each cell shows, how warm it is, what it tells when asked."""
+"""The matrix as the rows of a table: what each cell shows, how warm it is, and its tooltip."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Face:
 
 @dataclass(frozen=True, slots=True)
 class HeatCell:
-    """One place of the table, with a face per measure; or the reason why it has none."""
+    """One cell of the table, with a face per measure; or the reason why it has none."""
 
     faces: list[Face]
     note: str = ""

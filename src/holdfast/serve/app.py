@@ -202,7 +202,7 @@ class _Server:
             await asyncio.gather(work, gone, return_exceptions=True)
 
     async def list_models(self, request: Request) -> Response:
-        """The names that clients may use. What stands behind them is not told."""
+        """The names that clients may use. The backends behind them are not named."""
         self._access.admit(request)
         return JSONResponse({"object": "list", "data": [_entry(name) for name in self._models]})
 
@@ -220,7 +220,7 @@ class _Server:
         return name
 
     async def health(self, request: Request) -> Response:
-        """That the process answers; whether its backends do, the metrics tell."""
+        """Show that the process answers. Whether its backends do is in the metrics."""
         facts: dict[str, Any] = {"status": "ok", "judge": self._overseer.judge.name, "n": self._settings.n}
         return JSONResponse({**facts, "backends": len(self._overseer.backends.backends)})
 

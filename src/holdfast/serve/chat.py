@@ -40,7 +40,7 @@ MORE = {"assistant": ("tool_calls",), "tool": ("tool_call_id", "name")}
 
 
 def read_chat(data: bytes, settings: ServerSettings) -> AnswerRequest:
-    """Raises ProtocolError 400 for anything that is not understood."""
+    """The request in a body, checked. Raises ProtocolError 400 for anything that is not understood."""
     body = read_object(data, FIELDS)
     limits = [body[name] for name in ("max_completion_tokens", "max_tokens") if body.get(name) is not None]
     wishes = read_wishes(body, settings, limits[0] if limits else settings.max_tokens)

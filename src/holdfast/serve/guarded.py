@@ -32,7 +32,7 @@ class NullJudge:
 
 
 class GuardedJudge:
-    """A judge in threads of its own, with a deadline. A thread that hangs is lost to it: when all hang, nothing passes."""
+    """A judge in threads of its own, with a deadline. A thread that hangs stays busy; when all hang, nothing passes."""
 
     def __init__(self, judge: Judge, *, seconds: float, on_fault: Callable[[str], None] = lambda _: None) -> None:
         self.name = judge.name

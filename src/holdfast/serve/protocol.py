@@ -1,4 +1,4 @@
-"""What all paths of the OpenAI protocol share: a request checked, an error built. Nothing here knows of judges."""
+"""What all paths of the OpenAI protocol share: checking a request, building an error. Nothing here knows of judges."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class AnswerRequest:
 
 
 def read_object(data: bytes, understood: Collection[str]) -> dict[str, Any]:
-    """Raises ProtocolError 400 for fields that are not understood: nothing is dropped that would change the answer."""
+    """The body as a dict. Raises ProtocolError 400 for fields that are not understood and would change the answer."""
     try:
         body = json.loads(data)
     except (ValueError, RecursionError):

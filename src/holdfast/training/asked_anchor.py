@@ -114,7 +114,7 @@ class AskedAnchor:
 def written(
     loaded: LoadedModel, prompts: Sequence[Prompt], how: Asking, seed: int, on_progress: Alive = ignore
 ) -> list[str]:
-    """What a model answers under one seed, asked now."""
+    """The model's answers under one seed, written now and not read from a folder."""
     completions = generate(
         loaded.model,
         loaded.tokenizer,

@@ -25,7 +25,7 @@ from holdfast.training.checkpoints.folders import are_several, is_alive
 
 Say = Callable[[str], None]
 Alive = Callable[..., None]
-"""To be called after every piece of a long work; what it is given does not matter."""
+"""Called after every piece of long work, to show that the process is alive. Its arguments do not matter."""
 
 
 def ignore(*_: object) -> None:
