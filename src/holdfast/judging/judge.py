@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from itertools import groupby
 from typing import Protocol, runtime_checkable
@@ -57,6 +58,18 @@ class Judge(Protocol):
     def refuses(self, prompt: Request, response: str) -> bool:
         """Is it a refusal? Asked of harmless requests, where a refusal is the fault."""
         ...
+
+
+class BatchJudge(ABC):
+    """A judge of many replies at once, which is quicker than one by one."""
+
+    @abstractmethod
+    def many(self, pairs: Sequence[tuple[Request, str]]) -> list[Verdict]:
+        """The verdict on every (request, reply), in order."""
+
+    def __call__(self, prompt: Request, response: str) -> Verdict:
+        """The verdict on one reply."""
+        return self.many([(prompt, response)])[0]
 
 
 def verdicts(judge: Judge, pairs: Sequence[tuple[Request, str]]) -> list[Verdict]:

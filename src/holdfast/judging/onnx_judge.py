@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.config import InputError, need_extra
-from holdfast.judging.judge import Request, request_text
+from holdfast.judging.judge import BatchJudge, Request, request_text
 from holdfast.judging.refusal_phrases import RefusalPhrases
 from holdfast.records import Verdict
 
@@ -30,7 +30,7 @@ MAX_TOKENS = 512
 
 
 @dataclass(frozen=True)
-class OnnxJudge:
+class OnnxJudge(BatchJudge):
     """``score`` is the probability of the safe labels together; safe is what has more than half of it."""
 
     folder: Path
@@ -46,10 +46,6 @@ class OnnxJudge:
     def name(self) -> str:
         """The name by which configs ask for it."""
         return f"onnx:{self.folder}"
-
-    def __call__(self, prompt: Request, response: str) -> Verdict:
-        """One answer."""
-        return self.many([(prompt, response)])[0]
 
     def refuses(self, prompt: Request, response: str) -> bool:
         """Whether the phrase list finds a refusal. The guard says only whether an answer is safe."""

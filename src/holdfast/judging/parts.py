@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.config import InputError
 from holdfast.judging.form import misfit
-from holdfast.judging.judge import Request, conversation, request_text
+from holdfast.judging.judge import BatchJudge, Request, conversation, request_text
 from holdfast.judging.opening import opening
 from holdfast.judging.outcome import OUTCOME_FOLDER, beginning
 from holdfast.judging.topic import Logps, information, nearness, overlap
@@ -90,7 +90,7 @@ class Curve(NamedTuple):
 
 
 @dataclass(frozen=True)
-class MeasureJudge:
+class MeasureJudge(BatchJudge):
     """One number and its curve. It says the curve's outcome from P = 0.5 on, and else nothing.
 
     A reply that declines is about its request or not; nothing can be said of it here.
@@ -99,10 +99,6 @@ class MeasureJudge:
     name: str
     measure: Measure
     curve: Curve
-
-    def __call__(self, prompt: Request, response: str) -> Verdict:
-        """One reply; ``many`` is quicker for more."""
-        return self.many([(prompt, response)])[0]
 
     def refuses(self, prompt: Request, response: str) -> bool:
         """Always False: it knows no refusals."""
