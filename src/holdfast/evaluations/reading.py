@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, SupportsFloat, SupportsIndex
 
 from holdfast.config import InputError
-from holdfast.data import BadField, Fields, as_table, read_audit, read_table, table_name
+from holdfast.data import BadField, Fields, as_table, read_answer_lines, read_audit, read_table, table_name
 from holdfast.data.fields import describe
 from holdfast.evaluations.evaluation import Direction, Evaluation, Trial, scores_of
 from holdfast.evaluations.inspect_logs import is_inspect_log, read_inspect
@@ -101,12 +100,7 @@ def _number(field: str, value: object) -> float:
 
 
 def _answers(path: Path) -> list[dict[str, Any]]:
-    if not path.exists():
-        return []
-    try:
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    except (OSError, ValueError):
-        raise InputError(f"{path}: expected the completions.jsonl of a `holdfast audit`") from None
+    return read_answer_lines(path) if path.exists() else []
 
 
 def _audit(result: AuditResult, answers: Sequence[Mapping[str, Any]], source: str) -> Evaluation:

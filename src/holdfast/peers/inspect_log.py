@@ -12,7 +12,7 @@ from typing import Any
 from holdfast._version import __version__
 from holdfast.config import InputError
 from holdfast.config.extras import need_extra
-from holdfast.data import read_audit
+from holdfast.data import read_answer_lines, read_audit
 from holdfast.records import AuditResult, Figure, suite_of
 
 TASK = "holdfast_audit"
@@ -29,20 +29,13 @@ def write_inspect_log(audit: str | Path, log: str | Path) -> Path:
     if target.suffix not in (".eval", ".json"):
         raise InputError(f"{target}: expected a name that ends in .eval or .json")
     result = read_audit(folder / "audit.json")
-    lines = _answers(folder / "completions.jsonl")
+    lines = read_answer_lines(folder / "completions.jsonl")
     ended = datetime.fromtimestamp((folder / "audit.json").stat().st_mtime, UTC)
     from inspect_ai.log import write_eval_log
 
     target.parent.mkdir(parents=True, exist_ok=True)
     write_eval_log(_log(result, lines, ended), str(target.absolute()))
     return target
-
-
-def _answers(path: Path) -> list[dict[str, Any]]:
-    try:
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    except (OSError, ValueError):
-        raise InputError(f"{path}: expected the completions.jsonl of a `holdfast audit --out`") from None
 
 
 def _log(result: AuditResult, lines: Sequence[Mapping[str, Any]], ended: datetime) -> Any:
