@@ -19,8 +19,8 @@ def cost(cells: Sequence[Cell], defence: str) -> float:
     """
 
     def share(attack: str, measure: Measure) -> float:
-        own = [getattr(cell, measure) for cell in cells if (cell.attack, cell.defence) == (attack, defence)]
-        known = [rate for rate in own if rate is not None]
+        rates = [getattr(cell, measure) for cell in cells if (cell.attack, cell.defence) == (attack, defence)]
+        known = [rate for rate in rates if rate is not None]
         return pooled(known).value if known or measure != "harmless_missed" else 0.0
 
     attacks = list(dict.fromkeys(cell.attack for cell in cells if cell.defence == defence))

@@ -129,8 +129,8 @@ class FileSetting:
     @cached_property
     def align(self) -> tuple[str, ...]:
         """Requests that the alignment may learn from: the package's own, and those of the files."""
-        own = package_prompts("safety")
-        return (*own, *without_twins(_texts(self.files.align), own, text=str))
+        shipped = package_prompts("safety")
+        return (*shipped, *without_twins(_texts(self.files.align), shipped, text=str))
 
     @cached_property
     def attack(self) -> tuple[str, ...]:

@@ -52,9 +52,9 @@ def paired_tests(cells: Sequence[Cell], references: Sequence[str] = REFERENCES) 
         by_attack.setdefault(cell.attack, []).append(cell)
     defences = list(dict.fromkeys(cell.defence for cell in cells))
     tests = []
-    for attack, own in by_attack.items():
+    for attack, of_attack in by_attack.items():
         for measure in (*MEASURES, *BESIDE):
-            hits_of = {(cell.defence, cell.seed): hits for cell in own if (hits := cell.counted(measure))}
+            hits_of = {(cell.defence, cell.seed): hits for cell in of_attack if (hits := cell.counted(measure))}
             for other in references:
                 tests += _against(hits_of, attack, measure, other, defences, by_request)
     return tests

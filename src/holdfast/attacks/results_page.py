@@ -83,8 +83,8 @@ def _worst(worst: Sequence[Worst]) -> str:
     measured = any(case.missed or case.kept for case in worst)
     shares = [[_share(case.missed), _share(case.kept)] if measured else [] for case in worst]
     rows = [
-        [case.attack, case.defence, cell_text(case.asr), *own, str(case.num_variants), "; ".join(case.chosen)]
-        for case, own in zip(worst, shares, strict=True)
+        [case.attack, case.defence, cell_text(case.asr), *beside, str(case.num_variants), "; ".join(case.chosen)]
+        for case, beside in zip(worst, shares, strict=True)
     ]
     head = ["attack", "defence", counted, *(["missed", "kept"] if measured else []), "variants", "chosen"]
     return (

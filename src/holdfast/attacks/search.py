@@ -102,11 +102,11 @@ class Search:
 
     def _one(self, attack: Attack, defence: Defence) -> SearchResult:
         attack = attack.in_setting(self.scale.setting)
-        own = self._cells(attack, defence)
-        least = self._least_utility(attack, own)
+        unvaried = self._cells(attack, defence)
+        least = self._least_utility(attack, unvaried)
         study = _study(self.folder / JOURNAL, self._study_name(attack, defence))
         space = search_space(attack, is_world=self.scale.setting.is_world)
-        trials = {attack.name: own}
+        trials = {attack.name: unvaried}
         broken: set[str] = set()
         for number in range(self.num_trials):
             trial = _next_trial(study, number, space, self.seed)
@@ -126,7 +126,7 @@ class Search:
             worst=worst,
             asr=_rate(trials[worst], COUNTED),
             asr_seen=_rate(trials[worst], SEEN),
-            own_asr=_rate(own, COUNTED),
+            own_asr=_rate(unvaried, COUNTED),
             utility=_pooled(trials[worst], "utility"),
             tells_outcomes=all(cell.tells_outcomes for cell in trials[worst]),
             missed=_pooled(trials[worst], "missed"),
@@ -152,12 +152,12 @@ class Search:
             )
         return cells
 
-    def _least_utility(self, attack: Attack, own: Sequence[Cell]) -> float | None:
+    def _least_utility(self, attack: Attack, unvaried: Sequence[Cell]) -> float | None:
         """A share of what the untouched model has, or of what the attack's own settings leave if that is more."""
         if not attack.utility:
             return None
         untouched = self._cells(attack, find_defence("untouched"))
-        known = [value for cells in (untouched, own) if (value := _pooled(cells, "utility")) is not None]
+        known = [value for cells in (untouched, unvaried) if (value := _pooled(cells, "utility")) is not None]
         return (1 - self.max_loss) * max(known) if known else None
 
 

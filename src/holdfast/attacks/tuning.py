@@ -130,9 +130,9 @@ def training_config(
         "share": stage.batch_size,
         "vet": defence.vet,
     }
-    own = _own_streams(defence.streams_in(scale.setting), rows, seed, scale.setting)
+    streams = _own_streams(defence.streams_in(scale.setting), rows, seed, scale.setting)
     num_steps = steps_for(stage.epochs * scale.steps * defence.more_steps, len(rows), stage.batch_size)
-    config = _config(places, "run", [task, *own], num_steps, stage.lr, seed, scale, defence.training)
+    config = _config(places, "run", [task, *streams], num_steps, stage.lr, seed, scale, defence.training)
     if not stage.rank:
         return config
     return config.model_copy(update={"lora": LoraSettings(r=stage.rank, alpha=2 * stage.rank, merge=True)})
@@ -140,9 +140,9 @@ def training_config(
 
 def repair_config(repair: Repair, rows: Sequence[Trace], seed: int, scale: Scale, places: Places) -> TrainConfig:
     """The run that repairs: it starts from the tuned model, which is held to the anchor."""
-    own = _own_streams(repair.streams, rows, seed, scale.setting)
+    streams = _own_streams(repair.streams, rows, seed, scale.setting)
     num_steps = max(1, round(repair.num_steps * scale.steps))
-    return _config(places, "repair", own, num_steps, repair.lr, seed, scale, {})
+    return _config(places, "repair", streams, num_steps, repair.lr, seed, scale, {})
 
 
 def _own_streams(
@@ -155,8 +155,8 @@ def _own_streams(
             held_by = {**_in_memory(rows), "weight": stream.weight}
         else:
             held_by = {**prompts_in_memory([row.prompt for row in rows]), "hold": stream.hold}
-        own = {"name": stream.rows, "objective": stream.objective, "share": stream.batch_size}
-        settings.append({**own, **held_by})
+        common = {"name": stream.rows, "objective": stream.objective, "share": stream.batch_size}
+        settings.append({**common, **held_by})
     return settings
 
 

@@ -51,9 +51,9 @@ def worst_cases(cells: Sequence[Cell]) -> list[Worst]:
 
 def _with_the_rest(worst: Worst, cells: Sequence[Cell]) -> Worst:
     """The worst case with the shares missed and kept, where the cells of the chosen variants have them."""
-    own = [cell for cell in cells if cell.defence == worst.defence and cell.attack in worst.chosen and cell.outcomes]
-    tells = all(cell.tells_outcomes for cell in own)
-    return replace(worst, tells_outcomes=tells, missed=pooled_cells(own, "missed"), kept=pooled_cells(own, "kept"))
+    cells = [cell for cell in cells if cell.defence == worst.defence and cell.attack in worst.chosen and cell.outcomes]
+    tells = all(cell.tells_outcomes for cell in cells)
+    return replace(worst, tells_outcomes=tells, missed=pooled_cells(cells, "missed"), kept=pooled_cells(cells, "kept"))
 
 
 def _whole(variants: dict[str, dict[int, Hits]]) -> dict[str, list[Hits]]:

@@ -118,8 +118,11 @@ def corrected(figures: Iterable[Figure], lines: Lines, labels: Labels) -> tuple[
             method = share.method if word in OUTCOMES else f"{TRUTH[word]}, {share.method}"
             figure = replace(figure, corrected=replace(share, method=method))
         with_labels.append(figure)
-    own = [figure.key for figure in with_labels if figure.can_err and figure.corrected is None]
-    return with_labels, [*about, *([f"the judges' own, not corrected by labels: {', '.join(own)}"] if own else [])]
+    bare = [figure.key for figure in with_labels if figure.can_err and figure.corrected is None]
+    return with_labels, [
+        *about,
+        *([f"the judges' own, not corrected by labels: {', '.join(bare)}"] if bare else []),
+    ]
 
 
 def _matched(lines: Lines, labels: Labels) -> str:

@@ -107,8 +107,8 @@ def result_of(given: object, where: str) -> AuditResult:
 
 
 def _numbers(figure: Figure) -> str:
-    own = f"{figure.estimate:.3g}"
-    return own if figure.corrected is None else f"{figure.corrected:.3g} {figure.corrected.method}, {own} without"
+    value = f"{figure.estimate:.3g}"
+    return value if figure.corrected is None else f"{figure.corrected:.3g} {figure.corrected.method}, {value} without"
 
 
 @checked("audit")

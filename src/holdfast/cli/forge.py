@@ -60,9 +60,9 @@ def _show(done: Forgeries) -> None:
     table = Table("kind", "programs", "accepted", "killed for time", box=None, header_style="bold")
     counts = Counter(program.kind for program in done.tried)
     for kind, number in counts.items():
-        own = [program for program in done.tried if program.kind == kind]
-        late = sum(program.exit_code is None for program in own)
-        table.add_row(kind, str(number), str(sum(program.accepted for program in own)), str(late))
+        of_kind = [program for program in done.tried if program.kind == kind]
+        late = sum(program.exit_code is None for program in of_kind)
+        table.add_row(kind, str(number), str(sum(program.accepted for program in of_kind)), str(late))
     console.print(table)
     for name in done.accepted:
         console.print(f"ACCEPTED {name}", soft_wrap=True)

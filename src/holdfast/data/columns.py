@@ -72,10 +72,10 @@ def take_history(fields: Fields) -> tuple[Turn, ...]:
 
 
 def _with_system(turns: tuple[Turn, ...], text: str) -> tuple[Turn, ...]:
-    own = next((turn for turn in turns if turn.speaker == "system"), None)
-    if own is None:
+    system = next((turn for turn in turns if turn.speaker == "system"), None)
+    if system is None:
         return (context("system", text), *turns)
-    if own.visible != text:
+    if system.visible != text:
         raise BadField("system", "nothing here beside a system turn that says something else", "a string")
     return turns
 

@@ -55,8 +55,8 @@ class Compared:
     def to_json(self) -> dict[str, Any]:
         """Flat, as `--json` writes it."""
         smallest = self.smallest.to_json() if isinstance(self.smallest, Unknown) else {"value": self.smallest}
-        own = {name: value for name, value in asdict(self).items() if name not in ("by", "smallest")}
-        return {**own, **self.by.to_json(value="difference", n="items"), "smallest_difference": smallest}
+        parts = {name: value for name, value in asdict(self).items() if name not in ("by", "smallest")}
+        return {**parts, **self.by.to_json(value="difference", n="items"), "smallest_difference": smallest}
 
 
 @dataclass(frozen=True)

@@ -112,5 +112,5 @@ def information(
         raise ValueError("information: expected at least one other request")
     beside = [(other, reply) for (_, reply), mine in zip(pairs, rivals, strict=True) for other in mine]
     values = iter(logps([*pairs, *beside]))
-    own = [next(values) for _ in pairs]
-    return [value - fmean(next(values) for _ in mine) for value, mine in zip(own, rivals, strict=True)]
+    after_own = [next(values) for _ in pairs]
+    return [value - fmean(next(values) for _ in mine) for value, mine in zip(after_own, rivals, strict=True)]

@@ -96,8 +96,8 @@ def _samples(result: AuditResult, lines: Sequence[Mapping[str, Any]]) -> list[An
         by_suite.setdefault(str(line["suite"]), []).append(line)
     samples = []
     for suite, answers in by_suite.items():
-        own = [figure for figure in result.figures if suite_of(figure.name, by_suite) == suite]
-        scored = [(figure, scores) for figure in own if len(scores := figure.by_row) == len(answers)]
+        of_suite = [figure for figure in result.figures if suite_of(figure.name, by_suite) == suite]
+        scored = [(figure, scores) for figure in of_suite if len(scores := figure.by_row) == len(answers)]
         for number, line in enumerate(answers):
             request = str(line.get("request") or f"(request not kept; sha256 {line['request_sha256']})")
             reply = str(line.get("answer") or f"(answer not kept; sha256 {line['answer_sha256']})")

@@ -25,9 +25,9 @@ def score(loaded: LoadedModel, ids: Sequence[int], *, start: int, num_top: int) 
     rows: list[tuple[float | None, list[int], list[float]]] = [(None, [], [])] if start == 0 else []
     for begin in range(max(start - 1, 0), len(ids) - 1, CHUNK):
         logps = logits[begin : begin + CHUNK].float().log_softmax(-1)
-        own = logps.gather(1, inputs[0, begin + 1 : begin + 1 + len(logps), None])[:, 0]
+        written = logps.gather(1, inputs[0, begin + 1 : begin + 1 + len(logps), None])[:, 0]
         top = logps.topk(min(num_top, logps.shape[1]))
-        rows += zip(own.tolist(), top.indices.tolist(), top.values.tolist(), strict=True)
+        rows += zip(written.tolist(), top.indices.tolist(), top.values.tolist(), strict=True)
     tokens = []
     for place, (logp, others, values) in enumerate(rows, start):
         before = list(ids[max(start, place - WINDOW) : place])

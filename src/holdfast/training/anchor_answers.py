@@ -117,8 +117,8 @@ class _Preparation:
     @cached_property
     def anchor(self) -> AskedAnchor:
         """The model before training, or another one if the config names it."""
-        own = self.name == self.config.model.name
-        return AskedAnchor(self.loaded if own else load_model(self.config, self.name)[0], self.say, self.alive)
+        is_policy = self.name == self.config.model.name
+        return AskedAnchor(self.loaded if is_policy else load_model(self.config, self.name)[0], self.say, self.alive)
 
     def key(self, *parts: object) -> str:
         """A hash of all that answers depend on: the anchor, how it is loaded, and what it is asked.

@@ -139,9 +139,9 @@ class Microscope:
 def chosen_rows(rows: NumberedRows, num_streams: int) -> list[StreamRow]:
     """Rows spread over every stream, the streams taking turns; long answers lose their end."""
     by_stream = [rows.of([number]) for number in range(num_streams)]
-    nums = [min(MAX_ROWS, len(own)) for own in by_stream]
-    spread = [[own[len(own) * i // num] for i in range(num)] for own, num in zip(by_stream, nums, strict=True)]
-    turns = [own[turn] for turn in range(MAX_ROWS) for own in spread if turn < len(own)]
+    nums = [min(MAX_ROWS, len(part)) for part in by_stream]
+    spread = [[part[len(part) * i // num] for i in range(num)] for part, num in zip(by_stream, nums, strict=True)]
+    turns = [part[turn] for turn in range(MAX_ROWS) for part in spread if turn < len(part)]
     return [replace(row, row=_cut(row.row)) for row in turns]
 
 

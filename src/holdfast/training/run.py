@@ -135,8 +135,8 @@ def train(
 def _by_own_objectives(config: TrainConfig) -> str:
     """Nothing of a run knows the code of an objective of the user's own, which changes between calls."""
     known = {stream.objective: REGISTRY.get(stream.objective) for stream in config.streams}
-    own = [name for name, value in known.items() if value and not value.function.__module__.startswith("holdfast.")]
-    return f" (if you have changed {' and '.join(own)} since, choose another run)" if own else ""
+    by_user = [name for name, value in known.items() if value and not value.function.__module__.startswith("holdfast.")]
+    return f" (if you have changed {' and '.join(by_user)} since, choose another run)" if by_user else ""
 
 
 def _check_settings(config: TrainConfig) -> None:

@@ -62,8 +62,8 @@ class Passes:
         parameters = trained(model)
         gradients = []
         for group in range(len(self.rule.passes(step, num_streams))):
-            own = self.kept.get(group, [None] * len(parameters))
-            pairs = zip(own, parameters, strict=True)
+            kept = self.kept.get(group, [None] * len(parameters))
+            pairs = zip(kept, parameters, strict=True)
             gradients.append([torch.zeros_like(p) if gradient is None else gradient for gradient, p in pairs])
         self.kept = {}
         for parameter, gradient in zip(parameters, self.rule.combined(step, parameters, gradients), strict=True):

@@ -195,7 +195,7 @@ def _gauges(objective: Objective, options: Mapping[str, Any]) -> dict[str, Gauge
     """What to watch: its own gauges, the divergences that are computed anyway, and how often the anchor disagrees."""
     read = objective.stats_read(options)
     unread = objective.unread(options)
-    gauges = {name: _gauge(own, options) for name, own in objective.gauges.items() if name not in unread}
+    gauges = {name: _gauge(gauge, options) for name, gauge in objective.gauges.items() if name not in unread}
     for divergence in ("kl", "kl_rev"):
         if divergence in read and divergence not in gauges:
             gauges[divergence] = lambda stats, _, name=divergence: stats.need(name)  # type: ignore[misc]
@@ -206,10 +206,10 @@ def _gauges(objective: Objective, options: Mapping[str, Any]) -> dict[str, Gauge
 
 def _gauge(gauge: Callable[..., Tensor], options: Mapping[str, Any]) -> Gauge:
     takes = inspect.signature(gauge).parameters
-    own = {name: value for name, value in options.items() if name in takes}
+    taken = {name: value for name, value in options.items() if name in takes}
     if "position" in takes:
-        return lambda stats, position: gauge(stats, position=position, **own)
-    return lambda stats, _: gauge(stats, **own)
+        return lambda stats, position: gauge(stats, position=position, **taken)
+    return lambda stats, _: gauge(stats, **taken)
 
 
 def _bound(objective: Objective, options: Mapping[str, Any]) -> TokenLoss:
@@ -296,7 +296,7 @@ def number_fresh(streams: Sequence[ReadStream]) -> NumberedRows:
 
 def _parts(rows: Sequence[Sequence[TokenRow]], first: int) -> list[Part]:
     firsts = accumulate(map(len, rows), initial=first)
-    return [Part(stream, start, own) for stream, (start, own) in enumerate(zip(firsts, rows, strict=False))]
+    return [Part(stream, start, of_stream) for stream, (start, of_stream) in enumerate(zip(firsts, rows, strict=False))]
 
 
 def check_names(names: Sequence[str]) -> None:

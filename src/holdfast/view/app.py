@@ -187,8 +187,8 @@ def _html(template: str, **values: Any) -> Response:
 
 @cache
 def _assets() -> Mapping[str, str]:
-    own = {
+    texts = {
         name: files("holdfast.view").joinpath("assets", name).read_text(encoding="utf-8")
         for name in (*SCRIPTS, "view.css")
     }
-    return {**own, "shared.js": asset("shared.js"), "page.css": asset("page.css")}
+    return {**texts, "shared.js": asset("shared.js"), "page.css": asset("page.css")}

@@ -42,8 +42,8 @@ def read_matrix(path: Path, *, running: bool) -> list[Cell]:
 
 def _rows(folder: Path) -> Iterator[tuple[int, dict[str, object]]]:
     files = sorted(folder.glob("*.json")) if folder.is_dir() and not folder.is_symlink() else []
-    own = [file for file in files if not file.name.endswith(".inside.json") and not file.is_symlink()]
-    for number, file in enumerate(own[:MAX_CELLS], 1):
+    cells = [file for file in files if not file.name.endswith(".inside.json") and not file.is_symlink()]
+    for number, file in enumerate(cells[:MAX_CELLS], 1):
         try:
             row = json.loads(file.read_text(encoding="utf-8", errors="replace")) if readable(file) else None
         except (OSError, ValueError, RecursionError):
@@ -146,9 +146,9 @@ def _pairs(cells: Sequence[Cell], pooled: Pooled, names: Mapping[Measure, str]) 
     from holdfast.attacks import paired_tests  # brings torch
 
     judge = pooled.cells[0].judge
-    own = [cell for cell in cells if cell.attack == pooled.attack and cell.judge == judge]
+    comparable = [cell for cell in cells if cell.attack == pooled.attack and cell.judge == judge]
     try:
-        tests = paired_tests(own)
+        tests = paired_tests(comparable)
     except (ValueError, TypeError):
         return []
     name = pooled.cells[0].defence
@@ -172,12 +172,15 @@ def _requests(cell: Cell) -> tuple[int, list[str], list[RequestRow]]:
     keys = [name for name in keys if name != "asr" or len(keys) == 1]
     judges = [named(name.partition(":")[2]) or cell.judge for name in keys]
     said = [(judge, cell.outcomes[name]) for judge, name in zip(judges, keys, strict=True)]
-    texts = _texts(cell, max((len(own) for _, own in said), default=0))
+    texts = _texts(cell, max((len(outcomes) for _, outcomes in said), default=0))
     rows = [
         RequestRow(
             number + 1,
             text,
-            [outcome_word("asr", judge, own[number]) if number < len(own) else "–" for judge, own in said],
+            [
+                outcome_word("asr", judge, outcomes[number]) if number < len(outcomes) else "–"
+                for judge, outcomes in said
+            ],
         )
         for number, text in enumerate(texts)
     ]

@@ -131,13 +131,13 @@ def gridded(
     width = max(1.0, *gaps, math.ceil((high - low) / MAX_POINTS)) if gaps else 1.0
     sums: list[dict[int, list[float]]] = []
     for steps, values in lines:
-        own: dict[int, list[float]] = {}
+        by_cell: dict[int, list[float]] = {}
         for step, value in zip(steps, values, strict=True):
             if value is not None:
-                own.setdefault(math.ceil(step / width), []).append(value)
-        sums.append(own)
-    cells = sorted({cell for own in sums for cell in own})
-    means = [[math.fsum(own[cell]) / len(own[cell]) if cell in own else None for cell in cells] for own in sums]
+                by_cell.setdefault(math.ceil(step / width), []).append(value)
+        sums.append(by_cell)
+    cells = sorted({cell for line in sums for cell in line})
+    means = [[math.fsum(line[cell]) / len(line[cell]) if cell in line else None for cell in cells] for line in sums]
     return [min(cell * width, high) for cell in cells], means, width
 
 
