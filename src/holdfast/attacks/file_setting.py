@@ -106,7 +106,7 @@ class FileSetting:
 
     @staticmethod
     def read(files: FilesConfig, *, anchor: str, device: str) -> FileSetting:
-        """Reads every file once, so that a wrong one is told before a model is loaded."""
+        """Read every file once. Raises ``InputError`` for a wrong one before a model is loaded."""
         groups = {name: getattr(files, name) for name in ("align", "attack", "validation", "held_out")}
         groups |= {"harmless": (files.harmless,)}
         groups |= {name: (task.train, task.test) for name, task in files.all_tasks().items()}
@@ -122,7 +122,7 @@ class FileSetting:
         with naming_field("files.judges"):
             for judge in files.judges:
                 check_judge(judge)
-        setting.held_out, setting.harmless  # noqa: B018  (what is wrong with the requests is told now)
+        setting.held_out, setting.harmless  # noqa: B018  (raises now for wrong requests)
         check_tasks(files)
         return setting
 

@@ -215,7 +215,7 @@ def _study(journal: Path, name: str) -> Any:
 
 
 def _next_trial(study: Any, number: int, space: Mapping[str, Any], seed: int) -> Any:
-    """The trial of this number: one that is told already or was begun, or a new one.
+    """The trial of this number: one that is finished or begun in the journal, or a new one.
 
     The sampler is seeded by the trial's number, so a search that was killed asks for what an unbroken one asks for.
     """
@@ -235,7 +235,7 @@ def _next_trial(study: Any, number: int, space: Mapping[str, Any], seed: int) ->
 def _tell(study: Any, trial: Any, value: float) -> None:
     import optuna
 
-    if getattr(trial, "state", None) != optuna.trial.TrialState.COMPLETE:  # told before the search was killed
+    if getattr(trial, "state", None) != optuna.trial.TrialState.COMPLETE:  # finished before the search was killed
         study.tell(trial.number, value)
 
 

@@ -162,7 +162,7 @@ def _batch_size(sampler: Sampler) -> int:
 def _kept(
     suite: RequestSuite, done: AskedSuite, anchor: LoadedModel | None, earlier: AuditResult | None
 ) -> list[Figure]:
-    """The figure *kept*, by every judge that told the outcomes of both models."""
+    """The figure *kept*, by every judge that gave outcomes of both models' replies."""
     if anchor is not None:
         who, before = anchor.name, done.untouched
     elif earlier is not None:

@@ -36,7 +36,7 @@ class OnnxJudge(BatchJudge):
     folder: Path
 
     def __post_init__(self) -> None:
-        """Read the folder now, so that a fault in it is told before the audited model has answered for hours."""
+        """Read the folder now, so that a fault in it is found before the audited model has answered for hours."""
         need_extra("onnx", f"judge 'onnx:{self.folder}'")
         self.safe_labels  # noqa: B018
         self._tokenizer  # noqa: B018

@@ -111,7 +111,7 @@ def _threshold(rest: str, name: str) -> tuple[float, str]:
 
 
 def _checked(name: str, made: object) -> Judge:
-    """The judge, or an ``InputError`` for an object that is none: told before a model has answered for hours."""
+    """The judge. Raises ``InputError`` for an object that is none, before a model has answered for hours."""
     if not isinstance(made, Judge):
         lacks = next(part for part in ("name", "__call__", "refuses") if not hasattr(made, part))
         raise InputError(f"judge '{name}': {type(made).__name__} lacks '{lacks}': a judge has name, __call__, refuses")

@@ -1,4 +1,4 @@
-"""Best-of-n: draw n, judge all, reward all, return the best safe one or nobody. Commands, server and studies share it."""
+"""Best-of-n: draw n, judge all, reward all, return the best safe one or none. Commands, server and studies share it."""
 
 from __future__ import annotations
 

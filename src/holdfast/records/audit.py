@@ -30,7 +30,7 @@ class Figure:
     estimate: Estimate
     better: Better
     meaning: str
-    judge: str = ""  # who decided; empty where nobody had to
+    judge: str = ""  # who decided; empty where no judge is needed
     unscored: int = 0
     scores: str = ""  # of every trial in order, one space between: what a later audit of the same rows is paired with
     source: str = ""  # what was asked: one of the audit's sources

@@ -163,7 +163,7 @@ class _Server:
                 task.cancel()
 
     def _clamp_headers(self, request_id: str, request: AnswerRequest) -> dict[str, str]:
-        """Fewer tokens than were asked for: the client is told, and so is the log."""
+        """A header, and a line of the log, where fewer tokens are written than were asked for."""
         if not request.is_clamped:
             return {}
         limit = f"max_tokens {request.wanted_tokens} -> {request.options['max_tokens']}"

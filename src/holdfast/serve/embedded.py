@@ -118,7 +118,7 @@ class EmbeddedBackend:
         written = completion(request.turns, row, stop_ids(self.loaded.model, tokenizer), tokenizer)
         written = self._cut(written, request.options.get("stop", []))
         num = len(written.token_ids)
-        rewarded = self.pair_logps is not None and request.prompt is not None  # of a chat, ``pair_logps`` tells it
+        rewarded = self.pair_logps is not None and request.prompt is not None  # for a chat ``pair_logps`` gives it
         if request.logprobs is None and not request.echo and not rewarded:
             return Draw(written.text, written.finish_reason), num
         ids = [*prompt, *written.token_ids]

@@ -45,7 +45,7 @@ class ProtocolError(Exception):
 
 @dataclass(frozen=True)
 class AnswerRequest:
-    """What is asked of the model, checked: the answer to a chat, or how a text goes on."""
+    """A request, checked: for the answer to a chat, or for the continuation of a text."""
 
     turns: tuple[Turn, ...]  # what the judge reads
     options: dict[str, Any]  # sampling settings, as the backend gets them

@@ -41,7 +41,7 @@ ANSWER_TOKENS = 128
 SAMPLES = 4  # answers to a prompt of a stream with a budget: what it bounds is a mean over the anchor's own answers
 FRESH = 5  # one prompt in so many is kept back to measure the drift at the end
 ROWS_PER_TRAINED_ROW = 8  # no gradient is kept: so many more fit
-NUM_NAMED = 5  # refused rows whose lines are told
+NUM_NAMED = 5  # refused rows whose lines are shown
 BLOCK, NUM_BLOCKS = 1 << 16, 256  # bytes of an anchor's files that its key covers
 HeldPrompt = str | tuple[Turn, ...]
 """A prompt: one user turn, or a conversation that ends before the answer."""
@@ -100,7 +100,7 @@ def forget_answers(run: Path) -> None:
 
 @dataclass(frozen=True)
 class _Preparation:
-    """What is asked of the anchor before a run begins. It is loaded, and its weights hashed, only if something is missing."""
+    """Gets the anchor's answers before a run begins. The anchor is loaded and hashed only if an answer is missing."""
 
     config: TrainConfig
     loaded: LoadedModel

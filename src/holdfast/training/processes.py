@@ -29,7 +29,7 @@ Alive = Callable[..., None]
 
 
 def ignore(*_: object) -> None:
-    """A ``Say`` or an ``Alive`` for those that nobody listens to: all processes but the first, for one."""
+    """A ``Say`` or an ``Alive`` that does nothing, such as for all processes but the first."""
 
 
 def wants_sharding() -> bool:

@@ -30,7 +30,7 @@ class RunningRule(Protocol):
 
 
 class StepRule(Protocol):
-    """The description of a rule: a frozen dataclass, so that a cell's name tells it."""
+    """The description of a rule: a frozen dataclass, so that the hash in a cell's name covers it."""
 
     def begin(self) -> RunningRule:
         """The rule as it is at the start of a run."""

@@ -129,7 +129,7 @@ def _read(settings: StreamSettings, number: int) -> Dataset:
 
 @contextmanager
 def naming_data(number: int) -> Iterator[None]:
-    """A mistake in ``data`` of the stream of this number is told with that field; one in a row names its own file."""
+    """Add the field ``data`` of this stream to an ``InputError`` raised inside. A mistake in a row names its own file."""
     try:
         yield
     except DataError:

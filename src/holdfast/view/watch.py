@@ -15,7 +15,7 @@ from holdfast.view.folders import Folder, find_runs
 from holdfast.view.logs import Log
 from holdfast.view.summaries import Watched, locked_folders
 
-SECONDS = 0.4  # between two looks: a new row is told within a second
+SECONDS = 0.4  # between two looks: a new row is shown within a second
 SEARCH_SECONDS = 2.0  # between two searches for new folders
 KEPT_LOGS = 24  # whole logs in memory
 

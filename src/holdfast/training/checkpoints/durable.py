@@ -48,7 +48,7 @@ POINTS = (
     "mid-prune",
     "after-prune",
 )
-"""The named points of saving, in order. One that concerns a file is told as ``point:file``."""
+"""The named points of saving, in order. One that concerns a file is called ``point:file``."""
 
 
 class CheckpointError(InputError):
