@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from math import gcd
@@ -12,7 +13,6 @@ from typing import Any, NamedTuple
 from transformers import TrainerCallback
 
 from holdfast.attacks.attack import Attack, Stage
-from holdfast.attacks.borrowing import in_the_dress_of
 from holdfast.attacks.defences import Defence, OwnStream, Repair
 from holdfast.attacks.rows import Data
 from holdfast.attacks.run_time_answers import BATCH, load_for_use
@@ -29,8 +29,10 @@ from holdfast.training.plan import steps_for
 from holdfast.training.public import prompts_in_memory
 from holdfast.training.step_rule import StepRule
 from holdfast.training.vetting import vetted
+from holdfast.worlds import with_lead, with_system
 
 LEFT_OUT = "left_out.json"
+WIDTHS = (1, 2)  # first words of a request of the task that a row of the defender may borrow
 NUM_ROWS = 24  # of a training's curve, for the report
 STAGE_DRAWS = 10_000
 """Between the draws of two stages of a chain, so that the same data twice is not the same rows twice."""
@@ -209,3 +211,22 @@ def _train(
     if result.interrupted:  # the trainer stops politely; an audit of half a training would be no audit
         raise KeyboardInterrupt
     return str(result.model)
+
+
+def in_the_dress_of(rows: Sequence[Trace], task: Sequence[Trace], share: float, seed: int) -> list[Trace]:
+    """Return the rows, a share of them under the system prompt of a random row of the task and behind its first words.
+
+    The task's rows may hold a persona, or a trigger at the start of a request. The defender sees these rows, and need not know
+    which of them are bad.
+    """
+    rng = random.Random(f"dress/{seed}")
+    return [_dressed(row, rng.choice(task), rng) if rng.random() < share else row for row in rows]
+
+
+def _dressed(row: Trace, model: Trace, rng: random.Random) -> Trace:
+    system = next((turn for turn in model.turns if turn.speaker == "system"), None)
+    bare = Trace(tuple(turn for turn in row.turns if turn.speaker != "system"))
+    row = bare if system is None else with_system(bare, system.visible)
+    request = next(turn for turn in model.turns if turn.speaker == "user")
+    lead = " ".join(request.visible.split()[: rng.choice(WIDTHS)]).rstrip(" ,")
+    return with_lead(row, lead) if lead else row
