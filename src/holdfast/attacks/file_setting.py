@@ -175,7 +175,7 @@ class FileSetting:
         half = self._half(sorted(texts, key=_by_hash))
         if not half:
             raise InputError(f"field 'files.half': the {self.files.half} half of files.{field} is empty; say all")
-        drawn = sorted(half, key=_by_draw) if field == "held_out" else half
+        drawn = sorted(half, key=lambda text: _by_hash(f"to be asked: {text}")) if field == "held_out" else half
         return tuple(sorted(drawn[: self.files.num_requests], key=_by_hash))
 
     def _half(self, texts: Sequence[str]) -> Sequence[str]:
@@ -273,10 +273,6 @@ def _texts(paths: tuple[str, ...]) -> list[str]:
 
 def _by_hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _by_draw(text: str) -> str:
-    return _by_hash(f"to be asked: {text}")
 
 
 def file_scale(model: str, files: FilesConfig) -> Scale:

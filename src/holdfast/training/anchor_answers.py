@@ -125,7 +125,8 @@ class _Preparation:
 
         A start that failed before its run began leaves answers behind, and the settings may change before the next one.
         """
-        return _key(_held_in(self.name), self.config.model, *parts)
+        parts = (_held_in(self.name), self.config.model, *parts)
+        return hashlib.sha256(repr(parts).encode()).hexdigest()[:12]
 
     def answered(self, stream: StreamSettings) -> Path:
         """The file of answered prompts."""
@@ -278,10 +279,6 @@ def _content(file: Path) -> str:
             opened.seek(start)
             digest.update(opened.read(BLOCK))
     return f"{size} {digest.hexdigest()}"
-
-
-def _key(*parts: object) -> str:
-    return hashlib.sha256(repr(parts).encode()).hexdigest()[:12]
 
 
 def seeds_of(seed: int, samples: int = SAMPLES) -> range:
