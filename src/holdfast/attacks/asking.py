@@ -149,8 +149,8 @@ def likeliest(model: LoadedModel, prompts: Sequence[Trace], options: Sequence[Se
     chosen = []
     for _, letters in pairs:
         theirs = [next(ids) for _ in letters]
-        place = next((n for n, tokens in enumerate(zip(*theirs, strict=False)) if len(set(tokens)) > 1), 0)
-        scores = [float(next(logps).logp[place]) for _ in letters]
+        position = next((n for n, tokens in enumerate(zip(*theirs, strict=False)) if len(set(tokens)) > 1), 0)
+        scores = [float(next(logps).logp[position]) for _ in letters]
         chosen.append(letters[scores.index(max(scores))])
     return chosen
 

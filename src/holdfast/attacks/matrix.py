@@ -161,8 +161,8 @@ def _reason(error: Exception) -> str:
     """Why a cell failed. A user's mistake explains itself; for ours file and line are added."""
     if isinstance(error, InputError):
         return str(error)
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__}: {error} ({Path(place.filename).name}:{place.lineno})"
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} ({Path(frame.filename).name}:{frame.lineno})"
 
 
 def num_cores() -> int:

@@ -48,12 +48,12 @@ def results_page(
 def _head(cells: Sequence[Cell], config: MatrixConfig, command: str) -> str:
     seconds = sum(cell.seconds for cell in cells)
     if config.files is None:
-        place = " in the embedded world"
+        where = " in the embedded world"
         requests = f"{config.num_requests} requests of each kind and seed from the {config.requests} half of the held-out items"
     else:
-        place, requests = "", f"at most {config.files.num_requests} requests of each kind, the same for every seed"
+        where, requests = "", f"at most {config.files.num_requests} requests of each kind, the same for every seed"
     return (
-        f"# {Path(config.run).name}: attacks on defences{place}\n\n{_means(cells)}"
+        f"# {Path(config.run).name}: attacks on defences{where}\n\n{_means(cells)}"
         f"Written by `{command}` on {datetime.now(UTC):%Y-%m-%d}, holdfast {__version__}.\n\n"
         f"Model `{named_with_origin(config.model)}`; seeds {', '.join(map(str, config.seeds))}, pooled; {requests};"
         f" {len(cells)} cells, {seconds:,.0f} s in all. Intervals are 95 % Wilson intervals, a request counted once: they"

@@ -64,9 +64,9 @@ def tune(
         return model
     for number, stage in enumerate(attack.stages):
         is_last = number + 1 == len(attack.stages)
-        place = folder if is_last else folder / f"stage-{number}"
-        place.mkdir(exist_ok=True)
-        places = Places(model, scale.model if defence.anchor == "aligned" else model, place)
+        stage_folder = folder if is_last else folder / f"stage-{number}"
+        stage_folder.mkdir(exist_ok=True)
+        places = Places(model, scale.model if defence.anchor == "aligned" else model, stage_folder)
         draw, watching = seed + STAGE_DRAWS * number, watch if is_last else ()
         # What a tuned anchor answers serves no other cell.
         with nullcontext() if places.anchor == scale.model else kept_in(None):

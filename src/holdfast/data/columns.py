@@ -64,9 +64,9 @@ def take_history(fields: Fields) -> tuple[Turn, ...]:
         if not isinstance(pair, list | tuple) or len(pair) != 2:
             got = f"a list of {len(pair)}" if isinstance(pair, list | tuple) else describe(pair)
             raise BadField(f"history[{number}]", "a pair of a request and an answer", got)
-        for place, text in enumerate(pair):
+        for index, text in enumerate(pair):
             if not isinstance(text, str) or not text.strip():
-                raise BadField(f"history[{number}][{place}]", "a non-empty string", describe(text))
+                raise BadField(f"history[{number}][{index}]", "a non-empty string", describe(text))
         turns += [context("user", pair[0]), answer(pair[1])]
     return tuple(turns)
 

@@ -85,14 +85,14 @@ class OnnxJudge(BatchJudge):
         path = self.folder / "config.json"
         try:
             labels = {
-                int(place): str(label) for place, label in json.loads(path.read_text("utf-8"))["id2label"].items()
+                int(index): str(label) for index, label in json.loads(path.read_text("utf-8"))["id2label"].items()
             }
         except OSError as error:
             raise InputError(f"{path}: cannot be read: {error.strerror}") from None
         except (ValueError, KeyError, AttributeError, TypeError):
             raise InputError(f"{path}: expected a classifier's config with id2label, {{number: label}}") from None
-        kinds = {place: _kind(label) for place, label in labels.items()}
-        safe = sorted(place for place, kind in kinds.items() if kind == "safe")
+        kinds = {index: _kind(label) for index, label in labels.items()}
+        safe = sorted(index for index, kind in kinds.items() if kind == "safe")
         if not safe or len(safe) == len(kinds):
             raise InputError(
                 f"{path}: which of the labels {', '.join(labels.values())} means safe? Name it safe in id2label"

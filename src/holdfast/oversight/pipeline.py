@@ -201,10 +201,10 @@ def answer_overseen(
     )
     groups = [
         [
-            Reply(turns_of(prompt), c.text, c.finish_reason, known[place], c.logp)
-            for c in drawn[place * n : (place + 1) * n]
+            Reply(turns_of(prompt), c.text, c.finish_reason, known[index], c.logp)
+            for c in drawn[index * n : (index + 1) * n]
         ]
-        for place, prompt in enumerate(prompts)
+        for index, prompt in enumerate(prompts)
     ]
     scored = reward or find_reward("none")
 

@@ -97,7 +97,7 @@ def _read_messages(messages: Any) -> tuple[tuple[Turn, ...], tuple[dict[str, Any
     """What the judge reads, and what the backend gets."""
     if not isinstance(messages, list) or not messages:
         raise ProtocolError(400, "'messages' must be a list of at least one message", "bad_messages")
-    read = [_read_message(message, f"messages[{place}]") for place, message in enumerate(messages)]
+    read = [_read_message(message, f"messages[{number}]") for number, message in enumerate(messages)]
     if read[-1][0].speaker not in ("user", "tool"):
         raise ProtocolError(400, "the last message must be the user's or a tool's", "bad_messages")
     return tuple(turn for turn, _ in read), tuple(message for _, message in read)

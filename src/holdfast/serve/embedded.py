@@ -133,8 +133,8 @@ class EmbeddedBackend:
     def _left(self, tokens: Tokens, ids: Sequence[int]) -> Tokens:
         """The tokens that no undo has taken back."""
         undo = find_undo_id(self.loaded.tokenizer)
-        places = [-1 if token == undo else place for place, token in enumerate(ids)]
-        return tuple(tokens[place] for place in apply_undo(places, -1))
+        indices = [-1 if token == undo else index for index, token in enumerate(ids)]
+        return tuple(tokens[index] for index in apply_undo(indices, -1))
 
     def _text(self, ids: list[int]) -> str:
         undo = find_undo_id(self.loaded.tokenizer)

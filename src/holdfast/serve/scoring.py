@@ -29,11 +29,11 @@ def score(loaded: LoadedModel, ids: Sequence[int], *, start: int, num_top: int) 
         top = logps.topk(min(num_top, logps.shape[1]))
         rows += zip(written.tolist(), top.indices.tolist(), top.values.tolist(), strict=True)
     tokens = []
-    for place, (logp, others, values) in enumerate(rows, start):
-        before = list(ids[max(start, place - WINDOW) : place])
+    for position, (logp, others, values) in enumerate(rows, start):
+        before = list(ids[max(start, position - WINDOW) : position])
         pairs = zip(others, values, strict=True)
         alternatives = tuple((read(loaded.tokenizer, before, other), max(value, LEAST)) for other, value in pairs)
-        text = read(loaded.tokenizer, before, ids[place])
+        text = read(loaded.tokenizer, before, ids[position])
         tokens.append(Token(text, None if logp is None else max(logp, LEAST), alternatives))
     return tuple(tokens)
 

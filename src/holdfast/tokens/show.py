@@ -57,14 +57,14 @@ def token_texts(ids: list[int], tokenizer: PreTrainedTokenizerBase) -> list[str]
     return texts
 
 
-def text_in_place(ids: Sequence[int], place: int, token: int, texts: Sequence[str], tokenizer: Any) -> str:
+def text_in_place(ids: Sequence[int], index: int, token: int, texts: Sequence[str], tokenizer: Any) -> str:
     """How ``token`` would read at a place of a row. ``texts``: the row's own, by ``token_texts``.
 
     The tokens before it settle its spaces.
     """
-    if token == ids[place]:
-        return texts[place]
-    return token_texts([*ids[max(0, place - BEFORE) : place], token], tokenizer)[-1]
+    if token == ids[index]:
+        return texts[index]
+    return token_texts([*ids[max(0, index - BEFORE) : index], token], tokenizer)[-1]
 
 
 def render_terminal(row: TokenRow, tokenizer: PreTrainedTokenizerBase) -> Group:
@@ -96,7 +96,9 @@ def render_html(row: TokenRow, tokenizer: PreTrainedTokenizerBase) -> str:
         title += f", answer position {place}" if role is not Role.PROMPT else ""
         spans.append(f'<span class="{role.label} shade{index % 2}" title="{title}">{escape(_shown(text))}</span>')
     present = [role for role in Role if role in row.roles]
-    legend = " ".join(f'<span class="{role.label} shade0">{role.label} {_count(row, role)}</span>' for role in present)
+    legend = " ".join(
+        f'<span class="{role.label} shade0">{role.label} {row.roles.count(int(role))}</span>' for role in present
+    )
     shades = "\n".join(
         f".{role.label}.shade{i} {{ background: {shade} }}" for role in present for i, shade in enumerate(SHADES[role])
     )
@@ -105,10 +107,6 @@ def render_html(row: TokenRow, tokenizer: PreTrainedTokenizerBase) -> str:
 
 def _summary(row: TokenRow) -> str:
     return f"{len(row)} tokens, {row.num_targets} of them trained, {row.context} context"
-
-
-def _count(row: TokenRow, role: Role) -> int:
-    return row.roles.count(int(role))
 
 
 def _shown(text: str) -> str:

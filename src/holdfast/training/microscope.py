@@ -170,7 +170,7 @@ def write_microscope(microscope: Microscope, config: TrainConfig, trainer: Strea
 
 
 def _cut(row: TokenRow) -> TokenRow:
-    targets = [place for place, role in enumerate(row.roles) if role != Role.PROMPT]
+    targets = [index for index, role in enumerate(row.roles) if role != Role.PROMPT]
     if len(targets) <= MAX_TOKENS:
         return row
     stop = targets[MAX_TOKENS]

@@ -75,7 +75,7 @@ def read_stream(
 
 def _cut(row: TokenRow, num_tokens: int) -> TokenRow:
     """A held answer ends after so many tokens, without the end-of-turn token that a cut answer does not have."""
-    first = next(place for place, role in enumerate(row.roles) if role != Role.PROMPT)
+    first = next(index for index, role in enumerate(row.roles) if role != Role.PROMPT)
     return row.until(first + num_tokens)
 
 
@@ -276,8 +276,8 @@ class NumberedRows(OnDemand[StreamRow]):
     def make(self, number: int) -> StreamRow:
         """The row of this number, from 0."""
         at = bisect_right(self._starts, number) - 1
-        place, part = number - self._starts[at], self.parts[at]
-        return StreamRow(part.rows[place], part.stream, place, part.first + place)
+        index, part = number - self._starts[at], self.parts[at]
+        return StreamRow(part.rows[index], part.stream, index, part.first + index)
 
     def of(self, streams: Collection[int]) -> NumberedRows:
         """The rows of some streams, with the numbers that they have here."""

@@ -116,8 +116,8 @@ class _Server:
     async def cell(self, request: Request) -> Response:
         """One cell in detail."""
         cells, query = await self._cells(request), request.query_params
-        place = (query.get("defence", ""), query.get("attack", ""))
-        values = await asyncio.to_thread(cell_values, cells, *place, with_requests="requests" in query)
+        names = (query.get("defence", ""), query.get("attack", ""))
+        values = await asyncio.to_thread(cell_values, cells, *names, with_requests="requests" in query)
         if values is None:
             raise HTTPException(404, "no such cell")
         return _html("cell.html.j2", **values)
