@@ -11,7 +11,7 @@ from holdfast.models import tiny_path
 from holdfast.models.embedded import PREFIX
 from holdfast.models.identity import hash_of
 
-NO_PART = ("cli", "reports", "serve", "recipes")
+NO_PART = ("cli", "recipes", "reports", "serve", "view")
 """Packages that no figure depends on."""
 
 
