@@ -145,20 +145,14 @@ def audit(
 ) -> Audit:
     """Ask a model what it must refuse (``requests``), what it must not (``safe_requests``), and its tasks; return an ``Audit``.
 
-    Rows are files or lists. Without any, a model that speaks the embedded world is asked its requests.
-
+    Rows are files or lists; without any, a model that speaks the embedded world is asked its requests. Raises ``InputError``.
     ``model``: a name, a path, a loaded model, a finished run, or a server's address.
     ``endpoint``: of a server, ``{"name": ...}``; also ``key_variable`` (an environment variable with the key), ``concurrency``.
-    ``like``: ask the rows of an earlier audit, with its judges.
-    ``anchor``: the model before tuning. Drift is measured to it, and *kept* is the share of harmless requests with its outcome
-    (without an anchor, with that of the earlier audit).
-    ``bars``: limits that make the audit a gate.
-    ``before``: an earlier audit, or its folder, that the model may not be worse than.
+    ``anchor``: the model before tuning. Drift is measured to it, and *kept*: the share of harmless requests with its outcome.
+    ``bars``: limits that make the audit a gate. ``like``: ask the rows of an earlier audit, with its judges.
+    ``before``: an earlier audit, or its folder, that the model may not be worse than. Without an anchor *kept* is measured to it.
     ``labels``: of some replies, to correct the shares. ``sheet``: a file to write for them, ``sheet_size`` replies of each group.
-    ``out``: a folder for the result; the same call goes on where it stopped.
-    ``keep_answers``: keep the texts of requests and answers; otherwise only their hashes.
-
-    Raises ``InputError`` for settings and rows that cannot be used.
+    ``out``: a folder for the result; the same call goes on where it stopped. ``keep_answers``: in full, not only their hashes.
     """
     need_at_least_one("audit", limit=limit, max_new_tokens=max_new_tokens, sheet_size=sheet_size, batch_size=batch_size)
     server = _server(model, endpoint)
@@ -166,17 +160,17 @@ def audit(
     how = {"world": world, "suite": suite, "judges": as_names(judges), "limit": limit, "max_new_tokens": max_new_tokens}
     questions = _questions({**files, "code": code}, how, like)
     safety, tasks = _suites(model, questions, timeout)
-    asked_bars, earlier = _bars(bars, before, like, safety, tasks, has_anchor=anchor is not None)
-    known = _labels(labels, sheet, safety)
-    plan = Plan(safety, tasks, questions["how"]["max_new_tokens"], keep_answers or sheet is not None, known)
+    bars, earlier = _bars(bars, before, like, safety, tasks, has_anchor=anchor is not None)
+    keep = keep_answers or sheet is not None
+    plan = Plan(safety, tasks, questions["how"]["max_new_tokens"], keep, _labels(labels, sheet, safety))
     watch((*safety, *tasks))
     sampler, reference = _models(model, anchor, batch_size, loading or {}, server, timeout, say)
     folder = None if out is None else _folder(out, "audit: out")
     result, lines = audit_model(
-        sampler, plan, anchor=reference, bars=asked_bars, earlier=earlier, out=folder, on_progress=on_progress
+        sampler, plan, anchor=reference, bars=bars, earlier=earlier, out=folder, on_progress=on_progress
     )
     if sheet is not None:
-        say(write_sheet(user_path(sheet, "sheet"), lines, sheet_size, known))
+        say(write_sheet(user_path(sheet, "sheet"), lines, sheet_size, plan.labels))
     return _saved(Audit(result, tuple(lines), questions), folder, keep_answers)
 
 

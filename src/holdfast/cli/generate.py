@@ -95,13 +95,8 @@ def generate(
     loaded = _load(model)
     drawing["batch_size"] = batch_size
     if safe or n > 1:
-        how = {
-            **drawing,
-            "n": n,
-            "judge": judge_name,
-            "reward": (reward or "likelihood") if n > 1 else None,
-            "soft": soft,
-        }
+        chosen_by = (reward or "likelihood") if n > 1 else None
+        how = {**drawing, "n": n, "judge": judge_name, "reward": chosen_by, "soft": soft}
         _print_overseen(loaded, requests, how, json)
     elif undo and (events or (len(requests) == 1 and sys.stdout.isatty() and json is None)):
         _show_undoing(loaded, requests, drawing, undoing, None if events else pace or 0.0)
