@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any
 
 from holdfast.data.fields import shown
 from holdfast.records import Turn, context
+from holdfast.records.traces import Speaker
 from holdfast.serve.answers import Answer, Choice, pieces
 from holdfast.serve.logprobs import to_chat
 from holdfast.serve.protocol import (
@@ -26,7 +27,6 @@ from holdfast.serve.protocol import (
 from holdfast.serve.settings import ServerSettings
 from holdfast.serve.tool_calls import read_tool_calls, spelled
 
-Speaker = Literal["system", "user", "assistant", "tool"]
 SPEAKERS: dict[str, Speaker] = {
     "system": "system",
     "developer": "system",
