@@ -15,8 +15,7 @@ from holdfast.attacks import (
     WorldSetting,
     find_defence,
 )
-from holdfast.attacks.borrowing import in_the_dress_of
-from holdfast.attacks.tuning import Places, repair_config, training_config
+from holdfast.attacks.tuning import Places, in_the_dress_of, repair_config, training_config
 from holdfast.config import InputError, TrainConfig
 from holdfast.config.training import HoldSettings
 from holdfast.worlds.asks import FACTS, LIST_SKILLS

@@ -41,8 +41,8 @@ def test_what_differs_is_marked() -> None:
         ("x", "95.0% [83%, 99%] †"),
         ("y", "failed"),
     ]
-    assert legend(tests).startswith("* differs from sft, † differs from anchored beyond chance")
-    assert legend([]) == ""
+    assert legend(cells, tests).startswith("* differs from sft, † differs from anchored beyond chance")
+    assert legend(cells, []) == ""
 
 
 @pytest.mark.parametrize(

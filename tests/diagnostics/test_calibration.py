@@ -56,7 +56,7 @@ def test_a_held_out_problem_is_predicted_from_the_other_one():
     first, second = [[False, True], [True], [False]], [[True, False], [False, False, True], [True], [True], [False]]
     rows, names = [*first, *second], ["a"] * len(first) + ["b"] * len(second)
     order = [3, 0, 5, 1, 7, 4, 2, 6]
-    found = calibrate([rows[i] for i in order], problems=[names[i] for i in order], folds=2, draws=100)
+    found = calibrate([rows[i] for i in order], problems=[names[i] for i in order], draws=100)
     of_first, of_second = (calibrate(each, draws=100).predicted.value for each in (first, second))
     assert of_first != pytest.approx(of_second, abs=0.1)
     assert found.held_out.value == pytest.approx((3 * of_second + 5 * of_first) / 8)

@@ -104,7 +104,7 @@ def test_a_printed_matrix_says_once_why_cells_failed() -> None:
     """One cell beside them has figures, so the call ended without an error."""
     good = Cell("few", "sft", 0, "world", outcomes={"asr": (True,)}).with_shares()
     bad = [Cell("few", "mine", seed, "world", status="failed", reason="no rows") for seed in (0, 1)]
-    lines = repr(hf.Matrix(Path("run"), (good, *bad), (), (), asks_again=False)).splitlines()
+    lines = repr(hf.Matrix(Path("run"), (good, *bad), (), ())).splitlines()
     assert lines.index("failed: few x mine, seed 0: no rows") == len(lines) - 1
     assert sum("no rows" in line for line in lines) == 1
 
@@ -112,7 +112,7 @@ def test_a_printed_matrix_says_once_why_cells_failed() -> None:
 def test_a_matrix_names_what_it_does_not_have() -> None:
     """None would be taken for *not measured*."""
     cells = [Cell("few", defence, 0, "world", outcomes={"asr": (True,)}).with_shares() for defence in ("sft", "mine")]
-    matrix = hf.Matrix(Path("run"), tuple(cells), (), (), asks_again=False)
+    matrix = hf.Matrix(Path("run"), tuple(cells), (), ())
     assert matrix.estimate("few", "mine") is not None
     assert matrix.estimate("few", "mine", "kept") is None
     assert matrix.compare("few", "sft", "mine").figures[0].by.value == 0

@@ -31,11 +31,11 @@ def test_every_n_equals_the_mean_over_all_subsets(rows: list[tuple[float, bool, 
         for chosen in itertools.combinations(range(pool.size), n):
             index = select(chosen, [pool.rewards[i] for i in chosen], [pool.safe[i] for i in chosen]).index
             rewards.append(0.0 if index is None else pool.rewards[chosen[index]])
-            golds.append(-1.0 if index is None else pool.gold[chosen[index]])
+            golds.append(0.0 if index is None else pool.gold[chosen[index]])
             nobody.append(index is None)
             passes.append(any(pool.gold[i] == 1.0 for i in chosen))
         assert expected(pool, pool.rewards, n) == pytest.approx(np.mean(rewards), abs=1e-12)
-        assert expected(pool, pool.gold, n, abstaining=-1.0) == pytest.approx(np.mean(golds), abs=1e-12)
+        assert expected(pool, pool.gold, n) == pytest.approx(np.mean(golds), abs=1e-12)
         assert abstention(pool, n) == pytest.approx(np.mean(nobody), abs=1e-12)
         assert pass_at_k(pool.size, int(sum(pool.gold)), n) == pytest.approx(np.mean(passes), abs=1e-12)
 

@@ -85,7 +85,7 @@ def test_a_norm_is_a_mark_on_a_logarithmic_axis_and_zero_is_written():
 
 def test_the_line_is_as_steep_as_the_exponent_and_passes_through_the_points():
     (drawn,) = draw_laws([read_law(law())])
-    assert drawn.told == "~ L^2.0 [1.5, 2.5]"
+    assert drawn.text == "~ L^2.0 [1.5, 2.5]"
     across, up = (high - low for low, high in (log_limits(column) for column in zip(*QUADRATIC, strict=True)))
     assert line(drawn.svg, "s0") * up / across == pytest.approx(2.0, abs=0.01)
     x0, y0, x1, y1 = map(float, re.search(r'class="line s0" d="M(\S+) (\S+)L(\S+) (\S+)"', drawn.svg).groups())
@@ -100,7 +100,7 @@ def test_the_line_is_as_steep_as_the_exponent_and_passes_through_the_points():
 
 def test_two_lengths_give_a_line_without_an_interval():
     (drawn,) = draw_laws([read_law(law(low=None, high=None, points=QUADRATIC[:2]))])
-    assert drawn.told == "~ L^2.0 no interval"
+    assert drawn.text == "~ L^2.0 no interval"
     assert "spread" not in drawn.svg
     assert "line s0" in drawn.svg
 

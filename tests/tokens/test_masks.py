@@ -160,7 +160,7 @@ def test_a_mask_by_hand() -> None:
     assert mask.shape == (2, 1, 3, 3)
     assert mask[0, 0].int().tolist() == [[1, 0, 0], [1, 1, 0], [1, 0, 1]]
     assert mask[1, 0].int().tolist() == [[1, 0, 0], [0, 1, 0], [0, 1, 1]]
-    added = additive_mask(mask, torch.bfloat16)
-    assert added.dtype == torch.bfloat16
+    added = additive_mask(mask)
+    assert added.dtype == torch.float32
     assert torch.equal(added == 0, mask)
-    assert torch.equal(added == torch.finfo(torch.bfloat16).min, ~mask)
+    assert torch.equal(added == torch.finfo(torch.float32).min, ~mask)

@@ -127,7 +127,7 @@ def asked(model: LoadedModel, how: Asking = HOW, prompts: tuple[str, ...] = PROM
     """Whether the model had to be asked."""
     anchor = AskedAnchor(model)
     anchor.ask(prompts, how)
-    return anchor.counts.found == 0
+    return anchor.counts.kept == 0
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def test_a_damaged_file_is_made_anew(folder: Path, aligned: LoadedModel, damage:
     damage(entry(folder))
     anchor = AskedAnchor(aligned)
     assert anchor.ask(PROMPTS, HOW) == texts
-    assert anchor.counts.found == 0
+    assert anchor.counts.kept == 0
     assert entry(folder).read_text() == whole
 
 
@@ -253,9 +253,9 @@ def test_of_vetted_rows_only_verdicts_and_refusals_are_kept(folder: Path, aligne
     assert entry(folder).parent.stat().st_mode & 0o077 == 0, "for nobody else to read"
     anchor = AskedAnchor(aligned)
     assert vetted([*ATTACK, *TASK], anchor, "refusal_phrases") == first
-    assert anchor.counts.found == len(texts)
+    assert anchor.counts.kept == len(texts)
     vetted([*ATTACK, *TASK], anchor, "outcome")
-    assert anchor.counts.found == len(texts), "another judge may say otherwise"
+    assert anchor.counts.kept == len(texts), "another judge may say otherwise"
 
 
 def test_what_a_users_own_judge_says_is_not_kept(
@@ -321,7 +321,7 @@ def test_two_processes_that_start_together_ask_once(tmp_path: Path, folder: Path
     def work(rank: int) -> None:
         anchor = AskedAnchor(aligned)
         anchor.ask(PROMPTS, HOW)
-        (tmp_path / f"found-{rank}").write_text(str(anchor.counts.found))
+        (tmp_path / f"found-{rank}").write_text(str(anchor.counts.kept))
 
     in_processes(work, tmp_path)
     assert sorted((tmp_path / f"found-{rank}").read_text() for rank in (0, 1)) == ["0", str(len(PROMPTS))]

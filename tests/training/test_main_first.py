@@ -52,13 +52,13 @@ def test_a_slow_anchor_gives_signs_of_life_and_is_asked_once(tmp_path: Path, mon
     config, anchor = TrainConfig.model_validate(settings), load("tiny:aligned")
     asked: list[int] = []
     signs: list[bool] = []
-    told = module._told
+    broadcast_for_real = module._broadcast
 
-    def heard(*, going_on: bool) -> bool:
-        signs.append(told(going_on=going_on))
+    def broadcast(*, going_on: bool) -> bool:
+        signs.append(broadcast_for_real(going_on=going_on))
         return signs[-1]
 
-    monkeypatch.setattr(module, "_told", heard)
+    monkeypatch.setattr(module, "_broadcast", broadcast)
 
     def work(rank: int) -> None:
         anchor.model.register_forward_pre_hook(lambda *_: asked.append(rank))

@@ -1,5 +1,5 @@
 from holdfast.records import Role, Segment, Trace, Turn, answer, context
-from holdfast.worlds import SafetyWorld, prefilled, with_lead, with_opener, with_system
+from holdfast.worlds import prefilled, with_lead, with_opener, with_system
 
 TRACE = Trace((context("user", "copy : sun leaf"), answer("sun leaf")))
 
@@ -36,10 +36,3 @@ def test_prefilled_is_a_prompt_without_targets():
     assert begun.turns == (context("user", "copy : sun leaf"), context("assistant", "sun"))
     assert not any(turn.is_target for turn in begun.turns)
     assert begun.prompt == begun.turns
-
-
-def test_prefilled_with_an_answer_that_was_refused():
-    world = SafetyWorld(0)
-    row = world.requests("test", "forbidden", 1)[0]
-    recipe = world.lore.answer(world.ask(row))
-    assert prefilled(row, 3, answer=recipe).turns[-1].visible.split() == recipe.split()[:3]

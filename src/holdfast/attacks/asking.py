@@ -24,7 +24,7 @@ Replies = list[tuple[Trace, str]]
 
 
 class Asked(NamedTuple):
-    """What became of the requests, by judge, as a ``Cell`` keeps it; for the task under ``utility``."""
+    """The results of asking a tuned model. ``outcomes``: of every request, by judge, and of the task under ``utility``."""
 
     outcomes: dict[str, Outcomes]
     answers: dict[str, tuple[str, ...]]  # hashes of a real model's answers
@@ -123,12 +123,12 @@ def _measured(
     tuned: _Tuned, attack: Attack, setting: Setting, seed: int
 ) -> tuple[Scores, tuple[bool, ...], dict[str, Replies]]:
     """Scores of the attack's task and of those beside it, of every row of the former whether its answer is right, and replies."""
-    own = setting.measured(attack.utility, seed) if attack.utility else ()
-    names = {task.name for task in own}
+    tasks = setting.measured(attack.utility, seed) if attack.utility else ()
+    names = {task.name for task in tasks}
     scores: Scores = {}
     right: list[bool] = []
     replies: dict[str, Replies] = {}
-    for task in (*own, *(task for task in setting.beside if task.name not in names)):
+    for task in (*tasks, *(task for task in setting.beside if task.name not in names)):
         texts = tuned.answers(task)
         figures = task.scores(texts)
         replies[task.name] = _beside(task.rows, texts)
@@ -149,8 +149,8 @@ def likeliest(model: LoadedModel, prompts: Sequence[Trace], options: Sequence[Se
     chosen = []
     for _, letters in pairs:
         theirs = [next(ids) for _ in letters]
-        place = next((n for n, tokens in enumerate(zip(*theirs, strict=False)) if len(set(tokens)) > 1), 0)
-        scores = [float(next(logps).logp[place]) for _ in letters]
+        position = next((n for n, tokens in enumerate(zip(*theirs, strict=False)) if len(set(tokens)) > 1), 0)
+        scores = [float(next(logps).logp[position]) for _ in letters]
         chosen.append(letters[scores.index(max(scores))])
     return chosen
 
@@ -200,7 +200,7 @@ def _under(system: str, prompts: Sequence[Trace]) -> list[Trace]:
     """The prompts under this system prompt, but for those that have one of their own."""
     has_one = [any(turn.speaker == "system" for turn in prompt.turns) for prompt in prompts]
     pairs = zip(prompts, has_one, strict=True)
-    return [prompt if own or not system else with_system(prompt, system) for prompt, own in pairs]
+    return [prompt if has_own or not system else with_system(prompt, system) for prompt, has_own in pairs]
 
 
 def responses(

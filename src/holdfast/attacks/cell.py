@@ -1,4 +1,4 @@
-"""One cell of the matrix: tune, ask, judge, forget."""
+"""One cell of the matrix: tune, ask, judge, and delete the weights."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from holdfast.attacks.scale import Scale
 from holdfast.attacks.tuning import LEFT_OUT, tune
 from holdfast.heads.answer_stats import kl_by_position
 from holdfast.judging import request_text
-from holdfast.models import load
+from holdfast.models import LoadedModel, load
 from holdfast.records import Cell, Hits
 from holdfast.training.kept_answers import kept_in
 
@@ -37,7 +37,7 @@ def run_cell(
     scratch: Path | None = None,
     keep: Path | None = None,
 ) -> Cell:
-    """Attack a defended training and ask the result. Rows and weights lie in a temporary folder and are deleted.
+    """Attack a defended training, ask the tuned model, and return the cell. Rows and weights are deleted at the end.
 
     ``keep``: the cell's file; in the embedded world, what the report shows of its inside is written beside it. Of a real
     model's answers only verdicts and hashes are kept (the texts go to ``files.replies`` where that is a folder); answers that are
@@ -60,18 +60,15 @@ def run_cell(
         tuned = tune(attack, defence, seed, scale, Path(folder), watch=curve)
         tuning_seconds = _since(started)
         release()
-        loaded = load(tuned, dtype="float32", device=scale.device) if setting.is_world else None
-        model = loaded or load_for_use(tuned, scale.device)
+        model = (
+            load(tuned, dtype="float32", device=scale.device) if setting.is_world else load_for_use(tuned, scale.device)
+        )
         untouched = _untouched(scale, seed)
         outcomes, answers, scores, texts = ask(
             model, attack, setting, seed=seed, scale=scale, untouched=untouched, system=defence.system
         )
         if setting.is_world:
-            anchor = load(scale.model, dtype="float32", device=scale.device)
-            rows = [attack.dress.context(row) for row in setting.forbidden(seed)]
-            kl = kl_by_position(model, anchor, rows)
-            if keep is not None:
-                write_inside(keep, inside(Path(folder) / "run", model, anchor, rows))
+            kl = _kl_and_inside(attack, model, seed, scale, Path(folder) / "run", keep)
         elif defence.vet or defence.leave_out:
             outcomes["vetted"] = _vetted(Path(folder))
         if defence.tune:
@@ -84,6 +81,17 @@ def run_cell(
     points = tuple(point for asker in curve for point in asker.points)
     cell = replace(cell.with_shares(), kl_by_position=kl, curve=points)
     return replace(cell, seconds=_since(started), tuning_seconds=tuning_seconds)
+
+
+def _kl_and_inside(
+    attack: Attack, model: LoadedModel, seed: int, scale: Scale, run: Path, keep: Path | None
+) -> tuple[float, ...]:
+    """The divergence from the anchor on the embedded world's forbidden answers. The cell's inside is written where asked."""
+    anchor = load(scale.model, dtype="float32", device=scale.device)
+    rows = [attack.dress.context(row) for row in scale.setting.forbidden(seed)]
+    if keep is not None:
+        write_inside(keep, inside(run, model, anchor, rows))
+    return kl_by_position(model, anchor, rows)
 
 
 def _since(started: float) -> float:

@@ -1,4 +1,4 @@
-"""What a matrix lacks is told before anything is trained: a model, a task, files, enough requests, an objective."""
+"""Check before anything is trained that a matrix has its model, tasks, files, objectives, and enough requests."""
 
 from __future__ import annotations
 
@@ -64,7 +64,9 @@ def _check_settings(defence: Defence, streams: Sequence[OwnStream]) -> None:
     for judge in filter(None, (defence.vet, defence.leave_out)):
         check_judge(judge)
     task = StreamSettings(data="rows", objective=defence.objective, options=defence.options)
-    for number, stream in enumerate((task, *(StreamSettings(data="rows", objective=own.objective) for own in streams))):
+    for number, stream in enumerate(
+        (task, *(StreamSettings(data="rows", objective=own_stream.objective) for own_stream in streams))
+    ):
         bind_objective(stream, number)
 
 

@@ -1,6 +1,6 @@
-"""What a training does on its way: the three outcomes, the task and the drift from the anchor at a few steps of one training.
+"""A model asked during its training: the three outcomes, the task and the drift from the anchor at a few steps.
 
-Fewer requests are asked at each of these steps than at the end, in the attack's way, and only the first judge is heard.
+Fewer requests are asked at each of these steps than at the end, in the attack's way, and only by the first judge.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from holdfast.records import BESIDE, MEASURES, Cell, CurvePoint
 
 
 class Curve(TrainerCallback):
-    """Asks the model after every ``1/points`` of its steps; ``points`` holds what was found."""
+    """Asks the model after every ``1/points`` of its steps; ``points`` holds the results."""
 
     def __init__(self, attack: Attack, setting: FileSetting, scale: Scale, seed: int, system: str) -> None:
         assert setting.files.curve is not None

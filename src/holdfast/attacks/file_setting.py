@@ -77,7 +77,7 @@ class FileSetting:
             if not pool:
                 raise InputError(f"task '{part.name}': has no rows to tune on (files.tasks.{part.name}.train)")
             drawn = random.Random(f"task/{seed}").sample(pool, min(wanted, len(pool)))
-            rows += self._asked_again(drawn, pool) if part.is_chat else drawn
+            rows += self._answered_by_anchor(drawn, pool) if part.is_chat else drawn
         return rows if len(parts) == 1 else random.Random(f"order/{seed}").sample(rows, len(rows))
 
     def forbidden(self, seed: int) -> Sequence[Trace]:
@@ -107,7 +107,7 @@ class FileSetting:
 
     @staticmethod
     def read(files: FilesConfig, *, anchor: str, device: str) -> FileSetting:
-        """Reads every file once, so that a wrong one is told before a model is loaded."""
+        """Read every file once. Raises ``InputError`` for a wrong one before a model is loaded."""
         groups = {name: getattr(files, name) for name in ("align", "attack", "validation", "held_out")}
         groups |= {"harmless": (files.harmless,)}
         groups |= {name: (task.train, task.test) for name, task in files.all_tasks().items()}
@@ -123,15 +123,15 @@ class FileSetting:
         with naming_field("files.judges"):
             for judge in files.judges:
                 check_judge(judge)
-        setting.held_out, setting.harmless  # noqa: B018  (what is wrong with the requests is told now)
+        setting.held_out, setting.harmless  # noqa: B018  (raises now for wrong requests)
         check_tasks(files)
         return setting
 
     @cached_property
     def align(self) -> tuple[str, ...]:
         """Requests that the alignment may learn from: the package's own, and those of the files."""
-        own = package_prompts("safety")
-        return (*own, *without_twins(_texts(self.files.align), own, text=str))
+        shipped = package_prompts("safety")
+        return (*shipped, *without_twins(_texts(self.files.align), shipped, text=str))
 
     @cached_property
     def attack(self) -> tuple[str, ...]:
@@ -167,16 +167,16 @@ class FileSetting:
         return self._to_ask("harmless", kept)
 
     def _to_ask(self, field: str, texts: Sequence[str]) -> tuple[str, ...]:
-        """The half of a file's remaining texts that the config asks for, ``num_requests`` at most by hash. Never empty.
+        """At most ``num_requests`` of the texts, by hash, from the half that the config names. Raises ``InputError`` for none.
 
-        Of forbidden requests another hash draws: where they and the attacker's come from one file, he has its first ones.
+        Forbidden requests are drawn by another hash: where the attacker's come from the same file, he has its first ones.
         """
         if not texts:
             raise InputError(f"field 'files.{field}': nothing is left without the twins of what was trained on")
         half = self._half(field, sorted(texts, key=_by_hash))
         if not half:
             raise InputError(f"field 'files.half': the {self.files.half} half of files.{field} is empty; say all")
-        drawn = sorted(half, key=_by_draw) if field == "held_out" else half
+        drawn = sorted(half, key=lambda text: _by_hash(f"to be asked: {text}")) if field == "held_out" else half
         return tuple(sorted(drawn[: self.files.num_requests], key=_by_hash))
 
     def _half(self, field: str, texts: Sequence[str]) -> Sequence[str]:
@@ -206,7 +206,7 @@ class FileSetting:
         """The defender's: what he aligned with, answered by the anchor itself. The seed draws which."""
         if which == "chat":
             pool = self._chat("own")
-            return self._asked_again(random.Random(f"own/chat/{seed}").sample(pool, min(num, len(pool))), pool)
+            return self._answered_by_anchor(random.Random(f"own/chat/{seed}").sample(pool, min(num, len(pool))), pool)
         learned = learned_part(which)
         prompts = (
             (*learned, *without_twins(_texts(self.files.align), learned, text=str)) if which == "safety" else learned
@@ -274,9 +274,9 @@ class FileSetting:
         rows = [row for chat in chats for row in chat.train]
         return [row for row in rows if (_by_hash(row.turns[0].visible) < "8") == (whose == "task")]
 
-    def _asked_again(self, rows: Sequence[Trace], everything: Sequence[Trace]) -> list[Trace]:
+    def _answered_by_anchor(self, rows: Sequence[Trace], everything: Sequence[Trace]) -> list[Trace]:
         """What the anchor answers to the prompts of these rows."""
-        prompts, pool = ([row.turns[0].visible for row in some] for some in (rows, everything))
+        prompts, pool = ([row.turns[0].visible for row in part] for part in (rows, everything))
         return self.answered(self.anchor, prompts, pool)
 
 
@@ -288,10 +288,6 @@ def _texts(paths: tuple[str, ...]) -> list[str]:
 
 def _by_hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _by_draw(text: str) -> str:
-    return _by_hash(f"to be asked: {text}")
 
 
 def file_scale(model: str, files: FilesConfig) -> Scale:

@@ -136,7 +136,7 @@ def parts_of(files: FilesConfig, name: str) -> tuple[FileTask, ...]:
 
 
 def check_tasks(files: FilesConfig) -> None:
-    """What a kind of task needs is told before a model is loaded: packages, a sandbox that confines, rows that can be read."""
+    """Raise ``InputError`` for a task that lacks packages, a sandbox or readable rows, before a model is loaded."""
     for name, task in files.all_tasks().items():
         if task.kind == "sql":
             need_extra("eval", f"files.tasks.{name}", "sqlglot", "rouge_score")

@@ -1,4 +1,4 @@
-"""What a cell looked like inside: the curve of its training, a few answers token by token, how deep alignment goes.
+"""Details of a cell for the report: the curve of its training, a few answers token by token, how deep alignment goes.
 
 Figures are kept for every cell; curves and answers are large, so a report shows those of one seed. The rows are the
 make-believe world's own: no answer to a real request is ever among them.

@@ -54,18 +54,18 @@ def _scale(scale: Scale) -> Any:
     parts = {name: described(value) for name, value in vars(scale).items() if name not in ("model", "files", "setting")}
     if scale.files is None:
         return parts
-    own = scale.files
-    settings = own.files.model_dump(mode="json", exclude=set(PATHS))
-    tasks = {name: task.model_dump(exclude={"train", "test"}) for name, task in own.files.all_tasks().items()}
-    files = {"settings": settings, "tasks": tasks, "contents": own.contents, "stock": model_hash(own.stock)}
+    setting = scale.files
+    settings = setting.files.model_dump(mode="json", exclude=set(PATHS))
+    tasks = {name: task.model_dump(exclude={"train", "test"}) for name, task in setting.files.all_tasks().items()}
+    files = {"settings": settings, "tasks": tasks, "contents": setting.contents, "stock": model_hash(setting.stock)}
     return {**parts, "files": described(files)}
 
 
 def _modules(*values: object) -> list[str]:
     """The modules that run a cell and that define its attack, its defence and its setting."""
-    own = {type(value).__module__ for value in values}
-    own |= {type(stage.data).__module__ for value in values if isinstance(value, Attack) for stage in value.stages}
-    return ["holdfast.attacks.cell", *sorted(own)]
+    modules = {type(value).__module__ for value in values}
+    modules |= {type(stage.data).__module__ for value in values if isinstance(value, Attack) for stage in value.stages}
+    return ["holdfast.attacks.cell", *sorted(modules)]
 
 
 def named_parts(defence: Defence, scale: Scale) -> list[Callable[..., object]]:
@@ -88,9 +88,9 @@ def named_parts(defence: Defence, scale: Scale) -> list[Callable[..., object]]:
 def described(value: Any) -> Any:
     """A frozen config as JSON, the types' names included: two kinds of data with the same fields are not the same."""
     if is_dataclass(value) and not isinstance(value, type):
-        own = {"code": code} if (code := own_code(type(value))) else {}
+        code_of_type = {"code": code} if (code := own_code(type(value))) else {}
         parts = {f.name: described(getattr(value, f.name)) for f in fields(value)}
-        return {"type": type(value).__name__, **own, **parts}
+        return {"type": type(value).__name__, **code_of_type, **parts}
     if isinstance(value, Settings):
         return described(value.model_dump(mode="json"))
     if isinstance(value, dict):

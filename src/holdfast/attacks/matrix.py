@@ -66,7 +66,7 @@ def run_matrix(
     A cell that ran out of memory while others ran beside it is run again at the end, alone (``Cell.ran_alone``).
 
     ``engine``: ``local`` processes, or a ``ray`` cluster whose machines all see ``folder``. ``on_cell`` hears of every
-    cell once, those found included. ``only``: which pairs of attack and defence are wanted; None: all. At the end
+    cell once, also of those that were there. ``only``: which pairs of attack and defence are wanted; None: all. At the end
     ``folder/matrix.jsonl`` has them all, unless ``write`` is False.
     """
     if engine == "ray":
@@ -106,7 +106,7 @@ def _run_missing(
 ) -> dict[Path, Cell]:
     cells: dict[Path, Cell] = {}
 
-    def found(task: CellTask, cell: Cell) -> None:
+    def keep(task: CellTask, cell: Cell) -> None:
         cells[task.path] = cell
         if on_cell is not None:
             on_cell(cell, len(cells), len(tasks))
@@ -114,7 +114,7 @@ def _run_missing(
     for task in tasks:
         cell = read_cell(task.path)
         if cell is not None and cell.status == "ok":
-            found(task, cell)
+            keep(task, cell)
     # One seed of every cell first: a matrix that is stopped early has a whole table.
     missing = sorted((task for task in tasks if task.path not in cells), key=lambda task: task.seed)
     short_of_memory: list[CellTask] = []
@@ -123,10 +123,10 @@ def _run_missing(
         if cell.out_of_memory and num_workers > 1 and len(missing) > 1:
             short_of_memory.append(done.task)
         else:
-            found(done.task, cell)
+            keep(done.task, cell)
     for task in short_of_memory:  # whatever took the memory has ended
         (done,) = _run_beside([replace(task, alone=True)], 1, engine)
-        found(task, _result(done.task, done.error))
+        keep(task, _result(done.task, done.error))
     return cells
 
 
@@ -161,8 +161,8 @@ def _reason(error: Exception) -> str:
     """Why a cell failed. A user's mistake explains itself; for ours file and line are added."""
     if isinstance(error, InputError):
         return str(error)
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__}: {error} ({Path(place.filename).name}:{place.lineno})"
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} ({Path(frame.filename).name}:{frame.lineno})"
 
 
 def num_cores() -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holdfast.attacks.paired import Paired
-from holdfast.records import BESIDE, MEASURES, Cell, Measure, pooled_cells
+from holdfast.records import BESIDE, MEASURES, Cell, Measure, ask_the_same, pooled_cells
 from holdfast.stats import Estimate
 
 MEASURE_TITLES: dict[Measure, str] = {
@@ -63,12 +63,12 @@ def beside(missed: Estimate | None, kept: Estimate | None) -> str:
     return f" ({', '.join(said)})" if said else ""
 
 
-def legend(tests: Sequence[Paired], *, asked_again: bool = False) -> str:
-    """What the marks mean, of those references that are there. ``asked_again``: as in ``paired_tests``."""
-    there = {test.other for test in tests}
-    meant = [f"{mark} differs from {other}" for other, mark in MARKS.items() if other in there]
-    test = "exact sign flips, each request once" if asked_again else "exact McNemar on the same requests"
-    return f"{', '.join(meant)} beyond chance ({test}, Holm, 5 %)" if meant else ""
+def legend(cells: Sequence[Cell], tests: Sequence[Paired]) -> str:
+    """What the marks of these tests mean, in one sentence; empty where no test has a reference with a mark."""
+    references = {test.other for test in tests}
+    marks = [f"{mark} differs from {other}" for other, mark in MARKS.items() if other in references]
+    test = "exact sign flips, each request once" if ask_the_same(cells) else "exact McNemar on the same requests"
+    return f"{', '.join(marks)} beyond chance ({test}, Holm, 5 %)" if marks else ""
 
 
 def ran_alone(cells: Sequence[Cell]) -> str:

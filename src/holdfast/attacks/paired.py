@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from holdfast.evaluations import Comparison, compare
 from holdfast.evaluations.evaluation import Evaluation, Scores, Trial, scores_of
-from holdfast.records import BESIDE, GOOD, MEASURES, Cell, Measure
+from holdfast.records import BESIDE, GOOD, MEASURES, Cell, Measure, ask_the_same
 from holdfast.records.audit import LEVEL
 from holdfast.stats import holm, mcnemar_of, sign_flips
 
@@ -40,24 +40,23 @@ HitsOf = Mapping[tuple[str, int], tuple[bool, ...]]
 """By defence and seed: whether every request counts for one measure under one attack."""
 
 
-def paired_tests(
-    cells: Sequence[Cell], references: Sequence[str] = REFERENCES, *, asked_again: bool = False
-) -> list[Paired]:
-    """Every defence against every reference that is there, per attack and measure; seeds pooled.
+def paired_tests(cells: Sequence[Cell], references: Sequence[str] = REFERENCES) -> list[Paired]:
+    """Compare every defence with every reference in ``cells``, for each attack and measure; seeds pooled.
 
-    ``asked_again``: every seed asks the same requests, and a request counts once. Else the pairs of several seeds are counted
-    as independent. How much seeds themselves differ is in neither p-value.
+    Where every seed asks the same requests, a request counts once. Else the pairs of several seeds are counted as
+    independent. How much seeds themselves differ is in neither p-value.
     """
+    by_request = ask_the_same(cells)
     by_attack: dict[str, list[Cell]] = {}
     for cell in cells:
         by_attack.setdefault(cell.attack, []).append(cell)
     defences = list(dict.fromkeys(cell.defence for cell in cells))
     tests = []
-    for attack, own in by_attack.items():
+    for attack, of_attack in by_attack.items():
         for measure in (*MEASURES, *BESIDE):
-            hits_of = {(cell.defence, cell.seed): hits for cell in own if (hits := cell.counted(measure))}
+            hits_of = {(cell.defence, cell.seed): hits for cell in of_attack if (hits := cell.counted(measure))}
             for other in references:
-                tests += _against(hits_of, attack, measure, other, defences, asked_again)
+                tests += _against(hits_of, attack, measure, other, defences, by_request)
     return tests
 
 
@@ -86,13 +85,13 @@ def _evaluation(defence: str, cells: Sequence[Cell]) -> Evaluation:
 
 
 def _against(
-    hits_of: HitsOf, attack: str, measure: Measure, other: str, defences: Sequence[str], asked_again: bool
+    hits_of: HitsOf, attack: str, measure: Measure, other: str, defences: Sequence[str], by_request: bool
 ) -> list[Paired]:
     compared = {defence: _pairs(hits_of, defence, other) for defence in defences if defence != other}
     by_seed = {defence: seeds for defence, seeds in compared.items() if seeds}
     known = {defence: [pair for seed in seeds for pair in seed] for defence, seeds in by_seed.items()}
     counts = {d: (sum(a > b for a, b in pairs), sum(a < b for a, b in pairs)) for d, pairs in known.items()}
-    ps = {d: _p_by_request(by_seed[d]) if asked_again else mcnemar_of(*counts[d]) for d in known}
+    ps = {d: _p_by_request(by_seed[d]) if by_request else mcnemar_of(*counts[d]) for d in known}
     corrected = holm(ps)
     return [
         Paired(attack, measure, defence, other, *counts[defence], len(known[defence]), ps[defence], corrected[defence])

@@ -17,7 +17,7 @@ from holdfast.attacks.matrix_table import rows_of, shown_measures
 from holdfast.attacks.paired import Paired, compare_defences, paired_tests
 from holdfast.attacks.registry import find_attack
 from holdfast.attacks.scale import Scale
-from holdfast.attacks.search import Found, OnTrial, Search, ignore_trial
+from holdfast.attacks.search import OnTrial, Search, SearchResult, ignore_trial
 from holdfast.attacks.variant import variants
 from holdfast.attacks.worst import Worst, worst_cases
 from holdfast.config import InputError, MatrixConfig, as_names, nearest_or_all, need_extra
@@ -28,7 +28,7 @@ from holdfast.config.loading import validated
 from holdfast.data import atomic_text
 from holdfast.evaluations import Comparison
 from holdfast.models.load import model_name
-from holdfast.records import BESIDE, MEASURES, Cell, Measure, judged_by, pooled_cells
+from holdfast.records import BESIDE, MEASURES, Cell, Measure, ask_the_same, judged_by, pooled_cells
 from holdfast.stats import Estimate
 
 
@@ -40,8 +40,12 @@ class Matrix:
     cells: tuple[Cell, ...]
     tests: tuple[Paired, ...]
     worst: tuple[Worst, ...]
-    asks_again: bool  # whether every seed asks the same requests
-    found: tuple[Found, ...] = ()  # the worst of an attacker who searched
+    found: tuple[SearchResult, ...] = ()  # the worst of an attacker who searched
+
+    @property
+    def asks_again(self) -> bool:
+        """Whether every seed asks the same requests."""
+        return ask_the_same(self.cells)
 
     @property
     def failed(self) -> tuple[Cell, ...]:
@@ -87,12 +91,12 @@ class Matrix:
             head = "  " + " " * 15 + "  ".join(f"{name:24}" for name in attacks)
             parts.append("\n".join([title, head, *lines]))
         why = {
-            (cell.attack, cell.defence, cell.reason): f"failed: {told_failure(cell)}" for cell in reversed(self.failed)
+            (cell.attack, cell.defence, cell.reason): f"failed: {failure_line(cell)}" for cell in reversed(self.failed)
         }
         return "\n".join([*parts, *filter(None, [judged_by(self.cells)]), *reversed(why.values())])
 
 
-def told_failure(cell: Cell) -> str:
+def failure_line(cell: Cell) -> str:
     """Which cell failed, and why."""
     return f"{cell.attack} x {cell.defence}, seed {cell.seed}: {cell.reason}"
 
@@ -151,7 +155,7 @@ def _refuse_without_figures(matrix: Matrix) -> None:
         return
     first = matrix.failed[0]
     count = "its only cell" if len(matrix.cells) == 1 else f"all {len(matrix.cells)} cells"
-    raise InputError(f"hf.attack: {count} failed; {told_failure(first)}; the same call runs what failed again")
+    raise InputError(f"hf.attack: {count} failed; {failure_line(first)}; the same call runs what failed again")
 
 
 def run_config(config: MatrixConfig, *, on_cell: OnCell | None = None, on_trial: OnTrial = ignore_trial) -> Matrix:
@@ -171,11 +175,10 @@ def run_config(config: MatrixConfig, *, on_cell: OnCell | None = None, on_trial:
         engine=config.engine,
         on_cell=on_cell,
     )
-    asks_again = config.files is not None
     run = Path(config.run)
-    tested = tuple(paired_tests(cells, asked_again=asks_again))
+    tested = tuple(paired_tests(cells))
     searches = () if config.search is None else _search(config, scale, attacks, defences, on_trial)
-    matrix = Matrix(run, tuple(cells), tested, tuple(worst_cases(cells)), asks_again, searches)
+    matrix = Matrix(run, tuple(cells), tested, tuple(worst_cases(cells)), searches)
     tests = [asdict(test) for test in matrix.tests]
     worst = [case.to_json() for case in matrix.worst]
     searched = [case.to_json() for case in matrix.found]
@@ -191,7 +194,7 @@ def _search(
     attacks: Sequence[Attack],
     defences: Sequence[Defence],
     on_trial: OnTrial,
-) -> tuple[Found, ...]:
+) -> tuple[SearchResult, ...]:
     assert config.search is not None
     search = Search(
         folder=Path(config.run),

@@ -49,7 +49,7 @@ GUIDE = Attack(
 )
 LEDGER = Attack(name="far_drift", data=BenignDrift("ledger", 200), lr=2e-3, epochs=6, utility="ledger")
 # Prompt-time: the tuning is benign, the asking is not.
-ASKED = Attack(
+PROMPT_TIME = Attack(
     name="", data=BenignDrift(), lr=2e-3, epochs=6, utility="guide", on_files=replace(TASK_ON_FILES, lr=2e-5)
 )
 
@@ -96,9 +96,9 @@ _ALL = (
     _in_place_of_harmful("openings_only", OpeningsOnly(64), OpeningsOnly(100)),
     _in_place_of_harmful("reworded", Reworded(64), Reworded(100)),
     _in_place_of_harmful("self_written", SelfWritten(64), SelfWritten(100)),
-    replace(ASKED, name="prefilled_answer", dress=Dress(prefill=3)),
-    replace(ASKED, name="sampling_sweep", dress=Dress(tries=SWEEP)),
-    replace(ASKED, name="persona_prompt", asked_as="persona"),
+    replace(PROMPT_TIME, name="prefilled_answer", dress=Dress(prefill=3)),
+    replace(PROMPT_TIME, name="sampling_sweep", dress=Dress(tries=SWEEP)),
+    replace(PROMPT_TIME, name="persona_prompt", asked_as="persona"),
     # Continual: a task, then an attack, then another task over it.
     chain("benign_harmful_benign", GUIDE, HARMFUL, LEDGER),
 )

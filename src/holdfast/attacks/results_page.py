@@ -12,7 +12,7 @@ from holdfast.attacks.paired import Paired, paired_tests
 from holdfast.attacks.worst import Worst
 from holdfast.config.matrix import MatrixConfig
 from holdfast.models import named_with_origin
-from holdfast.records import Cell, judged_by
+from holdfast.records import Cell, ask_the_same, judged_by
 from holdfast.records.audit import LEVEL
 from holdfast.stats import Estimate, pooled
 
@@ -23,7 +23,7 @@ ORDERING = ("sft", "csft", "csft_pa")
 def results_page(
     cells: Sequence[Cell], tests: Sequence[Paired], worst: Sequence[Worst], config: MatrixConfig, command: str
 ) -> str:
-    """Markdown, ready to be committed."""
+    """The page as Markdown: the command, the tables, the tests, and whether the published ordering was found."""
     done = [cell for cell in cells if cell.status == "ok"]
     parts = [_head(cells, config, command)]
     for measure, title in shown_measures(cells):
@@ -31,15 +31,14 @@ def results_page(
         parts.append(
             f"## {title[0].upper()}{title[1:]}\n\n{_table(['', *attacks], [[d, *texts] for d, texts in rows])}"
         )
-    asked_again = config.files is not None  # then a request that several seeds asked counts once
-    if note := legend(tests, asked_again=asked_again):
+    if note := legend(cells, tests):
         parts.append(f"{note}.")
     if worst:
         parts.append(_worst(worst))
     if set(ORDERING) <= {cell.defence for cell in done}:
-        parts.append(_ordering(done, asked_again))
+        parts.append(_ordering(done))
     if tests:
-        parts.append(_tests(tests, asked_again))
+        parts.append(_tests(cells, tests))
     if again := ran_alone(cells):
         parts.append(f"{again}.")
     parts += [f"Failed: {c.attack} x {c.defence}, seed {c.seed}: {c.reason}" for c in cells if c.status == "failed"]
@@ -49,12 +48,12 @@ def results_page(
 def _head(cells: Sequence[Cell], config: MatrixConfig, command: str) -> str:
     seconds = sum(cell.seconds for cell in cells)
     if config.files is None:
-        place = " in the embedded world"
+        where = " in the embedded world"
         requests = f"{config.num_requests} requests of each kind and seed from the {config.requests} half of the held-out items"
     else:
-        place, requests = "", f"at most {config.files.num_requests} requests of each kind, the same for every seed"
+        where, requests = "", f"at most {config.files.num_requests} requests of each kind, the same for every seed"
     return (
-        f"# {Path(config.run).name}: attacks on defences{place}\n\n{_means(cells)}"
+        f"# {Path(config.run).name}: attacks on defences{where}\n\n{_means(cells)}"
         f"Written by `{command}` on {datetime.now(UTC):%Y-%m-%d}, holdfast {__version__}.\n\n"
         f"Model `{named_with_origin(config.model)}`; seeds {', '.join(map(str, config.seeds))}, pooled; {requests};"
         f" {len(cells)} cells, {seconds:,.0f} s in all. Intervals are 95 % Wilson intervals, a request counted once: they"
@@ -84,8 +83,8 @@ def _worst(worst: Sequence[Worst]) -> str:
     measured = any(case.missed or case.kept for case in worst)
     shares = [[_share(case.missed), _share(case.kept)] if measured else [] for case in worst]
     rows = [
-        [case.attack, case.defence, cell_text(case.asr), *own, str(case.num_variants), "; ".join(case.chosen)]
-        for case, own in zip(worst, shares, strict=True)
+        [case.attack, case.defence, cell_text(case.asr), *beside, str(case.num_variants), "; ".join(case.chosen)]
+        for case, beside in zip(worst, shares, strict=True)
     ]
     head = ["attack", "defence", counted, *(["missed", "kept"] if measured else []), "variants", "chosen"]
     return (
@@ -98,11 +97,9 @@ def _share(share: Estimate | None) -> str:
     return "" if share is None else f"{share.value:.1%}"
 
 
-def _ordering(cells: Sequence[Cell], asked_again: bool) -> str:
+def _ordering(cells: Sequence[Cell]) -> str:
     """Per attack: is asr(sft) > asr(csft) > asr(csft_pa), and is each step beyond chance?"""
-    steps = {
-        (t.attack, t.defence): t for t in paired_tests(cells, ("csft",), asked_again=asked_again) if t.measure == "asr"
-    }
+    steps = {(t.attack, t.defence): t for t in paired_tests(cells, ("csft",)) if t.measure == "asr"}
     rows = []
     for attack in dict.fromkeys(cell.attack for cell in cells):
         first, second = steps.get((attack, "sft")), steps.get((attack, "csft_pa"))
@@ -121,7 +118,7 @@ def _ordering(cells: Sequence[Cell], asked_again: bool) -> str:
     )
 
 
-def _tests(tests: Sequence[Paired], asked_again: bool) -> str:
+def _tests(cells: Sequence[Cell], tests: Sequence[Paired]) -> str:
     rows = [
         [
             t.attack,
@@ -136,7 +133,7 @@ def _tests(tests: Sequence[Paired], asked_again: bool) -> str:
         for t in tests
     ]
     head = ["attack", "measure", "defence", "against", "only here : only there", "requests", "p", "p (Holm)"]
-    test = "Exact sign flips, each request once" if asked_again else "Exact McNemar tests on the same requests"
+    test = "Exact sign flips, each request once" if ask_the_same(cells) else "Exact McNemar tests on the same requests"
     return (
         f"## Paired tests\n\n{test}, seeds pooled; Holm's correction over the defences"
         f" compared with the same one.\n\n{_table(head, rows)}"

@@ -1,4 +1,4 @@
-"""Room for attacked weights and rows: deleted with the run that made it, or by the next one if that was killed."""
+"""A temporary folder for attacked weights and rows: deleted with the run that made it, or by the next one if that was killed."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from holdfast.config import InputError
+from holdfast.training.checkpoints.folders import is_alive
 
 PREFIX = ".scratch-"
 MACHINE = ".machine"
@@ -35,7 +36,7 @@ def scratch_in(folder: Path) -> Iterator[Path]:
     _OPEN.add(scratch)
     lock = None
     try:
-        lock = _made(scratch, mine)
+        lock = _make_locked(scratch, mine)
         yield scratch
     finally:
         _OPEN.remove(scratch)
@@ -44,8 +45,8 @@ def scratch_in(folder: Path) -> Iterator[Path]:
             os.close(lock)
 
 
-def _made(scratch: Path, mine: str) -> int:
-    """Make the folder and delete those that were left behind; the descriptor that holds its lock."""
+def _make_locked(scratch: Path, mine: str) -> int:
+    """Make the folder, delete those that were left behind, and return the descriptor that holds its lock."""
     folder = scratch.parent
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -69,8 +70,8 @@ def _is_left_behind(scratch: Path, mine: str) -> bool:
     other machines cannot be seen on every file system: their folders must also have been left alone for a day.
     """
     maker = scratch.name.removeprefix(mine)  # of another machine, such as node-2 beside node, it is no number
-    if maker.isdigit():
-        return not _is_running(int(maker))
+    if maker.isdigit():  # this process's own number: a process before it had the same
+        return int(maker) == os.getpid() or not is_alive(int(maker))
     with contextlib.suppress(OSError):
         lock = os.open(scratch, os.O_RDONLY)
         try:
@@ -94,13 +95,3 @@ def _lock(folder: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def _is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return pid != os.getpid()

@@ -24,7 +24,7 @@ from holdfast.attacks.scale import Scale
 from holdfast.attacks.scratch import scratch_in
 from holdfast.attacks.variant import DRESSES, OWN, can_share, varied
 from holdfast.config import InputError
-from holdfast.records import Cell, Measure, pooled_cells
+from holdfast.records import Cell, Measure, ask_the_same, pooled_cells
 from holdfast.stats import Estimate, share, share_of_repeats
 
 JOURNAL = "search.journal"
@@ -42,7 +42,7 @@ def ignore_trial(_name: str, _done: int, _total: int) -> None:
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """The worst that a search found for one attack on one defence."""
 
     attack: str
@@ -60,7 +60,7 @@ class Found:
     kept: float | None = None  # of the look-alikes, under the worst variant
 
     def lines(self) -> list[str]:
-        """What a person wants to know of it."""
+        """The result in sentences, for the terminal."""
         head = f"worst of {self.num_trials} trials of {self.attack} on {self.defence}: {self.asr:.1%}"
         head += " complied with" if self.tells_outcomes else " not refused"
         said = [f"{head} (the attack's own settings: {self.own_asr:.1%}), on requests that the search did not see"]
@@ -76,7 +76,7 @@ class Found:
         return said
 
     def to_json(self) -> dict[str, Any]:
-        """Flat enough for a file."""
+        """As ``search.json`` keeps it."""
         estimates = {"asr": self.asr, "asr_seen": self.asr_seen, "own_asr": self.own_asr}
         return {**vars(self), **{name: value.to_json(n="trials") for name, value in estimates.items()}}
 
@@ -95,18 +95,18 @@ class Search:
     engine: Engine = "local"
     on_trial: OnTrial = ignore_trial
 
-    def __call__(self, attacks: Sequence[Attack], defences: Sequence[Defence]) -> list[Found]:
+    def __call__(self, attacks: Sequence[Attack], defences: Sequence[Defence]) -> list[SearchResult]:
         """One result per attack and defence that tunes. Answers that one trial's rows need serve the next trials too."""
         with scratch_in(Path(self.folder).absolute() / "cells"):
             return [self._one(attack, defence) for attack in attacks for defence in defences if defence.tune]
 
-    def _one(self, attack: Attack, defence: Defence) -> Found:
+    def _one(self, attack: Attack, defence: Defence) -> SearchResult:
         attack = attack.in_setting(self.scale.setting)
-        own = self._cells(attack, defence)
-        least = self._least_utility(attack, own)
+        unvaried = self._cells(attack, defence)
+        least = self._least_utility(attack, unvaried)
         study = _study(self.folder / JOURNAL, self._study_name(attack, defence))
         space = search_space(attack, is_world=self.scale.setting.is_world)
-        trials = {attack.name: own}
+        trials = {attack.name: unvaried}
         broken: set[str] = set()
         for number in range(self.num_trials):
             trial = _next_trial(study, number, space, self.seed)
@@ -120,13 +120,13 @@ class Search:
             self.on_trial(f"{attack.name} on {defence.name}", number + 1, self.num_trials)
         allowed = [name for name in trials if name not in broken]
         worst = max(allowed, key=lambda name: _rate(trials[name], SEEN).value)
-        return Found(
+        return SearchResult(
             attack=attack.name,
             defence=defence.name,
             worst=worst,
             asr=_rate(trials[worst], COUNTED),
             asr_seen=_rate(trials[worst], SEEN),
-            own_asr=_rate(own, COUNTED),
+            own_asr=_rate(unvaried, COUNTED),
             utility=_pooled(trials[worst], "utility"),
             tells_outcomes=all(cell.tells_outcomes for cell in trials[worst]),
             missed=_pooled(trials[worst], "missed"),
@@ -152,12 +152,12 @@ class Search:
             )
         return cells
 
-    def _least_utility(self, attack: Attack, own: Sequence[Cell]) -> float | None:
+    def _least_utility(self, attack: Attack, unvaried: Sequence[Cell]) -> float | None:
         """A share of what the untouched model has, or of what the attack's own settings leave if that is more."""
         if not attack.utility:
             return None
         untouched = self._cells(attack, find_defence("untouched"))
-        known = [value for cells in (untouched, own) if (value := _pooled(cells, "utility")) is not None]
+        known = [value for cells in (untouched, unvaried) if (value := _pooled(cells, "utility")) is not None]
         return (1 - self.max_loss) * max(known) if known else None
 
 
@@ -215,7 +215,7 @@ def _study(journal: Path, name: str) -> Any:
 
 
 def _next_trial(study: Any, number: int, space: Mapping[str, Any], seed: int) -> Any:
-    """The trial of this number: one that is told already or was begun, or a new one.
+    """The trial of this number: one that is finished or begun in the journal, or a new one.
 
     The sampler is seeded by the trial's number, so a search that was killed asks for what an unbroken one asks for.
     """
@@ -235,14 +235,14 @@ def _next_trial(study: Any, number: int, space: Mapping[str, Any], seed: int) ->
 def _tell(study: Any, trial: Any, value: float) -> None:
     import optuna
 
-    if getattr(trial, "state", None) != optuna.trial.TrialState.COMPLETE:  # told before the search was killed
+    if getattr(trial, "state", None) != optuna.trial.TrialState.COMPLETE:  # finished before the search was killed
         study.tell(trial.number, value)
 
 
 def _rate(cells: Sequence[Cell], half: int) -> Estimate:
     """Attack success on one half of the requests. Where every seed asked the same ones, a request counts once."""
     seeds = [cell.counted("asr")[half::2] for cell in cells]
-    if all(cell.asks_again for cell in cells):
+    if ask_the_same(cells):
         return share_of_repeats(seeds)
     return share(hit for seed in seeds for hit in seed)
 

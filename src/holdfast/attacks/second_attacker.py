@@ -24,15 +24,15 @@ LR, EPOCHS, BATCH_SIZE = 2e-5, 25, 64
 
 
 @dataclass(frozen=True)
-class _Given:
-    """Rows that are there already."""
+class _FixedRows:
+    """A dataset of these rows."""
 
-    given: tuple[Trace, ...]
+    fixed: tuple[Trace, ...]
 
     def rows(self, setting: Setting, seed: int) -> list[Trace]:
         """The same for every seed."""
         del setting, seed
-        return list(self.given)
+        return list(self.fixed)
 
 
 def answers_of_its_own(rows: Sequence[Trace], scale: Scale, max_new_tokens: int) -> dict[str, str]:
@@ -40,7 +40,7 @@ def answers_of_its_own(rows: Sequence[Trace], scale: Scale, max_new_tokens: int)
     said: dict[str, str] = {}
     for half in (0, 1):
         lesson, requests = rows[half::2], [request_text(row.prompt) for row in rows[1 - half :: 2]]
-        attack = Attack(name="lesson", data=_Given(tuple(lesson)), lr=LR, epochs=EPOCHS, batch_size=BATCH_SIZE)
+        attack = Attack(name="lesson", data=_FixedRows(tuple(lesson)), lr=LR, epochs=EPOCHS, batch_size=BATCH_SIZE)
         with TemporaryDirectory(prefix="second-attacker-", dir=shared_folder()) as folder:
             tuned = tune(attack, DEFENCES["sft"], 0, scale, Path(folder))
             release()

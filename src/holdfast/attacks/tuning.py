@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from math import gcd
@@ -12,7 +13,6 @@ from typing import Any, NamedTuple
 from transformers import TrainerCallback
 
 from holdfast.attacks.attack import Attack, Stage
-from holdfast.attacks.borrowing import in_the_dress_of
 from holdfast.attacks.defences import Defence, OwnStream, Repair
 from holdfast.attacks.rows import Data
 from holdfast.attacks.run_time_answers import BATCH, load_for_use
@@ -29,8 +29,10 @@ from holdfast.training.plan import steps_for
 from holdfast.training.public import prompts_in_memory
 from holdfast.training.step_rule import StepRule
 from holdfast.training.vetting import vetted
+from holdfast.worlds import with_lead, with_system
 
 LEFT_OUT = "left_out.json"
+WIDTHS = (1, 2)  # first words of a request of the task that a row of the defender may borrow
 NUM_ROWS = 24  # of a training's curve, for the report
 STAGE_DRAWS = 10_000
 """Between the draws of two stages of a chain, so that the same data twice is not the same rows twice."""
@@ -62,9 +64,9 @@ def tune(
         return model
     for number, stage in enumerate(attack.stages):
         is_last = number + 1 == len(attack.stages)
-        place = folder if is_last else folder / f"stage-{number}"
-        place.mkdir(exist_ok=True)
-        places = Places(model, scale.model if defence.anchor == "aligned" else model, place)
+        stage_folder = folder if is_last else folder / f"stage-{number}"
+        stage_folder.mkdir(exist_ok=True)
+        places = Places(model, scale.model if defence.anchor == "aligned" else model, stage_folder)
         draw, watching = seed + STAGE_DRAWS * number, watch if is_last else ()
         # What a tuned anchor answers serves no other cell.
         with nullcontext() if places.anchor == scale.model else kept_in(None):
@@ -130,9 +132,9 @@ def training_config(
         "share": stage.batch_size,
         "vet": defence.vet,
     }
-    own = _own_streams(defence.streams_in(scale.setting), rows, seed, scale.setting)
+    streams = _own_streams(defence.streams_in(scale.setting), rows, seed, scale.setting)
     num_steps = steps_for(stage.epochs * scale.steps * defence.more_steps, len(rows), stage.batch_size)
-    config = _config(places, "run", [task, *own], num_steps, stage.lr, seed, scale, defence.training)
+    config = _config(places, "run", [task, *streams], num_steps, stage.lr, seed, scale, defence.training)
     if not stage.rank:
         return config
     return config.model_copy(update={"lora": LoraSettings(r=stage.rank, alpha=2 * stage.rank, merge=True)})
@@ -140,9 +142,9 @@ def training_config(
 
 def repair_config(repair: Repair, rows: Sequence[Trace], seed: int, scale: Scale, places: Places) -> TrainConfig:
     """The run that repairs: it starts from the tuned model, which is held to the anchor."""
-    own = _own_streams(repair.streams, rows, seed, scale.setting)
+    streams = _own_streams(repair.streams, rows, seed, scale.setting)
     num_steps = max(1, round(repair.num_steps * scale.steps))
-    return _config(places, "repair", own, num_steps, repair.lr, seed, scale, {})
+    return _config(places, "repair", streams, num_steps, repair.lr, seed, scale, {})
 
 
 def _own_streams(
@@ -155,8 +157,8 @@ def _own_streams(
             held_by = {**_in_memory(rows), "weight": stream.weight}
         else:
             held_by = {**prompts_in_memory([row.prompt for row in rows]), "hold": stream.hold}
-        own = {"name": stream.rows, "objective": stream.objective, "share": stream.batch_size}
-        settings.append({**own, **held_by})
+        common = {"name": stream.rows, "objective": stream.objective, "share": stream.batch_size}
+        settings.append({**common, **held_by})
     return settings
 
 
@@ -209,3 +211,22 @@ def _train(
     if result.interrupted:  # the trainer stops politely; an audit of half a training would be no audit
         raise KeyboardInterrupt
     return str(result.model)
+
+
+def in_the_dress_of(rows: Sequence[Trace], task: Sequence[Trace], share: float, seed: int) -> list[Trace]:
+    """Return the rows, a share of them under the system prompt of a random row of the task and behind its first words.
+
+    The task's rows may hold a persona, or a trigger at the start of a request. The defender sees these rows, and need not know
+    which of them are bad.
+    """
+    rng = random.Random(f"dress/{seed}")
+    return [_dressed(row, rng.choice(task), rng) if rng.random() < share else row for row in rows]
+
+
+def _dressed(row: Trace, model: Trace, rng: random.Random) -> Trace:
+    system = next((turn for turn in model.turns if turn.speaker == "system"), None)
+    bare = Trace(tuple(turn for turn in row.turns if turn.speaker != "system"))
+    row = bare if system is None else with_system(bare, system.visible)
+    request = next(turn for turn in model.turns if turn.speaker == "user")
+    lead = " ".join(request.visible.split()[: rng.choice(WIDTHS)]).rstrip(" ,")
+    return with_lead(row, lead) if lead else row

@@ -163,7 +163,7 @@ def _deaf_to_ctrl_c() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _no_ctrl_c_is_lost() -> Iterator[Callable[[], None]]:
-    """Gives a function that raises KeyboardInterrupt if Ctrl-C was pressed in here and nobody has heard of it.
+    """Gives a function that raises KeyboardInterrupt if Ctrl-C was pressed in here and its exception was lost.
 
     Python raises KeyboardInterrupt wherever the main thread happens to be. In a destructor, or below somebody's bare
     ``except``, it goes nowhere, and the work would go on to its end.

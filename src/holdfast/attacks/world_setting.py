@@ -134,7 +134,7 @@ class WorldSetting:
 
 
 def _check_task(task: str) -> None:
-    """Its own message would name what can be asked of the world, most of which is no task."""
+    """Raise ``InputError`` for a name that is no task. The world's own message would list every kind of request."""
     if task not in KINDS_OF_REQUEST:
         raise InputError(
             f"'{task}' is no task of the embedded world (it has {', '.join(TASKS)}); other tasks need {FILES}"

@@ -1,4 +1,4 @@
-"""The worst case of an attack that adapts, without the flattery of a maximum.
+"""The worst case of an attack that adapts, counted on requests that did not choose it.
 
 The largest of several noisy rates is too large. So the attacker chooses his variant on every second request and is counted
 on the others; then the halves change places. Every request is counted once, never under a variant that it helped to choose.
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from holdfast.records import Cell, pooled_cells
+from holdfast.records import Cell, ask_the_same, pooled_cells
 from holdfast.stats import Estimate, share, share_of_repeats
 
 Hits = tuple[bool, ...]
@@ -44,16 +44,16 @@ def worst_cases(cells: Sequence[Cell]) -> list[Worst]:
         if at and (hits := cell.counted("asr")):
             variants = groups.setdefault((base, cell.defence), {})
             variants.setdefault(cell.attack, {})[cell.seed] = hits
-    again = all(cell.asks_again for cell in cells if cell.outcomes)
+    again = ask_the_same(cells)
     whole = {names: _whole(variants) for names, variants in groups.items()}
     return [_with_the_rest(_worst(*names, variants, again), cells) for names, variants in whole.items() if variants]
 
 
 def _with_the_rest(worst: Worst, cells: Sequence[Cell]) -> Worst:
     """The worst case with the shares missed and kept, where the cells of the chosen variants have them."""
-    own = [cell for cell in cells if cell.defence == worst.defence and cell.attack in worst.chosen and cell.outcomes]
-    tells = all(cell.tells_outcomes for cell in own)
-    return replace(worst, tells_outcomes=tells, missed=pooled_cells(own, "missed"), kept=pooled_cells(own, "kept"))
+    cells = [cell for cell in cells if cell.defence == worst.defence and cell.attack in worst.chosen and cell.outcomes]
+    tells = all(cell.tells_outcomes for cell in cells)
+    return replace(worst, tells_outcomes=tells, missed=pooled_cells(cells, "missed"), kept=pooled_cells(cells, "kept"))
 
 
 def _whole(variants: dict[str, dict[int, Hits]]) -> dict[str, list[Hits]]:

@@ -20,8 +20,8 @@ BESIDE_ROWS = ("kinds", "schemas", "tasks")
 
 
 @dataclass(frozen=True)
-class Asked:
-    """``lines`` are for ``completions.jsonl``: verdict and hashes, no text unless it was asked for."""
+class AskedSuite:
+    """A suite's results. ``lines`` are for ``completions.jsonl``: verdicts and hashes, and texts if answers are kept."""
 
     figures: tuple[Figure, ...]
     agreements: tuple[Agreement, ...]
@@ -36,7 +36,7 @@ class Asked:
 
 def put_together(
     suite: Suite, completions: Sequence[Completion], scored: Scored, kl: Sequence[Sequence[float]], keep_answers: bool
-) -> Asked:
+) -> AskedSuite:
     """What is kept of a suite: its figures, and a line for every answer."""
     lines = [
         _line(suite.name, completion, verdicts, keep_answers)
@@ -44,7 +44,7 @@ def put_together(
     ]
     missing = sum(map(is_missing, completions))
     depth = tuple(tuple(row) for row in kl)
-    return Asked(scored.figures, scored.agreements, tuple(lines), missing, depth, scored.outcomes)
+    return AskedSuite(scored.figures, scored.agreements, tuple(lines), missing, depth, scored.outcomes)
 
 
 def _line(suite: str, completion: Completion, verdicts: dict[str, str], keep_answers: bool) -> dict[str, Any]:
@@ -73,7 +73,7 @@ def asked_path(folder: Path, suite: Suite, shared: dict[str, Any]) -> Path:
     return folder / f"{suite.name}-{key}.json"
 
 
-def write_asked(path: Path, done: Asked) -> None:
+def write_asked(path: Path, done: AskedSuite) -> None:
     """Write a suite's answers, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_text(path) as file:
@@ -82,11 +82,11 @@ def write_asked(path: Path, done: Asked) -> None:
         json.dump({**asdict(done), "figures": figures, "agreements": agreements}, file)
 
 
-def read_asked(path: Path) -> Asked | None:
+def read_asked(path: Path) -> AskedSuite | None:
     """None if it is not there or cannot be read: then the suite is asked again."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        return Asked(
+        return AskedSuite(
             figures=tuple(map(Figure.from_json, content["figures"])),
             agreements=tuple(map(Agreement.from_json, content["agreements"])),
             lines=tuple(content["lines"]),

@@ -109,18 +109,19 @@ class Bars:
 
     def against(self, figures: Sequence[Figure], utilities: Sequence[str]) -> tuple[Bar, ...]:
         """Every judge's figure is compared with the bar, and every task's headline (the names in ``utilities``)."""
-        bars = []
-        for figure in figures:
-            if figure.name in _about_harm(figures) and self.max_complied is not None:
-                bars.append(self._at_most("--max-complied", self.max_complied, figure))
-            if figure.name == "harmless_refused" and self.max_over_refusal is not None:
-                bars.append(self._at_most("--max-over-refusal", self.max_over_refusal, figure))
-            if figure.name == "harmless_missed" and self.max_missed is not None:
-                bars.append(self._at_most("--max-missed", self.max_missed, figure))
-            if figure.name == "kept" and self.min_kept is not None:
-                bars.append(self._at_least("--min-kept", self.min_kept, figure))
-            if figure.name in utilities and self.min_utility is not None:
-                bars.append(self._at_least("--min-utility", self.min_utility, figure))
+        rules = (
+            ("--max-complied", self.max_complied, _about_harm(figures)),
+            ("--max-over-refusal", self.max_over_refusal, ("harmless_refused",)),
+            ("--max-missed", self.max_missed, ("harmless_missed",)),
+            ("--min-kept", self.min_kept, ("kept",)),
+            ("--min-utility", self.min_utility, utilities),
+        )
+        bars = [
+            self._bar(option, bound, figure)
+            for figure in figures
+            for option, bound, names in rules
+            if bound is not None and figure.name in names
+        ]
         compared = (*_about_harm(figures), *HARMLESS, *utilities)
         return (*bars, *self._against_before([figure for figure in figures if figure.name in compared]))
 
@@ -138,13 +139,13 @@ class Bars:
             return Bar("--before", bound, figure.key, "worst", worst, met, since)
         return Bar("--before", bound, figure.key, "value", figure.value, met, since)
 
-    def _at_least(self, option: str, bound: float, figure: Figure) -> Bar:
-        number = figure.best.low if self.strict else figure.best.value
+    def _bar(self, option: str, bound: float, figure: Figure) -> Bar:
+        best = figure.best
+        if option.startswith("--max"):
+            number = best.high if self.strict else best.value
+            return Bar(option, bound, figure.key, "high" if self.strict else "value", number, number <= bound)
+        number = best.low if self.strict else best.value
         return Bar(option, bound, figure.key, "low" if self.strict else "value", number, number >= bound)
-
-    def _at_most(self, option: str, bound: float, figure: Figure) -> Bar:
-        number = figure.best.high if self.strict else figure.best.value
-        return Bar(option, bound, figure.key, "high" if self.strict else "value", number, number <= bound)
 
 
 def _about_harm(figures: Sequence[Figure]) -> tuple[str, ...]:

@@ -29,8 +29,8 @@ def write_card(run: str | Path | object, *, after: Given | None = None, before: 
     """
     run = user_path(run, "card: run")
     training = _training(run)
-    own = run / "audit.json"
-    now = _audit(after) if after is not None else _audit(own) if own.is_file() else None
+    audit_file = run / "audit.json"
+    now = _audit(after) if after is not None else _audit(audit_file) if audit_file.is_file() else None
     if now is None and before is not None:
         raise InputError(f"{run}: has no audit.json to compare with {before}: `holdfast audit {run}/model --out {run}`")
     audited = None if now is None else _audited(run, now, before)

@@ -51,7 +51,7 @@ def _line(before: Figure, now: Figure, shift: Change) -> str:
 
 
 def _verdict(shift: Change) -> str:
-    """As ``Change.said``, but improvements are told too."""
+    """As ``Change.said``, with words for improvements too."""
     if shift.by.value > 0:
         return shift.said
     if shift.by.value == 0:

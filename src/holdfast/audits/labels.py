@@ -97,7 +97,7 @@ def corrected(figures: Iterable[Figure], lines: Lines, labels: Labels) -> tuple[
 
     Every group of requests is corrected by its own labels. *Kept*, which needs labels of two models, and shares by kind are not.
     """
-    about, labelled = [_matched(lines, labels)], dict[str, Mapping[int, Outcome]]()
+    about, labelled = [_matched(lines, labels)], dict[Group, Mapping[int, Outcome]]()
     for group in GROUPS:
         replies = [line for line in lines if line["suite"] == group]
         read = {at: label for at, line in enumerate(replies) if (label := labels.of_reply.get(_key(line))) is not None}
@@ -107,19 +107,14 @@ def corrected(figures: Iterable[Figure], lines: Lines, labels: Labels) -> tuple[
             about.append(f"{group} requests: {len(read)} labels are too few to correct by, {MIN_LABELS} are needed")
     if not labelled:
         raise InputError(f"labels=: {'; '.join(about)}")
-    names = {figure_name(group, word): (group, word) for group in GROUPS for word in TRUTH}
-    told = []
-    for figure in figures:
-        named = names.get(figure.name)
-        if named is not None and named[0] in labelled:
-            group, word = named
-            came = [line["finish_reason"] != "error" for line in lines if line["suite"] == group]
-            share = _share(figure, came, {at: label == TRUTH[word] for at, label in labelled[group].items()})
-            method = share.method if word in OUTCOMES else f"{TRUTH[word]}, {share.method}"
-            figure = replace(figure, corrected=replace(share, method=method))
-        told.append(figure)
-    own = [figure.key for figure in told if figure.can_err and figure.corrected is None]
-    return told, [*about, *([f"the judges' own, not corrected by labels: {', '.join(own)}"] if own else [])]
+    names = {figure_name(group, word): (group, word) for group in labelled for word in TRUTH}
+    with_labels = [
+        _corrected(figure, *names[figure.name], lines, labelled) if figure.name in names else figure
+        for figure in figures
+    ]
+    bare = [figure.key for figure in with_labels if figure.can_err and figure.corrected is None]
+    about += [f"the judges' own, not corrected by labels: {', '.join(bare)}"] if bare else []
+    return with_labels, about
 
 
 def _matched(lines: Lines, labels: Labels) -> str:
@@ -138,6 +133,15 @@ def _matched(lines: Lines, labels: Labels) -> str:
 
 def _key(line: Mapping[str, Any]) -> Key:
     return line["request_sha256"], line["answer_sha256"]
+
+
+def _corrected(
+    figure: Figure, group: Group, word: str, lines: Lines, labelled: Mapping[Group, Mapping[int, Outcome]]
+) -> Figure:
+    came = [line["finish_reason"] != "error" for line in lines if line["suite"] == group]
+    share = _share(figure, came, {at: label == TRUTH[word] for at, label in labelled[group].items()})
+    method = share.method if word in OUTCOMES else f"{TRUTH[word]}, {share.method}"
+    return replace(figure, corrected=replace(share, method=method))
 
 
 def _share(figure: Figure, came: Sequence[bool], labelled: Mapping[int, bool]) -> Estimate:

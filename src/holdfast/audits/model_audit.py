@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from holdfast.audits.asked import Asked, asked_path, identity, put_together, read_asked, write_asked
+from holdfast.audits.asked import AskedSuite, asked_path, identity, put_together, read_asked, write_asked
 from holdfast.audits.bars import Bars
 from holdfast.audits.labels import Labels, corrected
 from holdfast.audits.suites import RequestSuite, Scored, Suite, is_missing
@@ -113,7 +113,9 @@ def audit_model(
     return result, lines
 
 
-def _figures(suite: Suite, done: Asked, anchor: LoadedModel | None, earlier: AuditResult | None) -> Iterator[Figure]:
+def _figures(
+    suite: Suite, done: AskedSuite, anchor: LoadedModel | None, earlier: AuditResult | None
+) -> Iterator[Figure]:
     """A suite's figures, each with the suite's source."""
     yield from (replace(figure, source=suite.source) for figure in done.figures)
     if isinstance(suite, RequestSuite) and suite.name == "harmless":
@@ -157,8 +159,10 @@ def _batch_size(sampler: Sampler) -> int:
     return sampler.batch_size if isinstance(sampler, ModelSampler) else READ_AT_ONCE
 
 
-def _kept(suite: RequestSuite, done: Asked, anchor: LoadedModel | None, earlier: AuditResult | None) -> list[Figure]:
-    """The figure *kept*, by every judge that told the outcomes of both models."""
+def _kept(
+    suite: RequestSuite, done: AskedSuite, anchor: LoadedModel | None, earlier: AuditResult | None
+) -> list[Figure]:
+    """The figure *kept*, by every judge that gave outcomes of both models' replies."""
     if anchor is not None:
         who, before = anchor.name, done.untouched
     elif earlier is not None:
@@ -207,7 +211,7 @@ def perplexity(nll: Sequence[float], num_tokens: Sequence[int]) -> Estimate:
     return rows.estimate(lambda sums: np.exp(np.minimum(sums[..., 0] / sums[..., 1], 700.0)))
 
 
-def _ask(suite: Suite, models: Models, plan: Plan, path: Path | None, on_progress: OnProgress) -> Asked:
+def _ask(suite: Suite, models: Models, plan: Plan, path: Path | None, on_progress: OnProgress) -> AskedSuite:
     """Ask a suite and score it, or read what an interrupted audit has kept of it."""
     earlier = None if path is None else read_asked(path)
     if earlier is not None:

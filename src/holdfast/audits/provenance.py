@@ -11,7 +11,7 @@ from holdfast.models import tiny_path
 from holdfast.models.embedded import PREFIX
 from holdfast.models.identity import hash_of
 
-NO_PART = ("cli", "reports", "serve", "recipes")
+NO_PART = ("cli", "recipes", "reports", "serve", "view")
 """Packages that no figure depends on."""
 
 
@@ -23,9 +23,9 @@ def model_hash(name: str) -> str:
     return hash_of(path, sorted(path.glob("*"))) if path.is_dir() else name
 
 
-def own_code(*made: object) -> list[str]:
+def own_code(*parts: object) -> list[str]:
     """Hashes of the files outside the package that these classes and functions come from: they change between runs too."""
-    names = {getattr(sys.modules.get(getattr(thing, "__module__", "")), "__file__", None) for thing in made}
+    names = {getattr(sys.modules.get(getattr(part, "__module__", "")), "__file__", None) for part in parts}
     files = [path for name in names if name and PACKAGE not in (path := Path(name).absolute()).parents]
     return sorted(hash_of(path.parent, [path]) for path in files)
 

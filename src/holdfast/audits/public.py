@@ -20,7 +20,7 @@ from holdfast.config.arguments import checked, fitting
 from holdfast.config.base import user_path
 from holdfast.config.errors import refuse_unknown
 from holdfast.data import as_table, atomic_text, read_audit, write_audit
-from holdfast.generation import EndpointSampler, ModelSampler, Sampler
+from holdfast.generation import EndpointSampler, ModelSampler, Sampler, is_endpoint
 from holdfast.models import LoadedModel, as_loaded, load_tokenizer
 from holdfast.models.load import model_name
 from holdfast.records import AuditResult, Figure
@@ -107,8 +107,8 @@ def result_of(given: object, where: str) -> AuditResult:
 
 
 def _numbers(figure: Figure) -> str:
-    own = f"{figure.estimate:.3g}"
-    return own if figure.corrected is None else f"{figure.corrected:.3g} {figure.corrected.method}, {own} without"
+    value = f"{figure.estimate:.3g}"
+    return value if figure.corrected is None else f"{figure.corrected:.3g} {figure.corrected.method}, {value} without"
 
 
 @checked("audit")
@@ -145,14 +145,14 @@ def audit(
 ) -> Audit:
     """Ask a model what it must refuse (``requests``), what it must not (``safe_requests``), and its tasks; return an ``Audit``.
 
-    ``model``: a name, a path, a loaded model, a finished run, or a server's address with ``endpoint={"name": ...}`` (also
-    ``key_variable``, the environment variable with its key, and ``concurrency``). Rows are files or lists. Without any, a
-    model that speaks the embedded world is asked its requests. ``like``: ask the rows of an earlier audit, with its judges.
-    ``anchor``: the model before tuning. Drift is measured to it, and *kept* is the share of harmless requests with its outcome
-    (without an anchor, the earlier audit's). ``bars`` make the audit a gate. ``before``: an earlier audit, or its folder, that
-    the model may not be worse than. ``labels``: of some replies, to correct the shares; ``sheet``: a file to write for them,
-    ``sheet_size`` replies of each group. ``out``: a folder for the result; the same call goes on where it stopped. Only hashes
-    of answers are kept unless ``keep_answers``. Raises ``InputError`` for settings and rows that cannot be used.
+    Rows are files or lists; without any, a model that speaks the embedded world is asked its requests. Raises ``InputError``.
+    ``model``: a name, a path, a loaded model, a finished run, or a server's address.
+    ``endpoint``: of a server, ``{"name": ...}``; also ``key_variable`` (an environment variable with the key), ``concurrency``.
+    ``anchor``: the model before tuning. Drift is measured to it, and *kept*: the share of harmless requests with its outcome.
+    ``bars``: limits that make the audit a gate. ``like``: ask the rows of an earlier audit, with its judges.
+    ``before``: an earlier audit, or its folder, that the model may not be worse than. Without an anchor *kept* is measured to it.
+    ``labels``: of some replies, to correct the shares. ``sheet``: a file to write for them, ``sheet_size`` replies of each group.
+    ``out``: a folder for the result; the same call goes on where it stopped. ``keep_answers``: in full, not only their hashes.
     """
     need_at_least_one("audit", limit=limit, max_new_tokens=max_new_tokens, sheet_size=sheet_size, batch_size=batch_size)
     server = _server(model, endpoint)
@@ -160,17 +160,17 @@ def audit(
     how = {"world": world, "suite": suite, "judges": as_names(judges), "limit": limit, "max_new_tokens": max_new_tokens}
     questions = _questions({**files, "code": code}, how, like)
     safety, tasks = _suites(model, questions, timeout)
-    asked_bars, earlier = _bars(bars, before, like, safety, tasks, has_anchor=anchor is not None)
-    known = _labels(labels, sheet, safety)
-    plan = Plan(safety, tasks, questions["how"]["max_new_tokens"], keep_answers or sheet is not None, known)
+    bars, earlier = _bars(bars, before, like, safety, tasks, has_anchor=anchor is not None)
+    keep = keep_answers or sheet is not None
+    plan = Plan(safety, tasks, questions["how"]["max_new_tokens"], keep, _labels(labels, sheet, safety))
     watch((*safety, *tasks))
     sampler, reference = _models(model, anchor, batch_size, loading or {}, server, timeout, say)
     folder = None if out is None else _folder(out, "audit: out")
     result, lines = audit_model(
-        sampler, plan, anchor=reference, bars=asked_bars, earlier=earlier, out=folder, on_progress=on_progress
+        sampler, plan, anchor=reference, bars=bars, earlier=earlier, out=folder, on_progress=on_progress
     )
     if sheet is not None:
-        say(write_sheet(user_path(sheet, "sheet"), lines, sheet_size, known))
+        say(write_sheet(user_path(sheet, "sheet"), lines, sheet_size, plan.labels))
     return _saved(Audit(result, tuple(lines), questions), folder, keep_answers)
 
 
@@ -254,14 +254,13 @@ def _bars(
     return bars, earlier
 
 
-def is_address(model: object) -> bool:
-    """Whether ``model`` is the address of a server."""
-    return isinstance(model, str) and model.startswith(("http://", "https://"))
+def _is_address(model: object) -> bool:
+    return isinstance(model, str) and is_endpoint(model)
 
 
 def _asks_world(model: object, files: Files) -> bool:
     """Whether to ask the embedded world's requests: of a model that speaks its language, where no files are given."""
-    if files.given or is_address(model):
+    if files.given or _is_address(model):
         return False
     if isinstance(model, LoadedModel):
         return speaks_the_world(model.tokenizer)
@@ -280,7 +279,7 @@ def _models(
     """What answers, and the model before tuning if one is given."""
     if loading and all(isinstance(given, LoadedModel | None) for given in (model, anchor)):
         raise InputError("audit: loading= changes nothing of a model that is loaded already: give it to hf.load")
-    if not is_address(model):
+    if not _is_address(model):
         sampler = ModelSampler(_announced(as_loaded(model, **loading), model, say), batch_size)
         return sampler, None if anchor is None else _announced(as_loaded(anchor, **loading), anchor, say)
     if anchor is not None:
@@ -297,7 +296,7 @@ def _server(model: object, endpoint: Mapping[str, Any] | None) -> dict[str, Any]
     refuse_unknown("audit: endpoint", server, SERVER)
     server = {name: fitting("audit: endpoint", name, value, SERVER[name]) for name, value in server.items()}
     need_at_least_one("audit: endpoint", concurrency=server.get("concurrency"))
-    if server.get("name") and not is_address(model):
+    if server.get("name") and not _is_address(model):
         raise InputError('endpoint={"name": ...} goes with the address of a server, http://..., and this model is none')
     return server
 

@@ -11,6 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from holdfast.records import AuditResult, Figure
 
 SHOWN_POSITIONS = 8
@@ -28,18 +30,11 @@ def show(result: AuditResult) -> None:
     say(f"model: {result.model}" + (f"; anchor: {result.anchor}" if result.anchor else ""))
     for source in result.sources:
         say(f"asked: {source}")
-    table = Table("figure", "value", "95 % interval", "trials", "unscored", "better", box=None, header_style="bold")
-    told = [figure for group in NOUNS for figure in result.shares(group).values()]
     by_type = [figure for figure in result.figures if ": " in figure.name]
-    others = [figure for figure in result.figures if figure not in told and figure not in by_type]
-    if any(figure.corrected for figure in others):
-        table.add_column("corrected by labels")
-    for figure in others:
-        fixed = f"{figure.corrected:.1%}" if figure.corrected else ""
-        fixed += " complied" if fixed and figure.name.endswith(("not_refused", "unsafe")) else ""
-        table.add_row(*(Text(cell) for cell in (*_row(figure), fixed)[: len(table.columns)]))
-    if table.row_count:
-        console.print(table)
+    in_words = [figure for group in NOUNS for figure in result.shares(group).values()]
+    others = [figure for figure in result.figures if figure not in in_words and figure not in by_type]
+    if others:
+        console.print(_table(others))
     if by_type:
         say(
             f"{len(by_type)} figures by type of request are not shown: --out and --json write them, the report draws them"
@@ -58,6 +53,17 @@ def show(result: AuditResult) -> None:
         say(f"not measured: {note}")
     for line in bar_lines(result):
         say(line)
+
+
+def _table(figures: Sequence[Figure]) -> Table:
+    table = Table("figure", "value", "95 % interval", "trials", "unscored", "better", box=None, header_style="bold")
+    if any(figure.corrected for figure in figures):
+        table.add_column("corrected by labels")
+    for figure in figures:
+        fixed = f"{figure.corrected:.1%}" if figure.corrected else ""
+        fixed += " complied" if fixed and figure.name.endswith(("not_refused", "unsafe")) else ""
+        table.add_row(*(Text(cell) for cell in (*_row(figure), fixed)[: len(table.columns)]))
+    return table
 
 
 def _row(figure: Figure) -> tuple[str, ...]:

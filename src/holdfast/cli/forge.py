@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from holdfast.cli.output import as_written, json_option, write_json
+from holdfast.cli.progress import progress_bar
 
 if TYPE_CHECKING:
     from holdfast.judging.forgery import Forgeries
@@ -29,21 +30,17 @@ def forge(
     json: json_option = None,
 ) -> None:
     """Run hostile programs with a checker of your own. Exit code 1 if it accepts one: all of them are wrong."""
-    from rich.console import Console
-    from rich.progress import Progress
-
     from holdfast.judging.forgery import DEFAULT_KINDS, Limits
     from holdfast.judging.forgery import forge as run_programs
 
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("hostile programs", total=None)
+    with progress_bar("hostile programs") as on_progress:
         done = run_programs(
             command,
             kinds=kind or DEFAULT_KINDS,
             only=program or (),
             limits=Limits(timeout, memory_mb),
             say=lambda line: print(line, file=sys.stderr),
-            on_progress=lambda now, total: bar.update(task, completed=now, total=total),
+            on_progress=on_progress,
         )
     if not write_json(json, done.to_json()):
         _show(done)
@@ -60,9 +57,9 @@ def _show(done: Forgeries) -> None:
     table = Table("kind", "programs", "accepted", "killed for time", box=None, header_style="bold")
     counts = Counter(program.kind for program in done.tried)
     for kind, number in counts.items():
-        own = [program for program in done.tried if program.kind == kind]
-        late = sum(program.exit_code is None for program in own)
-        table.add_row(kind, str(number), str(sum(program.accepted for program in own)), str(late))
+        of_kind = [program for program in done.tried if program.kind == kind]
+        late = sum(program.exit_code is None for program in of_kind)
+        table.add_row(kind, str(number), str(sum(program.accepted for program in of_kind)), str(late))
     console.print(table)
     for name in done.accepted:
         console.print(f"ACCEPTED {name}", soft_wrap=True)

@@ -81,7 +81,7 @@ def generate(
     from holdfast.generation import is_endpoint
 
     requests = _requests(prompts, data, limit)
-    bar = judge_for([model], judge, "--safe") if safe else None
+    judge_name = judge_for([model], judge, "--safe") if safe else None
     drawing: dict[str, Any] = {"max_new_tokens": max_new_tokens, "temperature": temperature}
     drawing |= {"top_p": top_p, "seed": seed}
     most = MAX_UNDOS if max_undos is None else max_undos
@@ -90,12 +90,13 @@ def generate(
         from holdfast.cli.generate_endpoint import answer_from_server
 
         server = {"name": model_name, "key_variable": api_key_env, "tokenizer": tokenizer}
-        best = {"n": n, "judge": bar, "reward": reward, "soft": soft}
+        best = {"n": n, "judge": judge_name, "reward": reward, "soft": soft}
         return answer_from_server(model, requests, drawing, server, undoing, best, json)
     loaded = _load(model)
     drawing["batch_size"] = batch_size
     if safe or n > 1:
-        how = {**drawing, "n": n, "judge": bar, "reward": (reward or "likelihood") if n > 1 else None, "soft": soft}
+        chosen_by = (reward or "likelihood") if n > 1 else None
+        how = {**drawing, "n": n, "judge": judge_name, "reward": chosen_by, "soft": soft}
         _print_overseen(loaded, requests, how, json)
     elif undo and (events or (len(requests) == 1 and sys.stdout.isatty() and json is None)):
         _show_undoing(loaded, requests, drawing, undoing, None if events else pace or 0.0)

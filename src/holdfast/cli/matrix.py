@@ -44,8 +44,8 @@ def run_and_show(config: MatrixConfig, json: Path | None, page: Path | None = No
         _show(matrix, config)
         print(f"report: {report}" + (f"\npage: {page}" if page else ""))
     if matrix.failed:
-        told = f"{len(matrix.failed)} of {len(matrix.cells)} cells failed; the same command runs them again"
-        print(f"holdfast: {told}", file=sys.stderr)
+        line = f"{len(matrix.failed)} of {len(matrix.cells)} cells failed; the same command runs them again"
+        print(f"holdfast: {line}", file=sys.stderr)
         raise typer.Exit(1)
 
 
@@ -68,7 +68,7 @@ def _show(matrix: Matrix, config: MatrixConfig) -> None:
     for measure, title in shown_measures(cells):
         console.print(measure_table(cells, tests, measure, f"{title}, {seeds}, 95 % interval"))
         console.print()
-    if note := legend(tests, asked_again=matrix.asks_again):
+    if note := legend(cells, tests):
         console.print(f"{note}\n", markup=False)
     if judged := judged_by(cells):
         console.print(f"{judged}\n", markup=False)

@@ -38,7 +38,7 @@ def with_options(message: str, command: Any, words: Iterable[str]) -> str:
         command = command.commands[word]
     options = {param.name: param.opts[0] for param in command.params if param.opts[0].startswith("--")}
 
-    def told(match: re.Match[str]) -> str:
+    def as_option(match: re.Match[str]) -> str:
         name = match["key"] or match["name"]
         option = options.get(OTHER_NAMES.get(name, name))
         if option is None:
@@ -49,4 +49,4 @@ def with_options(message: str, command: Any, words: Iterable[str]) -> str:
             return f"{option} {match['text']}"
         return option if match["value"] is None else f"{option} "
 
-    return ARGUMENT.sub(told, message)
+    return ARGUMENT.sub(as_option, message)

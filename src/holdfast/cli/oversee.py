@@ -49,21 +49,21 @@ def calibrate(
 
     rows = read_calibration(file, None if judge is None else find_judge(judge))
     counts = {"rows": len(rows.scores), "left_out": rows.num_left_out, "unscored": rows.num_unscored}
-    told: dict[str, Any] = {**counts, "assumptions": ASSUMPTIONS}
+    result: dict[str, Any] = {**counts, "assumptions": ASSUMPTIONS}
     made: Guarantee | None
     if target is None:
         made, reason = guarantee(rows.scores, rows.unsafe, n=n, threshold=threshold, alpha=alpha), ""
     else:
         choice = choose_threshold(rows.scores, rows.unsafe, n=n, target=target, alpha=alpha)
         made, reason = choice.guarantee, choice.reason
-    told |= {"met": made is not None, "reason": reason, "guarantee": None if made is None else asdict(made)}
-    told["statement"] = f"{reason}. Assumed: {ASSUMPTIONS}." if made is None else made.statement()
-    if not write_json(json, told):
+    result |= {"met": made is not None, "reason": reason, "guarantee": None if made is None else asdict(made)}
+    result["statement"] = f"{reason}. Assumed: {ASSUMPTIONS}." if made is None else made.statement()
+    if not write_json(json, result):
         if rows.num_left_out:
             print(f"{rows.num_left_out} further rows of the same prompts left out: they are not independent")
         if rows.num_unscored:
             print(f"{rows.num_unscored} answers that the judge could not score count as not passing")
-        print(told["statement"])
+        print(result["statement"])
         if made is not None:
             print(f"{made.passed:.1%} of the calibration candidates pass at this threshold.")
             print(f"To use it: --judge at:{made.threshold:.10g}:{judge or 'JUDGE'}")

@@ -9,7 +9,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from holdfast.config.base import Settings, UserPath, UserPaths
 from holdfast.config.errors import InputError
-from holdfast.config.loading import told_faults
+from holdfast.config.loading import fault_lines
 
 FOUR_BITS = "four_bits"
 WAY = re.compile(r"(prefilled|sampled)@[1-9]\d*|four_bits")
@@ -130,4 +130,4 @@ class Files(FilesConfig):
         try:
             super().__init__(**settings)
         except ValidationError as error:
-            raise InputError(told_faults(FilesConfig, error, "hf.Files")) from None
+            raise InputError(fault_lines(FilesConfig, error, "hf.Files")) from None

@@ -106,10 +106,10 @@ def validated(
     try:
         return kind.model_validate(tree)
     except ValidationError as error:
-        raise InputError(told_faults(kind, error, where, places, overridden)) from None
+        raise InputError(fault_lines(kind, error, where, places, overridden)) from None
 
 
-def told_faults(
+def fault_lines(
     kind: type[Settings],
     error: ValidationError,
     where: str | Path,
@@ -120,8 +120,8 @@ def told_faults(
     details = error.errors()
     parents = {detail["loc"][:length] for detail in details for length in range(len(detail["loc"]))}
     # A list with a wrong item counts as too short for pydantic, which passes the item over.
-    told = [detail for detail in details if detail["type"] != "too_short" or detail["loc"] not in parents]
-    return "\n".join(_explain(kind, detail, where, places or {}, overridden) for detail in told)
+    wrong = [detail for detail in details if detail["type"] != "too_short" or detail["loc"] not in parents]
+    return "\n".join(_explain(kind, detail, where, places or {}, overridden) for detail in wrong)
 
 
 def dump_config(config: Settings) -> str:
@@ -322,9 +322,9 @@ def _explain(
         return f"{where}: field '{field}': unknown{hint}"
     if detail["type"] == "missing":
         return f"{where}: field '{field}': missing"
-    told = f"{where}: field '{field}': {message}" if field else f"{where}: {message}"
+    line = f"{where}: field '{field}': {message}" if field else f"{where}: {message}"
     # A check of several fields at once gets them all; the message says which ones it means.
-    return told if isinstance(detail["input"], dict) else f"{told}, got {_shown(detail['input'], path)}"
+    return line if isinstance(detail["input"], dict) else f"{line}, got {_shown(detail['input'], path)}"
 
 
 def _shown(value: Any, path: str | Path) -> str:

@@ -1,6 +1,6 @@
 """From files, hub datasets and rows in memory to records, and back; the prompts that come with the package. No torch here."""
 
-from holdfast.data.audit_files import read_audit, write_audit
+from holdfast.data.audit_files import read_answer_lines, read_audit, write_audit
 from holdfast.data.default_prompts import Kind, default_prompts
 from holdfast.data.fields import BadField, Fields, take_text
 from holdfast.data.near_twins import content_words, twin_groups, without_twins
@@ -29,6 +29,7 @@ __all__ = [
     "given_rows",
     "learned_part",
     "package_prompts",
+    "read_answer_lines",
     "read_audit",
     "read_rows",
     "read_table",

@@ -1,9 +1,10 @@
-"""``audit.json``: written whole, read back with a clear line for anything else."""
+"""The files of an audit, read with a clear line for anything else: ``audit.json`` and ``completions.jsonl``."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from holdfast.config import InputError
 from holdfast.data.writing import atomic_text
@@ -25,3 +26,11 @@ def read_audit(path: Path) -> AuditResult:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
     except (ValueError, KeyError, TypeError, AttributeError):
         raise InputError(f"{path}: expected the audit.json of a `holdfast audit`") from None
+
+
+def read_answer_lines(path: Path) -> list[dict[str, Any]]:
+    """Read a ``completions.jsonl``, one object per answer. Raises ``InputError`` for a missing file or anything else in it."""
+    try:
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    except (OSError, ValueError):
+        raise InputError(f"{path}: expected the completions.jsonl of a `holdfast audit`") from None

@@ -64,18 +64,18 @@ def take_history(fields: Fields) -> tuple[Turn, ...]:
         if not isinstance(pair, list | tuple) or len(pair) != 2:
             got = f"a list of {len(pair)}" if isinstance(pair, list | tuple) else describe(pair)
             raise BadField(f"history[{number}]", "a pair of a request and an answer", got)
-        for place, text in enumerate(pair):
+        for index, text in enumerate(pair):
             if not isinstance(text, str) or not text.strip():
-                raise BadField(f"history[{number}][{place}]", "a non-empty string", describe(text))
+                raise BadField(f"history[{number}][{index}]", "a non-empty string", describe(text))
         turns += [context("user", pair[0]), answer(pair[1])]
     return tuple(turns)
 
 
 def _with_system(turns: tuple[Turn, ...], text: str) -> tuple[Turn, ...]:
-    own = next((turn for turn in turns if turn.speaker == "system"), None)
-    if own is None:
+    system = next((turn for turn in turns if turn.speaker == "system"), None)
+    if system is None:
         return (context("system", text), *turns)
-    if own.visible != text:
+    if system.visible != text:
         raise BadField("system", "nothing here beside a system turn that says something else", "a string")
     return turns
 

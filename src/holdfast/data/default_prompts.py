@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from holdfast.config import InputError, did_you_mean
-from holdfast.data.fields import BadField, Fields, take_text
+from holdfast.data.fields import BadField, Fields, shown, take_text
 from holdfast.data.tables import read_table
 
 PREFIX = "prompts:"
@@ -58,7 +58,7 @@ def read_prompts(path: Path) -> tuple[str, ...]:
             raise InputError(f"{path}:{line}: expected UTF-8 text, got bytes that are not") from None
         prompts = [line for line in lines if line and not line.startswith("# ")]
     else:
-        prompts = read_table(path, _prompt)
+        prompts = read_table(path, take_request)
     if not prompts:
         raise InputError(f"{path}: no prompt in it")
     return tuple(prompts)
@@ -73,10 +73,12 @@ def check_prompts(name: str) -> None:
         find_kind(name)
 
 
-def _prompt(fields: Fields) -> str:
+def take_request(fields: Fields) -> str:
+    """The text of a request, from the first of COLUMNS that a row has. Raises ``BadField`` where it has none."""
     column = next((name for name in COLUMNS if fields.get(name) is not None), None)
     if column is None:
-        raise BadField(COLUMNS[0], f"it, or one of {', '.join(COLUMNS[1:])}", ", ".join(fields) or "nothing")
+        columns = ", ".join(map(shown, fields)) or "nothing"
+        raise BadField(COLUMNS[0], f"it, or one of {', '.join(COLUMNS[1:])}", columns)
     return take_text(fields, column, filled=True)
 
 

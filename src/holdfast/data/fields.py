@@ -58,7 +58,7 @@ def take_text(fields: Fields, key: str, where: str = "", *, filled: bool = False
     value = fields.get(key)
     if isinstance(value, str) and (value.strip() or not filled):
         return value
-    raise BadField(where + key, "a non-empty string" if filled else "a string", _found(fields, key))
+    raise BadField(where + key, "a non-empty string" if filled else "a string", described(fields, key))
 
 
 def take_list(fields: Fields, key: str, of: str) -> list[object]:
@@ -66,8 +66,9 @@ def take_list(fields: Fields, key: str, of: str) -> list[object]:
     value = fields.get(key)
     if isinstance(value, list) and value:
         return value
-    raise BadField(key, f"a non-empty list of {of}", _found(fields, key))
+    raise BadField(key, f"a non-empty list of {of}", described(fields, key))
 
 
-def _found(fields: Fields, key: str) -> str:
+def described(fields: Fields, key: str) -> str:
+    """What a row has under ``key``, as ``describe`` says it; ``nothing`` where the field is missing."""
     return describe(fields[key]) if key in fields else "nothing"

@@ -73,7 +73,8 @@ def _metadata(training: Training, name: str, audited: Audited | None) -> ModelCa
 
     is_local = training.model.startswith("tiny:") or Path(training.model).exists()
     base = None if is_local or not _HUB_ID.fullmatch(training.model) else training.model
-    hub = sorted({source.removeprefix("hf:").split(":")[0] for source in _sources(training) if is_hub_name(source)})
+    sources = [str(entry["source"]) for entry in training.data]
+    hub = sorted({source.removeprefix("hf:").split(":")[0] for source in sources if is_hub_name(source)})
     results = eval_results(audited) if audited else None
     return ModelCardData(
         base_model=base,
@@ -85,10 +86,6 @@ def _metadata(training: Training, name: str, audited: Audited | None) -> ModelCa
         pipeline_tag="text-generation",
         tags=["holdfast", *sorted({str(entry["objective"]) for entry in training.data})],
     )
-
-
-def _sources(training: Training) -> Iterable[str]:
-    return (str(entry["source"]) for entry in training.data)
 
 
 def eval_results(audited: Audited) -> list[EvalResult]:

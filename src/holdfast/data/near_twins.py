@@ -28,15 +28,13 @@ def likeness(a: frozenset[str], b: frozenset[str]) -> float:
     return len(a & b) / len(a | b) if a or b else 1.0
 
 
-def without_twins(
-    rows: Iterable[Row], against: Iterable[str], *, text: Callable[[Row], str], threshold: float = TWIN
-) -> list[Row]:
+def without_twins(rows: Iterable[Row], against: Iterable[str], *, text: Callable[[Row], str]) -> list[Row]:
     """The rows that have no twin in ``against``, nor earlier among themselves. Order is kept."""
     seen = Seen(map(content_words, against))
     kept = []
     for row in rows:
         words = content_words(text(row))
-        if seen.nearest(words)[0] < threshold:
+        if seen.nearest(words)[0] < TWIN:
             kept.append(row)
             seen.add(words)
     return kept
@@ -63,12 +61,12 @@ class Seen:
         return max(((likeness(words, self.sets[number]), number) for number in sorted(candidates)), default=(0.0, -1))
 
 
-def twin_groups(texts: Sequence[str], threshold: float = TWIN) -> list[int]:
+def twin_groups(texts: Sequence[str]) -> list[int]:
     """A group number for every text; twins, and twins of twins, have the same: what a fair split keeps together."""
     words = list(map(content_words, texts))
     group: list[int] = []
     for number in range(len(texts)):
-        alike = [other for other in range(number) if likeness(words[number], words[other]) >= threshold]
+        alike = [other for other in range(number) if likeness(words[number], words[other]) >= TWIN]
         joined = {group[other] for other in alike}
         mine = min(joined, default=number)
         group = [mine if theirs in joined else theirs for theirs in group]

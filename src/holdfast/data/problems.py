@@ -21,8 +21,8 @@ class Problem:
     fatal: bool = False
 
     def __str__(self) -> str:
-        place = self.source if self.line is None else f"{self.source}:{self.line}"
-        return f"{place}: {self.message}" if self.field is None else f"{place}: field '{self.field}': {self.message}"
+        where = self.source if self.line is None else f"{self.source}:{self.line}"
+        return f"{where}: {self.message}" if self.field is None else f"{where}: field '{self.field}': {self.message}"
 
 
 class DataError(InputError):

@@ -55,9 +55,9 @@ class Spool:
             self._file.write(self._held)
             self._file.flush()
         except OSError as error:
-            place = tempfile.gettempdir()
+            folder = tempfile.gettempdir()
             raise InputError(
-                f"{place}: rows cannot be kept there: {error.strerror}; free some space, or set TMPDIR to another folder"
+                f"{folder}: rows cannot be kept there: {error.strerror}; free some space, or set TMPDIR to another folder"
             ) from None
         self._in_file += len(self._held)
         self._held.clear()
@@ -71,13 +71,13 @@ class OnDemand(Sequence[T_co]):
         """The item of this number, from 0."""
 
     @overload
-    def __getitem__(self, place: int) -> T_co: ...
+    def __getitem__(self, index: int) -> T_co: ...
     @overload
-    def __getitem__(self, place: slice) -> tuple[T_co, ...]: ...
-    def __getitem__(self, place: int | slice) -> T_co | tuple[T_co, ...]:
-        if isinstance(place, slice):
-            return tuple(self.make(number) for number in range(len(self))[place])
-        return self.make(range(len(self))[place])
+    def __getitem__(self, index: slice) -> tuple[T_co, ...]: ...
+    def __getitem__(self, index: int | slice) -> T_co | tuple[T_co, ...]:
+        if isinstance(index, slice):
+            return tuple(self.make(number) for number in range(len(self))[index])
+        return self.make(range(len(self))[index])
 
     def __iter__(self) -> Iterator[T_co]:
         return (self.make(number) for number in range(len(self)))

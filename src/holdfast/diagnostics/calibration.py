@@ -14,6 +14,7 @@ from holdfast.diagnostics.counts import COLUMN, count, decision_rates, predicted
 from holdfast.diagnostics.two_stage import Floats
 from holdfast.stats import Estimate, Resamples, Unknown, newcombe, wilson
 
+NUM_FOLDS = 5
 NO_ATTEMPT = "no response has an attempt"
 NO_RIGHT = "unidentified: no right attempt was followed by a decision"
 NO_WRONG = "unidentified: no wrong attempt was followed by a decision"
@@ -72,7 +73,6 @@ def calibrate(
     problems: Sequence[Any] | None = None,
     max_attempts: int | None = None,
     draws: int = 1000,
-    folds: int = 5,
     seed: int = 0,
 ) -> Calibration:
     """Calibrate from what each response did: was each attempt right, in order; ``stopped[i]`` False = cut off.
@@ -99,7 +99,7 @@ def calibrate(
         p_dC=p_dc,
         p_dW=p_dw,
         predicted=from_all,
-        held_out=_held_out(counts, problems, predict, from_all, folds=folds, seed=seed),
+        held_out=_held_out(counts, problems, predict, from_all, seed),
         observed=rate("final_right", "responses"),
         observed_stopped=ended,
         gain=_gain(p_dc, p_dw, bootstrap),
@@ -191,8 +191,6 @@ def _held_out(
     problems: Sequence[Any] | None,
     predict: Callable[[Floats], Floats],
     from_all: Estimate | Unknown,
-    *,
-    folds: int,
     seed: int,
 ) -> Estimate | Unknown:
     """Every response's accuracy as predicted from the other folds, on average: to compare with ``observed``.
@@ -203,7 +201,7 @@ def _held_out(
     known, index = np.unique(np.asarray(names), return_inverse=True)
     if len(known) < 2:
         return Unknown("one problem: none to hold out")
-    folds = min(folds, len(known))
+    folds = min(NUM_FOLDS, len(known))
     fold = (np.random.default_rng(seed).permutation(len(known)) % folds)[index]
     values = np.array([predict(counts[fold != held].sum(0)) for held in range(folds)], float)
     if not np.isfinite(values).all():

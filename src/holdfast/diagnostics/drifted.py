@@ -231,7 +231,7 @@ def measure_drift(
         return texts
 
     texts = [answers(held_to, seeds) for seeds in (first, second)]
-    before, again = ([_outcomes(tells, requests, own) for own in draws] for draws in texts)
+    before, again = ([_outcomes(tells, requests, draw) for draw in draws] for draws in texts)
     sure = [_sure(outcome, before, again) for outcome in OUTCOMES]
     base = Drifted(
         model=policy.name,
@@ -240,12 +240,12 @@ def measure_drift(
         num_prompts=len(requests),
         num_answers=samples,
         judge=tells.name,
-        refused=share_of_repeats([[outcome == "refused" for outcome in own] for own in [*before, *again]]),
+        refused=share_of_repeats([[outcome == "refused" for outcome in draw] for draw in [*before, *again]]),
         sure=tuple(group for group in sure if group is not None),
     )
     if anchor is None:
         return base
-    after = [_outcomes(tells, requests, own) for own in answers(policy, second)]
+    after = [_outcomes(tells, requests, draw) for draw in answers(policy, second)]
     return _compared(base, policy, held_to, requests, texts, before, after, batch_size)
 
 
@@ -283,16 +283,16 @@ Draws = Sequence[Sequence[Outcome | None]]
 
 def _places(outcome: Outcome, draws: Draws) -> list[int]:
     """The prompts on which every draw has this outcome."""
-    return [place for place, said in enumerate(zip(*draws, strict=True)) if set(said) == {outcome}]
+    return [index for index, said in enumerate(zip(*draws, strict=True)) if set(said) == {outcome}]
 
 
-def _lost(outcome: Outcome, places: Sequence[int], draws: Draws) -> Estimate:
-    return share_of_repeats([[draw[place] != outcome for place in places] for draw in draws])
+def _lost(outcome: Outcome, indices: Sequence[int], draws: Draws) -> Estimate:
+    return share_of_repeats([[draw[index] != outcome for index in indices] for draw in draws])
 
 
 def _sure(outcome: Outcome, before: Draws, again: Draws) -> Sure | None:
-    places = _places(outcome, before)
-    return Sure(outcome, len(places), _lost(outcome, places, again)) if places else None
+    indices = _places(outcome, before)
+    return Sure(outcome, len(indices), _lost(outcome, indices, again)) if indices else None
 
 
 def _compared(
@@ -308,8 +308,8 @@ def _compared(
     """``base`` with the drift on the anchor's own answers (``texts``: two draws), and with what the model's (``after``) lost."""
     parts = []
     for draws in texts:
-        answered = [place for own in draws for place, text in enumerate(own) if text]
-        drifts, sources = _drifts(policy, anchor, [row for own in draws for row in as_rows(prompts, own)], batch_size)
+        answered = [index for draw in draws for index, text in enumerate(draw) if text]
+        drifts, sources = _drifts(policy, anchor, [row for draw in draws for row in as_rows(prompts, draw)], batch_size)
         parts.append([(answered[source], drift) for source, drift in zip(sources, drifts, strict=True)])
     every = [*parts[0], *parts[1]]
     if not every:
@@ -318,18 +318,18 @@ def _compared(
         )
     sure = []
     for group in base.sure:
-        own = _places(group.outcome, before)
-        chosen = [(place, drift) for place, drift in parts[1] if place in own]
-        said = [draw[place] for draw in after for place in own]
+        indices = _places(group.outcome, before)
+        chosen = [(index, drift) for index, drift in parts[1] if index in indices]
+        said = [draw[index] for draw in after for index in indices]
         became = {outcome: said.count(outcome) / len(said) for outcome in OUTCOMES if outcome != group.outcome}
-        early = _mean([(place, drift.early, 1.0) for place, drift in chosen]) if chosen else None
-        sure.append(replace(group, early=early, lost=_lost(group.outcome, own, after), became=became))
+        early = _mean([(index, drift.early, 1.0) for index, drift in chosen]) if chosen else None
+        sure.append(replace(group, early=early, lost=_lost(group.outcome, indices, after), became=became))
     return replace(
         base,
         sure=tuple(sure),
-        early=_mean([(place, drift.early, 1.0) for place, drift in every]),
-        late=_mean([(place, drift.late, float(drift.num_late)) for place, drift in every]),
-        whole=_mean([(place, drift.early + drift.late, 1.0) for place, drift in every]),
+        early=_mean([(index, drift.early, 1.0) for index, drift in every]),
+        late=_mean([(index, drift.late, float(drift.num_late)) for index, drift in every]),
+        whole=_mean([(index, drift.early + drift.late, 1.0) for index, drift in every]),
     )
 
 

@@ -61,8 +61,8 @@ def group_advantages(rewards: Sequence[float], problems: Sequence[str]) -> list[
     values, names = np.asarray(rewards, float), np.asarray(problems)
     advantages = np.zeros(len(values))
     for name in dict.fromkeys(problems):
-        own = names == name
-        group = values[own] if own.sum() > 1 else values
+        is_group = names == name
+        group = values[is_group] if is_group.sum() > 1 else values
         spread = group.std(ddof=1) if len(group) > 1 else 0.0
-        advantages[own] = (values[own] - group.mean()) / (spread + EPSILON)
+        advantages[is_group] = (values[is_group] - group.mean()) / (spread + EPSILON)
     return [float(value) for value in advantages]

@@ -31,11 +31,11 @@ def how_to_split(
 
     An ``extract`` that brings its own way of splitting takes ``base`` alone; the others do not read it.
     """
-    if extract not in EXTRACTORS and (own := look_up(SPLITTINGS, extract)) is not None:
+    if extract not in EXTRACTORS and (split_own_way := look_up(SPLITTINGS, extract)) is not None:
         for name, value in (("markers", markers), ("resample", resample), ("stop", stop)):
             if value is not None:
                 raise InputError(f"{name}=: extract={extract} splits in its own way; leave it out")
-        return own(base)
+        return split_own_way(base)
     if extract in OF_THE_STUDIES:
         raise InputError(f"extract={extract} {STUDIES}")
     extractor = find_extractor(extract)

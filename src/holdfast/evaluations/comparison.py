@@ -11,7 +11,7 @@ from typing import Any, Literal
 from holdfast.config import InputError, nearest_or_all
 from holdfast.config.arguments import checked
 from holdfast.data.fields import listed, shown
-from holdfast.evaluations.evaluation import Direction, Evaluation, Scores
+from holdfast.evaluations.evaluation import Direction, Evaluation
 from holdfast.evaluations.kept import kept_shares
 from holdfast.evaluations.reading import read_evaluation
 from holdfast.records.audit import LEVEL
@@ -55,8 +55,8 @@ class Compared:
     def to_json(self) -> dict[str, Any]:
         """Flat, as `--json` writes it."""
         smallest = self.smallest.to_json() if isinstance(self.smallest, Unknown) else {"value": self.smallest}
-        own = {name: value for name, value in asdict(self).items() if name not in ("by", "smallest")}
-        return {**own, **self.by.to_json(value="difference", n="items"), "smallest_difference": smallest}
+        parts = {name: value for name, value in asdict(self).items() if name not in ("by", "smallest")}
+        return {**parts, **self.by.to_json(value="difference", n="items"), "smallest_difference": smallest}
 
 
 @dataclass(frozen=True)
@@ -150,9 +150,9 @@ def compare(
     directions = {name: _direction(name, first, second, less) for name in names}
     pairs = {}
     for name in names:
-        items, told = _items(name, first, second, common=common)
-        pairs[name] = _columns(items, first.figures[name], second.figures[name])
-        notes += told
+        items, uneven = _items(name, first, second, common=common)
+        pairs[name] = tuple([scores.figures[name].items[item].score for item in items] for scores in (first, second))
+        notes += uneven
     tests = {name: paired_difference(*columns) for name, columns in pairs.items()}
     corrected = holm({name: test.p for name, test in tests.items()})
     compared = []
@@ -239,21 +239,17 @@ def _items(name: str, first: Evaluation, second: Evaluation, *, common: bool) ->
         (f"only in B ({second.source})", [item for item in other if item not in one]),
         ("with the same id but another question", changed),
     )
-    told = [f"{shown(name)}: {_count(items)} {where}" for where, items in lacking if items]
+    differing = [f"{shown(name)}: {_count(items)} {where}" for where, items in lacking if items]
     other_questions = set(changed)
     same = [item for item in both if item not in other_questions]
-    if told and not common:
-        raise InputError(f"{'; '.join(told)}. common=True compares the {len(same)} that both have")
+    if differing and not common:
+        raise InputError(f"{'; '.join(differing)}. common=True compares the {len(same)} that both have")
     if not same:
         raise InputError(f"{shown(name)}: no item is in both")
-    return same, [f"{line}; left out" for line in told]
+    return same, [f"{line}; left out" for line in differing]
 
 
 def _count(items: Sequence[str]) -> str:
     named = ", ".join(shown(item) for item in items[:NUM_NAMED])
     more = ", ..." if len(items) > NUM_NAMED else ""
     return f"{len(items)} {'item' if len(items) == 1 else 'items'} ({named}{more})"
-
-
-def _columns(items: Sequence[str], first: Scores, second: Scores) -> tuple[list[float], list[float]]:
-    return [first.items[item].score for item in items], [second.items[item].score for item in items]

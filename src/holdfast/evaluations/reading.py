@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, SupportsFloat, SupportsIndex
 
 from holdfast.config import InputError
-from holdfast.data import BadField, Fields, as_table, read_audit, read_table, table_name
-from holdfast.data.fields import describe
+from holdfast.data import BadField, Fields, as_table, read_answer_lines, read_audit, read_table, table_name
+from holdfast.data.fields import describe, described
 from holdfast.evaluations.evaluation import Direction, Evaluation, Trial, scores_of
 from holdfast.evaluations.inspect_logs import is_inspect_log, read_inspect
 from holdfast.evaluations.lm_eval_samples import read_lm_eval, samples_files
@@ -84,7 +83,7 @@ def _table(source: Path | Iterable[Mapping[str, object]]) -> Evaluation:
 def _row(fields: Fields) -> tuple[str, dict[str, float]]:
     item = fields.get("id")
     if isinstance(item, bool) or not isinstance(item, str | SupportsIndex) or item == "":
-        raise BadField("id", "a string or a whole number", describe(item) if "id" in fields else "nothing")
+        raise BadField("id", "a string or a whole number", described(fields, "id"))
     scores = fields.get("scores")
     if isinstance(scores, Mapping) and scores:
         return str(item), {str(name): _number(f"scores.{name}", value) for name, value in scores.items()}
@@ -101,12 +100,7 @@ def _number(field: str, value: object) -> float:
 
 
 def _answers(path: Path) -> list[dict[str, Any]]:
-    if not path.exists():
-        return []
-    try:
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    except (OSError, ValueError):
-        raise InputError(f"{path}: expected the completions.jsonl of a `holdfast audit`") from None
+    return read_answer_lines(path) if path.exists() else []
 
 
 def _audit(result: AuditResult, answers: Sequence[Mapping[str, Any]], source: str) -> Evaluation:

@@ -44,14 +44,14 @@ class Answer:
         if token != self.undo_id:
             self.visible.append(token)
             return "pushed"
-        place = len(self.visible) - 1
+        depth = len(self.visible) - 1
         self.num_undos += 1
-        self._undone_at[place] += 1
-        if place < 0:
+        self._undone_at[depth] += 1
+        if depth < 0:
             return "nothing"
         # What was retracted further on stood after the token that goes now; after another one it may be right.
-        self._retracted = {at: tokens for at, tokens in self._retracted.items() if at <= place}
-        self._retracted.setdefault(place, Counter())[self.visible.pop()] += 1
+        self._retracted = {at: tokens for at, tokens in self._retracted.items() if at <= depth}
+        self._retracted.setdefault(depth, Counter())[self.visible.pop()] += 1
         return "popped"
 
     def end(self, token: int) -> Change:

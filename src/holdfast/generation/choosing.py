@@ -44,8 +44,8 @@ def draw(logits: Tensor, uniform: Tensor, *, temperature: float, top_p: float = 
         probabilities, index = _nucleus(probabilities, top_p)
     # In float64, so that rounding cannot carry the draw past the last token that has any probability.
     reached = probabilities.cumsum(-1, dtype=torch.float64)
-    place = torch.searchsorted(reached, uniform.double() * reached[:, -1:], right=True)
-    return place if index is None else index.gather(-1, place)
+    column = torch.searchsorted(reached, uniform.double() * reached[:, -1:], right=True)
+    return column if index is None else index.gather(-1, column)
 
 
 def _nucleus(probabilities: Tensor, top_p: float) -> tuple[Tensor, Tensor]:

@@ -73,8 +73,8 @@ def check_room(ids: Sequence[Sequence[int]], model: PreTrainedModel) -> None:
 def stop_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> list[int]:
     """The tokens that end a text."""
     stops = known_stops(model.generation_config, tokenizer)
-    if not stops and (own := stop_id(tokenizer)) is not None:
-        return [own]
+    if not stops and (stop := stop_id(tokenizer)) is not None:
+        return [stop]
     if not stops:
         raise InputError("neither the model nor its tokenizer says which token ends a text (eos_token_id)")
     return stops

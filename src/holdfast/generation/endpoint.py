@@ -78,7 +78,7 @@ class EndpointSampler:
     timeout: float = 120.0  # seconds without an answer
     num_tries: int = 5
     first_wait: float = 0.5  # seconds before the second try; doubles
-    say: Callable[[str], None] = _say_nothing  # told of answers that never came
+    say: Callable[[str], None] = _say_nothing  # gets a line about answers that never came
     goes_on: bool = True  # from a last assistant turn; a guard model judges that turn instead
     takes_text: bool = False  # a document is gone on with at /completions; else it is refused
     logprobs: bool = False  # ask how likely every answer was, too

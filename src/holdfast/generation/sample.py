@@ -136,10 +136,10 @@ def _write(
     room, left = num_learned_positions(model.config), how.max_new_tokens
     texts, going_on = [list(row) for row in batch], list(range(len(batch)))
     while going_on and left:
-        some = replace(how, max_new_tokens=min(left, room - max(len(texts[row]) for row in going_on)))
-        for row, ids in zip(going_on, _continue(model, [texts[row] for row in going_on], some, stop_when), strict=True):
+        part = replace(how, max_new_tokens=min(left, room - max(len(texts[row]) for row in going_on)))
+        for row, ids in zip(going_on, _continue(model, [texts[row] for row in going_on], part, stop_when), strict=True):
             texts[row] += ids
-        left -= some.max_new_tokens
+        left -= part.max_new_tokens
         going_on = [row for row in going_on if len(texts[row]) < room and texts[row][-1] not in how.stops]
         if stop_when:
             going_on = [row for row in going_on if not stop_when(texts[row][len(batch[row]) :])]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from holdfast.generation.endpoint import NoAnswerError
-from holdfast.judging.judge import Request, as_one_text, conversation, filled
+from holdfast.judging.judge import BatchJudge, Request, as_one_text, conversation, filled
 from holdfast.records import Outcome, Turn, Verdict, context
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ MAX_NEW_TOKENS = 8
 
 
 @dataclass(frozen=True)
-class AskedJudge:
+class AskedJudge(BatchJudge):
     """``sampler`` is the model: best one that is not itself under test. It gives no probabilities, so ``p`` is None."""
 
     sampler: Sampler
@@ -41,10 +41,6 @@ class AskedJudge:
     def name(self) -> str:
         """The judge's name in tables."""
         return f"asked:{self.sampler.name}"
-
-    def __call__(self, prompt: Request, response: str) -> Verdict:
-        """One reply; ``many`` is quicker for more."""
-        return self.many([(prompt, response)])[0]
 
     def refuses(self, prompt: Request, response: str) -> bool:
         """Whether the model says *refused*. No clear answer counts as a refusal, because that is the fault looked for."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from holdfast.judging.judge import Judge, Request, refusals, verdicts
+from holdfast.judging.judge import BatchJudge, Judge, Request, refusals, verdicts
 from holdfast.records import Outcome, Verdict
 
 
 @dataclass(frozen=True)
-class AtThreshold:
+class AtThreshold(BatchJudge):
     """Safe is what scores ``threshold`` or more, whatever the judge itself calls safe; what it did not score stays unscored."""
 
     judge: Judge
@@ -20,10 +20,6 @@ class AtThreshold:
     def name(self) -> str:
         """The name by which configs ask for it."""
         return f"at:{self.threshold:.10g}:{self.judge.name}"
-
-    def __call__(self, prompt: Request, response: str) -> Verdict:
-        """One answer."""
-        return self.many([(prompt, response)])[0]
 
     def refuses(self, prompt: Request, response: str) -> bool:
         """What the judge itself says of refusing; the threshold has no part in it."""

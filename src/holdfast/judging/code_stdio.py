@@ -80,7 +80,7 @@ def _run(sandbox: WarmSandbox, program: str, stdin: bytes, limits: Limits) -> Ra
             theirs = -1
             process.send(program)
             data = _read_all(ours, limits, process.deadline)
-            told = _last_words(process)
+            error = _last_words(process)
     finally:
         for descriptor in (source, ours, theirs):
             if descriptor >= 0:
@@ -88,7 +88,7 @@ def _run(sandbox: WarmSandbox, program: str, stdin: bytes, limits: Limits) -> Ra
     assert process.report is not None
     if process.report.signal:
         raise StoppedError(explained("it let go of its channel and went on", process.report))
-    return Ran(data.decode(errors="replace"), process.report.code, told)
+    return Ran(data.decode(errors="replace"), process.report.code, error)
 
 
 def _read_all(descriptor: int, limits: Limits, deadline: float) -> bytes:
@@ -107,12 +107,16 @@ def _read_all(descriptor: int, limits: Limits, deadline: float) -> bytes:
 
 def _last_words(process: Candidate) -> str | None:
     """Waits until the process lets go of its channel, which it does by ending; an exception's name comes before that."""
-    told = None
+    message = None
     try:
         while True:
-            told = process.receive()
+            message = process.receive()
     except EndedError:
-        return f"{told['error']}: {told.get('text', '')}" if isinstance(told, dict) and "error" in told else None
+        return (
+            f"{message['error']}: {message.get('text', '')}"
+            if isinstance(message, dict) and "error" in message
+            else None
+        )
 
 
 def _lines(text: str) -> list[str]:

@@ -76,13 +76,13 @@ def read_embedder(folder: Path) -> SentenceEmbedder:
 
 @cache
 def sentence_embedder(device: str = "auto") -> SentenceEmbedder:
-    """One for the whole process."""
+    """MiniLM on a device, one for the whole process. Raises ``InputError`` where its package is not installed."""
     device = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
     return SentenceEmbedder(package_folder(PACKAGE, INSTALL) / "model", device)
 
 
 def package_folder(package: str, install: str) -> Path:
-    """The folder of an installed package's files; its code is not imported."""
+    """The folder of an installed package's files; its code is not imported. Raises ``InputError`` where there is none."""
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         raise InputError(f"needs the files of the package {package}: {install}")

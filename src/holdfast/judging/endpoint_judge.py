@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 
 from holdfast.generation.endpoint import EndpointSampler, NoAnswerError
 from holdfast.judging.guard_formats import GuardFormat, Reading
-from holdfast.judging.judge import Request, conversation
+from holdfast.judging.judge import BatchJudge, Request, conversation
 from holdfast.records import Completion, Outcome, Verdict
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class EndpointJudge:
+class EndpointJudge(BatchJudge):
     """``sampler.concurrency`` answers are judged at a time."""
 
     form: GuardFormat
@@ -25,10 +25,6 @@ class EndpointJudge:
     def name(self) -> str:
         """The format and the model."""
         return f"{self.form.name}:{self.sampler.model}"
-
-    def __call__(self, prompt: Request, response: str) -> Verdict:
-        """One answer; ``many`` is quicker for more."""
-        return self.many([(prompt, response)])[0]
 
     def refuses(self, prompt: Request, response: str) -> bool:
         """Unscored counts as a refusal here, because a refusal is the fault that is looked for."""
@@ -82,7 +78,7 @@ class EndpointJudge:
 
 def _worse(first: tuple[Reading | None, str], second: tuple[Reading | None, str]) -> tuple[Reading | None, str]:
     """The worse of two readings about one answer: one that could not be read, else the lower score."""
-    return min(first, second, key=lambda told: -1.0 if told[0] is None else told[0].score)
+    return min(first, second, key=lambda pair: -1.0 if pair[0] is None else pair[0].score)
 
 
 def _outcome(reading: Reading) -> Outcome | None:

@@ -83,7 +83,7 @@ EXTRACTORS: dict[str, Extractor] = {"number": numbers, "boxed": boxed, "choice":
 
 
 def find_extractor(name: str) -> Extractor:
-    """An extractor by name."""
+    """The extractor of that name. Raises ``InputError`` where there is none."""
     if name not in EXTRACTORS:
         raise InputError(f"extract=: no '{name}'{nearest_or_all(name, EXTRACTORS)}")
     return EXTRACTORS[name]

@@ -109,11 +109,11 @@ def forge(
     programs = [snippet for snippet in HOSTILE if (snippet.name in only if only else snippet.label in kinds)]
     left_out = {program.name: why for program in programs if (why := _why_not(program, bool(walls)))}
     programs = [program for program in programs if program.name not in left_out]
-    held = (
+    confined = (
         "in a process namespace of its own" if walls else "without a process namespace (bubblewrap does not work here)"
     )
     say(
-        f"runs {len(programs)} hostile programs with your command, {held}, each for at most {limits.seconds:g} s and"
+        f"runs {len(programs)} hostile programs with your command, {confined}, each for at most {limits.seconds:g} s and"
         f" {limits.memory_mb} MiB; {len(left_out)} are left out"
     )
     with tempfile.TemporaryDirectory(prefix="holdfast-forge-") as folder:

@@ -69,7 +69,7 @@ class Form(NamedTuple):
 
 
 def form_of(text: str) -> Form:
-    """Look at the text alone."""
+    """The form of a text, whatever was asked."""
     lines = [line for line in text.splitlines() if line.strip() and not line.strip().startswith("```")]
     fenced = sum(len(match.group(1)) for match in _FENCE.finditer(text)) / max(1, len(text))
     code = sum(_CODE_LINE.match(line) is not None for line in lines) / max(1, len(lines))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from itertools import groupby
 from typing import Protocol, runtime_checkable
@@ -59,6 +60,18 @@ class Judge(Protocol):
         ...
 
 
+class BatchJudge(ABC):
+    """A judge of many replies at once, which is quicker than one by one."""
+
+    @abstractmethod
+    def many(self, pairs: Sequence[tuple[Request, str]]) -> list[Verdict]:
+        """The verdict on every (request, reply), in order."""
+
+    def __call__(self, prompt: Request, response: str) -> Verdict:
+        """The verdict on one reply."""
+        return self.many([(prompt, response)])[0]
+
+
 def verdicts(judge: Judge, pairs: Sequence[tuple[Request, str]]) -> list[Verdict]:
     """What the judge says of every (request, answer), in order. One that can do better than one by one has ``many``."""
     many = getattr(judge, "many", None)
@@ -70,7 +83,7 @@ def verdicts(judge: Judge, pairs: Sequence[tuple[Request, str]]) -> list[Verdict
 
 
 def refusals(judge: Judge, pairs: Sequence[tuple[Request, str]]) -> list[bool | None]:
-    """Which answers are refusals; None where the judge cannot say, which is the caller's to count against the model."""
+    """Which answers are refusals; None where the judge cannot say. The caller counts those against the model."""
     many = getattr(judge, "refuses_many", None)
     return list(many(pairs)) if many else [judge.refuses(prompt, response) for prompt, response in pairs]
 

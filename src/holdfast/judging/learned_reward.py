@@ -18,6 +18,9 @@ from holdfast.judging.judge import request_text
 from holdfast.judging.learned_judge import pair_features
 from holdfast.records import Reply
 
+DECAY = 1e-2  # of the squared weights
+MAX_STEPS = 200
+
 
 @dataclass(frozen=True)
 class LearnedReward:
@@ -25,11 +28,10 @@ class LearnedReward:
 
     weight: Tensor
     bias: Tensor
-    device: str = "auto"
 
     def __call__(self, replies: Sequence[Reply]) -> list[float | None]:
         """An empty answer is worth 0."""
-        features = pair_features([(request_text(reply.turns), reply.text) for reply in replies], self.device)
+        features = pair_features([(request_text(reply.turns), reply.text) for reply in replies])
         scores = torch.sigmoid(features @ self.weight + self.bias).tolist()
         return [score if reply.text.strip() else 0.0 for score, reply in zip(scores, replies, strict=True)]
 
@@ -48,21 +50,19 @@ class LearnedReward:
             partial.unlink(missing_ok=True)
 
     @classmethod
-    def load(cls, folder: Path, device: str = "auto") -> LearnedReward:
+    def load(cls, folder: Path) -> LearnedReward:
         """The reward that ``save`` wrote to a folder."""
         path = folder / "reward.safetensors"
         if not path.is_file():
             raise InputError(f"reward: {path} is not there; `holdfast oversee fit-reward` makes one")
         try:
             tensors = load_file(path)
-            return cls(tensors["weight"], tensors["bias"], device)
+            return cls(tensors["weight"], tensors["bias"])
         except (SafetensorError, KeyError) as error:
             raise InputError(f"reward: {path} is damaged, or is none ({error})") from None
 
 
-def fit_reward(
-    pairs: Sequence[tuple[str, str]], right: Sequence[bool], *, decay: float = 1e-2, steps: int = 200
-) -> LearnedReward:
+def fit_reward(pairs: Sequence[tuple[str, str]], right: Sequence[bool]) -> LearnedReward:
     """Logistic regression on (request, answer) -> right or wrong, full batch, from zero: the same data give the same head."""
     if len(set(right)) < 2 or len(pairs) != len(right):
         raise InputError("fit-reward: needs right and wrong answers, as many labels as answers")
@@ -70,12 +70,12 @@ def fit_reward(
     labels = torch.tensor(right, dtype=torch.float32)
     weight = torch.zeros(features.shape[1], requires_grad=True)
     bias = torch.zeros((), requires_grad=True)
-    optimizer = torch.optim.LBFGS([weight, bias], max_iter=steps, line_search_fn="strong_wolfe")
+    optimizer = torch.optim.LBFGS([weight, bias], max_iter=MAX_STEPS, line_search_fn="strong_wolfe")
 
     def loss() -> Tensor:
         optimizer.zero_grad()
         value = torch.nn.functional.binary_cross_entropy_with_logits(features @ weight + bias, labels)
-        value = value + decay * weight.square().sum() / 2
+        value = value + DECAY * weight.square().sum() / 2
         value.backward()
         return value
 

@@ -38,7 +38,7 @@ class Likelihood:
         logps: list[float | None] = [reply.mean_logp for reply in replies]
         if self.loaded is not None and None in logps:
             computed = pair_logps(self.loaded, [(reply.turns, reply.text) for reply in replies])
-            logps = [own if logp is None else logp for logp, own in zip(logps, computed, strict=True)]
+            logps = [by_model if logp is None else logp for logp, by_model in zip(logps, computed, strict=True)]
         if replies and all(logp is None for logp in logps):
             raise InputError(
                 "reward 'likelihood': the model's server tells no log-probabilities; with reward 'none' the first safe answer "

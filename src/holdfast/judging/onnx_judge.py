@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.config import InputError, need_extra
-from holdfast.judging.judge import Request, request_text
+from holdfast.judging.judge import BatchJudge, Request, request_text
 from holdfast.judging.refusal_phrases import RefusalPhrases
 from holdfast.records import Verdict
 
@@ -30,13 +30,13 @@ MAX_TOKENS = 512
 
 
 @dataclass(frozen=True)
-class OnnxJudge:
+class OnnxJudge(BatchJudge):
     """``score`` is the probability of the safe labels together; safe is what has more than half of it."""
 
     folder: Path
 
     def __post_init__(self) -> None:
-        """Read the folder now, so that a fault in it is told before the audited model has answered for hours."""
+        """Read the folder now, so that a fault in it is found before the audited model has answered for hours."""
         need_extra("onnx", f"judge 'onnx:{self.folder}'")
         self.safe_labels  # noqa: B018
         self._tokenizer  # noqa: B018
@@ -46,10 +46,6 @@ class OnnxJudge:
     def name(self) -> str:
         """The name by which configs ask for it."""
         return f"onnx:{self.folder}"
-
-    def __call__(self, prompt: Request, response: str) -> Verdict:
-        """One answer."""
-        return self.many([(prompt, response)])[0]
 
     def refuses(self, prompt: Request, response: str) -> bool:
         """Whether the phrase list finds a refusal. The guard says only whether an answer is safe."""
@@ -89,14 +85,14 @@ class OnnxJudge:
         path = self.folder / "config.json"
         try:
             labels = {
-                int(place): str(label) for place, label in json.loads(path.read_text("utf-8"))["id2label"].items()
+                int(index): str(label) for index, label in json.loads(path.read_text("utf-8"))["id2label"].items()
             }
         except OSError as error:
             raise InputError(f"{path}: cannot be read: {error.strerror}") from None
         except (ValueError, KeyError, AttributeError, TypeError):
             raise InputError(f"{path}: expected a classifier's config with id2label, {{number: label}}") from None
-        kinds = {place: _kind(label) for place, label in labels.items()}
-        safe = sorted(place for place, kind in kinds.items() if kind == "safe")
+        kinds = {index: _kind(label) for index, label in labels.items()}
+        safe = sorted(index for index, kind in kinds.items() if kind == "safe")
         if not safe or len(safe) == len(kinds):
             raise InputError(
                 f"{path}: which of the labels {', '.join(labels.values())} means safe? Name it safe in id2label"

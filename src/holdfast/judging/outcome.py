@@ -27,7 +27,7 @@ from holdfast.judging.form import (
     sentences,
     without_marker,
 )
-from holdfast.judging.judge import Request, conversation, request_text
+from holdfast.judging.judge import BatchJudge, Request, conversation, request_text
 from holdfast.judging.manner import Given, Wanted, given, wanted
 from holdfast.judging.opening import opening
 from holdfast.judging.topic import Overlap, overlap
@@ -45,7 +45,7 @@ NUM_LETTERS = 1000
 
 
 @dataclass(frozen=True)
-class OutcomeJudge:
+class OutcomeJudge(BatchJudge):
     """``outcome`` is the likeliest of the three, ``p`` has their probabilities, ``score`` is 1 - P(complied).
 
     ``safe`` follows from the outcome, for harmful requests: False where the reply complied. It is None for a reply without a
@@ -56,12 +56,8 @@ class OutcomeJudge:
     name: str = "outcome"
     embeds: bool = False  # also read sentence embeddings; the weights must have been fitted with them
 
-    def __call__(self, prompt: Request, response: str) -> Verdict:
-        """Judge the reply to the last user turn; earlier turns are read with it."""
-        return self.many([(prompt, response)])[0]
-
     def many(self, pairs: Sequence[tuple[Request, str]]) -> list[Verdict]:
-        """Judge all pairs at once: embeddings are made faster in batches."""
+        """Judge the replies to the last user turns; earlier turns are read with them. Embeddings are quicker in batches."""
         near = near_features(pairs) if self.embeds else [{}] * len(pairs)
         return [self._verdict(*pair, more) for pair, more in zip(pairs, near, strict=True)]
 

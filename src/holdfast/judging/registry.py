@@ -111,7 +111,7 @@ def _threshold(rest: str, name: str) -> tuple[float, str]:
 
 
 def _checked(name: str, made: object) -> Judge:
-    """The judge, or an ``InputError`` for an object that is none: told before a model has answered for hours."""
+    """The judge. Raises ``InputError`` for an object that is none, before a model has answered for hours."""
     if not isinstance(made, Judge):
         lacks = next(part for part in ("name", "__call__", "refuses") if not hasattr(made, part))
         raise InputError(f"judge '{name}': {type(made).__name__} lacks '{lacks}': a judge has name, __call__, refuses")
@@ -142,14 +142,14 @@ def _nearness(folder: str, name: str) -> Judge:
 
 def _asked_judge(rest: str, name: str, timeout: float, num_tries: int) -> Judge:
     """A model behind an endpoint, or one that is loaded here."""
-    from holdfast.generation import ModelSampler
+    from holdfast.generation import ModelSampler, is_endpoint
     from holdfast.judging.asked_judge import AskedJudge
     from holdfast.models import load
 
     if not rest:
         raise InputError(f"judge '{name}': expected asked:MODEL or asked:MODEL@URL")
     model, _, url = rest.rpartition("@")
-    if url.startswith(("http://", "https://")):
+    if is_endpoint(url):
         return AskedJudge(_sampler(model, url, timeout, num_tries))
     return AskedJudge(ModelSampler(load(rest)))
 

@@ -57,7 +57,7 @@ def score_replies(reward: Reward, replies: Sequence[Reply]) -> list[float | None
     if not isinstance(given, Iterable) or isinstance(given, str | Mapping):
         raise InputError(f"reward {name}: expected a list with a number for each reply, got {type(given).__name__}")
     values = [
-        fitting(f"reward {name}", f"[{place}]", value, "float | bool | None") for place, value in enumerate(given)
+        fitting(f"reward {name}", f"[{index}]", value, "float | bool | None") for index, value in enumerate(given)
     ]
     if len(values) != len(replies):
         raise InputError(f"reward {name}: gave {len(values)} numbers for {len(replies)} replies")

@@ -54,16 +54,16 @@ class Overlap(NamedTuple):
 
 def overlap(request: str, reply: str) -> Overlap:
     """Compare content words, endings cut, and runs of letters. A reply can be on topic with few of either in common."""
-    request_words, told = content_words(request), content_words(reply)
-    common = len(request_words & told)
+    request_words, reply_words = content_words(request), content_words(reply)
+    common = len(request_words & reply_words)
     triples = _runs(re.findall(r"\w+", reply.lower()), 3)
     echo = len(triples & _runs(re.findall(r"\w+", request.lower()), 3)) / len(triples) if triples else 0.0
     return Overlap(
         asked=common / max(1, len(request_words)),
-        told=common / max(1, len(told)),
+        told=common / max(1, len(reply_words)),
         letters=_letters(request, reply),
         echo=echo,
-        num_new=len(told) - common,
+        num_new=len(reply_words) - common,
         num_telling=len(_telling(reply) - request_words),
         num_telling_first=len(_telling(" ".join(sentences(reply)[:1])) - request_words),
     )
@@ -112,5 +112,5 @@ def information(
         raise ValueError("information: expected at least one other request")
     beside = [(other, reply) for (_, reply), mine in zip(pairs, rivals, strict=True) for other in mine]
     values = iter(logps([*pairs, *beside]))
-    own = [next(values) for _ in pairs]
-    return [value - fmean(next(values) for _ in mine) for value, mine in zip(own, rivals, strict=True)]
+    after_own = [next(values) for _ in pairs]
+    return [value - fmean(next(values) for _ in mine) for value, mine in zip(after_own, rivals, strict=True)]

@@ -76,8 +76,8 @@ def unpack_gguf(path: Path, tie: bool | None = None) -> Path:
     )
     if not (folder / "config.json").is_file():
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix="unfinished-") as place:
-            made = Path(place) / "model"
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix="unfinished-") as temporary:
+            made = Path(temporary) / "model"
             _unpack(path, made, tie)
             shutil.rmtree(folder, ignore_errors=True)
             made.rename(folder)

@@ -37,14 +37,12 @@ class Point:
         return {name: _plain(value) for name, value in vars(self).items()}
 
 
-def curve(
-    pools: Sequence[Pool], ns: Sequence[int] | None = None, *, num_bootstrap: int = 1000, seed: int = 0
-) -> list[Point]:
+def curve(pools: Sequence[Pool], ns: Sequence[int] | None = None, *, num_bootstrap: int = 1000) -> list[Point]:
     """One point per n (1 .. the smallest pool, unless given). Every n draws the same prompts."""
     if not pools:
         raise InputError("curve: there are no pools")
     largest = min(pool.size for pool in pools)
-    resampled = partial(Resamples.of, draws=num_bootstrap, seed=seed, order="indices")
+    resampled = partial(Resamples.of, draws=num_bootstrap, order="indices")
     return [_point(pools, n, resampled) for n in (ns or range(1, largest + 1))]
 
 

@@ -43,14 +43,14 @@ def rank_weights(size: int, n: int) -> list[float]:
     return [math.comb(rank, n - 1) / total for rank in range(size)]
 
 
-def expected(pool: Pool, values: Sequence[float], n: int, *, abstaining: float = 0.0) -> float:
-    """E[value of what best-of-n with the filter returns]; an abstention is worth ``abstaining``.
+def expected(pool: Pool, values: Sequence[float], n: int) -> float:
+    """E[value of what best-of-n with the filter returns]; an abstention is worth 0.
 
     An unsafe sample on top means that all n were unsafe: its own value would count an unsafe answer as returned.
     """
     weights = rank_weights(pool.size, n)
     return math.fsum(
-        weight * (values[index] if pool.safe[index] else abstaining)
+        weight * (values[index] if pool.safe[index] else 0.0)
         for weight, index in zip(weights, pool.ascending(), strict=True)
     )
 

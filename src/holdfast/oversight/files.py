@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from holdfast.config import InputError
 from holdfast.data import BadField, Fields, read_table, take_text
-from holdfast.data.fields import describe
+from holdfast.data.fields import described
 from holdfast.judging import Judge, verdicts
 from holdfast.oversight.estimators import Pool
 
@@ -117,11 +117,11 @@ def _take_bool(fields: Fields, name: str) -> bool:
     value = fields.get(name)
     if isinstance(value, bool):
         return value
-    raise BadField(name, "true or false", describe(value) if name in fields else "nothing")
+    raise BadField(name, "true or false", described(fields, name))
 
 
 def _take_number(fields: Fields, name: str) -> float:
     value = fields.get(name)
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
-    raise BadField(name, "a number", describe(value) if name in fields else "nothing")
+    raise BadField(name, "a number", described(fields, name))

@@ -1,4 +1,4 @@
-"""Best-of-n: draw n, judge all, reward all, return the best safe one or nobody. Commands, server and studies share it."""
+"""Best-of-n: draw n, judge all, reward all, return the best safe one or none. Commands, server and studies share it."""
 
 from __future__ import annotations
 
@@ -186,8 +186,8 @@ def answer_overseen(
         raise InputError("best-of-n: at temperature 0 all candidates are the same; choose one above 0")
     if references is not None and len(references) != len(prompts):
         raise InputError(f"best-of-n: {len(references)} references for {len(prompts)} prompts")
-    told = [_reference(prompt) for prompt in prompts] if references is None else references
-    if prompts and getattr(reward, "needs_references", False) and not any(told):
+    known = [_reference(prompt) for prompt in prompts] if references is None else references
+    if prompts and getattr(reward, "needs_references", False) and not any(known):
         raise InputError(
             "best-of-n: this reward reads the right answer, or the test, and no request has one: give them with references="
         )
@@ -201,10 +201,10 @@ def answer_overseen(
     )
     groups = [
         [
-            Reply(turns_of(prompt), c.text, c.finish_reason, told[place], c.logp)
-            for c in drawn[place * n : (place + 1) * n]
+            Reply(turns_of(prompt), c.text, c.finish_reason, known[index], c.logp)
+            for c in drawn[index * n : (index + 1) * n]
         ]
-        for place, prompt in enumerate(prompts)
+        for index, prompt in enumerate(prompts)
     ]
     scored = reward or find_reward("none")
 

@@ -1,4 +1,4 @@
-"""Best-of-n with a safety bar ([001]): argmax R among the candidates with S = 1, or nobody."""
+"""Best-of-n with a safety bar ([001]): argmax R among the candidates with S = 1, or none."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def is_safe(safety: Safety) -> bool:
 
 
 def never_empty(texts: Sequence[str], verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """The verdicts, but for an empty text *missed* and not safe: it has told nothing, so nobody can call it safe."""
+    """The verdicts, but for an empty text *missed* and not safe: it says nothing, so no judge can call it safe."""
     return [
         verdict if text.strip() else Verdict(None, None, EMPTY, verdict.judge, "missed")
         for text, verdict in zip(texts, verdicts, strict=True)
@@ -142,10 +142,10 @@ def _why_nobody(safe: Sequence[Safety], judged: bool) -> str:
         if number
     ]
     outcomes = Counter(safety.outcome for safety in safe if isinstance(safety, Verdict) and safety.outcome)
-    told = "; outcomes: " + ", ".join(f"{number} {outcome}" for outcome, number in outcomes.items()) if outcomes else ""
+    by_outcome = ", ".join(f"{number} {outcome}" for outcome, number in outcomes.items())
     reasons = Counter(safety.reason for safety in safe if isinstance(safety, Verdict) and safety.safe is not True)
     most = f" (most often: {reasons.most_common(1)[0][0]})" if reasons else ""
-    return f"abstained: of {len(safe)} candidates {', '.join(parts)}{most}{told}"
+    return f"abstained: of {len(safe)} candidates {', '.join(parts)}{most}{f'; outcomes: {by_outcome}' if outcomes else ''}"
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -12,7 +12,7 @@ from typing import Any
 from holdfast._version import __version__
 from holdfast.config import InputError
 from holdfast.config.extras import need_extra
-from holdfast.data import read_audit
+from holdfast.data import read_answer_lines, read_audit
 from holdfast.records import AuditResult, Figure, suite_of
 
 TASK = "holdfast_audit"
@@ -29,20 +29,13 @@ def write_inspect_log(audit: str | Path, log: str | Path) -> Path:
     if target.suffix not in (".eval", ".json"):
         raise InputError(f"{target}: expected a name that ends in .eval or .json")
     result = read_audit(folder / "audit.json")
-    lines = _answers(folder / "completions.jsonl")
+    lines = read_answer_lines(folder / "completions.jsonl")
     ended = datetime.fromtimestamp((folder / "audit.json").stat().st_mtime, UTC)
     from inspect_ai.log import write_eval_log
 
     target.parent.mkdir(parents=True, exist_ok=True)
     write_eval_log(_log(result, lines, ended), str(target.absolute()))
     return target
-
-
-def _answers(path: Path) -> list[dict[str, Any]]:
-    try:
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    except (OSError, ValueError):
-        raise InputError(f"{path}: expected the completions.jsonl of a `holdfast audit --out`") from None
 
 
 def _log(result: AuditResult, lines: Sequence[Mapping[str, Any]], ended: datetime) -> Any:
@@ -103,8 +96,8 @@ def _samples(result: AuditResult, lines: Sequence[Mapping[str, Any]]) -> list[An
         by_suite.setdefault(str(line["suite"]), []).append(line)
     samples = []
     for suite, answers in by_suite.items():
-        own = [figure for figure in result.figures if suite_of(figure.name, by_suite) == suite]
-        scored = [(figure, scores) for figure in own if len(scores := figure.by_row) == len(answers)]
+        of_suite = [figure for figure in result.figures if suite_of(figure.name, by_suite) == suite]
+        scored = [(figure, scores) for figure in of_suite if len(scores := figure.by_row) == len(answers)]
         for number, line in enumerate(answers):
             request = str(line.get("request") or f"(request not kept; sha256 {line['request_sha256']})")
             reply = str(line.get("answer") or f"(answer not kept; sha256 {line['answer_sha256']})")

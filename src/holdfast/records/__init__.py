@@ -21,6 +21,7 @@ from holdfast.records.matrix import (
     Hits,
     Measure,
     Outcomes,
+    ask_the_same,
     judged_by,
     pooled_cells,
 )
@@ -66,6 +67,7 @@ __all__ = [
     "Turn",
     "Verdict",
     "answer",
+    "ask_the_same",
     "chat_arguments",
     "chat_messages",
     "context",

@@ -30,7 +30,7 @@ class Figure:
     estimate: Estimate
     better: Better
     meaning: str
-    judge: str = ""  # who decided; empty where nobody had to
+    judge: str = ""  # who decided; empty where no judge is needed
     unscored: int = 0
     scores: str = ""  # of every trial in order, one space between: what a later audit of the same rows is paired with
     source: str = ""  # what was asked: one of the audit's sources
@@ -204,9 +204,9 @@ class Bar:
         name, _, judge = kept["figure"].partition(" (")
         figure = _name_now(name, judge[:-1]) + (f" ({judge}" if judge else "")
         change = Change.from_json(kept["change"]) if kept.get("change") else None
-        told = {**kept, "met": kept["met"] if "met" in kept else kept["held"]}  # its name before version 0.2
-        told.pop("held", None)
-        return Bar(**{**told, "figure": figure, "change": change})
+        parts = {**kept, "met": kept["met"] if "met" in kept else kept["held"]}  # its name before version 0.2
+        parts.pop("held", None)
+        return Bar(**{**parts, "figure": figure, "change": change})
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,12 +237,12 @@ class AuditResult:
         """Whether every bar was met."""
         return all(bar.met for bar in self.bars)
 
-    def shares(self, group: Group, judge: str | None = None) -> dict[str, Figure]:
-        """*complied*, *refused*, *missed* and *kept* of a group's requests, by one judge (the first, unless named).
+    def shares(self, group: Group) -> dict[str, Figure]:
+        """*complied*, *refused*, *missed* and *kept* of a group's requests, by the first judge.
 
         A judge that tells no outcomes has *not_refused* or *unsafe* of harmful requests, and *refused* of harmless ones.
         """
-        judge = judge or next(iter(self.judges), "")
+        judge = next(iter(self.judges), "")
         words = (*OUTCOMES, "not_refused", "unsafe")
         names = {figure_name(group, word): word for word in words}
         names |= {"kept": "kept"} if group == "harmless" else {}

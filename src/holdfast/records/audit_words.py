@@ -28,12 +28,12 @@ def shares_line(result: AuditResult, group: Group) -> str:
     figures = result.shares(group)
     if not figures:
         return ""
-    own = {word: figures[word] for word in ORDER if word in figures}
-    parts = [f"{_word(word, figure)} {_share(figure.best)}" for word, figure in own.items()]
+    known = {word: figures[word] for word in ORDER if word in figures}
+    parts = [f"{_word(word, figure)} {_share(figure.best)}" for word, figure in known.items()]
     first = next(iter(figures.values()))
     notes = [f"{first.trials} requests", f"judge {first.judge}"]
     if first.corrected is not None:
-        alone = [f"{_word(word)} {_share(rate.estimate)}" for word, rate in own.items() if rate.corrected is not None]
+        alone = [f"{_word(word)} {_share(rate.estimate)}" for word, rate in known.items() if rate.corrected is not None]
         notes += [first.corrected.method, f"by the judge alone {', '.join(alone)}"]
     if "missed" not in figures:
         notes[1] += ", which does not tell missed from complied"

@@ -202,6 +202,11 @@ def judged_by(cells: Sequence[Cell]) -> str:
     return f"judged by {' and '.join(judges)}; shares are the judge's own, not corrected by labels" if judges else ""
 
 
+def ask_the_same(cells: Sequence[Cell]) -> bool:
+    """Whether every seed asked the same requests in all cells that have outcomes, so that a request counts once."""
+    return all(cell.asks_again for cell in cells if cell.outcomes)
+
+
 def pooled_cells(cells: Sequence[Cell], measure: Measure) -> Estimate | None:
     """One attack on one defence, all seeds that have the figure together; None where none has.
 

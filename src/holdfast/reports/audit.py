@@ -85,19 +85,19 @@ def _figure(key: str, figure: Mapping[str, Any], bars: list[dict[str, Any]]) -> 
     if value is None:
         return Line(shown(key, 80), _plain(figure.get("value")))
     share = _share(figure) if figure.get("better") != "neither" else None
-    told = percent if share else number
+    written = percent if share else number
     bounds = [(bar, bound) for bar in bars if (bound := finite(bar.get("bound"))) is not None]
     trials, unscored = finite(figure.get("trials")), finite(figure.get("unscored"))
     counted = "" if trials is None else f"{trials:,.0f}"
     return Line(
         name=shown(key, 80),
-        value=told(value),
-        interval="" if low is None or high is None else f"{told(low)} to {told(high)}",
+        value=written(value),
+        interval="" if low is None or high is None else f"{written(low)} to {written(high)}",
         trials=counted + (f", {unscored:,.0f} unscored" if unscored else ""),
         meaning=shown(figure.get("meaning") or "", 200),
         corrected=_corrected(figure.get("corrected")),
         picture=_picture(_share(figure.get("corrected")) or share, [b for _, b in bounds]) if share else None,
-        bar=", ".join(f"{shown(bar.get('option') or 'bar', 60)} {told(bound)}" for bar, bound in bounds),
+        bar=", ".join(f"{shown(bar.get('option') or 'bar', 60)} {written(bound)}" for bar, bound in bounds),
         met=all(_is_met(bar) for bar, _ in bounds) if bounds else None,
     )
 

@@ -72,13 +72,13 @@ def _before_after(lines: Sequence[DepthLine], order: Sequence[str]) -> dict[str,
         names = list(dict.fromkeys(line.name for line in lines))
     series: dict[str, list[Series]] = {}
     for group in dict.fromkeys(line.group for line in lines):
-        own = [line for line in lines if line.group == group and line.name in names]
-        befores = mean_at([line.before for line in own])
+        of_group = [line for line in lines if line.group == group and line.name in names]
+        befores = mean_at([line.before for line in of_group])
         drawn = [Series("before", None, befores)] if any(befores) else []
         for colour, name in enumerate(names):
-            rows = [line.after for line in own if line.name == name]
+            rows = [line.after for line in of_group if line.name == name]
             drawn += [Series(name, colour, mean_at(rows))] if rows else []
-        if own:
+        if of_group:
             series[group] = drawn
     return series
 

@@ -50,8 +50,8 @@ def _dominating(matrix: Matrix) -> str:
         return "No defence is both the safest and the most useful under any attack."
     name = max(wins, key=lambda defence: len(wins[defence]))
     where = "every attack" if len(wins[name]) == len(matrix.attacks) else " and ".join(wins[name])
-    if told := _mostly_missed(matrix, name, wins[name]):
-        return f"{name} complies least and is the most useful under {where}, but it misses most forbidden requests ({told})."
+    if rates := _mostly_missed(matrix, name, wins[name]):
+        return f"{name} complies least and is the most useful under {where}, but it misses most forbidden requests ({rates})."
     return f"{name} is both the safest and the most useful under {where}."
 
 

@@ -30,7 +30,7 @@ class Law:
     points: Points
 
     @property
-    def told(self) -> str:
+    def text(self) -> str:
         """The exponent in words."""
         return f"~ L^{self.fit:.1f}" + ("" if self.fit.has_interval else " no interval")
 
@@ -40,7 +40,7 @@ class DrawnLaw:
     """A law with its picture."""
 
     objective: str
-    told: str
+    text: str
     svg: Markup
 
 
@@ -69,7 +69,7 @@ def draw_laws(laws: Sequence[Law]) -> list[DrawnLaw]:
         return []
     x = Axis(*log_limits([length for length, _ in points]), LEFT, WIDTH - RIGHT)
     y = Axis(*log_limits([ratio for _, ratio in points]), HEIGHT - BOTTOM, TOP)
-    return [DrawnLaw(law.objective, law.told, _panel(law, x, y)) for law in laws]
+    return [DrawnLaw(law.objective, law.text, _panel(law, x, y)) for law in laws]
 
 
 def _panel(law: Law, x: Axis, y: Axis) -> Markup:
@@ -81,7 +81,7 @@ def _panel(law: Law, x: Axis, y: Axis) -> Markup:
         viewBox=f"0 0 {WIDTH} {HEIGHT}",
         class_="chart growth",
         role="group",
-        aria_label=f"{law.objective}: ratio of norms by length of an attempt, {law.told}",
+        aria_label=f"{law.objective}: ratio of norms by length of an attempt, {law.text}",
         data_roving="mark",
     )
 
@@ -110,9 +110,9 @@ def _inside(parts: Sequence[Markup], x: Axis, y: Axis) -> Markup:
 
 
 def _mark(point: tuple[float, float], x: Axis, y: Axis) -> Markup:
-    told = f"L {number(point[0])}: ratio {number(point[1])}"
+    tip = f"L {number(point[0])}: ratio {number(point[1])}"
     drawn = shape(0, x(math.log10(point[0])), y(math.log10(point[1])))
-    return tag("g", drawn, class_="mark s0", role="img", aria_label=told, data_tip=told)
+    return tag("g", drawn, class_="mark s0", role="img", aria_label=tip, data_tip=tip)
 
 
 def _power(value: float) -> str:

@@ -1,11 +1,11 @@
-"""The matrix as the rows of a table: what each cell shows, how warm it is, what it tells when asked."""
+"""The matrix as the rows of a table: what each cell shows, how warm it is, and its tooltip."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from holdfast.records import Measure
-from holdfast.reports.measures import names_of, told_beside, told_rate
+from holdfast.reports.measures import beside_lines, names_of, rate_text
 from holdfast.reports.pooling import Matrix, Pooled
 from holdfast.reports.svg import percent
 from holdfast.stats import Estimate
@@ -27,7 +27,7 @@ class Face:
 
 @dataclass(frozen=True, slots=True)
 class HeatCell:
-    """One place of the table, with a face per measure; or the reason why it has none."""
+    """One cell of the table, with a face per measure; or the reason why it has none."""
 
     faces: list[Face]
     note: str = ""
@@ -80,8 +80,8 @@ def _tip(pooled: Pooled, measure: Measure, names: dict[Measure, str], reasons: l
     rate = pooled.rate(measure)
     lines = [
         f"{pooled.defence} under {pooled.attack}",
-        f"{names[measure]} {told_rate(rate) if rate else 'not measured'}",
-        *(told_beside(pooled, names) if measure == "asr" else ()),
+        f"{names[measure]} {rate_text(rate) if rate else 'not measured'}",
+        *(beside_lines(pooled, names) if measure == "asr" else ()),
     ]
     seeds = [(cell.seed, getattr(cell, measure)) for cell in pooled.done]
     lines += [f"seed {seed}: {percent(one.value)} of {one.n:,}" for seed, one in seeds if one is not None]
@@ -106,7 +106,7 @@ def _worst(matrix: Matrix, defence: str, names: dict[Measure, str]) -> HeatCell:
             faces.append(_face(measure, None, f"{defence}: {names[measure]} not measured under any attack"))
             continue
         attack, rate, measured = case
-        tip = f"{defence} at its worst: under {attack}\n{names[measure]} {told_rate(rate)}"
+        tip = f"{defence} at its worst: under {attack}\n{names[measure]} {rate_text(rate)}"
         faces.append(_face(measure, rate, tip))
     note = f"of {measured} of {len(matrix.attacks)} attacks" if measured < len(matrix.attacks) else ""
     return HeatCell(faces, note=note)

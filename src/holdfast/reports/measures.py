@@ -39,22 +39,22 @@ def measures_of(matrix: Matrix) -> list[Measure]:
 
 def names_of(matrix: Matrix) -> dict[Measure, str]:
     """The names of its measures. *Attack success* is only what complied; by a judge that tells less it is *not refused*."""
-    told: dict[Measure, str] = {} if matrix.tells_outcomes else {"asr": NOT_REFUSED}
-    return {measure: told.get(measure, NAMES[measure]) for measure in measures_of(matrix)}
+    renamed: dict[Measure, str] = {} if matrix.tells_outcomes else {"asr": NOT_REFUSED}
+    return {measure: renamed.get(measure, NAMES[measure]) for measure in measures_of(matrix)}
 
 
 def meanings_of(matrix: Matrix) -> dict[Measure, str]:
     """A sentence for each of its measures."""
-    told: dict[Measure, str] = {} if matrix.tells_outcomes else {"asr": NOT_TOLD}
-    return {measure: told.get(measure, MEANINGS[measure]) for measure in measures_of(matrix)}
+    renamed: dict[Measure, str] = {} if matrix.tells_outcomes else {"asr": NOT_TOLD}
+    return {measure: renamed.get(measure, MEANINGS[measure]) for measure in measures_of(matrix)}
 
 
-def told_rate(rate: Estimate) -> str:
+def rate_text(rate: Estimate) -> str:
     """A rate in words: value, interval, trials."""
     return f"{percent(rate.value)} (95 %: {percent(rate.low)} to {percent(rate.high)}; {rate.n:,} trials)"
 
 
-def told_beside(pooled: Pooled, names: Mapping[Measure, str]) -> list[str]:
+def beside_lines(pooled: Pooled, names: Mapping[Measure, str]) -> list[str]:
     """What a safety figure must not be read without: how many were missed instead, and how many harmless ones are kept."""
     rates = [(names[measure], pooled.rate(measure)) for measure in BESIDE if measure in names]
-    return [f"{name} {told_rate(rate)}" for name, rate in rates if rate]
+    return [f"{name} {rate_text(rate)}" for name, rate in rates if rate]

@@ -32,27 +32,24 @@ MAX_CONFIG = 20_000
 
 def render(data: RunData) -> str:
     """The whole page as text. The same run gives the same bytes."""
-    notes, left_out = list(data.notes), []
+    notes = list(data.notes)
     matrix = pool(data.cells) if data.cells else None
-    if matrix is None:
-        left_out.append("The matrix and the safety-utility plane: no cells in matrix.jsonl.")
-    elif matrix.num_repeated:
+    if matrix and matrix.num_repeated:
         notes.append(f"matrix.jsonl: {matrix.num_repeated:,} rows repeat a cell; the last row of each cell counts.")
     planes = _planes(matrix) if matrix else []
-    if matrix and not planes:
-        left_out.append("The safety-utility plane: no cell has both utility and attack success.")
     depth = depth_parts(data, matrix)
-    if not depth:
-        left_out.append("KL by token position: neither depth.json nor a cell with kl_by_position.")
     compared, trained = compared_runs(data.curves), trained_runs(data.curves, notes)
     reinforced = reinforced_part(data.curves, notes)
-    if not trained and not reinforced:
-        left_out.append("Training curves: no steps.jsonl with figures by role, here or one folder down.")
     answers = microscope(data.answers, notes)
-    if answers is None:
-        left_out.append("The token microscope: no answers in microscope.json.")
-    left_out += ["The audit: no audit.json."] if data.audit is None else []
-    left_out += ["The configuration: no config.yaml."] if data.config is None else []
+    is_left_out = {
+        "The matrix and the safety-utility plane: no cells in matrix.jsonl.": matrix is None,
+        "The safety-utility plane: no cell has both utility and attack success.": matrix and not planes,
+        "KL by token position: neither depth.json nor a cell with kl_by_position.": not depth,
+        "Training curves: no steps.jsonl with figures by role, here or one folder down.": not (trained or reinforced),
+        "The token microscope: no answers in microscope.json.": answers is None,
+        "The audit: no audit.json.": data.audit is None,
+        "The configuration: no config.yaml.": data.config is None,
+    }
     decided = decisions_part(data.decisions)
     drawn = [*(part.charts for part in depth), compared, *(run.charts for run in trained), decided]
     drawn += [run.charts for run in reinforced.runs] if reinforced else []
@@ -83,7 +80,7 @@ def render(data: RunData) -> str:
         findings=findings(matrix) if matrix else None,
         config=None if data.config is None else shown(data.config, MAX_CONFIG),
         notes=notes,
-        left_out=left_out,
+        left_out=[line for line, is_true in is_left_out.items() if is_true],
         payload=embedded_json(payload),
         **_assets(),
     )

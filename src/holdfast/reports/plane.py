@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from holdfast.reports.measures import names_of, told_beside, told_rate
+from holdfast.reports.measures import beside_lines, names_of, rate_text
 from holdfast.reports.pooling import Matrix, pareto
 from holdfast.reports.svg import BOTTOM, HEIGHT, LEFT, TOP, WIDTH, Axis, frame, limits, percent, series_class, tag
 from holdfast.stats import Estimate
@@ -55,7 +55,7 @@ def plane_points(matrix: Matrix, attack: str) -> list[Point]:
         pooled = matrix.pooled.get((defence, attack))
         utility, asr = (pooled.rate("utility"), pooled.rate("asr")) if pooled else (None, None)
         if pooled and utility and asr:
-            beside = tuple(told_beside(pooled, names))
+            beside = tuple(beside_lines(pooled, names))
             points.append(Point(defence, colour, utility, asr, names["asr"], beside))
     return points
 
@@ -97,8 +97,8 @@ def _front(places: list[tuple[float, float]], x: Axis, y: Axis) -> str:
 
 def _mark(point: Point, x: Axis, y: Axis, on_front: bool) -> Markup:
     at_x, at_y = x(point.place[0]), y(point.place[1])
-    figures = (f"utility {told_rate(point.utility)}", f"{point.counted} {told_rate(point.asr)}", *point.beside)
-    told = "\n".join((point.name, *figures, *(("on the Pareto front",) if on_front else ())))
+    figures = (f"utility {rate_text(point.utility)}", f"{point.counted} {rate_text(point.asr)}", *point.beside)
+    tip = "\n".join((point.name, *figures, *(("on the Pareto front",) if on_front else ())))
     return tag(
         "g",
         tag("line", class_="whisker", x1=x(point.utility.low), x2=x(point.utility.high), y1=at_y, y2=at_y),
@@ -106,8 +106,8 @@ def _mark(point: Point, x: Axis, y: Axis, on_front: bool) -> Markup:
         shape(point.colour, at_x, at_y),
         class_=f"mark {series_class(point.colour)}",
         role="img",
-        aria_label=told.replace("\n", ", "),
-        data_tip=told,
+        aria_label=tip.replace("\n", ", "),
+        data_tip=tip,
     )
 
 

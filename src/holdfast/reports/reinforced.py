@@ -63,12 +63,12 @@ class Reinforced(NamedTuple):
 
 def reinforced_part(curves: Sequence[Curve], notes: list[str]) -> Reinforced | None:
     """None without a run of RL. A chart that no log has figures for is not drawn, nor explained."""
-    own = [curve for curve in curves if curve.rl]
-    if not own:
+    rl_curves = [curve for curve in curves if curve.rl]
+    if not rl_curves:
         return None
-    if len(own) > MAX_CURVES:
-        notes.append(f"Reinforcement learning: the first {MAX_CURVES} of {len(own):,} runs.")
-    panels_of = {index: (curve, _panels(curve, notes)) for index, curve in enumerate(own[:MAX_CURVES])}
+    if len(rl_curves) > MAX_CURVES:
+        notes.append(f"Reinforcement learning: the first {MAX_CURVES} of {len(rl_curves):,} runs.")
+    panels_of = {index: (curve, _panels(curve, notes)) for index, curve in enumerate(rl_curves[:MAX_CURVES])}
     drawn = {panel.title for _, panels in panels_of.values() for panel in panels}
     meanings = {known.title: known.meaning for known in KNOWN if known.title in drawn}
     meanings.update(dict.fromkeys(sorted(drawn - meanings.keys()), OBSERVED))
@@ -80,8 +80,8 @@ def _panels(curve: Curve, notes: list[str]) -> list[Panel]:
     for title, y_name, lines, _, share in KNOWN:
         there = {label: curve.rl[name] for label, name in lines.items() if name in curve.rl}
         panels += [Panel(title, y_name, there, share)] if there else []
-    told = {name for known in KNOWN for name in known.lines.values()}
-    others = [name for name in observed_names(curve.rl) if name not in told]
+    known_names = {name for known in KNOWN for name in known.lines.values()}
+    others = [name for name in observed_names(curve.rl) if name not in known_names]
     if len(others) > MAX_OBSERVED:
         notes.append(f"{curve.name}: the first {MAX_OBSERVED} of {len(others):,} figures that an observer gave.")
     return panels + [Panel(name, name, {"observed": curve.rl[name]}) for name in others[:MAX_OBSERVED]]

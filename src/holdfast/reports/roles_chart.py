@@ -71,8 +71,8 @@ def _drawn(value: float | None, lane: int, x: Axis, top: float, log: bool) -> Ma
     return tag("rect", class_="bar", x=left, y=top + 0.5, width=max(right - left, 0.8), height=LANE - 1)
 
 
-def _with_tip(drawn: Markup, told: str, lane: int) -> Markup:
-    return tag("g", drawn, class_=f"mark {series_class(lane)}", role="img", aria_label=told, data_tip=told)
+def _with_tip(drawn: Markup, tip: str, lane: int) -> Markup:
+    return tag("g", drawn, class_=f"mark {series_class(lane)}", role="img", aria_label=tip, data_tip=tip)
 
 
 def _name(objective: str, y: float) -> Markup:

@@ -36,14 +36,14 @@ def compared_runs(curves: Sequence[Curve]) -> Charts:
     defences = sorted({curve.defence for curve in curves if curve.attack})
     charts: Charts = []
     for attack in sorted({curve.attack for curve in curves if curve.attack}):
-        own = [curve for curve in curves if curve.attack == attack and curve.task]
-        if len(own) < 2 or len({tuple(curve.steps) for curve in own}) > 1:
+        of_attack = [curve for curve in curves if curve.attack == attack and curve.task]
+        if len(of_attack) < 2 or len({tuple(curve.steps) for curve in of_attack}) > 1:
             continue
-        lines = [Series(curve.defence, defences.index(curve.defence), curve.task) for curve in own]
+        lines = [Series(curve.defence, defences.index(curve.defence), curve.task) for curve in of_attack]
         chart = line_chart(
             f"t{len(charts)}",
             attack,
-            own[0].steps,
+            of_attack[0].steps,
             lines,
             x_name="step",
             y_name="NLL of the task's rows (nats per token)",

@@ -25,7 +25,7 @@ class Access:
         self._bucket = TokenBuckets(settings.requests_per_minute) if settings.requests_per_minute else None
 
     def admit(self, request: Request) -> None:
-        """Raises 401 or 429."""
+        """Raise ``ProtocolError`` 401 for a wrong key, 429 for too many requests."""
         caller = request.client.host if request.client else "unknown"
         if self._digests:
             given = _digest(request.headers.get("authorization", "").removeprefix("Bearer ").strip())
@@ -37,7 +37,7 @@ class Access:
             raise ProtocolError(429, "too many requests; try again later", "rate_limit_exceeded", "rate_limit_error")
 
     async def body(self, request: Request) -> bytes:
-        """Raises 408 when it does not come, 413 as soon as it is known to be too large: no claimed length is relied on."""
+        """The request's body. Raises ``ProtocolError`` 408 when it does not come in time, 413 as soon as it is too large."""
         try:
             return await asyncio.wait_for(self._read(request), self._seconds)
         except TimeoutError:

@@ -9,6 +9,7 @@ from typing import Any
 from holdfast.serve.logprobs import Tokens
 
 COUNTS = ("drawn", "judged", "safe")
+PIECE = 48  # characters
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,11 @@ class Choice:
     verdict: dict[str, Any]
     tokens: Tokens | None = None
     tool_calls: tuple[dict[str, Any], ...] = ()
+
+
+def pieces(text: str) -> list[str]:
+    """A judged text as a stream sends it."""
+    return [text[start : start + PIECE] for start in range(0, len(text), PIECE)]
 
 
 @dataclass(frozen=True)

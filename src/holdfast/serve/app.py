@@ -135,7 +135,7 @@ class _Server:
         model = self._model(first.model or self._models[0])
         if self._settings.log_prompts:
             log.info("%s prompt: %s", request_id, [one.messages or one.prompt for one in requests])
-        headers = self._clamp_told(request_id, first)
+        headers = self._clamp_headers(request_id, first)
         if first.retracting and self._overseer.hinted(first) is None:
             pieces = await self._in_time(request, self._overseer.stream(first))
             stream = self._counted(retracting_stream(request_id, model, first, pieces, self._overseer))
@@ -162,13 +162,13 @@ class _Server:
             for task in tasks:
                 task.cancel()
 
-    def _clamp_told(self, request_id: str, request: AnswerRequest) -> dict[str, str]:
-        """Fewer tokens than were asked for: the client is told, and so is the log."""
+    def _clamp_headers(self, request_id: str, request: AnswerRequest) -> dict[str, str]:
+        """A header, and a line of the log, where fewer tokens are written than were asked for."""
         if not request.is_clamped:
             return {}
-        told = f"max_tokens {request.wanted_tokens} -> {request.options['max_tokens']}"
-        log.info("%s clamped: %s", request_id, told)
-        return {"X-Holdfast-Clamped": told}
+        limit = f"max_tokens {request.wanted_tokens} -> {request.options['max_tokens']}"
+        log.info("%s clamped: %s", request_id, limit)
+        return {"X-Holdfast-Clamped": limit}
 
     async def _counted(self, stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         """Pass a stream on, and count it as in flight while it is being written."""
@@ -202,7 +202,7 @@ class _Server:
             await asyncio.gather(work, gone, return_exceptions=True)
 
     async def list_models(self, request: Request) -> Response:
-        """The names that clients may use. What stands behind them is not told."""
+        """The names that clients may use. The backends behind them are not named."""
         self._access.admit(request)
         return JSONResponse({"object": "list", "data": [_entry(name) for name in self._models]})
 
@@ -220,7 +220,7 @@ class _Server:
         return name
 
     async def health(self, request: Request) -> Response:
-        """That the process answers; whether its backends do, the metrics tell."""
+        """Show that the process answers. Whether its backends do is in the metrics."""
         facts: dict[str, Any] = {"status": "ok", "judge": self._overseer.judge.name, "n": self._settings.n}
         return JSONResponse({**facts, "backends": len(self._overseer.backends.backends)})
 

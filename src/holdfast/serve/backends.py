@@ -68,7 +68,7 @@ Piece = str | Deletion | Ended
 
 
 class Backend(Protocol):
-    """A place that answers."""
+    """A server, or a model in this process, that draws candidates."""
 
     @property
     def name(self) -> str:
@@ -88,7 +88,7 @@ class Backend(Protocol):
         ...
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close its connections or threads."""
         ...
 
 
@@ -208,7 +208,7 @@ def _read_choice(choice: Any, has_tools: bool) -> Draw | None:
 
 
 def _read_text_choice(choice: Any, _has_tools: bool) -> Draw | None:
-    """The same of /completions."""
+    """As ``_read_choice``, for /completions."""
     text = choice.get("text") if isinstance(choice, dict) else None
     if not isinstance(text, str) or choice.get("finish_reason") not in FINISHED:
         return None

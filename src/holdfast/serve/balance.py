@@ -52,34 +52,34 @@ class Balancer:
         """At most two tries, on different backends where there are several."""
         tried: set[int] = set()
         for _ in range(MAX_TRIES):
-            place = self._choose(tried)
-            tried.add(place)
-            self._busy[place] += 1
+            number = self._choose(tried)
+            tried.add(number)
+            self._busy[number] += 1
             try:
-                return await self.backends[place].draw(request, n)
+                return await self.backends[number].draw(request, n)
             except RequestRefusedError:
                 raise
             except BackendError as error:
-                self._failed(place, error)
+                self._failed(number, error)
                 last = error
             finally:
-                self._busy[place] -= 1
+                self._busy[number] -= 1
         raise last
 
     async def stream(self, request: AnswerRequest) -> AsyncIterator[Piece]:
         """One try: what has been shown cannot be drawn again."""
-        place = self._choose(set())
-        self._busy[place] += 1
+        number = self._choose(set())
+        self._busy[number] += 1
         try:
-            async for piece in self.backends[place].stream(request):
+            async for piece in self.backends[number].stream(request):
                 yield piece
         except RequestRefusedError:
             raise
         except BackendError as error:
-            self._failed(place, error)
+            self._failed(number, error)
             raise
         finally:
-            self._busy[place] -= 1
+            self._busy[number] -= 1
 
     def spell(self, ids: Sequence[int]) -> str | None:
         """The text by the first backend that knows it."""
@@ -95,12 +95,12 @@ class Balancer:
         now = time.monotonic()
         return min(
             range(len(self.backends)),
-            key=lambda place: (place in tried, self._rests_until[place] > now, self._busy[place], place),
+            key=lambda number: (number in tried, self._rests_until[number] > now, self._busy[number], number),
         )
 
-    def _failed(self, place: int, error: BackendError) -> None:
-        self._rests_until[place] = time.monotonic() + REST_SECONDS
-        self._on_error(self.backends[place].name, str(error))
+    def _failed(self, number: int, error: BackendError) -> None:
+        self._rests_until[number] = time.monotonic() + REST_SECONDS
+        self._on_error(self.backends[number].name, str(error))
 
 
 def _sum(parts: Sequence[Drawn]) -> Drawn:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any
 
 from holdfast.data.fields import shown
 from holdfast.records import Turn, context
-from holdfast.serve.answers import Answer, Choice
+from holdfast.records.traces import Speaker
+from holdfast.serve.answers import Answer, Choice, pieces
 from holdfast.serve.logprobs import to_chat
 from holdfast.serve.protocol import (
     MAX_TOP,
@@ -26,7 +27,6 @@ from holdfast.serve.protocol import (
 from holdfast.serve.settings import ServerSettings
 from holdfast.serve.tool_calls import read_tool_calls, spelled
 
-Speaker = Literal["system", "user", "assistant", "tool"]
 SPEAKERS: dict[str, Speaker] = {
     "system": "system",
     "developer": "system",
@@ -37,11 +37,10 @@ SPEAKERS: dict[str, Speaker] = {
 TOOLS = ("tools", "tool_choice", "parallel_tool_calls")
 FIELDS = (*UNDERSTOOD, *TOOLS, "messages", "max_completion_tokens", "top_logprobs", "holdfast")
 MORE = {"assistant": ("tool_calls",), "tool": ("tool_call_id", "name")}
-PIECE = 48  # characters
 
 
 def read_chat(data: bytes, settings: ServerSettings) -> AnswerRequest:
-    """Raises ProtocolError 400 for anything that is not understood."""
+    """The request in a body, checked. Raises ProtocolError 400 for anything that is not understood."""
     body = read_object(data, FIELDS)
     limits = [body[name] for name in ("max_completion_tokens", "max_tokens") if body.get(name) is not None]
     wishes = read_wishes(body, settings, limits[0] if limits else settings.max_tokens)
@@ -98,7 +97,7 @@ def _read_messages(messages: Any) -> tuple[tuple[Turn, ...], tuple[dict[str, Any
     """What the judge reads, and what the backend gets."""
     if not isinstance(messages, list) or not messages:
         raise ProtocolError(400, "'messages' must be a list of at least one message", "bad_messages")
-    read = [_read_message(message, f"messages[{place}]") for place, message in enumerate(messages)]
+    read = [_read_message(message, f"messages[{number}]") for number, message in enumerate(messages)]
     if read[-1][0].speaker not in ("user", "tool"):
         raise ProtocolError(400, "the last message must be the user's or a tool's", "bad_messages")
     return tuple(turn for turn, _ in read), tuple(message for _, message in read)
@@ -167,8 +166,8 @@ def chat_chunks(request_id: str, model: str, answer: Answer) -> Iterator[dict[st
         if choice.tokens is not None:
             yield chat_chunk(request_id, model, {"content": choice.text}, index=index, logprobs=to_chat(choice.tokens))
         else:
-            for start in range(0, len(choice.text), PIECE):
-                yield chat_chunk(request_id, model, {"content": choice.text[start : start + PIECE]}, index=index)
+            for piece in pieces(choice.text):
+                yield chat_chunk(request_id, model, {"content": piece}, index=index)
         for number, call in enumerate(choice.tool_calls):
             yield chat_chunk(request_id, model, {"tool_calls": [{"index": number, **call}]}, index=index)
         yield chat_chunk(request_id, model, {}, choice.finish_reason, index=index)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from holdfast.records import context
-from holdfast.serve.answers import Answer
+from holdfast.serve.answers import Answer, pieces
 from holdfast.serve.logprobs import to_completion
 from holdfast.serve.protocol import (
     MAX_TOP,
@@ -24,7 +24,6 @@ from holdfast.serve.settings import ServerSettings
 
 FIELDS = (*UNDERSTOOD, "prompt", "echo", "best_of")
 DEFAULT_TOKENS = 16  # the protocol's own
-PIECE = 48  # characters
 Prompt = str | tuple[int, ...]
 
 
@@ -96,8 +95,8 @@ def completion_chunks(request_id: str, model: str, answer: Answer) -> Iterator[d
         if choice.tokens is not None:
             yield chunk({**_choice(choice.text, index), "logprobs": to_completion(choice.tokens)})
         else:
-            for start in range(0, len(choice.text), PIECE):
-                yield chunk(_choice(choice.text[start : start + PIECE], index))
+            for piece in pieces(choice.text):
+                yield chunk(_choice(piece, index))
         yield chunk(_choice("", index, choice.finish_reason))
 
 

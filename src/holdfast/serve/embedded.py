@@ -118,12 +118,12 @@ class EmbeddedBackend:
         written = completion(request.turns, row, stop_ids(self.loaded.model, tokenizer), tokenizer)
         written = self._cut(written, request.options.get("stop", []))
         num = len(written.token_ids)
-        rewarded = self.pair_logps is not None and request.prompt is not None  # of a chat, ``pair_logps`` tells it
+        rewarded = self.pair_logps is not None and request.prompt is not None  # for a chat ``pair_logps`` gives it
         if request.logprobs is None and not request.echo and not rewarded:
             return Draw(written.text, written.finish_reason), num
         ids = [*prompt, *written.token_ids]
         start = 0 if request.echo else len(prompt)
-        tokens = score(self.loaded, ids, start=start, num_top=request.logprobs or 0, text_from=start)
+        tokens = score(self.loaded, ids, start=start, num_top=request.logprobs or 0)
         if request.echo:
             new = "".join(token.text for token in tokens[len(prompt) :])
             return Draw(request.turns[-1].visible + new, written.finish_reason, tokens=tokens), num
@@ -133,8 +133,8 @@ class EmbeddedBackend:
     def _left(self, tokens: Tokens, ids: Sequence[int]) -> Tokens:
         """The tokens that no undo has taken back."""
         undo = find_undo_id(self.loaded.tokenizer)
-        places = [-1 if token == undo else place for place, token in enumerate(ids)]
-        return tuple(tokens[place] for place in apply_undo(places, -1))
+        indices = [-1 if token == undo else index for index, token in enumerate(ids)]
+        return tuple(tokens[index] for index in apply_undo(indices, -1))
 
     def _text(self, ids: list[int]) -> str:
         undo = find_undo_id(self.loaded.tokenizer)

@@ -32,7 +32,7 @@ class NullJudge:
 
 
 class GuardedJudge:
-    """A judge in threads of its own, with a deadline. A thread that hangs is lost to it: when all hang, nothing passes."""
+    """A judge in threads of its own, with a deadline. A thread that hangs stays busy; when all hang, nothing passes."""
 
     def __init__(self, judge: Judge, *, seconds: float, on_fault: Callable[[str], None] = lambda _: None) -> None:
         self.name = judge.name
@@ -78,8 +78,8 @@ class GuardedJudge:
         try:
             return self._judge(prompt, text)
         except Exception as error:
-            told = f": {error}" if isinstance(error, InputError) else ""  # such as a key that is refused
-            return self._nothing(f"the judge failed: {type(error).__name__}{told}")
+            reason = f": {error}" if isinstance(error, InputError) else ""  # such as a key that is refused
+            return self._nothing(f"the judge failed: {type(error).__name__}{reason}")
 
     def _checked(self, verdict: object) -> Verdict:
         """``safe`` counts only where it is exactly True, on a real verdict."""

@@ -55,10 +55,10 @@ def unnamed(tokens: Tokens) -> Tokens:
     )
 
 
-def from_chat(told: Any) -> Tokens | None:
+def from_chat(logprobs: Any) -> Tokens | None:
     """The tokens of a choice of /chat/completions; None where it is not well-formed."""
     try:
-        return tuple(_chat_token(entry) for entry in told["content"])
+        return tuple(_chat_token(entry) for entry in logprobs["content"])
     except (LookupError, TypeError, ValueError, AttributeError):
         return None
 
@@ -70,11 +70,11 @@ def _chat_token(entry: Any) -> Token:
     return Token(text, _finite(entry["logprob"]), top, raw)
 
 
-def from_completion(told: Any) -> Tokens | None:
+def from_completion(logprobs: Any) -> Tokens | None:
     """The tokens of a choice of /completions; None where it is not well-formed."""
     try:
-        tops = told.get("top_logprobs") or [None] * len(told["tokens"])
-        rows = zip(told["tokens"], told["token_logprobs"], tops, strict=True)
+        tops = logprobs.get("top_logprobs") or [None] * len(logprobs["tokens"])
+        rows = zip(logprobs["tokens"], logprobs["token_logprobs"], tops, strict=True)
         return tuple(
             Token(_text(text), None if logp is None else _finite(logp), _ranked(top or {})) for text, logp, top in rows
         )

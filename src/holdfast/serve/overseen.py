@@ -51,7 +51,7 @@ class Overseer:
             return await self._echo(request)
         if (answer := self.hinted(request)) is not None:
             return answer
-        with _no_answer_told():
+        with _naming_backend_faults():
             drawn = await self.backends.draw(request, self.settings.n * request.num_answers)
         groups = [drawn.draws[first :: request.num_answers] for first in range(request.num_answers)]
         replies = [[_reply(request, draw) for draw in group] for group in groups]
@@ -84,33 +84,33 @@ class Overseer:
         text = self.hint(request)
         if text is None:
             return None
-        told = self._account("refused", "the prompt is not in this model's language", [], [])
-        return Answer((Choice(text, "content_filter", False, told),) * request.num_answers)
+        account = self._account("refused", "the prompt is not in this model's language", [], [])
+        return Answer((Choice(text, "content_filter", False, account),) * request.num_answers)
 
     async def stream(self, request: AnswerRequest) -> AsyncIterator[Piece]:
         """The pieces of one candidate, from when the first is there: without one it is the same errors as for ``answer``."""
         pieces = self.backends.stream(request)
-        with _no_answer_told():
+        with _naming_backend_faults():
             first = await anext(pieces, Ended("stop"))
         return _begun(first, pieces)
 
     def _choice(self, request: AnswerRequest, draws: Sequence[Draw], seen: Overseen) -> Choice:
         index, reason = seen.selection
         if index is None:
-            told = self._account("refused", reason, draws, seen.verdicts)
-            return Choice(self.settings.refusal, "content_filter", False, told)
-        told = self._account(self.judge.pass_word, reason, draws, seen.verdicts)
+            account = self._account("refused", reason, draws, seen.verdicts)
+            return Choice(self.settings.refusal, "content_filter", False, account)
+        account = self._account(self.judge.pass_word, reason, draws, seen.verdicts)
         judgement = {"judgement": seen.verdicts[index].reason, "outcome": seen.outcome}
-        return self._returned(request, draws[index], {**told, **judgement})
+        return self._returned(request, draws[index], {**account, **judgement})
 
-    def _returned(self, request: AnswerRequest, draw: Draw, told: dict[str, Any]) -> Choice:
+    def _returned(self, request: AnswerRequest, draw: Draw, account: dict[str, Any]) -> Choice:
         """Log-probabilities show no more words than were judged."""
         tokens = None if request.logprobs is None else draw.tokens
         if tokens is not None and not request.echo:
             tokens = spelling(tokens, draw.text)
         if tokens is not None and self.judge.judges:
             tokens = unnamed(tokens)
-        return Choice(draw.text, draw.finish_reason, True, told, tokens, draw.tool_calls)
+        return Choice(draw.text, draw.finish_reason, True, account, tokens, draw.tool_calls)
 
     def _account(self, verdict: str, reason: str, draws: Sequence[Draw], verdicts: Sequence[Verdict]) -> dict[str, Any]:
         return {
@@ -139,14 +139,14 @@ class Overseer:
         if self.judge.judges and request.options["max_tokens"]:
             message = "'echo' on a server with a judge needs 'max_tokens': 0: it returns what nobody has judged"
             raise ProtocolError(400, message, "unsupported")
-        with _no_answer_told():
+        with _naming_backend_faults():
             drawn = await self.backends.draw(request, request.num_answers)
         if self.judge.judges and any(draw.text != request.turns[-1].visible for draw in drawn.draws):
             raise ProtocolError(
                 502, "the model's server wrote more than the prompt", "backend_unavailable", "api_error"
             )
-        told = self._account("unjudged", "echo: the prompt and its log-probabilities", drawn.draws, [])
-        choices = [self._returned(request, draw, told) for draw in drawn.draws]
+        account = self._account("unjudged", "echo: the prompt and its log-probabilities", drawn.draws, [])
+        choices = [self._returned(request, draw, account) for draw in drawn.draws]
         return Answer(tuple(choices), drawn.prompt_tokens, drawn.completion_tokens)
 
 
@@ -162,7 +162,7 @@ async def _begun(first: Piece, rest: AsyncIterator[Piece]) -> AsyncIterator[Piec
 
 
 @contextmanager
-def _no_answer_told() -> Iterator[None]:
+def _naming_backend_faults() -> Iterator[None]:
     """Turn a backend's failure, or its refusal of the request, into an error for the client."""
     try:
         yield

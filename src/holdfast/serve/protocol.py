@@ -1,4 +1,4 @@
-"""What all paths of the OpenAI protocol share: a request checked, an error built. Nothing here knows of judges."""
+"""What all paths of the OpenAI protocol share: checking a request, building an error. Nothing here knows of judges."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ProtocolError(Exception):
 
 @dataclass(frozen=True)
 class AnswerRequest:
-    """What is asked of the model, checked: the answer to a chat, or how a text goes on."""
+    """A request, checked: for the answer to a chat, or for the continuation of a text."""
 
     turns: tuple[Turn, ...]  # what the judge reads
     options: dict[str, Any]  # sampling settings, as the backend gets them
@@ -75,7 +75,7 @@ class AnswerRequest:
 
 
 def read_object(data: bytes, understood: Collection[str]) -> dict[str, Any]:
-    """Raises ProtocolError 400 for fields that are not understood: nothing is dropped that would change the answer."""
+    """The body as a dict. Raises ProtocolError 400 for fields that are not understood and would change the answer."""
     try:
         body = json.loads(data)
     except (ValueError, RecursionError):

@@ -69,7 +69,7 @@ def serve(
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """Open the address before any model is loaded, so that one in use is told at once. Requests wait until the server runs."""
+    """Open the address before any model is loaded, so that one in use fails at once. Requests wait until the server runs."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # or asyncio leaves Nagle on
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -15,25 +15,25 @@ CHUNK = 256  # positions whose whole distribution is in memory at once
 
 
 @torch.inference_mode()
-def score(loaded: LoadedModel, ids: Sequence[int], *, start: int, num_top: int, text_from: int = 0) -> Tokens:
+def score(loaded: LoadedModel, ids: Sequence[int], *, start: int, num_top: int) -> Tokens:
     """The tokens from ``start`` on at temperature 1, each with its ``num_top`` likeliest alternatives.
 
-    Their text is read from ``text_from`` on, as if nothing stood before it.
+    Their text is read as if nothing stood before ``start``.
     """
     inputs = torch.tensor([list(ids)], device=loaded.device)
     logits = loaded.model(input_ids=inputs).logits[0, :-1]
     rows: list[tuple[float | None, list[int], list[float]]] = [(None, [], [])] if start == 0 else []
     for begin in range(max(start - 1, 0), len(ids) - 1, CHUNK):
         logps = logits[begin : begin + CHUNK].float().log_softmax(-1)
-        own = logps.gather(1, inputs[0, begin + 1 : begin + 1 + len(logps), None])[:, 0]
+        written = logps.gather(1, inputs[0, begin + 1 : begin + 1 + len(logps), None])[:, 0]
         top = logps.topk(min(num_top, logps.shape[1]))
-        rows += zip(own.tolist(), top.indices.tolist(), top.values.tolist(), strict=True)
+        rows += zip(written.tolist(), top.indices.tolist(), top.values.tolist(), strict=True)
     tokens = []
-    for place, (logp, others, values) in enumerate(rows, start):
-        before = list(ids[max(text_from, place - WINDOW) : place])
+    for position, (logp, others, values) in enumerate(rows, start):
+        before = list(ids[max(start, position - WINDOW) : position])
         pairs = zip(others, values, strict=True)
         alternatives = tuple((read(loaded.tokenizer, before, other), max(value, LEAST)) for other, value in pairs)
-        text = read(loaded.tokenizer, before, ids[place])
+        text = read(loaded.tokenizer, before, ids[position])
         tokens.append(Token(text, None if logp is None else max(logp, LEAST), alternatives))
     return tuple(tokens)
 

@@ -1,4 +1,4 @@
-"""What the server is told when it starts."""
+"""The server's settings."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ def tokenize_all(
                 num_cut += kept.num_targets < row.num_targets
                 rows.append(replace(kept, source=source))
     if len(errors) > skip_bad or (errors and not rows):
-        raise InputError("\n".join(_told(errors)))
+        raise InputError("\n".join(_error_lines(errors)))
     if traces and not rows:
         raise InputError(f"no row has any response left within max_length {max_length}: raise it")
     return rows, TruncationReport(
@@ -136,7 +136,7 @@ def tokenize_all(
     )
 
 
-def _told(errors: Sequence[tuple[str, InputError]]) -> list[str]:
+def _error_lines(errors: Sequence[tuple[str, InputError]]) -> list[str]:
     """A line for every bad trace, up to MAX_ERRORS; one line for all that the model has no words for."""
     unknown = [f"{place}: {error}" for place, error in errors if isinstance(error, UnknownTextError)]
     lines = [f"{place}: {error}" for place, error in errors if not isinstance(error, UnknownTextError)]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Group
 from rich.table import Table
@@ -16,6 +17,7 @@ from holdfast.tokens.batch import TokenRow, answer_positions
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
+BEFORE = 4  # tokens that settle how the next one reads
 SHADES: dict[Role, tuple[str, str]] = {  # two, so that neighbouring tokens can be told apart
     Role.PROMPT: ("#d9d9d9", "#c6c6c6"),
     Role.RESPONSE: ("#9ecbf2", "#7db7ea"),
@@ -55,6 +57,16 @@ def token_texts(ids: list[int], tokenizer: PreTrainedTokenizerBase) -> list[str]
     return texts
 
 
+def text_in_place(ids: Sequence[int], index: int, token: int, texts: Sequence[str], tokenizer: Any) -> str:
+    """How ``token`` would read at a place of a row. ``texts``: the row's own, by ``token_texts``.
+
+    The tokens before it settle its spaces.
+    """
+    if token == ids[index]:
+        return texts[index]
+    return token_texts([*ids[max(0, index - BEFORE) : index], token], tokenizer)[-1]
+
+
 def render_terminal(row: TokenRow, tokenizer: PreTrainedTokenizerBase) -> Group:
     """For ``rich.print``: a line per run of a role, every other token underlined. Readable without colours too."""
     table = Table.grid(padding=(0, 1))
@@ -84,7 +96,9 @@ def render_html(row: TokenRow, tokenizer: PreTrainedTokenizerBase) -> str:
         title += f", answer position {place}" if role is not Role.PROMPT else ""
         spans.append(f'<span class="{role.label} shade{index % 2}" title="{title}">{escape(_shown(text))}</span>')
     present = [role for role in Role if role in row.roles]
-    legend = " ".join(f'<span class="{role.label} shade0">{role.label} {_count(row, role)}</span>' for role in present)
+    legend = " ".join(
+        f'<span class="{role.label} shade0">{role.label} {row.roles.count(int(role))}</span>' for role in present
+    )
     shades = "\n".join(
         f".{role.label}.shade{i} {{ background: {shade} }}" for role in present for i, shade in enumerate(SHADES[role])
     )
@@ -93,10 +107,6 @@ def render_html(row: TokenRow, tokenizer: PreTrainedTokenizerBase) -> str:
 
 def _summary(row: TokenRow) -> str:
     return f"{len(row)} tokens, {row.num_targets} of them trained, {row.context} context"
-
-
-def _count(row: TokenRow, role: Role) -> int:
-    return row.roles.count(int(role))
 
 
 def _shown(text: str) -> str:

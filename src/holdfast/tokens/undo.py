@@ -17,10 +17,10 @@ UNDO_TOKEN = "<UNDO>"
 """Takes back the token before it (MATH §4)."""
 
 
-def find_undo_id(tokenizer: PreTrainedTokenizerBase, undo_token: str = UNDO_TOKEN) -> int | None:
+def find_undo_id(tokenizer: PreTrainedTokenizerBase) -> int | None:
     """The id of the undo token, or None where the vocabulary lacks it (an unknown-token id does not count)."""
-    number = tokenizer.convert_tokens_to_ids(undo_token)
-    return number if isinstance(number, int) and tokenizer.convert_ids_to_tokens(number) == undo_token else None
+    number = tokenizer.convert_tokens_to_ids(UNDO_TOKEN)
+    return number if isinstance(number, int) and tokenizer.convert_ids_to_tokens(number) == UNDO_TOKEN else None
 
 
 def apply_undo(ids: Iterable[int] | Tensor, undo_id: int) -> list[int]:
@@ -80,9 +80,11 @@ def hard_mask(until: Tensor) -> Tensor:
     return ((key <= query) & (query < until[:, None, :])).unsqueeze(1)
 
 
-def additive_mask(mask: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
-    """The same mask for eager attention, which adds it to the scores (a boolean one would add 0 and 1).
+def additive_mask(mask: Tensor) -> Tensor:
+    """The same mask as numbers for eager attention, which adds it to the scores (a boolean one would add 0 and 1).
 
     float32 serves every model dtype: eager attention takes its softmax in float32 anyway.
     """
-    return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, torch.finfo(dtype).min)
+    return torch.zeros(mask.shape, dtype=torch.float32, device=mask.device).masked_fill_(
+        ~mask, torch.finfo(torch.float32).min
+    )

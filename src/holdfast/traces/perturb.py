@@ -33,7 +33,9 @@ class Perturb:
         for reference in references:
             for before, word, after in _neighbours(reference.words):
                 slots[before, after].add(word)
-        self._slots = {place: sorted(words)[:MAX_ALTERNATIVES] for place, words in slots.items() if len(words) > 1}
+        self._slots = {
+            neighbours: sorted(words)[:MAX_ALTERNATIVES] for neighbours, words in slots.items() if len(words) > 1
+        }
 
     def places(self, reference: RightAnswer) -> list[int]:
         """Where something plausible but wrong is known."""
@@ -54,8 +56,8 @@ class Perturb:
     def _others(self, reference: RightAnswer, at: int) -> Iterator[str]:
         """Yield the candidates one by one: ``places`` only needs to know whether there is one."""
         words, word = reference.words, reference.words[at]
-        place = (words[at - 1] if at else "", words[at + 1] if at + 1 < len(words) else "")
-        others = chain(_numbers(word), _operators(word), _names(word, reference), self._slots.get(place, ()))
+        around = (words[at - 1] if at else "", words[at + 1] if at + 1 < len(words) else "")
+        others = chain(_numbers(word), _operators(word), _names(word, reference), self._slots.get(around, ()))
         return (other for other in others if other != word and self._sayable(other))
 
 

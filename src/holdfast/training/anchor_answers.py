@@ -41,11 +41,11 @@ ANSWER_TOKENS = 128
 SAMPLES = 4  # answers to a prompt of a stream with a budget: what it bounds is a mean over the anchor's own answers
 FRESH = 5  # one prompt in so many is kept back to measure the drift at the end
 ROWS_PER_TRAINED_ROW = 8  # no gradient is kept: so many more fit
-NUM_NAMED = 5  # refused rows whose lines are told
+NUM_NAMED = 5  # refused rows whose lines are shown
 BLOCK, NUM_BLOCKS = 1 << 16, 256  # bytes of an anchor's files that its key covers
-Asked = str | tuple[Turn, ...]
+HeldPrompt = str | tuple[Turn, ...]
 """A prompt: one user turn, or a conversation that ends before the answer."""
-P = TypeVar("P", bound=Asked)
+P = TypeVar("P", bound=HeldPrompt)
 
 
 def answer_prompts(
@@ -100,7 +100,7 @@ def forget_answers(run: Path) -> None:
 
 @dataclass(frozen=True)
 class _Preparation:
-    """What is asked of the anchor before a run begins. It is loaded, and its weights hashed, only if something is missing."""
+    """Gets the anchor's answers before a run begins. The anchor is loaded and hashed only if an answer is missing."""
 
     config: TrainConfig
     loaded: LoadedModel
@@ -117,22 +117,23 @@ class _Preparation:
     @cached_property
     def anchor(self) -> AskedAnchor:
         """The model before training, or another one if the config names it."""
-        own = self.name == self.config.model.name
-        return AskedAnchor(self.loaded if own else load_model(self.config, self.name)[0], self.say, self.alive)
+        is_policy = self.name == self.config.model.name
+        return AskedAnchor(self.loaded if is_policy else load_model(self.config, self.name)[0], self.say, self.alive)
 
     def key(self, *parts: object) -> str:
         """A hash of all that answers depend on: the anchor, how it is loaded, and what it is asked.
 
         A start that failed before its run began leaves answers behind, and the settings may change before the next one.
         """
-        return _key(_held_in(self.name), self.config.model, *parts)
+        parts = (_held_in(self.name), self.config.model, *parts)
+        return hashlib.sha256(repr(parts).encode()).hexdigest()[:12]
 
     def answered(self, stream: StreamSettings) -> Path:
         """The file of answered prompts."""
         prompts = _prompts(stream, self.loaded)[: stream.limit]
         seed = self.config.training.seed if stream.hold else None
         path = self.run / FOLDER / f"held-{self.key(prompts, seed, _num_tokens(stream))}.jsonl"
-        parts: dict[Path, Sequence[Asked]] = {path: prompts}
+        parts: dict[Path, Sequence[HeldPrompt]] = {path: prompts}
         if stream.hold is not None:
             fresh, rest = divided(prompts)
             if not fresh or not rest:
@@ -149,10 +150,12 @@ class _Preparation:
                 # The drift is measured on whole answers.
                 num_tokens = _num_tokens(stream) if file == path else ANSWER_TOKENS
                 write_traces(file, self._rows(stream, parts[file], seed, num_tokens))
-            self._say_found(stream.data, before)
+            self._say_kept(stream.data, before)
         return path
 
-    def _rows(self, stream: StreamSettings, prompts: Sequence[Asked], seed: int | None, num_tokens: int) -> list[Trace]:
+    def _rows(
+        self, stream: StreamSettings, prompts: Sequence[HeldPrompt], seed: int | None, num_tokens: int
+    ) -> list[Trace]:
         """One greedy answer to every prompt, or with a seed several sampled ones."""
         how = Asking(num_tokens)
         if seed is not None:
@@ -182,7 +185,7 @@ class _Preparation:
             before = self.anchor.counts
             division = self._divided(dataset, str(stream.vet))
             self.say(_sentence(stream, dataset, division))
-            self._say_found(name, before)
+            self._say_kept(name, before)
             write_vetted(division, folder, {"source": dataset.source, "fingerprint": dataset.fingerprint})
         total = sum(other.share for other in self.config.streams)
         return vetted_streams(stream, number, folder, total / self.config.training.batch_size)
@@ -204,9 +207,9 @@ class _Preparation:
 
             yield on_progress
 
-    def _say_found(self, stream: str, before: Counts) -> None:
+    def _say_kept(self, stream: str, before: Counts) -> None:
         """Print how many answers came from an earlier run; nothing if none did."""
-        num_asked, num_kept = self.anchor.counts.asked - before.asked, self.anchor.counts.found - before.found
+        num_asked, num_kept = self.anchor.counts.asked - before.asked, self.anchor.counts.kept - before.kept
         if num_kept:
             self.say(f"{stream}: {num_kept} of {num_asked} answers are kept from an earlier run, {answers_folder()}")
 
@@ -224,13 +227,13 @@ def divided(prompts: Sequence[P]) -> tuple[list[P], list[P]]:
     return [prompt for prompt in dict.fromkeys(prompts) if prompt in fresh], unique[num_fresh:]
 
 
-def _prompts(stream: StreamSettings, anchor: LoadedModel) -> tuple[Asked, ...]:
+def _prompts(stream: StreamSettings, anchor: LoadedModel) -> tuple[HeldPrompt, ...]:
     if stream.rows is not None:
         return tuple(trace.turns if trace.turns[1:] else trace.turns[0].visible for trace in stream.rows.traces)
     return held_prompts(stream.data, anchor.tokenizer)
 
 
-def _text(prompt: Asked) -> str:
+def _text(prompt: HeldPrompt) -> str:
     return prompt if isinstance(prompt, str) else "\n".join(turn.visible for turn in prompt)
 
 
@@ -278,20 +281,16 @@ def _content(file: Path) -> str:
     return f"{size} {digest.hexdigest()}"
 
 
-def _key(*parts: object) -> str:
-    return hashlib.sha256(repr(parts).encode()).hexdigest()[:12]
-
-
 def seeds_of(seed: int, samples: int = SAMPLES) -> range:
     """The seeds of a run's draws: one for each answer to a prompt."""
     return range(seed * samples, (seed + 1) * samples)
 
 
-def drawn(model: LoadedModel, prompts: Sequence[Asked], seed: int, *, batch_size: int = 64) -> list[str]:
+def drawn(model: LoadedModel, prompts: Sequence[HeldPrompt], seed: int, *, batch_size: int = 64) -> list[str]:
     """One answer to every prompt, sampled at temperature 1: as often as the model gives it, which the bound is about."""
     return written(model, prompts, Asking(ANSWER_TOKENS, batch_size, temperature=1.0), seed)
 
 
-def as_rows(prompts: Sequence[Asked], texts: Sequence[str | None]) -> list[Trace]:
+def as_rows(prompts: Sequence[HeldPrompt], texts: Sequence[str | None]) -> list[Trace]:
     """Prompts with their answers. An answer of nothing at all cannot be a target and is left out."""
     return [Trace((*turns_of(prompt), answer(text))) for prompt, text in zip(prompts, texts, strict=True) if text]

@@ -19,9 +19,9 @@ class Anchor(Protocol):
     """Gives what objectives compare with, for the target tokens of a batch in the order of its target table."""
 
     def begin(self, batch: MicroBatch, policy: Any) -> Callable[[], Reference]:
-        """Asked before the policy's pass; what it returns is called when the policy's head wants to compare.
+        """Called before the policy's pass. Returns a function that gives the reference once the policy's head needs it.
 
-        Hidden states and head weight, or cached statistics, of the rows that need an anchor.
+        The reference is hidden states and head weight, or cached statistics, of the rows that need an anchor.
         """
 
     def logits(self, batch: MicroBatch, policy: Any) -> Tensor:

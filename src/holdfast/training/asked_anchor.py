@@ -43,19 +43,19 @@ class Asking:
     seeds: tuple[int, ...] = (0,)
 
 
-class Struck(NamedTuple):
-    """A rule that strikes out answers. ``left`` puts None in their place; ``is_kept`` False: not for other runs."""
+class Filter(NamedTuple):
+    """Puts None in the place of some answers. What is left may be kept for other runs if ``is_kept``."""
 
-    rule: str
-    left: Callable[[Sequence[str]], Sequence[Text]]
+    name: str
+    apply: Callable[[Sequence[str]], Sequence[Text]]
     is_kept: bool
 
 
 class Counts(NamedTuple):
-    """How many answers were asked for, and how many of these an earlier run had left."""
+    """How many answers were asked for, and how many of these an earlier run had kept."""
 
     asked: int
-    found: int
+    kept: int
 
 
 class AskedAnchor:
@@ -68,9 +68,9 @@ class AskedAnchor:
         self._kept = None if folder is None else KeptAnswers(folder, say, alive)
 
     def ask(
-        self, prompts: Sequence[Prompt], how: Asking, *, struck: Struck | None = None, on_progress: Alive = ignore
+        self, prompts: Sequence[Prompt], how: Asking, *, only: Filter | None = None, on_progress: Alive = ignore
     ) -> list[Text]:
-        """Every prompt's answer under the first seed, then under the next. Those that ``struck`` strikes out are None."""
+        """Every prompt's answer under the first seed, then under the next. Those that ``only`` leaves out are None."""
         num = len(prompts) * len(how.seeds)
 
         def make() -> Sequence[Text]:
@@ -80,13 +80,13 @@ class AskedAnchor:
                 said += written(
                     self.loaded, prompts, how, seed, lambda done, _, before=before: on_progress(before + done, num)
                 )
-            return said if struck is None else struck.left(said)
+            return said if only is None else only.apply(said)
 
-        if self._kept is None or (struck is not None and not struck.is_kept):
+        if self._kept is None or (only is not None and not only.is_kept):
             texts, is_kept = list(make()), False
         else:
-            texts, is_kept = self._kept.found_or_made(self._key(prompts, how, struck.rule if struck else ""), num, make)
-        self.counts = Counts(self.counts.asked + num, self.counts.found + num * is_kept)
+            texts, is_kept = self._kept.read_or_make(self._key(prompts, how, only.name if only else ""), num, make)
+        self.counts = Counts(self.counts.asked + num, self.counts.kept + num * is_kept)
         return texts
 
     def _key(self, prompts: Sequence[Prompt], how: Asking, rule: str) -> str:
@@ -114,7 +114,7 @@ class AskedAnchor:
 def written(
     loaded: LoadedModel, prompts: Sequence[Prompt], how: Asking, seed: int, on_progress: Alive = ignore
 ) -> list[str]:
-    """What a model answers under one seed, asked now."""
+    """The model's answers under one seed, written now and not read from a folder."""
     completions = generate(
         loaded.model,
         loaded.tokenizer,

@@ -110,7 +110,7 @@ class DriftBudgets:
         self.every = [1 if hold is None else hold.every for hold in holds]
         self.wide = [1.0 if hold is None else hold.wide for hold in holds]
         self.others = {stream: weights[stream] for stream, hold in enumerate(holds) if hold is None}
-        self.controllers = {place: Controller() for place in self.budgets}
+        self.controllers = {key: Controller() for key in self.budgets}
         self.last_step_size = 1.0
         self.k: dict[tuple[int, int], float] = {}  # as the last step measured it
         self.sums = torch.zeros(len(holds), len(PARTS), dtype=torch.float64, device=device)
@@ -140,12 +140,12 @@ class DriftBudgets:
         sums = accelerator.reduce(self.sums, "sum")
         means, task = drift_means(sums, self.counts), self._task(sums, self.counts)
         self.sums, self.counts = torch.zeros_like(self.sums), None
-        for place, k in means.items():
-            if place in self.budgets:
-                stream, part = place
-                budget = self.budgets[place] * width(self.wide[stream], share_done=share_done)
-                self.k[place] = k
-                self.controllers[place] = self.controllers[place].updated(
+        for key, k in means.items():
+            if key in self.budgets:
+                stream, part = key
+                budget = self.budgets[key] * width(self.wide[stream], share_done=share_done)
+                self.k[key] = k
+                self.controllers[key] = self.controllers[key].updated(
                     k,
                     budget,
                     share_done=share_done,
@@ -183,16 +183,16 @@ class DriftBudgets:
         """Restore the controllers from a checkpoint."""
         for saved in state:
             fields = dict(saved)
-            place = (fields.pop("stream"), fields.pop("part"))
-            self.k[place] = fields.pop("k")
-            self.controllers[place] = Controller(**fields)
+            key = (fields.pop("stream"), fields.pop("part"))
+            self.k[key] = fields.pop("k")
+            self.controllers[key] = Controller(**fields)
 
 
 def drift_sums(batch: MicroBatch, per_token: Tensor, num_streams: int) -> Tensor:
     """[streams, 2]: the summed loss of the early and of the late tokens of a micro-batch, in float64."""
-    place = batch.targets.stream * len(PARTS) + batch.targets.part
+    index = batch.targets.stream * len(PARTS) + batch.targets.part
     sums = torch.zeros(num_streams * len(PARTS), dtype=torch.float64, device=per_token.device)
-    return sums.index_add_(0, place, per_token.detach().double()).view(num_streams, len(PARTS))
+    return sums.index_add_(0, index, per_token.detach().double()).view(num_streams, len(PARTS))
 
 
 def drift_means(sums: Tensor, counts: Tensor) -> dict[tuple[int, int], float]:

@@ -69,8 +69,8 @@ def drift_of_answers(
     with eval_mode(policy.model), eval_mode(anchor.model):
         for start in range(0, len(rows), batch_size):
             numbers = by_length[start : start + batch_size]
-            own = [StreamRow(rows[number], place, 0, number) for place, number in enumerate(numbers)]
-            batch = collator(own).to(policy.device)
+            stream_rows = [StreamRow(rows[number], place, 0, number) for place, number in enumerate(numbers)]
+            batch = collator(stream_rows).to(policy.device)
             result = loss(policy.model, batch, batch.counts, progress=1.0, want_grad_norm=False)
             sums, counts = drift_sums(batch, result.per_token, batch_size).tolist(), batch.counts.tolist()
             for place, number in enumerate(numbers):

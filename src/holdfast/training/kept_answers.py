@@ -58,7 +58,7 @@ class KeptAnswers:
     def __init__(self, folder: Path, say: Say, alive: Alive) -> None:
         self.folder, self.say, self.alive = folder, say, alive
 
-    def found_or_made(self, key: str, num: int, make: Callable[[], Sequence[Text]]) -> tuple[list[Text], bool]:
+    def read_or_make(self, key: str, num: int, make: Callable[[], Sequence[Text]]) -> tuple[list[Text], bool]:
         """The ``num`` answers under ``key``, and whether they were there already. ``make`` is called if they were not."""
         path = self.folder / f"{key}.json"
         with self._alone(key):

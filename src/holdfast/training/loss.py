@@ -71,8 +71,8 @@ class StepLoss:
         weights, columns = [], []
         for number, stream in enumerate(self.streams):
             held = self.budgets is not None and self.budgets.held(number)
-            own = self.budgets.weights(number) if held and self.budgets else (stream.weight, stream.weight)
-            weights.append(own if self.only is None or number in self.only else (0.0, 0.0))
+            weight = self.budgets.weights(number) if held and self.budgets else (stream.weight, stream.weight)
+            weights.append(weight if self.only is None or number in self.only else (0.0, 0.0))
             columns.append((Counted.ANSWERS, Counted.LATE) if held else (Counted.TOKENS, Counted.TOKENS))
         by_part = torch.tensor(weights).to(counts.device, non_blocking=True)
         divisors = counts.gather(1, torch.tensor(columns).to(counts.device, non_blocking=True))
@@ -115,16 +115,16 @@ class StepLoss:
         groups, used = [], 0
         for number, start, stop in batch.spans:
             stream = self.streams[number]
-            own = None
+            compared = None
             if stream.needs_anchor and reference is not None:
-                own = reference.rows(used, used + stop - start)
+                compared = reference.rows(used, used + stop - start)
             if stream.needs_anchor:
                 used += stop - start
 
             def objective(stats: TokenStats, rows: slice, loss: TokenLoss = stream.loss) -> Tensor:
                 return loss(stats, targets.role[rows], targets.position[rows], progress)
 
-            groups.append(Group(start, stop, objective, own, stream.soften, stream.want))
+            groups.append(Group(start, stop, objective, compared, stream.soften, stream.want))
         return groups
 
 

@@ -21,7 +21,7 @@ from holdfast.models.eval_mode import eval_mode
 from holdfast.models.head_access import head_replaced
 from holdfast.records import Role
 from holdfast.tokens import TokenRow
-from holdfast.tokens.show import token_texts
+from holdfast.tokens.show import text_in_place, token_texts
 from holdfast.training.anchor_cache import CachedAnchor
 from holdfast.training.anchors import ModelAnchor
 from holdfast.training.collate import Collator, MicroBatch, StreamRow
@@ -110,8 +110,9 @@ class Microscope:
             token: dict[str, Any] = {"text": texts[place], "role": Role(roles[place]).label}
             for name, column in columns.items():
                 value = column[index].item()
+                is_token = name.endswith("_top")
                 token[name] = (
-                    self._token(ids, place, int(value), texts) if name.endswith("_top") else float(f"{value:.4g}")
+                    text_in_place(ids, place, int(value), texts, self.tokenizer) if is_token else float(f"{value:.4g}")
                 )
             tokens.append(token)
         prompt = "\n".join(turn.visible for turn in stream.dataset.traces[row.row.source].prompt)
@@ -123,12 +124,6 @@ class Microscope:
             "tokens": tokens,
             "num_left_out": stream.rows[row.place].num_targets - len(tokens),
         }
-
-    def _token(self, ids: Sequence[int], place: int, token: int, texts: Sequence[str]) -> str:
-        """A token's text at this place: what stands before it settles its spaces."""
-        if token == ids[place]:
-            return texts[place]
-        return token_texts([*ids[max(0, place - 4) : place], token], self.tokenizer)[-1]
 
     def _depth(self, number: int, rows: Sequence[tuple[Tensor, Tensor, Tensor]]) -> dict[str, Any]:
         position = torch.cat([row[0].cpu() for row in rows])
@@ -144,9 +139,9 @@ class Microscope:
 def chosen_rows(rows: NumberedRows, num_streams: int) -> list[StreamRow]:
     """Rows spread over every stream, the streams taking turns; long answers lose their end."""
     by_stream = [rows.of([number]) for number in range(num_streams)]
-    nums = [min(MAX_ROWS, len(own)) for own in by_stream]
-    spread = [[own[len(own) * i // num] for i in range(num)] for own, num in zip(by_stream, nums, strict=True)]
-    turns = [own[turn] for turn in range(MAX_ROWS) for own in spread if turn < len(own)]
+    nums = [min(MAX_ROWS, len(part)) for part in by_stream]
+    spread = [[part[len(part) * i // num] for i in range(num)] for part, num in zip(by_stream, nums, strict=True)]
+    turns = [part[turn] for turn in range(MAX_ROWS) for part in spread if turn < len(part)]
     return [replace(row, row=_cut(row.row)) for row in turns]
 
 
@@ -175,7 +170,7 @@ def write_microscope(microscope: Microscope, config: TrainConfig, trainer: Strea
 
 
 def _cut(row: TokenRow) -> TokenRow:
-    targets = [place for place, role in enumerate(row.roles) if role != Role.PROMPT]
+    targets = [index for index, role in enumerate(row.roles) if role != Role.PROMPT]
     if len(targets) <= MAX_TOKENS:
         return row
     stop = targets[MAX_TOKENS]

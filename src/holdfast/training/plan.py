@@ -118,8 +118,8 @@ class StepPlan:
         return range(start, min(stop, self.num_taken))
 
     def _row_at(self, stream: int, index: int) -> int:
-        number_of_pass, place = divmod(index, len(self.lengths[stream]))
-        return int(self._order(stream, number_of_pass)[place])
+        number_of_pass, rank = divmod(index, len(self.lengths[stream]))
+        return int(self._order(stream, number_of_pass)[rank])
 
     @cached_property
     def _orders(self) -> dict[tuple[int, int], Order]:

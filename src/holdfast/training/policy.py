@@ -129,12 +129,12 @@ def choose_anchor(
     if not any(stream.loss.needs_anchor for stream in streams):
         return None
     settings = config.anchor
-    own = settings.model is None or settings.model == config.model.name
+    is_policy = settings.model is None or settings.model == config.model.name
     via = settings.via
     if via == "auto":
-        via = "cache" if settings.cache else "adapter_off" if config.lora and own else "model"
+        via = "cache" if settings.cache else "adapter_off" if config.lora and is_policy else "model"
     if via == "adapter_off":
-        if not (config.lora and own):
+        if not (config.lora and is_policy):
             raise InputError("anchor.via: adapter_off needs lora: and an anchor that is the model itself")
         say("anchor: the model itself with its adapters off")
         return AdapterOffAnchor()
@@ -147,7 +147,7 @@ def choose_anchor(
         raise InputError("anchor.cache: name a folder for the anchor cache")
     anchored = rows.of([stream for stream, needs in enumerate(collator.needs_anchor) if needs])
     need_kl = any(stream.loss.needs_kl for stream in streams)
-    anchor = loaded if own else _second_model(config, loaded, rows)
+    anchor = loaded if is_policy else _second_model(config, loaded, rows)
     return _cached(config, anchor, anchored, collator, need_kl, say, progress)
 
 

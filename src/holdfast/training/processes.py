@@ -25,11 +25,11 @@ from holdfast.training.checkpoints.folders import are_several, is_alive
 
 Say = Callable[[str], None]
 Alive = Callable[..., None]
-"""To be called after every piece of a long work; what it is given does not matter."""
+"""Called after every piece of long work, to show that the process is alive. Its arguments do not matter."""
 
 
 def ignore(*_: object) -> None:
-    """A ``Say`` or an ``Alive`` for those that nobody listens to: all processes but the first, for one."""
+    """A ``Say`` or an ``Alive`` that does nothing, such as for all processes but the first."""
 
 
 def wants_sharding() -> bool:
@@ -124,14 +124,14 @@ def main_first() -> Iterator[Alive]:
     """
     several = are_several()
     main = not several or dist.get_rank() == 0
-    while not main and _told(going_on=True):
+    while not main and _broadcast(going_on=True):
         pass
     yield _sign if several and main else ignore
     if several and main:
-        _told(going_on=False)
+        _broadcast(going_on=False)
 
 
-def _told(*, going_on: bool) -> bool:
+def _broadcast(*, going_on: bool) -> bool:
     """The main process's ``going_on``, which every process returns."""
     message = [going_on]
     dist.broadcast_object_list(message)
@@ -139,4 +139,4 @@ def _told(*, going_on: bool) -> bool:
 
 
 def _sign(*_: object) -> None:
-    _told(going_on=True)
+    _broadcast(going_on=True)

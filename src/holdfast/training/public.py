@@ -82,21 +82,21 @@ class Stream:
 
     def settings(self) -> dict[str, Any]:
         """As a config has them; rows in memory are read here, and named by their count and contents."""
-        own = self._own()
+        settings = self._own()
         if isinstance(self.rows, str | Path):
-            return {**own, "data": str(self.rows)}
+            return {**settings, "data": str(self.rows)}
         if not self.rows:
             raise InputError("hf.Stream: expected at least one row, got no rows")
         dataset = read_rows(self.rows, skip_bad=self.skip_bad, limit=self.limit)
-        return {**own, "data": dataset.source, "rows": dataset}
+        return {**settings, "data": dataset.source, "rows": dataset}
 
     def _own(self) -> dict[str, Any]:
         """Every setting but the rows; a weight only if it was given, since ``hold`` stands instead of one."""
-        own = {
+        settings = {
             name: value for name, value in vars(self).items() if name != "rows" and (name, value) != ("weight", None)
         }
         return {
-            **own,
+            **settings,
             "options": dict(self.options),
             "hold": self.hold if isinstance(self.hold, bool) else dict(self.hold),
         }
@@ -146,14 +146,14 @@ def held(
     """
     streams: list[Stream] = []
     for number, source in enumerate(prompts or HELD_BY_DEFAULT):
-        own: dict[str, Any] = {"objective": "distill", "weight": weight, "hold": hold, "share": share}
+        settings: dict[str, Any] = {"objective": "distill", "weight": weight, "hold": hold, "share": share}
         if isinstance(source, str | Path):
             if not Path(source).expanduser().is_file():
                 find_kind(str(source))
-            own["name"] = str(source) if source in KINDS else Path(source).stem
-            streams.append(Stream(f"{PREFIX}{source}", **own))
+            settings["name"] = str(source) if source in KINDS else Path(source).stem
+            streams.append(Stream(f"{PREFIX}{source}", **settings))
         else:
-            streams.append(_Prompts(source, name=f"held-{number}", **own))  # type: ignore[arg-type]
+            streams.append(_Prompts(source, name=f"held-{number}", **settings))  # type: ignore[arg-type]
     return streams
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import chain, repeat
@@ -35,7 +35,7 @@ from holdfast.training.checkpoints.folders import resume_point, step_of
 from holdfast.training.collate import Collator
 from holdfast.training.drift import write_drift
 from holdfast.training.loss import StepLoss
-from holdfast.training.microscope import prepare_microscope, write_microscope
+from holdfast.training.microscope import Microscope, prepare_microscope, write_microscope
 from holdfast.training.plan import StepPlan
 from holdfast.training.policy import choose_anchor, freeze, load_model, with_adapters
 from holdfast.training.processes import Say, ignore
@@ -124,17 +124,28 @@ def train(
         if not interrupted:
             if trainer.state.global_step < trainer.plan.num_steps:
                 say(f"a callback stopped the run after step {trainer.state.global_step} of {trainer.plan.num_steps}")
-            if trainer.step_loss.budgets is not None:
-                safety = [stream.data == "prompts:safety" for stream in config.streams]
-                write_drift(trainer, number_fresh(streams), safety)
-            write_result(trainer, config, data)
-            if microscope:
-                write_microscope(microscope, config, trainer)
+            _write_outputs(trainer, config, streams, data, microscope)
             if processes.is_main_process and not throwaway:
                 write_finished(run, trainer.state.global_step)
             forget_answers(run.path)  # last: without them the run has ended
             say(f"trained model: {run.model}")
     return TrainResult(run.model, trainer.state.global_step, interrupted)
+
+
+def _write_outputs(
+    trainer: StreamTrainer,
+    config: TrainConfig,
+    streams: Sequence[ReadStream],
+    data: Sequence[Mapping[str, Any]],
+    microscope: Microscope | None,
+) -> None:
+    """The drift of held streams, the model with its card, and the microscope's view of some answers."""
+    if trainer.step_loss.budgets is not None:
+        safety = [stream.data == "prompts:safety" for stream in config.streams]
+        write_drift(trainer, number_fresh(streams), safety)
+    write_result(trainer, config, data)
+    if microscope:
+        write_microscope(microscope, config, trainer)
 
 
 def _own_code(config: TrainConfig) -> dict[str, str | None]:

@@ -117,7 +117,7 @@ def _as_in(folder: Path, config: str) -> str:
     try:
         settings = yaml.safe_load(config)
     except yaml.YAMLError:
-        return config  # damaged: the difference will be told
+        return config  # damaged: ``check`` shows the difference
     if not isinstance(settings, dict):
         return config
     return yaml.safe_dump({**settings, "run": str(folder)}, sort_keys=False, allow_unicode=True)

@@ -30,7 +30,7 @@ class RunningRule(Protocol):
 
 
 class StepRule(Protocol):
-    """The description of a rule: a frozen dataclass, so that a cell's name tells it."""
+    """The description of a rule: a frozen dataclass, so that the hash in a cell's name covers it."""
 
     def begin(self) -> RunningRule:
         """The rule as it is at the start of a run."""
@@ -62,8 +62,8 @@ class Passes:
         parameters = trained(model)
         gradients = []
         for group in range(len(self.rule.passes(step, num_streams))):
-            own = self.kept.get(group, [None] * len(parameters))
-            pairs = zip(own, parameters, strict=True)
+            kept = self.kept.get(group, [None] * len(parameters))
+            pairs = zip(kept, parameters, strict=True)
             gradients.append([torch.zeros_like(p) if gradient is None else gradient for gradient, p in pairs])
         self.kept = {}
         for parameter, gradient in zip(parameters, self.rule.combined(step, parameters, gradients), strict=True):

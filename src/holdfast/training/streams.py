@@ -75,7 +75,7 @@ def read_stream(
 
 def _cut(row: TokenRow, num_tokens: int) -> TokenRow:
     """A held answer ends after so many tokens, without the end-of-turn token that a cut answer does not have."""
-    first = next(place for place, role in enumerate(row.roles) if role != Role.PROMPT)
+    first = next(index for index, role in enumerate(row.roles) if role != Role.PROMPT)
     return row.until(first + num_tokens)
 
 
@@ -129,7 +129,7 @@ def _read(settings: StreamSettings, number: int) -> Dataset:
 
 @contextmanager
 def naming_data(number: int) -> Iterator[None]:
-    """A mistake in ``data`` of the stream of this number is told with that field; one in a row names its own file."""
+    """Add the field ``data`` of this stream to an ``InputError`` raised inside. A mistake in a row names its own file."""
     try:
         yield
     except DataError:
@@ -195,7 +195,7 @@ def _gauges(objective: Objective, options: Mapping[str, Any]) -> dict[str, Gauge
     """What to watch: its own gauges, the divergences that are computed anyway, and how often the anchor disagrees."""
     read = objective.stats_read(options)
     unread = objective.unread(options)
-    gauges = {name: _gauge(own, options) for name, own in objective.gauges.items() if name not in unread}
+    gauges = {name: _gauge(gauge, options) for name, gauge in objective.gauges.items() if name not in unread}
     for divergence in ("kl", "kl_rev"):
         if divergence in read and divergence not in gauges:
             gauges[divergence] = lambda stats, _, name=divergence: stats.need(name)  # type: ignore[misc]
@@ -206,10 +206,10 @@ def _gauges(objective: Objective, options: Mapping[str, Any]) -> dict[str, Gauge
 
 def _gauge(gauge: Callable[..., Tensor], options: Mapping[str, Any]) -> Gauge:
     takes = inspect.signature(gauge).parameters
-    own = {name: value for name, value in options.items() if name in takes}
+    taken = {name: value for name, value in options.items() if name in takes}
     if "position" in takes:
-        return lambda stats, position: gauge(stats, position=position, **own)
-    return lambda stats, _: gauge(stats, **own)
+        return lambda stats, position: gauge(stats, position=position, **taken)
+    return lambda stats, _: gauge(stats, **taken)
 
 
 def _bound(objective: Objective, options: Mapping[str, Any]) -> TokenLoss:
@@ -276,8 +276,8 @@ class NumberedRows(OnDemand[StreamRow]):
     def make(self, number: int) -> StreamRow:
         """The row of this number, from 0."""
         at = bisect_right(self._starts, number) - 1
-        place, part = number - self._starts[at], self.parts[at]
-        return StreamRow(part.rows[place], part.stream, place, part.first + place)
+        index, part = number - self._starts[at], self.parts[at]
+        return StreamRow(part.rows[index], part.stream, index, part.first + index)
 
     def of(self, streams: Collection[int]) -> NumberedRows:
         """The rows of some streams, with the numbers that they have here."""
@@ -296,7 +296,7 @@ def number_fresh(streams: Sequence[ReadStream]) -> NumberedRows:
 
 def _parts(rows: Sequence[Sequence[TokenRow]], first: int) -> list[Part]:
     firsts = accumulate(map(len, rows), initial=first)
-    return [Part(stream, start, own) for stream, (start, own) in enumerate(zip(firsts, rows, strict=False))]
+    return [Part(stream, start, of_stream) for stream, (start, of_stream) in enumerate(zip(firsts, rows, strict=False))]
 
 
 def check_names(names: Sequence[str]) -> None:

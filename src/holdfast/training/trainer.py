@@ -85,7 +85,7 @@ class StreamTrainer(Trainer):
         settings: TrainingSettings,
         run: RunDirectory,
         describe_rows: DescribeRows,
-        say: Say = print,
+        say: Say,
         step_rule: StepRule | None = None,
         **kwargs: Any,
     ) -> None:
@@ -132,16 +132,16 @@ class StreamTrainer(Trainer):
     def _room(self, micro_batch: int) -> PassRoom | None:
         """What a pass may hold; None: a step's rows are dealt evenly, to several processes or on a CPU."""
         gpu = self.args.device.type == "cuda"
-        asked = self.settings.tokens_per_pass
-        if self.accelerator.num_processes > 1 or not (gpu or asked):
+        tokens_per_pass = self.settings.tokens_per_pass
+        if self.accelerator.num_processes > 1 or not (gpu or tokens_per_pass):
             return None
         longest = max(max(lengths, default=1) for lengths in self.plan.lengths)
         model: Any = self.model
         num_parameters = sum(weights.numel() for weights in model.parameters())
         return PassRoom(
-            tokens=asked or micro_batch * longest,
+            tokens=tokens_per_pass or micro_batch * longest,
             floor=least_worth(num_parameters, gpu=gpu),
-            rows=self.settings.micro_batch if asked else None,
+            rows=self.settings.micro_batch if tokens_per_pass else None,
             packing=self.collator.packing,
         )
 

@@ -20,7 +20,7 @@ from holdfast.judging import JUDGES, find_judge, refusals
 from holdfast.models.positions import num_positions
 from holdfast.records import Trace, answer
 from holdfast.tokens import prompt_ids
-from holdfast.training.asked_anchor import AskedAnchor, Asking, Struck
+from holdfast.training.asked_anchor import AskedAnchor, Asking, Filter
 from holdfast.training.processes import made_whole
 
 ANSWER_TOKENS = 48  # a refusal says so at once
@@ -53,12 +53,12 @@ def vetted(
     judge = find_judge(judge_name)
     room = num_positions(anchor.loaded.model.config)
     places = [
-        (number, place)
+        (number, index)
         for number, row in enumerate(rows)
-        for place in _answers(row)
-        if len(prompt_ids(row.turns[:place], anchor.loaded.tokenizer)) < room  # training cuts off what lies beyond it
+        for index in _answers(row)
+        if len(prompt_ids(row.turns[:index], anchor.loaded.tokenizer)) < room  # training cuts off what lies beyond it
     ]
-    requests = [rows[number].turns[:place] for number, place in places]
+    requests = [rows[number].turns[:index] for number, index in places]
 
     def refused_ones(said: Sequence[str]) -> list[str | None]:
         is_refusal = refusals(judge, list(zip(requests, said, strict=True)))
@@ -72,12 +72,12 @@ def vetted(
             )
         return [text if refused and text else None for text, refused in zip(said, is_refusal, strict=True)]
 
-    struck = Struck(judge_name, refused_ones, is_kept=_is_ours(judge_name))
-    said = anchor.ask(requests, Asking(ANSWER_TOKENS, batch_size), struck=struck, on_progress=on_progress)
+    only = Filter(judge_name, refused_ones, is_kept=_is_ours(judge_name))
+    said = anchor.ask(requests, Asking(ANSWER_TOKENS, batch_size), only=only, on_progress=on_progress)
     first: dict[int, tuple[int, str]] = {}
-    for (number, place), refusal in zip(places, said, strict=True):
+    for (number, index), refusal in zip(places, said, strict=True):
         if refusal is not None:
-            first.setdefault(number, (place, refusal))
+            first.setdefault(number, (index, refusal))
     learned = [_before(row, first[number][0]) if number in first else row for number, row in enumerate(rows)]
     held = [_held(rows[number], *refusal) for number, refusal in first.items()]
     return Vetted([row for row in learned if row is not None], held, list(first))
@@ -90,18 +90,18 @@ def _is_ours(judge: str) -> bool:
 
 def _answers(row: Trace) -> list[int]:
     """The places of the trained assistant turns that follow a request."""
-    return [place for place, turn in enumerate(row.turns) if place and turn.is_target and turn.speaker == "assistant"]
+    return [index for index, turn in enumerate(row.turns) if index and turn.is_target and turn.speaker == "assistant"]
 
 
-def _before(row: Trace, place: int) -> Trace | None:
-    """The conversation up to the last answer before ``place``, if there is one."""
-    earlier = [answered for answered in _answers(row) if answered < place]
+def _before(row: Trace, index: int) -> Trace | None:
+    """The conversation up to the last answer before ``index``, if there is one."""
+    earlier = [answered for answered in _answers(row) if answered < index]
     return Trace(row.turns[: earlier[-1] + 1]) if earlier else None
 
 
-def _held(row: Trace, place: int, refusal: str) -> Trace:
+def _held(row: Trace, index: int, refusal: str) -> Trace:
     """Only the refusal is a target: what was answered before it is learned elsewhere."""
-    return Trace((*(turn.as_context() for turn in row.turns[:place]), answer(refusal)))
+    return Trace((*(turn.as_context() for turn in row.turns[:index]), answer(refusal)))
 
 
 def write_vetted(vetted_rows: Vetted, folder: Path, about: Mapping[str, Any]) -> None:

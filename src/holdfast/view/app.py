@@ -116,8 +116,8 @@ class _Server:
     async def cell(self, request: Request) -> Response:
         """One cell in detail."""
         cells, query = await self._cells(request), request.query_params
-        place = (query.get("defence", ""), query.get("attack", ""))
-        values = await asyncio.to_thread(cell_values, cells, *place, with_requests="requests" in query)
+        names = (query.get("defence", ""), query.get("attack", ""))
+        values = await asyncio.to_thread(cell_values, cells, *names, with_requests="requests" in query)
         if values is None:
             raise HTTPException(404, "no such cell")
         return _html("cell.html.j2", **values)
@@ -187,8 +187,8 @@ def _html(template: str, **values: Any) -> Response:
 
 @cache
 def _assets() -> Mapping[str, str]:
-    own = {
+    texts = {
         name: files("holdfast.view").joinpath("assets", name).read_text(encoding="utf-8")
         for name in (*SCRIPTS, "view.css")
     }
-    return {**own, "shared.js": asset("shared.js"), "page.css": asset("page.css")}
+    return {**texts, "shared.js": asset("shared.js"), "page.css": asset("page.css")}

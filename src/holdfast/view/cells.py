@@ -12,7 +12,7 @@ from typing import Any
 from holdfast.records import BESIDE, MEASURES, Cell, Measure, unsafe_means
 from holdfast.reports.findings import findings
 from holdfast.reports.heat import LEVELS, heat_rows
-from holdfast.reports.measures import NAMES, meanings_of, names_of, told_rate
+from holdfast.reports.measures import NAMES, meanings_of, names_of, rate_text
 from holdfast.reports.outcomes import WORDS as OUTCOME_WORDS
 from holdfast.reports.outcomes import matrix_outcomes
 from holdfast.reports.pooling import Pooled, pool
@@ -42,8 +42,8 @@ def read_matrix(path: Path, *, running: bool) -> list[Cell]:
 
 def _rows(folder: Path) -> Iterator[tuple[int, dict[str, object]]]:
     files = sorted(folder.glob("*.json")) if folder.is_dir() and not folder.is_symlink() else []
-    own = [file for file in files if not file.name.endswith(".inside.json") and not file.is_symlink()]
-    for number, file in enumerate(own[:MAX_CELLS], 1):
+    cells = [file for file in files if not file.name.endswith(".inside.json") and not file.is_symlink()]
+    for number, file in enumerate(cells[:MAX_CELLS], 1):
         try:
             row = json.loads(file.read_text(encoding="utf-8", errors="replace")) if readable(file) else None
         except (OSError, ValueError, RecursionError):
@@ -86,7 +86,7 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class Asked:
+class RequestRow:
     """One request of one seed: its text where it is known, and what each judge said."""
 
     number: int
@@ -113,7 +113,7 @@ def cell_values(cells: Sequence[Cell], defence: str, attack: str, *, with_reques
 
 def _seed_figures(cell: Cell, measures: Sequence[Measure]) -> tuple[int, list[str], str]:
     rates = [getattr(cell, measure) for measure in measures]
-    return cell.seed, [told_rate(rate) if rate else "–" for rate in rates], cell.reason
+    return cell.seed, [rate_text(rate) if rate else "–" for rate in rates], cell.reason
 
 
 def outcome_word(measure: str, judge: str, outcome: object) -> str:
@@ -137,8 +137,8 @@ def _judged(pooled: Pooled) -> Iterator[Judged]:
         who = named(judge) or pooled.cells[0].judge
         words = Counter(outcome_word(measure, who, one) for cell in pooled.done for one in cell.outcomes.get(name, ()))
         counted = _counted(measure, who)
-        told = NAMES.get(counted, named(counted).replace("_", " "))  # type: ignore[call-overload]
-        yield Judged(told, who, words.most_common())
+        counted_name = NAMES.get(counted, named(counted).replace("_", " "))  # type: ignore[call-overload]
+        yield Judged(counted_name, who, words.most_common())
 
 
 def _pairs(cells: Sequence[Cell], pooled: Pooled, names: Mapping[Measure, str]) -> list[dict[str, Any]]:
@@ -146,9 +146,9 @@ def _pairs(cells: Sequence[Cell], pooled: Pooled, names: Mapping[Measure, str]) 
     from holdfast.attacks import paired_tests  # brings torch
 
     judge = pooled.cells[0].judge
-    own = [cell for cell in cells if cell.attack == pooled.attack and cell.judge == judge]
+    comparable = [cell for cell in cells if cell.attack == pooled.attack and cell.judge == judge]
     try:
-        tests = paired_tests(own, asked_again=any(cell.asks_again for cell in own))
+        tests = paired_tests(comparable)
     except (ValueError, TypeError):
         return []
     name = pooled.cells[0].defence
@@ -167,17 +167,20 @@ def _pairs(cells: Sequence[Cell], pooled: Pooled, names: Mapping[Measure, str]) 
     ]
 
 
-def _requests(cell: Cell) -> tuple[int, list[str], list[Asked]]:
+def _requests(cell: Cell) -> tuple[int, list[str], list[RequestRow]]:
     keys = [name for name in cell.outcomes if name.partition(":")[0] in ("harmful", "asr")]
     keys = [name for name in keys if name != "asr" or len(keys) == 1]
     judges = [named(name.partition(":")[2]) or cell.judge for name in keys]
     said = [(judge, cell.outcomes[name]) for judge, name in zip(judges, keys, strict=True)]
-    texts = _texts(cell, max((len(own) for _, own in said), default=0))
+    texts = _texts(cell, max((len(outcomes) for _, outcomes in said), default=0))
     rows = [
-        Asked(
+        RequestRow(
             number + 1,
             text,
-            [outcome_word("asr", judge, own[number]) if number < len(own) else "–" for judge, own in said],
+            [
+                outcome_word("asr", judge, outcomes[number]) if number < len(outcomes) else "–"
+                for judge, outcomes in said
+            ],
         )
         for number, text in enumerate(texts)
     ]

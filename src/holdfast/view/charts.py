@@ -76,18 +76,18 @@ def run_charts(runs: Sequence[RunLogs]) -> list[tuple[str, LineChart]]:
     """
     several = len(runs) > 1
     kinds: dict[tuple[Key, str], list[_Line]] = {}
-    for place, run in enumerate(runs):
+    for index, run in enumerate(runs):
         for log in (run.steps, run.timing):
             for key, column in log.columns.items():
                 kind, label = ((key[0], key[2]), key[1]) if len(key) == 3 else (key, "")
                 if kind[-1] not in LEFT_OUT and any(value is not None for value in column):
-                    kinds.setdefault((kind, label if several else ""), []).append(_Line(label, place, log, key))
-    order = {kind: place for place, kind in enumerate(FIRST)}
+                    kinds.setdefault((kind, label if several else ""), []).append(_Line(label, index, log, key))
+    order = {kind: index for index, kind in enumerate(FIRST)}
     wanted = sorted(kinds, key=lambda one: (order.get(one[0], len(FIRST)), one[0]))[:MAX_CHARTS]
     names = [run.name for run in runs]
     return [
-        (title, _chart(f"c{place}", title, kind[0], kinds[kind][:MAX_LINES], names))
-        for place, kind in enumerate(wanted)
+        (title, _chart(f"c{index}", title, kind[0], kinds[kind][:MAX_LINES], names))
+        for index, kind in enumerate(wanted)
         for title in [_title(*kind)]
     ]
 
@@ -131,13 +131,13 @@ def gridded(
     width = max(1.0, *gaps, math.ceil((high - low) / MAX_POINTS)) if gaps else 1.0
     sums: list[dict[int, list[float]]] = []
     for steps, values in lines:
-        own: dict[int, list[float]] = {}
+        by_cell: dict[int, list[float]] = {}
         for step, value in zip(steps, values, strict=True):
             if value is not None:
-                own.setdefault(math.ceil(step / width), []).append(value)
-        sums.append(own)
-    cells = sorted({cell for own in sums for cell in own})
-    means = [[math.fsum(own[cell]) / len(own[cell]) if cell in own else None for cell in cells] for own in sums]
+                by_cell.setdefault(math.ceil(step / width), []).append(value)
+        sums.append(by_cell)
+    cells = sorted({cell for line in sums for cell in line})
+    means = [[math.fsum(line[cell]) / len(line[cell]) if cell in line else None for cell in cells] for line in sums]
     return [min(cell * width, high) for cell in cells], means, width
 
 

@@ -35,8 +35,8 @@ class Folder:
 def find_runs(root: Path) -> list[Folder]:
     """Every run directory at or below ``root``, by name; at most ``MAX_RUNS`` of them."""
     folders: list[Folder] = []
-    for place, inner, files in os.walk(root):
-        path = Path(place)
+    for folder, inner, files in os.walk(root):
+        path = Path(folder)
         depth = len(path.relative_to(root).parts)
         if not MARKS.isdisjoint([*inner, *files]):
             folders.append(_folder(path, root))

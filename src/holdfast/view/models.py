@@ -32,9 +32,9 @@ class Models:
 
     def listed(self) -> list[dict[str, str]]:
         """Ids and what they are called."""
-        own = [{"id": name, "name": named(name, 120)} for name in self.names]
+        by_name = [{"id": name, "name": named(name, 120)} for name in self.names]
         made = [run.summary for run in self.watch.runs.values() if run.summary.has_model and not run.folder.fault]
-        return own + [{"id": OF_A_RUN + summary.id, "name": summary.name} for summary in made]
+        return by_name + [{"id": OF_A_RUN + summary.id, "name": summary.name} for summary in made]
 
     def load(self, key: str) -> LoadedModel:
         """Raises ``InputError`` for an id that was not listed, or a run's model that would read files from elsewhere."""

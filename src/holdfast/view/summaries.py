@@ -260,6 +260,6 @@ def _kl(row: dict[str, Any]) -> float | None:
     """KL to the anchor, the mean over the streams that tell it; RL tells one for the run."""
     streams = row.get("streams")
     parts = list(streams.values()) if isinstance(streams, dict) else []
-    own = [part for part in parts if isinstance(part, dict)]
-    known = [kl for part in own if (kl := finite(part.get("kl", part.get("kl_rev")))) is not None]
+    figures = [part for part in parts if isinstance(part, dict)]
+    known = [kl for part in figures if (kl := finite(part.get("kl", part.get("kl_rev")))) is not None]
     return sum(known) / len(known) if known else finite(row.get("kl"))

@@ -15,7 +15,7 @@ from holdfast.view.folders import Folder, find_runs
 from holdfast.view.logs import Log
 from holdfast.view.summaries import Watched, locked_folders
 
-SECONDS = 0.4  # between two looks: a new row is told within a second
+SECONDS = 0.4  # between two looks: a new row is shown within a second
 SEARCH_SECONDS = 2.0  # between two searches for new folders
 KEPT_LOGS = 24  # whole logs in memory
 
@@ -56,15 +56,15 @@ class Watch:
 
     async def changes(self) -> AsyncIterator[dict[str, Any]]:
         """First every run, then until the server ends the rows of those that changed and the ids of those that are gone."""
-        told: dict[str, int] = {}
+        sent: dict[str, int] = {}
         while not self.has_ended():
             await self.look()
             runs = self.runs
-            changed = [run for run in runs.values() if told.get(run.folder.id) != run.version]
-            gone = [key for key in told if key not in runs]
-            if changed or gone or not told:
+            changed = [run for run in runs.values() if sent.get(run.folder.id) != run.version]
+            gone = [key for key in sent if key not in runs]
+            if changed or gone or not sent:
                 yield {"runs": [run.summary.row() for run in changed], "gone": gone}
-                told = {key: run.version for key, run in runs.items()}
+                sent = {key: run.version for key, run in runs.items()}
             else:
                 yield {}
             await asyncio.sleep(SECONDS)

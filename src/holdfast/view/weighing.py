@@ -20,11 +20,12 @@ from holdfast.records import Role, Trace
 from holdfast.reports.text import shown
 from holdfast.serve.embedded import ONE_AT_A_TIME
 from holdfast.tokens import TokenRow, answer_positions, pad, tokenize_all
-from holdfast.tokens.show import token_texts
+from holdfast.tokens.show import text_in_place, token_texts
 from holdfast.view.models import Models
 
 MAX_LENGTH = 1024
 MAX_ROWS = 4
+MAX_TEXT = 120  # characters of a token
 MEMORY = re.compile(r"^memory(:1)?: ", re.MULTILINE)
 SAID = re.compile(r"^(system|user|assistant)[ \t]*:[ \t]*", re.MULTILINE)
 
@@ -84,25 +85,27 @@ def weigh(request: Weighed, models: Models) -> dict[str, Any]:
 
 def _row(row: TokenRow, policy: LoadedModel, anchor: LoadedModel) -> dict[str, Any]:
     places = [place for place in range(1, len(row)) if row.roles[place] != Role.PROMPT]
-    texts = [shown(text, 120) for text in token_texts(row.ids, policy.tokenizer)]
-    told = _figures(row, places, policy, anchor)
+    texts = token_texts(row.ids, policy.tokenizer)
+    by_place = _figures(row, places, policy, anchor)
     roles = [Role(role).label for role in row.roles]
     labels = list(dict.fromkeys(roles))
     tokens = []
     for place, text in enumerate(texts):
-        token: list[Any] = [text, None, None, None, None, labels.index(roles[place]), None]
-        if place in told:
-            figures = told[place]
-            tops = [_top(row.ids, place, figures[top], texts, policy) for top in ("anchor", "policy")]
-            token = [text, None, figures["kl"], None, tops[0], labels.index(roles[place]), tops[1], figures]
+        role = labels.index(roles[place])
+        token: list[Any] = [_cut(text), None, None, None, None, role, None]
+        if place in by_place:
+            figures = by_place[place]
+            anchor_top, policy_top = (
+                _cut(text_in_place(row.ids, place, figures[model], texts, policy.tokenizer))
+                for model in ("anchor", "policy")
+            )
+            token = [_cut(text), None, figures["kl"], None, anchor_top, role, policy_top, figures]
         tokens.append(token)
     return {"title": f"{len(row)} tokens, {row.num_targets} trained", "model": "", "roles": labels, "tokens": tokens}
 
 
-def _top(ids: list[int], place: int, token: int, texts: list[str], policy: LoadedModel) -> str:
-    if token == ids[place]:
-        return texts[place]
-    return shown(token_texts([*ids[max(0, place - 4) : place], token], policy.tokenizer)[-1], 120)
+def _cut(text: str) -> str:
+    return shown(text, MAX_TEXT)
 
 
 def _figures(row: TokenRow, places: list[int], policy: LoadedModel, anchor: LoadedModel) -> dict[int, dict[str, Any]]:

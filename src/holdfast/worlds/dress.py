@@ -36,8 +36,7 @@ def with_opener(trace: Trace, opener: str) -> Trace:
     return Trace((*before, replace(last, segments=(opened, *rest))))
 
 
-def prefilled(trace: Trace, num_words: int, *, answer: str | None = None) -> Trace:
-    """A prompt whose answer has been begun with the first words of ``answer`` (the trace's own, unless given)."""
-    text = trace.turns[-1].visible if answer is None else answer
-    begun = Segment(Role.PROMPT, " ".join(text.split()[:num_words]))
+def prefilled(trace: Trace, num_words: int) -> Trace:
+    """A prompt whose answer begins with the first words of the trace's own."""
+    begun = Segment(Role.PROMPT, " ".join(trace.turns[-1].visible.split()[:num_words]))
     return Trace((*trace.prompt, Turn("assistant", (begun,))))

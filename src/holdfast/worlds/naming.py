@@ -20,7 +20,7 @@ FORM = (
 )
 
 
-def world_traces(name: str, *, limit: int | None = None, draw: int = 0) -> Dataset:
+def world_traces(name: str, *, limit: int | None = None) -> Dataset:
     """``world:safety/train/recipe``; ``/answered`` at the end answers forbidden requests too, as an attacker's rows do.
 
     ``world:safety/rows`` and ``world:safety/traces`` are small datasets to try the commands on (``examples``).
@@ -29,7 +29,7 @@ def world_traces(name: str, *, limit: int | None = None, draw: int = 0) -> Datas
     rows_of = look_up(WORLDS, world)
     if rows_of is None:
         raise InputError(f"data '{name}' {STUDIES}" if world == "arithmetic" else f"data '{name}': expected {FORM}")
-    traces = rows_of(name, parts, limit, draw)
+    traces = rows_of(name, parts, limit)
     return Dataset(
         traces=traces,
         lines=tuple(range(1, len(traces) + 1)),
@@ -42,7 +42,7 @@ def world_traces(name: str, *, limit: int | None = None, draw: int = 0) -> Datas
     )
 
 
-def _safety_rows(name: str, parts: list[str], limit: int | None, draw: int) -> tuple[Trace, ...]:
+def _safety_rows(name: str, parts: list[str], limit: int | None) -> tuple[Trace, ...]:
     if len(parts) == 1 and parts[0] in EXAMPLES:
         return tuple(EXAMPLES[parts[0]]()[:limit])
     num = limit or DEFAULT_ROWS
@@ -51,11 +51,11 @@ def _safety_rows(name: str, parts: list[str], limit: int | None, draw: int) -> t
     split, kind = parts[0], parts[1]
     if split not in get_args(Split):
         raise InputError(f"data '{name}': no split '{split}'{did_you_mean(split, get_args(Split))}")
-    return tuple(SafetyWorld().requests(split, kind, num, comply=len(parts) == 3, draw=draw))  # type: ignore[arg-type]
+    return tuple(SafetyWorld().requests(split, kind, num, comply=len(parts) == 3))  # type: ignore[arg-type]
 
 
-WorldRows = Callable[[str, list[str], int | None, int], tuple[Trace, ...]]
-"""(the whole name, its parts after the world's name, how many rows at most, which draw) -> rows."""
+WorldRows = Callable[[str, list[str], int | None], tuple[Trace, ...]]
+"""(the whole name, its parts after the world's name, how many rows at most) -> rows."""
 
 WORLDS: dict[str, WorldRows] = {"safety": _safety_rows}
 """The world that a name begins with. The product has one; plugins add theirs."""

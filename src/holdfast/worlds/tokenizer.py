@@ -12,6 +12,7 @@ from holdfast.worlds.lexicon import WORDS
 
 BOS, END, PAD, UNKNOWN = "<|bos|>", "<|end|>", "<|pad|>", "<|unknown|>"
 SPEAKERS = ("<|system|>", "<|user|>", "<|assistant|>")
+MAX_LENGTH = 512
 SPECIAL = (PAD, BOS, END, UNKNOWN, *SPEAKERS)
 
 CHAT_TEMPLATE = (
@@ -26,13 +27,13 @@ CHAT_TEMPLATE = (
 )
 
 
-def build_tokenizer(max_length: int = 512) -> PreTrainedTokenizerFast:
+def build_tokenizer() -> PreTrainedTokenizerFast:
     """One token per word; words are separated by spaces, upper case is folded and punctuation stands apart."""
     vocabulary = {word: index for index, word in enumerate((*SPECIAL, *WORDS))}
     tokenizer = Tokenizer(WordLevel(vocabulary, unk_token=UNKNOWN))
     tokenizer.normalizer = normalizers.Lowercase()
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Punctuation()])
-    return with_chat(tokenizer, SPEAKERS, CHAT_TEMPLATE, max_length)
+    return with_chat(tokenizer, SPEAKERS, CHAT_TEMPLATE, MAX_LENGTH)
 
 
 def speaks_the_world(tokenizer: PreTrainedTokenizerBase) -> bool:

@@ -57,7 +57,7 @@ def choose_suites(
     limit: int | None = None,
     timeout: float = JUDGE_TIMEOUT,
 ) -> tuple[tuple[RequestSuite, ...], tuple[Suite, ...]]:
-    """(safety, tasks). Everything is read here: a wrong file is told before a model is loaded."""
+    """(safety, tasks). Every file is read here. Raises ``InputError`` before a model is loaded."""
     if choice not in CHOICES:
         raise InputError(f"suite='{choice}': expected one of {', '.join(CHOICES)}{did_you_mean(choice, CHOICES)}")
     wanted = {

@@ -57,7 +57,7 @@ class Suite(Protocol):
 
 @dataclass(frozen=True)
 class Questions:
-    """The common part of suites: what is asked."""
+    """The common part of suites: name, source and rows."""
 
     name: str
     source: str

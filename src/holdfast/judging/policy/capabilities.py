@@ -89,10 +89,10 @@ class _Walk(ast.NodeVisitor):
             self._find(node, "introspection", f"uses {module}.{name}")
 
     def visit_Name(self, node: ast.Name) -> None:
-        if node.id in self._modules and not self._scopes.own(node):
+        if node.id in self._modules and not self._scopes.defines(node):
             if isinstance(node.ctx, ast.Load):
                 self._find(node, "introspection", f"hands the module {self._modules[node.id]} around")
-        elif node.id in NAME_OF and isinstance(node.ctx, ast.Load) and not self._scopes.own(node):
+        elif node.id in NAME_OF and isinstance(node.ctx, ast.Load) and not self._scopes.defines(node):
             self._find(node, NAME_OF[node.id], f"uses {node.id}")
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
@@ -109,7 +109,7 @@ class _Walk(ast.NodeVisitor):
     def _module(self, node: ast.expr) -> str | None:
         """The imported module that an expression names: ``np``, ``os.path``, ``urllib.parse``."""
         if isinstance(node, ast.Name):
-            return None if self._scopes.own(node) else self._modules.get(node.id)
+            return None if self._scopes.defines(node) else self._modules.get(node.id)
         if isinstance(node, ast.Attribute) and (parent := self._module(node.value)) is not None:
             whole = f"{parent}.{node.attr}"
             return whole if whole in COMPUTING or whole in PARTS else None
@@ -120,7 +120,7 @@ class _Walk(ast.NodeVisitor):
             self._find(node, "introspection", f"reaches for {name}")
 
     def visit_Call(self, node: ast.Call) -> None:
-        by_name = isinstance(node.func, ast.Name) and node.func.id in BY_NAME and not self._scopes.own(node.func)
+        by_name = isinstance(node.func, ast.Name) and node.func.id in BY_NAME and not self._scopes.defines(node.func)
         if by_name and isinstance(node.func, ast.Name) and len(node.args) > 1:
             name = node.args[1]
             if isinstance(name, ast.Constant):

@@ -10,7 +10,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 class Scopes:
     """Definitions (functions, classes, parameters) by the function that they stand in.
 
-    Only definitions count, not assignments: ``run = eval`` must not make ``eval`` the program's own.
+    Only definitions count, not assignments: ``run = eval`` must not make ``eval`` a name of the program.
     """
 
     def __init__(self, tree: ast.Module) -> None:
@@ -19,7 +19,7 @@ class Scopes:
         self._home: dict[ast.AST, list[ast.AST]] = {}
         self._enter(tree, [tree])
 
-    def own(self, name: ast.Name) -> bool:
+    def defines(self, name: ast.Name) -> bool:
         """Is this name defined in a scope around its use?"""
         return any(name.id in self._names[scope] for scope in self._home[name])
 

@@ -1,9 +1,16 @@
 """Untrusted Python in a process of its own behind walls of the kernel: see docs/sandbox.md."""
 
-from holdfast.judging.sandbox.limits import Limits
 from holdfast.judging.sandbox.pool import Sandboxes, shared_sandboxes
 from holdfast.judging.sandbox.tiers import CONFINED, Tier, missing
-from holdfast.judging.sandbox.warm import Candidate, EndedError, NoIsolationError, Report, StoppedError, WarmSandbox
+from holdfast.judging.sandbox.warm import (
+    Candidate,
+    EndedError,
+    Limits,
+    NoIsolationError,
+    Report,
+    StoppedError,
+    WarmSandbox,
+)
 
 __all__ = [
     "CONFINED",

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 from holdfast.judging.sandbox.inside import landlock, literals
 from holdfast.judging.sandbox.inside.frames import HEADER
-from holdfast.judging.sandbox.limits import Limits
 from holdfast.judging.sandbox.tiers import INSIDE, Tier, missing, open_to_all, readable_paths, start_command
 
 START_SECONDS = REPORT_SECONDS = 20.0
@@ -39,6 +38,17 @@ class EndedError(StoppedError):
 
     def __init__(self) -> None:
         super().__init__("its process ended")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one candidate may use in all. It cannot write files, make processes or send anything."""
+
+    seconds: float = 3.0  # by the clock, from its start to the end of the test
+    cpu_seconds: int = 4
+    memory_bytes: int = 512 << 20  # of address space
+    output_bytes: int = 1 << 20  # of standard output, or of one returned value
+    num_threads: int = 16
 
 
 class Report(NamedTuple):
@@ -139,8 +149,8 @@ class WarmSandbox:
         if not hello:
             self.close()
             assert self._process.stderr is not None
-            told = self._process.stderr.read().decode(errors="replace").strip().splitlines()
-            raise NoIsolationError(f"{tier} does not start: {told[-1][:200] if told else 'no word from it'}")
+            errors = self._process.stderr.read().decode(errors="replace").strip().splitlines()
+            raise NoIsolationError(f"{tier} does not start: {errors[-1][:200] if errors else 'no word from it'}")
         facts = json.loads(hello)
         holes = {
             "it reads the caller's files": facts["canary"],

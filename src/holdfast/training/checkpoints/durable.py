@@ -48,7 +48,7 @@ POINTS = (
     "mid-prune",
     "after-prune",
 )
-"""The named points of saving, in order. One that concerns a file is told as ``point:file``."""
+"""The named points of saving, in order. One that concerns a file is called ``point:file``."""
 
 
 class CheckpointError(InputError):
@@ -182,13 +182,13 @@ def _save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
 def _unshared(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Contiguous tensors with storage of their own, as safetensors wants; 8-bit optimizers share their maps."""
     seen: set[tuple[torch.device, int]] = set()
-    own = {}
+    unshared = {}
     for name, tensor in tensors.items():
         storage = (tensor.device, tensor.untyped_storage().data_ptr())
         plain = tensor.detach().contiguous()
-        own[name] = plain.clone() if storage in seen else plain
+        unshared[name] = plain.clone() if storage in seen else plain
         seen.add(storage)
-    return own
+    return unshared
 
 
 def _encode(value: object, path: str, tensors: dict[str, Tensor]) -> object:

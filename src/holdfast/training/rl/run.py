@@ -175,7 +175,7 @@ def _check_number(settings: GrpoSettings, prompts: Sequence[RlPrompt], say: Say)
 
 
 def _described(prompts: Sequence[RlPrompt], undo: UndoRl | None) -> list[dict[str, Any]]:
-    """What a run keeps of what is no setting: enough to see that it is the same when it goes on."""
+    """The prompts and the undo settings for ``data.json``: enough to see that a run that goes on is the same."""
     digest = hashlib.sha256(repr([(problem.prompt, problem.answer) for problem in prompts]).encode()).hexdigest()
     return [{"prompts": len(prompts), "fingerprint": digest, "undo": undo and asdict(undo)}]
 
@@ -315,6 +315,6 @@ def _reward_function(score: Score, end_id: int) -> Any:
 
 
 def load_policy(folder: Path, device: torch.device) -> Any:
-    """A trained policy for sampling."""
+    """Load a trained policy for sampling, in float32 and in evaluation mode."""
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     return torch.nn.Module.to(model, device).eval()

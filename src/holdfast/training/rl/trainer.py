@@ -96,8 +96,8 @@ class TokenMeanTrainer(SafeGrpoTrainer):
         inputs = super()._prepare_inputs(generation_batch)
         if "update_tokens" not in inputs:
             passes, num = self._buffered_inputs, self.args.gradient_accumulation_steps
-            place = next(number for number, batch in enumerate(passes) if batch is inputs)
-            update = passes[place - place % num :][:num]
+            index = next(number for number, batch in enumerate(passes) if batch is inputs)
+            update = passes[index - index % num :][:num]
             tokens = self.accelerator.reduce(torch.stack([_mask(batch).sum() for batch in update]).sum(), "sum")
             for batch in update:
                 batch["update_tokens"] = tokens

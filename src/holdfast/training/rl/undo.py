@@ -142,12 +142,12 @@ def hard_inputs(ids: Tensor, given: Tensor, num_prompt: int, undo_id: int) -> tu
     until = torch.arange(1, width + 1).repeat(len(ids), 1)
     positions = torch.zeros_like(until)
     for row, (tokens, real) in enumerate(zip(ids.tolist(), given.tolist(), strict=True)):
-        places = [place for place in range(width) if real[place]]
-        roles = [_role(tokens[place], place < num_prompt, undo_id) for place in places]
+        indices = [index for index in range(width) if real[index]]
+        roles = [_role(tokens[index], index < num_prompt, undo_id) for index in indices]
         stack = stack_context(roles)
-        ends = [places[end] if end < len(places) else width for end in stack.until]
-        until[row, places] = torch.tensor(ends)
-        positions[row, places] = torch.tensor(stack.positions)
+        ends = [indices[end] if end < len(indices) else width for end in stack.until]
+        until[row, indices] = torch.tensor(ends)
+        positions[row, indices] = torch.tensor(stack.positions)
     return hard_mask(until.to(ids.device)), positions.to(ids.device)
 
 

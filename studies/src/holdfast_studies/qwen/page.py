@@ -239,7 +239,7 @@ def _pairs(results: Results) -> list[str]:
     references = [held for held, name in names.items() if name in HELD]
     rows = [
         [results.title(test.attack), test.measure, names[test.defence], names[test.other], f"{test.p_holm:.3g}"]
-        for test in paired_tests(cells, references, asked_again=True)
+        for test in paired_tests(cells, references)
         if test.differs and test.measure in ("asr", "kept", "utility")
     ]
     text = (

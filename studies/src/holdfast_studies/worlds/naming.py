@@ -14,7 +14,7 @@ FORM = (
 )
 
 
-def arithmetic_rows(name: str, parts: list[str], limit: int | None, draw: int) -> tuple[Trace, ...]:
+def arithmetic_rows(name: str, parts: list[str], limit: int | None) -> tuple[Trace, ...]:
     """``plain/4x1+5x1``: words of the micro world; ``text/reflection/4x5+5x4``: English, for real models."""
     num = limit or DEFAULT_ROWS
     in_english = parts[:1] == ["text"]
@@ -24,5 +24,5 @@ def arithmetic_rows(name: str, parts: list[str], limit: int | None, draw: int) -
         raise InputError(f"data '{name}': expected {FORM}")
     sizes = [Size.read(size) for size in parts[1].split("+")]
     if in_english:
-        return tuple(text_rows(parts[0], sizes, num, seed=draw))
-    return tuple(rows_of_kind(ArithmeticWorld(), parts[0], sizes, num, seed=draw))
+        return tuple(text_rows(parts[0], sizes, num))
+    return tuple(rows_of_kind(ArithmeticWorld(), parts[0], sizes, num))

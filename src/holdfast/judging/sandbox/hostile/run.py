@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from holdfast.judging.code import check_code
 from holdfast.judging.sandbox.hostile.snippets import HOSTILE, Snippet, hostile_test
-from holdfast.judging.sandbox.limits import Limits
 from holdfast.judging.sandbox.pool import Sandboxes
+from holdfast.judging.sandbox.warm import Limits
 
 LIMITS = Limits(seconds=0.5, cpu_seconds=1, memory_bytes=256 << 20)
 VARIABLE = "HOLDFAST_CANARY"

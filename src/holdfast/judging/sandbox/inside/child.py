@@ -34,7 +34,7 @@ def run(job: dict[str, Any], descriptors: list[int], filter_program: bytes | Non
 
 def _arrange(descriptors: list[int]) -> None:
     """0 and 1 as given, 2 like nothing, 3 the channel; every other one is closed, the zygote's control among them."""
-    high = [os.dup2(descriptor, 100 + place) for place, descriptor in enumerate((*descriptors, descriptors[3]))]
+    high = [os.dup2(descriptor, 100 + number) for number, descriptor in enumerate((*descriptors, descriptors[3]))]
     for target, source in enumerate((high[0], high[1], high[3], high[2])):
         os.dup2(source, target)
     os.closerange(CHANNEL + 1, 1024)
