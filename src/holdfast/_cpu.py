@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 
 import torch
 
@@ -10,5 +11,5 @@ import torch
 @functools.cache
 def multiplies_bfloat16() -> bool:
     """Whether products of bfloat16 are faster here than of float32. False where torch cannot say (before 2.12)."""
-    features = getattr(torch.cpu, "get_capabilities", dict)()
+    features: Mapping[str, object] = getattr(torch.cpu, "get_capabilities", dict)()
     return bool(features.get("avx512_bf16") or features.get("amx_bf16"))

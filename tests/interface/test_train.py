@@ -207,7 +207,7 @@ def test_a_run_does_not_go_on_with_other_code_of_an_objective(tmp_path: Path, mo
     with pytest.raises(InputError, match="other code of the objective 'mine'"):
         tune(MINE.replace("-SCALE", "SCALE"))
     (tmp_path / "run" / "own_code.json").write_text("{")
-    with pytest.raises(InputError, match="own_code.json: is damaged; delete it"):
+    with pytest.raises(InputError, match=r"own_code\.json: is damaged; delete it"):
         tune(MINE)
 
 

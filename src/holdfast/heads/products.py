@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -106,7 +107,7 @@ def _read_as_bfloat16(operand: Tensor) -> Iterator[None]:
     if not _is_native(operand) or threading.current_thread() is not threading.main_thread():
         yield
         return
-    matmul = torch.backends.mkldnn.matmul
+    matmul: Any = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
     before = matmul.fp32_precision
     matmul.fp32_precision = "bf16"
     try:
