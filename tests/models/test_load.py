@@ -19,7 +19,7 @@ from holdfast.models import add_tokens, load, load_tokenizer
 from holdfast.models import load as load_function
 from holdfast.worlds.tokenizer import build_tokenizer
 
-LOAD = sys.modules["holdfast.models.load"]  # the name alone is the function
+PLACEMENT = "holdfast.models.placement.multiplies_bfloat16"
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def test_no_progress_bar_goes_into_a_file(folder, capfd):
 @pytest.mark.parametrize("stored", [torch.float32, torch.bfloat16, torch.float16])
 def test_auto_on_a_cpu_rounds_no_weight(folder, tmp_path, monkeypatch, native, stored):
     """bfloat16 only where the CPU multiplies it and the checkpoint is in it."""
-    monkeypatch.setattr(LOAD, "multiplies_bfloat16", lambda: native)
+    monkeypatch.setattr(PLACEMENT, lambda: native)
     load(folder, dtype=stored, device="cpu").model.save_pretrained(tmp_path)
     load_tokenizer(str(folder)).save_pretrained(tmp_path)
     loaded = load(tmp_path, device="cpu")
@@ -103,7 +103,7 @@ def test_auto_on_a_cpu_rounds_no_weight(folder, tmp_path, monkeypatch, native, s
 
 
 def test_auto_of_an_adapter_is_that_of_its_base_model(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(LOAD, "multiplies_bfloat16", lambda: True)
+    monkeypatch.setattr(PLACEMENT, lambda: True)
     base, adapter = tmp_path / "base", tmp_path / "adapter"
     load(folder, dtype="bfloat16", device="cpu").model.save_pretrained(base)
     load_tokenizer(str(folder)).save_pretrained(base)

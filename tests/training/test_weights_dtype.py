@@ -1,6 +1,5 @@
 """``model.dtype`` of a run: small steps must not be lost in the rounding of the weights that they change."""
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -42,7 +41,7 @@ def test_adapters_leave_the_weights_in_the_dtype_of_auto(
     tmp_path: Path, in_bfloat16: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Adapters are float32 in any case, and the weights below them do not move."""
-    monkeypatch.setattr(sys.modules["holdfast.models.load"], "multiplies_bfloat16", lambda: True)
+    monkeypatch.setattr("holdfast.models.placement.multiplies_bfloat16", lambda: True)
     said: list[str] = []
     run(config(tmp_path / "run", in_bfloat16, model={"dtype": "auto"}, lora={"r": 2}, training={"max_steps": 1}), said)
     assert any("bfloat16 (this CPU multiplies it faster)" in line for line in said)

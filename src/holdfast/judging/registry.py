@@ -120,7 +120,7 @@ def _checked(name: str, made: object) -> Judge:
 
 def _learned(device: str) -> Judge:
     from holdfast.judging.learned_judge import LearnedJudge
-    from holdfast.models.load import choose_device
+    from holdfast.models.placement import choose_device
 
     choose_device(device)  # raises for one that is not here
     return LearnedJudge(device)

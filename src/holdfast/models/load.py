@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any, Literal
@@ -26,17 +27,15 @@ from transformers import (
 )
 from transformers.utils import logging as transformers_logging
 
-from holdfast._cpu import multiplies_bfloat16
-from holdfast.config import InputError, did_you_mean
+from holdfast.config import InputError
 from holdfast.config.arguments import checked
 from holdfast.config.extras import need_extra
 from holdfast.models.embedded import PREFIX, tiny_path
 from holdfast.models.gguf_file import SUFFIX, is_gguf, unpack_gguf
 from holdfast.models.hub import asking_hub_once
 from holdfast.models.new_tokens import num_token_rows
+from holdfast.models.placement import choose_device, choose_dtype, known_dtype
 
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-DEVICES = ("auto", "cpu", "cuda", "mps")
 Attention = Literal["sdpa", "eager", "flash_attention_2"]
 
 
@@ -79,7 +78,9 @@ def load(
     place, why_place = choose_device(str(device))
     wanted = known_dtype(str(dtype).removeprefix("torch."))
     source = _source(name, tie)
-    precision, why_precision = choose_dtype(wanted, place, source, tiny=name.startswith(PREFIX))
+    precision, why_precision = choose_dtype(
+        wanted, place, tiny=name.startswith(PREFIX), stored=partial(_stored_dtype, source)
+    )
     options = {"dtype": precision, "attn_implementation": attention, **_quantized(quantize, precision, place)}
     if isinstance(source, Path) and is_adapter(source):
         model, tokenizer, base = _load_adapter(source, options, allow_pickle, trainable)
@@ -152,64 +153,17 @@ def _keep_gradients(model: Any) -> None:
             module.support_avx512bf16_for_cpu = False
 
 
-def choose_device(wanted: str) -> tuple[torch.device, str]:
-    """The device, and why. 'auto' takes CUDA, then Apple's MPS, then the CPU."""
-    kind = wanted.partition(":")[0]
-    if kind not in DEVICES:
-        raise InputError(f"device '{wanted}': expected one of {', '.join(DEVICES)}{did_you_mean(kind, DEVICES)}")
-    if wanted == "auto":
-        if torch.cuda.is_available():
-            return torch.device("cuda"), "found"
-        if torch.backends.mps.is_available():
-            return torch.device("mps"), "found"
-        return torch.device("cpu"), "no GPU found"
-    if kind == "cuda" and not torch.cuda.is_available():
-        why = "torch was built without it" if torch.version.cuda is None else "torch sees no such device"
-        raise InputError(f"device '{wanted}': CUDA is not available here ({why}); use device=cpu or device=auto")
-    if kind == "mps" and not torch.backends.mps.is_available():
-        raise InputError(f"device '{wanted}': MPS is not available here; use device=cpu or device=auto")
-    index = wanted.partition(":")[2]
-    if index and not (index.isdigit() and (kind != "cuda" or int(index) < torch.cuda.device_count())):
-        raise InputError(f"device '{wanted}': there is no such device; this machine has {torch.cuda.device_count()}")
-    return torch.device(wanted), "asked for"
-
-
-def known_dtype(wanted: str) -> str:
-    """The name of a precision or 'auto', as it is. Raises ``InputError`` for another."""
-    known = ("auto", *DTYPES)
-    if wanted not in known:
-        raise InputError(f"dtype '{wanted}': expected one of {', '.join(known)}{did_you_mean(wanted, known)}")
-    return wanted
-
-
-def choose_dtype(wanted: str, device: torch.device, source: Path | str, *, tiny: bool) -> tuple[torch.dtype, str]:
-    """The precision, and why. 'auto' is bfloat16 where the device supports it, and float32 for the embedded models.
-
-    On a CPU it is bfloat16 only for weights that are stored so: loading rounds nothing.
-    """
-    if wanted in DTYPES:
-        return DTYPES[wanted], "asked for"
-    if tiny:
-        return torch.float32, "as it is stored"
-    if device.type == "cpu":
-        if multiplies_bfloat16() and _is_stored_in_bfloat16(source):
-            return torch.bfloat16, "this CPU multiplies it faster"
-        return torch.float32, "exact on every CPU"
-    if device.type == "cuda" and not torch.cuda.is_bf16_supported():
-        return torch.float16, "this GPU has no bfloat16"
-    return torch.bfloat16, "half the memory"
-
-
-def _is_stored_in_bfloat16(source: Path | str) -> bool:
-    """Whether a checkpoint's config says so. False if it cannot be read: loading the weights tells why."""
+def _stored_dtype(source: Path | str) -> torch.dtype | None:
+    """The precision in which a checkpoint is stored, by its config. None if it cannot be read: loading the weights tells why."""
     if isinstance(source, Path) and is_adapter(source):
-        return _is_stored_in_bfloat16(_base_source(source))
+        return _stored_dtype(_base_source(source))
     try:
         with asking_hub_once(source):
             config = AutoConfig.from_pretrained(source, trust_remote_code=False)
     except (OSError, ValueError, KeyError):
-        return False
-    return config.dtype is torch.bfloat16
+        return None
+    dtype: torch.dtype | None = config.dtype
+    return dtype
 
 
 def model_source(name: str) -> str:

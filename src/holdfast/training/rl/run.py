@@ -20,7 +20,8 @@ from holdfast.config import FieldError, InputError
 from holdfast.config.rl import GrpoSettings, RlConfig
 from holdfast.judging import Reward, score_replies
 from holdfast.models import load_tokenizer
-from holdfast.models.load import choose_device, is_adapter, model_source
+from holdfast.models.load import is_adapter, model_source
+from holdfast.models.placement import choose_device
 from holdfast.models.positions import num_learned_positions
 from holdfast.records import Reply, context
 from holdfast.tokens import prompt_ids
