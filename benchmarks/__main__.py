@@ -6,15 +6,13 @@ A ratio more than a tenth above the committed one fails and leaves files and pag
 from __future__ import annotations
 
 import argparse
-import platform
 from typing import Any
 
 import torch
-import transformers
 from rich.console import Console
 
 from benchmarks import growth, head_loss, own_python, page, train_step, undo_decoding
-from benchmarks.ledger import RESULTS, committed, finish, provenance, write
+from benchmarks.ledger import RESULTS, committed, cpu_machine, finish, provenance, write
 from holdfast.attacks.scale import Scale
 
 
@@ -35,16 +33,7 @@ def measure(rounds: int, console: Console) -> dict[str, Any]:
         {name: own[name] for name in ("ratio", "measured", "goal")},
         *head_ratios(heads),
     ]
-    return {**provenance(), "machine": machine(), "ratios": ratios, "heads": heads, "own_python": own["longest"]}
-
-
-def machine() -> dict[str, str]:
-    """What the figures were measured on."""
-    return {
-        "cpu": f"{platform.processor() or platform.machine()}, one thread",
-        "torch": torch.__version__,
-        "transformers": transformers.__version__,
-    }
+    return {**provenance(), "machine": cpu_machine(), "ratios": ratios, "heads": heads, "own_python": own["longest"]}
 
 
 def head_ratios(heads: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -69,7 +58,7 @@ def main() -> None:
     options = parser.parse_args()
     console = Console()
     if options.growth:
-        written = {**provenance(), "machine": machine()}
+        written = {**provenance(), "machine": cpu_machine()}
         write(RESULTS / "growth.json", {**written, "growth": growth.measure(options.most_rows)})
     elif not options.page:
         results = measure(options.rounds, console)

@@ -85,21 +85,13 @@ def _prepared(loaded: LoadedModel, requests: Sequence[str], rows: Sequence[Trace
 def audit(shape: Shape, device: str, share: float = 1.0) -> dict[str, Any]:
     """Requests per second of a whole audit with two judges, and of transformers' own generation of as many tokens."""
     loaded = make_loaded(shape, torch.bfloat16, device)
-    judges = tuple(find_judge(name) for name in JUDGES)
     requests = prompts(max(2, round(share * NUM_REQUESTS)))
-    suite = RequestSuite(
-        name="harmful",
-        source="the embedded world",
-        rows=tuple(question(text) for text in requests),
-        max_new_tokens=AUDIT_TOKENS,
-        noun="harmful requests",
-        judges=judges,
-    )
+    suite = suite_of(requests, AUDIT_TOKENS)
     sampler = ModelSampler(loaded, AUDIT_BATCH)
     first, written = timed(lambda: sampler([row.prompt for row in suite.rows], max_new_tokens=AUDIT_TOKENS))
     whole, _ = timed(lambda: audit_model(sampler, Plan(safety=(suite,))))
     judging, _ = timed(lambda: suite.score(written))
-    theirs, num = timed(lambda: by_transformers(loaded, requests))
+    theirs, num = timed(lambda: by_transformers(loaded, requests, AUDIT_TOKENS, AUDIT_BATCH))
     return {
         "model": shape.name,
         "requests": len(requests),
@@ -116,13 +108,25 @@ def audit(shape: Shape, device: str, share: float = 1.0) -> dict[str, Any]:
     }
 
 
-def by_transformers(loaded: LoadedModel, requests: Sequence[str]) -> int:
+def suite_of(requests: Sequence[str], num_new: int) -> RequestSuite:
+    """The requests as an audit asks them, with two judges."""
+    return RequestSuite(
+        name="harmful",
+        source="the embedded world",
+        rows=tuple(question(text) for text in requests),
+        max_new_tokens=num_new,
+        noun="harmful requests",
+        judges=tuple(find_judge(name) for name in JUDGES),
+    )
+
+
+def by_transformers(loaded: LoadedModel, requests: Sequence[str], num_new: int, batch_size: int) -> int:
     """Answer with transformers' plain ``generate`` in batches of similar length, and return the number of tokens. No judge."""
     ids = sorted((ids_to_continue(turns_of(text), loaded.tokenizer) for text in requests), key=len, reverse=True)
     end, total = int(loaded.tokenizer.eos_token_id), 0
-    settings = GenerationConfig(max_new_tokens=AUDIT_TOKENS, do_sample=False, eos_token_id=end, pad_token_id=end)
-    for at in range(0, len(ids), AUDIT_BATCH):
-        rows = ids[at : at + AUDIT_BATCH]
+    settings = GenerationConfig(max_new_tokens=num_new, do_sample=False, eos_token_id=end, pad_token_id=end)
+    for at in range(0, len(ids), batch_size):
+        rows = ids[at : at + batch_size]
         width = len(rows[0])
         filled = torch.tensor([[end] * (width - len(row)) + row for row in rows], device=loaded.device)
         mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in rows], device=loaded.device)

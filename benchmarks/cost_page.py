@@ -32,8 +32,8 @@ def _absent(results: Found | None) -> list[str]:
         "a defended step": bool(known["steps"]),
         "LoRA of 8B in 24 GB": any(row["model"].startswith("Llama") for row in known["memory"]),
         "preparation": any(row["part"] == "preparation" for row in known["answers"]),
-        "an audit": any(row["part"] == "audit" for row in known["answers"]),
-        "GRPO on 1.5B": bool(known["grpo"]),
+        "requests a second of an audit of 1.5B": any(row["part"] == "audit" for row in known["answers"]),
+        "seconds and memory of a GRPO step on 1.5B": bool(known["grpo"]),
     }
     return [name for name, is_there in parts.items() if not is_there]
 
@@ -90,7 +90,7 @@ def _defended_rows(results: Found | None) -> list[tuple[str, str, str]]:
 
 def _other_rows(results: Results) -> list[tuple[str, str, str]]:
     rows: list[tuple[str, str, str]] = []
-    steps, first = results.get("step_gpu"), results.get("first_answer")
+    steps, first, audit, grpo = (results.get(name) for name in ("step_gpu", "first_answer", "audit", "grpo"))
     for row in (steps or {}).get("steps", []):
         if row["model"].startswith("Llama") and "sft" in row:
             ways = ("csft_pa, second model", "csft_pa, cached anchor")
@@ -102,6 +102,17 @@ def _other_rows(results: Results) -> list[tuple[str, str, str]]:
         measured = first["ratios"][0]["measured"]
         cost = f"{measured:.2f} times the CPU time of torch and transformers alone"
         rows.append(("first answer: `holdfast generate tiny:aligned`", cost, "benchmarks.first_answer"))
+    if audit is not None:
+        whole, judges = (row["measured"] for row in audit["ratios"][-2:])
+        cost = f"{whole:.2f} times transformers' own generation; judges {judges:.1%} of it"
+        what = f"an audit with two judges, on a CPU ({audit['audits'][-1]['model']})"
+        rows.append((what, cost, "benchmarks.audit"))
+    if grpo is not None:
+        step, memory = (row["measured"] for row in grpo["ratios"][-2:])
+        grown = f"memory of `tiny:aligned` after 200 steps: {memory:.2f} of that after 50"
+        cost = f"{step:.2f} times the time of TRL's GRPOTrainer; {grown}"
+        what = f"a token of a GRPO step, on a CPU ({grpo['steps'][-1]['model']})"
+        rows.append((what, cost, "benchmarks.grpo"))
     return rows
 
 

@@ -61,14 +61,14 @@ Figures = dict[str, Point]
 
 def measured(work: Callable[[], Any]) -> tuple[Point, Any]:
     """CPU seconds, and how far the resident memory rose above what it was before."""
-    before = _resident("VmRSS")
+    before = resident("VmRSS")
     CLEAR.write_text("5", encoding="ascii")  # the peak counts from here
     begun = time.process_time()
     result = work()
-    return Point(time.process_time() - begun, max(0.0, _resident("VmHWM") - before)), result
+    return Point(time.process_time() - begun, max(0.0, resident("VmHWM") - before)), result
 
 
-def _resident(name: str) -> float:
+def resident(name: str) -> float:
     line = next(line for line in STATUS.read_text(encoding="ascii").splitlines() if line.startswith(name))
     return int(line.split()[1]) / 1024
 

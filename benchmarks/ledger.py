@@ -1,21 +1,29 @@
-"""The committed ratios and the new ones: a benchmark fails where a ratio is more than a tenth worse."""
+"""The committed ratios and the new ones: a benchmark fails where a ratio is more than a tenth worse.
+
+It also fails where a ratio that has ``"gate": true`` is above its goal, whatever was committed.
+"""
 
 from __future__ import annotations
 
 import datetime
 import json
+import platform
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+import torch
+import transformers
 
 RESULTS = Path(__file__).parent / "results"
 TOLERANCE = 1.10
 
 
 def provenance(model: str | None = None) -> dict[str, str]:
-    """The date and the command. Folders of this machine are left out: the model's, and where the results were put."""
-    given = ["FOLDER" if word == model else word for word in sys.argv[1:]]
+    """The date and the command. Paths of this machine are left out: the model's, and where the results were put."""
+    kind = "FILE" if model and Path(model).is_file() else "FOLDER"
+    given = [kind if word == model else word for word in sys.argv[1:]]
     for option in {"--json", "--out"} & set(given):
         at = given.index(option)
         del given[at : at + 2]
@@ -23,6 +31,20 @@ def provenance(model: str | None = None) -> dict[str, str]:
     module = Path(sys.argv[0]).stem
     name = "benchmarks" if module == "__main__" else f"benchmarks.{module}"
     return {"date": when, "command": " ".join(["python -m", name, *given])}
+
+
+def cpu_machine() -> dict[str, str]:
+    """What the figures of a CPU were measured on."""
+    return {
+        "cpu": f"{platform.processor() or platform.machine()}, one thread",
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+    }
+
+
+def model_name(model: str) -> str:
+    """A model's name in tables: of a folder or a file the last part alone."""
+    return Path(model).name.removesuffix(".gguf") if Path(model).exists() else model
 
 
 def committed(name: str) -> dict[str, Any] | None:
@@ -56,10 +78,12 @@ def regressions(now: Sequence[dict[str, Any]], before: Sequence[dict[str, Any]])
 
 
 def finish(ratios: Sequence[dict[str, Any]], before: dict[str, Any] | None) -> None:
-    """Print the ratios; exit 1 where one is more than a tenth worse than the one ``before``."""
+    """Print the ratios; exit 1 where one is above its gate, or more than a tenth worse than the one ``before``."""
     for row in ratios:
         goal = "" if row["goal"] is None else f"   goal <= {row['goal']:.2f}"
         print(f"{row['ratio']:94} {row['measured']:.3f}{goal}")
+    if above := [row["ratio"] for row in ratios if row.get("gate") and row["measured"] > row["goal"]]:
+        sys.exit("above the goal:\n" + "\n".join(above))
     worse = regressions(ratios, before["ratios"] if before else [])
     if worse:
         sys.exit("worse by more than a tenth than the committed ratios:\n" + "\n".join(worse))

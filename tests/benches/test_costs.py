@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from benchmarks import cost_page, growth, page
+from benchmarks import audit, cost_page, growth, grpo, page
 from benchmarks.defended_gpu import RECIPE, ratios
 from benchmarks.defended_steps import floor
 
@@ -30,6 +30,24 @@ def test_ratios_of_what_was_measured_and_no_others() -> None:
         "1.5B full: a step, defended / its floor": 1.25,
         "1.5B full: peak, defended / our plain sft": 1.2,
     }
+
+
+def test_an_audit_and_its_row_of_the_first_table() -> None:
+    """66 s against 60 s are 1.1; judges that take 3 s of 50 s take 6 %."""
+    measured = {"model": "small", "audit s": 66.0, "transformers s": 60.0, "answers s": 50.0, "judges s": 3.0}
+    rows = audit.ratios(measured)
+    assert [row["measured"] for row in rows] == [1.1, 0.06]
+    text = cost_page.answers({"audit": {"ratios": rows, "audits": [measured]}}, page._table)
+    assert "(small) | 1.10 times transformers' own generation; judges 6.0% of it | `benchmarks.audit` |" in text
+
+
+def test_a_grpo_step_and_its_row_of_the_first_table() -> None:
+    """30 tokens a second against 24 take 0.8 of the time; 510 MB are 1.02 of 500."""
+    steps = [{"model": "small", "tokens per CPU second": rate} for rate in (30.0, 24.0)]
+    rows = grpo.ratios(steps, {"MB after 50 steps": 500.0, "MB after 200 steps": 510.0})
+    assert [row["measured"] for row in rows] == [0.8, 1.02]
+    text = cost_page.answers({"grpo": {"ratios": rows, "steps": steps}}, page._table)
+    assert "(small) | 0.80 times the time of TRL's GRPOTrainer; memory of `tiny:aligned` after 200 steps: 1.02" in text
 
 
 def test_exponents() -> None:

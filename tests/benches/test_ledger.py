@@ -17,6 +17,25 @@ def test_a_ratio_more_than_a_tenth_worse_fails() -> None:
         ledger.finish([row("one", 1.11), row("two", 0.1)], before)
 
 
+def test_a_ratio_above_its_gate_fails_even_where_it_was_committed() -> None:
+    gated = {**row("one", 1.1), "gate": True}
+    ledger.finish([row("one", 1.1)], {"ratios": [row("one", 1.1)]})
+    with pytest.raises(SystemExit, match="above the goal:\none"):
+        ledger.finish([gated], {"ratios": [gated]})
+    ledger.finish([{**gated, "measured": 1.0}], None)
+
+
+def test_a_model_is_named_without_the_folders_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "small.gguf"
+    file.touch()
+    assert ledger.model_name(str(file)) == "small"
+    assert ledger.model_name(str(tmp_path)) == tmp_path.name
+    assert ledger.model_name("tiny:aligned") == "tiny:aligned"
+    for model, word in ((file, "FILE"), (tmp_path, "FOLDER")):
+        monkeypatch.setattr("sys.argv", ["benchmarks/audit.py", str(model), "--json", "here.json"])
+        assert ledger.provenance(str(model))["command"] == f"python -m benchmarks.audit {word}"
+
+
 def test_results_are_read_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ledger, "RESULTS", tmp_path)
     everything = {"date": "2026-01-01", "ratios": [row("one", 1.0)], "heads": []}

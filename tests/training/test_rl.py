@@ -69,6 +69,23 @@ def test_sampling_is_repeatable(folder):
     assert sample(model, prompts, **options(seed=3)) != sample(model, prompts, **options(seed=4))
 
 
+def test_a_prompt_that_several_responses_share_is_read_once(folder):
+    model = LlamaForCausalLM.from_pretrained(folder).eval()
+    first, longer = ids_of(asked(2))
+    assert len(first) < len(longer)
+    group = [first, longer, first, first, longer]
+    alone = [sample(model, [prompt], **options(temperature=0.0))[0] for prompt in group]
+    lines = []
+    model.register_forward_pre_hook(lambda *given: lines.append(len(given[2]["input_ids"])), with_kwargs=True)
+    together = sample(model, group, **options(temperature=0.0))
+    assert lines[:2] == [2, 5]
+    assert [rollout.ids for rollout in together] == [rollout.ids for rollout in alone]
+    for ours, own in zip(together, alone, strict=True):
+        assert ours.logps == pytest.approx(own.logps, abs=1e-5)
+    drawn = sample(model, [first] * 8, **options(seed=1))
+    assert len({tuple(rollout.ids) for rollout in drawn}) > 1
+
+
 def test_slips_change_steps_of_attempts_alone():
     slips = Slips(WORLD, TOKENIZER, rate=0.5)
     generator = torch.Generator().manual_seed(0)

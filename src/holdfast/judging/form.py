@@ -139,8 +139,8 @@ def repetition(text: str) -> float:
 
 def sentences(text: str) -> list[str]:
     """The sentences of three words and more, in small letters."""
-    parts = re.split(r"[.!?\n]+", " ".join(text.lower().split(" ")))
-    return [" ".join(part.split()) for part in parts if len(part.split()) > 2]
+    parts = [part.split() for part in re.split(r"[.!?\n]+", text.lower())]
+    return [" ".join(words) for words in parts if len(words) > 2]
 
 
 def distinct(said: list[str]) -> list[str]:
@@ -163,6 +163,8 @@ def packed(text: str) -> float:
 
 def share_latin(text: str) -> float:
     """The share of letters that are Latin; 1 where there are no letters."""
+    if text.isascii():
+        return 1.0
     letters = [letter for letter in text if letter.isalpha()]
     return sum("LATIN" in unicodedata.name(letter, "") for letter in letters) / len(letters) if letters else 1.0
 

@@ -41,4 +41,9 @@ class RefusalPhrases:
 
     def _phrase_in(self, response: str) -> str | None:
         text = " ".join(response.lower().replace("’", "'").split())
-        return next((phrase for phrase in self.phrases if re.search(rf"(?<!\w){re.escape(phrase)}", text)), None)
+        return next((phrase for phrase in self.phrases if _begins_a_word(phrase, text)), None)
+
+
+def _begins_a_word(phrase: str, text: str) -> bool:
+    """Whether the phrase is in the text, and no letter before it. Most are not there at all, which ``in`` tells sooner."""
+    return phrase in text and re.search(rf"(?<!\w){re.escape(phrase)}", text) is not None

@@ -56,8 +56,8 @@ def overlap(request: str, reply: str) -> Overlap:
     """Compare content words, endings cut, and runs of letters. A reply can be on topic with few of either in common."""
     request_words, reply_words = content_words(request), content_words(reply)
     common = len(request_words & reply_words)
-    triples = _runs(re.findall(r"\w+", reply.lower()), 3)
-    echo = len(triples & _runs(re.findall(r"\w+", request.lower()), 3)) / len(triples) if triples else 0.0
+    triples = _triples(re.findall(r"\w+", reply.lower()))
+    echo = len(triples & _triples(re.findall(r"\w+", request.lower()))) / len(triples) if triples else 0.0
     return Overlap(
         asked=common / max(1, len(request_words)),
         told=common / max(1, len(reply_words)),
@@ -76,7 +76,7 @@ def _telling(text: str) -> frozenset[str]:
 
 
 def _letters(first: str, second: str) -> float:
-    a, b = _runs(_squeezed(first), 3), _runs(_squeezed(second), 3)
+    a, b = _triples(_squeezed(first)), _triples(_squeezed(second))
     return len(a & b) / math.sqrt(len(a) * len(b)) if a and b else 0.0
 
 
@@ -84,8 +84,8 @@ def _squeezed(text: str) -> str:
     return " ".join(re.findall(r"\w+", text.lower()))
 
 
-def _runs(items: Sequence[str], length: int) -> set[tuple[str, ...]]:
-    return {tuple(items[at : at + length]) for at in range(len(items) - length + 1)}
+def _triples(items: Sequence[str]) -> set[tuple[str, str, str]]:
+    return set(zip(items, items[1:], items[2:], strict=False))
 
 
 def nearness(pairs: Sequence[tuple[Request, str]], embed: SentenceEmbedder | None = None) -> list[float]:

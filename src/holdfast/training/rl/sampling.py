@@ -102,15 +102,24 @@ class _State:
     """The rows still being written: cache, mask and last token; and what all rows have so far."""
 
     def __init__(self, prompts: Sequence[Sequence[int]], pad_id: int, device: torch.device) -> None:
-        self.fed, given = padded_left(prompts, pad_id, device)
+        line_of = {prompt: line for line, prompt in enumerate(dict.fromkeys(map(tuple, prompts)))}
+        self.fed, given = padded_left(list(line_of), pad_id, device)
         self.mask, self.position = given.long(), positions_of(given)
         self.cache = DynamicCache()
         self.rows = torch.arange(len(prompts), device=device)  # which response each line of the batch is
         self.steps: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
         self.num = len(prompts)
+        self.prompt_lines = torch.tensor([line_of[tuple(prompt)] for prompt in prompts], device=device)
 
     def forward(self, model: Any) -> Tensor:
-        return next_logits(model, self.fed, self.mask, self.position, self.cache)
+        logits = next_logits(model, self.fed, self.mask, self.position, self.cache)
+        if self.steps or len(self.fed) == self.num:
+            return logits
+        # A prompt is read once for all of its responses (a group has the same); from here each has a line of its own.
+        lines = self.prompt_lines
+        self.cache.batch_select_indices(lines)
+        self.mask, self.position = self.mask[lines], self.position[lines]
+        return logits[lines]
 
     def append(self, written: Tensor, logp: Tensor, own: Tensor, end_id: int) -> None:
         self.steps.append((self.rows, written, logp, own))
