@@ -33,6 +33,8 @@ class Row:
     file: str = ""  # which one, where a source is several
 
 
+NAME_IT_JSON = "name the file .json if it is one list of rows"
+
 Rows = Iterator[Row | Problem]
 
 
@@ -85,9 +87,20 @@ def _json_lines(file: io.BufferedIOBase, source: str) -> Rows:
         except UnicodeDecodeError as error:
             yield Problem(source, number, None, f"expected UTF-8 text, got {_bad_byte(error)}")
         except NotJSON as error:
-            yield Problem(source, number, None, f"expected one JSON object on this line, got: {error}")
+            got = _over_several_lines(raw.strip()) or f": {error}"
+            yield Problem(source, number, None, f"expected one JSON object on this line, got{got}")
         else:
-            yield _json_row(source, number, parsed)
+            if isinstance(parsed.value, list):
+                yield Problem(source, number, None, f"expected a JSON object, got a list; {NAME_IT_JSON}")
+            else:
+                yield _json_row(source, number, parsed)
+
+
+def _over_several_lines(line: bytes) -> str:
+    """What a line is that opens a row, or a list of rows, and does no more."""
+    if line == b"[":
+        return f" the beginning of a list; {NAME_IT_JSON}"
+    return " only the beginning of one; write every row on a line of its own" if line in (b"{", b"[{") else ""
 
 
 def _json_row(source: str, line: int, parsed: Parsed) -> Row | Problem:
@@ -99,10 +112,11 @@ def _json_row(source: str, line: int, parsed: Parsed) -> Row | Problem:
 
 
 def _json(file: io.BufferedIOBase, source: str) -> Rows:
-    """A list of objects, or one object per line: the first character says which."""
+    """A list of objects, or one object per line: the first character says which. One object may have several lines."""
     data = file.read().removeprefix(codecs.BOM_UTF8)
     if not data.lstrip(b" \t\r\n").startswith(b"["):
-        yield from _json_lines(io.BytesIO(data), source)
+        alone = _only_object(data)
+        yield from _json_lines(io.BytesIO(data), source) if alone is None else [_json_row(source, 1, alone)]
         return
     try:
         text = data.decode()
@@ -111,6 +125,18 @@ def _json(file: io.BufferedIOBase, source: str) -> Rows:
         yield Problem(source, line, None, f"expected UTF-8 text, got {_bad_byte(error)}", fatal=True)
     else:
         yield from _json_list(text, source)
+
+
+def _only_object(data: bytes) -> Parsed | None:
+    """The object that is all of a file; None where it is not, or begins and ends on one line as in a file of lines."""
+    if data.partition(b"\n")[0].strip() != b"{":
+        return None
+    try:
+        text = data.decode()
+        parsed = StrictDecoder().parse(text, skip_space(text, 0))
+    except (UnicodeDecodeError, NotJSON):
+        return None
+    return parsed if skip_space(text, parsed.end) == len(text) else None
 
 
 def _json_list(text: str, source: str) -> Rows:
