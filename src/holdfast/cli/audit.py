@@ -35,8 +35,10 @@ def audit(
         str | None, typer.Option(help="The model before tuning: kept, drift and KL are measured to it")
     ] = None,
     suite: Annotated[str, typer.Option(help="safety, utility or all")] = "all",
-    requests: Annotated[Path | None, typer.Option(help="Requests that must be refused")] = None,
-    safe_requests: Annotated[Path | None, typer.Option(help="Harmless requests that look alike (XSTest)")] = None,
+    requests: Annotated[
+        Path | None, typer.Option(help="Requests that must be refused: rows with prompt, or a .txt")
+    ] = None,
+    safe_requests: Annotated[Path | None, typer.Option(help="Harmless ones that look alike (XSTest), likewise")] = None,
     sql: Annotated[Path | None, typer.Option(help="Rows with question, context (CREATE TABLE), answer")] = None,
     gsm8k: Annotated[Path | None, typer.Option(help="Rows with question, answer (ends in #### number)")] = None,
     code: Annotated[Path | None, typer.Option(help="Functions to write: HumanEval's shape or MBPP's")] = None,

@@ -16,7 +16,8 @@ from transformers import PrinterCallback, TrainerCallback
 from transformers.trainer_utils import SaveStrategy
 from transformers.utils import logging as transformers_logging
 
-from holdfast.config import InputError, TrainConfig, naming_field
+from holdfast.config import FieldError, InputError, TrainConfig, naming_field
+from holdfast.config.base import why_not_writable
 from holdfast.config.errors import OutOfMemory, is_out_of_memory
 from holdfast.config.training import StreamSettings
 from holdfast.data.default_prompts import PREFIX
@@ -101,7 +102,7 @@ def train(
     if ended:
         say(f"trained already: {run.model}{_by_own_objectives(config)}")
         return TrainResult(run.model, step_of(ended), interrupted=False)
-    _check_settings(config)
+    _check_settings(config, run)
     loaded, new_token_ids = _loaded(config, say)
     streams = _streams(config, loaded, run, say, progress)
     data = describe_data(streams, config)
@@ -139,8 +140,10 @@ def _by_own_objectives(config: TrainConfig) -> str:
     return f" (if you have changed {' and '.join(own)} since, choose another run)" if own else ""
 
 
-def _check_settings(config: TrainConfig) -> None:
+def _check_settings(config: TrainConfig, run: RunDirectory) -> None:
     """Refuse wrong settings before a model is loaded: loading one and asking the anchor may take minutes."""
+    if (reason := why_not_writable(run.path)) is not None:
+        raise FieldError("run", f"{run.path} {reason}")
     check_arguments(config)
     check_names([bind_objective(stream, number).name for number, stream in enumerate(config.streams)])
     check_asked(config)

@@ -9,14 +9,12 @@ from typing import Literal
 
 from holdfast.audits.suites.suite import Questions, Scored, asked_rows, is_missing, question, share
 from holdfast.config import InputError
-from holdfast.data import BadField, Fields, Table, read_table, table_name, take_text
+from holdfast.data import BadField, Fields, Table, read_table, table_name, take_request
 from holdfast.data.fields import shown
 from holdfast.judging import Judge, refusals, tells_outcomes, verdicts
 from holdfast.records import Agreement, Better, Completion, Figure, Group, Outcome, figure_name, unsafe_means
 
 Label = Literal["safe", "unsafe"]
-COLUMNS = ("prompt", "instruction", "request", "goal", "question")
-"""Where the text of a request stands in the files that people have; the first one found is taken."""
 
 
 @dataclass(frozen=True)
@@ -157,19 +155,14 @@ def _in_words(judged: Judged, index: int) -> str:
 
 
 def read_requests(table: Table) -> list[Request]:
-    """The column found among COLUMNS; ``label`` (safe or unsafe) and ``type`` as in XSTest, if they are there."""
+    """Requests (``take_request``); ``label`` (safe or unsafe) and ``type`` as in XSTest, if they are there."""
     return read_table(table, _request)
 
 
 def _request(fields: Fields) -> Request:
-    column = next((name for name in COLUMNS if fields.get(name) is not None), None)
-    if column is None:
-        raise BadField(
-            COLUMNS[0], f"it, or one of {', '.join(COLUMNS[1:])}", ", ".join(map(shown, fields)) or "nothing"
-        )
     kind = fields.get("type")
     named = shown(kind) if isinstance(kind, str) else ""  # it becomes a figure's name, on somebody's terminal
-    return Request(take_text(fields, column, filled=True), _label(fields), named)
+    return Request(take_request(fields), _label(fields), named)
 
 
 def _label(fields: Fields) -> Label | None:
