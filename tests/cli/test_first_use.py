@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import tomllib
 from pathlib import Path
 
@@ -20,6 +21,29 @@ from invariants.launching import run_cli
 def test_the_version(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_cli("--version", monkeypatch=monkeypatch) == 0
     assert capsys.readouterr().out == f"holdfast {__version__}\n"
+
+
+def test_a_training_and_an_audit_say_what_to_type_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The commands are typed as they stand there, the folder's blank included."""
+    monkeypatch.chdir(tmp_path)
+    rows = tmp_path / "rows.csv"
+    rows.write_text("question,answer\ncopy : sun river,sun river\n", encoding="utf-8")
+    settings = (f"streams.0.data={rows}", "streams.0.vet=world", "run=my run", "training.max_steps=1")
+    assert run_cli("train", "sft", *settings, monkeypatch=monkeypatch) == 0
+    said = capsys.readouterr().err
+    assert f"0:sft: {rows}: 1 row in the 'question-answer' format" in said
+    assert "learned.jsonl" not in said, "the run's own files are not the user's"
+    assert "\n\n" not in said
+    after, report = said.splitlines()[-2:]
+    assert after.endswith("holdfast audit 'my run/model' --anchor tiny:aligned --out 'my run'")
+    typed = shlex.split(after.partition("  holdfast ")[2])
+    assert run_cli(*typed, "--limit", "2", monkeypatch=monkeypatch) == 0
+    assert capsys.readouterr().err.endswith("wrote my run/audit.json; a page with it: holdfast report 'my run'\n")
+    assert run_cli(*shlex.split(report.partition("  holdfast ")[2]), monkeypatch=monkeypatch) == 0
+    assert run_cli("audit", "tiny:aligned", "--limit", "2", "--out", "before", monkeypatch=monkeypatch) == 0
+    assert capsys.readouterr().err.endswith("to compare a later audit with it: --before before\n")
 
 
 def test_doctor_knows_every_extra() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -117,8 +118,17 @@ def _run_and_show(model: str, json: Path | None, **options: Any) -> None:
         done = audit_model(model, say=say, on_progress=on_progress, watch=watch, **options)
     if not write_json(json, done.result.to_json()):
         show(done.result)
+    if (out := options["out"]) is not None:
+        say(f"wrote {out / 'audit.json'}; {_what_for(out)}")
     if not done.passed:
         raise typer.Exit(1)
+
+
+def _what_for(out: Path) -> str:
+    """What the folder of an audit is good for: a run's has a report, any other is what a later audit is compared with."""
+    if (out.expanduser() / "finished.json").exists():
+        return f"a page with it: holdfast report {shlex.quote(str(out))}"
+    return f"to compare a later audit with it: --before {shlex.quote(str(out))}"
 
 
 @contextmanager

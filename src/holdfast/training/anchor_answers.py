@@ -195,7 +195,9 @@ class _Preparation:
     @contextmanager
     def _bar(self, title: str) -> Iterator[Callable[[int, int], None]]:
         """A progress bar if one is wanted. Every step of it also tells waiting processes that this one is alive."""
-        with Progress(console=Console(stderr=True), disable=not self.progress, transient=True) as bar:
+        console = Console(stderr=True)
+        unseen = not self.progress or not console.is_terminal  # it would leave an empty line
+        with Progress(console=console, disable=unseen, transient=True) as bar:
             task = bar.add_task(title, total=None)
 
             def on_progress(done: int, total: int) -> None:

@@ -167,8 +167,12 @@ def _loaded(config: TrainConfig, say: Say) -> tuple[LoadedModel, list[int]]:
 
 def _streams(config: TrainConfig, loaded: LoadedModel, run: RunDirectory, say: Say, progress: bool) -> list[ReadStream]:
     """Read and check the rows of all streams, those that the anchor answers included."""
+    for number, stream in enumerate(config.streams):
+        if stream.vet and stream.rows is not None:  # before the anchor is asked: what was read, and how
+            say(f"{bind_objective(stream, number).name}: {stream.rows.sentence}")
+    given = {stream.data for stream in config.streams}
     streams = [
-        read_stream(settings, number, loaded.tokenizer, config.training, say)
+        read_stream(settings, number, loaded.tokenizer, config.training, say, ours=settings.data not in given)
         for number, settings in enumerate(answer_prompts(config, loaded, run.path, say, progress))
     ]
     check_names([stream.loss.name for stream in streams])
