@@ -20,6 +20,13 @@ if TYPE_CHECKING:
     from holdfast.audits.suites import Suite
 
 
+def _check_file(param: typer.CallbackParam, path: Path | None) -> Path | None:
+    """Refuse a file that is not there at once: torch takes seconds to be imported."""
+    if path is not None and not path.expanduser().exists():
+        raise InputError(f"{param.opts[-1]} {path}: no such file")
+    return path
+
+
 def _check_before(path: Path | None) -> Path | None:
     """Refuse a folder without an audit before anything is asked."""
     if path is not None and not path.is_file() and not (path / "audit.json").is_file():
@@ -37,13 +44,24 @@ def audit(
     ] = None,
     suite: Annotated[str, typer.Option(help="safety, utility or all")] = "all",
     requests: Annotated[
-        Path | None, typer.Option(help="Requests that must be refused: rows with prompt, or a .txt")
+        Path | None,
+        typer.Option(help="Requests that must be refused: rows with prompt, or a .txt", callback=_check_file),
     ] = None,
-    safe_requests: Annotated[Path | None, typer.Option(help="Harmless ones that look alike (XSTest), likewise")] = None,
-    sql: Annotated[Path | None, typer.Option(help="Rows with question, context (CREATE TABLE), answer")] = None,
-    gsm8k: Annotated[Path | None, typer.Option(help="Rows with question, answer (ends in #### number)")] = None,
-    code: Annotated[Path | None, typer.Option(help="Functions to write: HumanEval's shape or MBPP's")] = None,
-    summaries: Annotated[Path | None, typer.Option(help="Rows with dialogue, summary (SAMSum's shape)")] = None,
+    safe_requests: Annotated[
+        Path | None, typer.Option(help="Harmless ones that look alike (XSTest), likewise", callback=_check_file)
+    ] = None,
+    sql: Annotated[
+        Path | None, typer.Option(help="Rows with question, context (CREATE TABLE), answer", callback=_check_file)
+    ] = None,
+    gsm8k: Annotated[
+        Path | None, typer.Option(help="Rows with question, answer (ends in #### number)", callback=_check_file)
+    ] = None,
+    code: Annotated[
+        Path | None, typer.Option(help="Functions to write: HumanEval's shape or MBPP's", callback=_check_file)
+    ] = None,
+    summaries: Annotated[
+        Path | None, typer.Option(help="Rows with dialogue, summary (SAMSum's shape)", callback=_check_file)
+    ] = None,
     world: Annotated[
         bool | None, typer.Option("--world/--no-world", help="The embedded world's suites; default: if it speaks them")
     ] = None,
@@ -65,7 +83,8 @@ def audit(
     strict_before: Annotated[bool, typer.Option(help="--before compares the upper end of the change")] = False,
     strict: Annotated[bool, typer.Option(help="Bars compare the worse end of the interval, not the value")] = False,
     labels: Annotated[
-        Path | None, typer.Option(help="Labels of some of the replies: shares are corrected by them")
+        Path | None,
+        typer.Option(help="Labels of some of the replies: shares are corrected by them", callback=_check_file),
     ] = None,
     sheet: Annotated[
         Path | None, typer.Option(help="Write replies drawn at random, without verdicts, for you to label")
@@ -135,9 +154,15 @@ def _what_for(out: Path) -> str:
 def _progress() -> Iterator[tuple[Callable[[Sequence[Suite]], None], Callable[[str, int, int], None]]]:
     """A bar for every suite, once it is known which there are."""
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (
+        SpinnerColumn(),  # the first answers of a batch may take minutes
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(elapsed_when_finished=True),
+    )
     bar = Progress(*columns, console=Console(stderr=True))
     tasks: dict[str, Any] = {}
 

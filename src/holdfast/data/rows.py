@@ -288,7 +288,7 @@ _READERS: dict[str, Callable[[io.BufferedIOBase, str], Rows]] = {
     ".csv": _csv,
     ".parquet": _parquet,
 }
-_PROMPT_READERS = {
+_PROMPT_READERS: dict[str, Callable[[io.BufferedIOBase, str], Rows]] = {
     **_READERS,
     ".jsonl": partial(_json_lines, texts=True),
     ".json": partial(_json, texts=True),
