@@ -317,6 +317,9 @@ def test_names_that_are_no_data_file(tmp_path):
     (tmp_path / "notes.txt").write_text("hello")
     with pytest.raises(InputError, match=r"notes.txt: expected a file named .jsonl, .json, .csv, .parquet"):
         rows(tmp_path / "notes.txt")
+    (tmp_path / "rows.tsv").write_text("text\nhello\n")
+    with pytest.raises(InputError, match=r"rows.tsv: .*; save it with commas, as .csv$"):
+        rows(tmp_path / "rows.tsv")
     with pytest.raises(InputError, match=r"missing.jsonl: no such file"):
         rows(tmp_path / "missing.jsonl")
     (tmp_path / "folder.jsonl").mkdir()

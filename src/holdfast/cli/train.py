@@ -85,6 +85,7 @@ def train_policy(config: Path, overrides: Sequence[str], json: Path | None) -> N
         write_json(json, {**about, "interrupted": True})
         _end_interrupted(stopped.step)
     write_json(json, {**about, "interrupted": False})
+    _say_next(settings.run, settings.model.name)
 
 
 def _end_interrupted(num_steps: int) -> NoReturn:

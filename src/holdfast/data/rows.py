@@ -53,7 +53,8 @@ def file_rows(path: Path, *, texts: bool = False) -> Rows:
     if not path.exists():
         raise InputError(f"{source}: no such file")
     if kind is None:
-        raise InputError(f"{source}: expected a file named {', '.join(readers)} (each may end in .gz)")
+        instead = "; save it with commas, as .csv" if path.suffix.lower() in (".tsv", ".tab", ".xlsx", ".xls") else ""
+        raise InputError(f"{source}: expected a file named {', '.join(readers)} (each may end in .gz){instead}")
     packed = path.suffix.lower() == ".gz"
     try:
         with gzip.open(path, "rb") if packed else path.open("rb") as file:

@@ -142,7 +142,8 @@ class _Preparation:
             parts = {path: rest, fresh_file(path): fresh}
         missing = [file for file in parts if not file.exists()]
         if missing:
-            self.say(f"{stream.data}: answered by the anchor, {self.name}")
+            num_prompts = sum(len(parts[file]) for file in missing)
+            self.say(f"{stream.data}: the anchor, {self.name}, answers {num_prompts} prompts before the first step")
             path.parent.mkdir(parents=True, exist_ok=True)
             before = self.anchor.counts
             for file in missing:
