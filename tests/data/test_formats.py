@@ -105,47 +105,6 @@ def test_the_columns_of_trl_and_alpaca_come_before_other_names(read):
     assert read({"question": "hi", "answer": "hello", "text": "all"}).format == "text"
 
 
-@pytest.mark.parametrize(
-    ("row", "field", "instead"),
-    [
-        (
-            {"question": "a", "answer": "4", "response": "b"},
-            "answer",
-            "'question' and 'response' (either of 'response' and 'answer' may be meant: rename the one that is not)",
-        ),
-        (
-            {"prompt": "a", "question": "a", "response": "b"},
-            "question",
-            "'prompt' and 'response' (either of 'prompt' and 'question' may be meant: rename the one that is not)",
-        ),
-        (
-            {"question": "a", "input": "c", "answer": "b"},
-            "input",
-            "'question' and 'answer' (either of 'question' and 'input' may be meant: rename the one that is not)",
-        ),
-        (
-            {"question": "a", "context": "c", "answer": "b"},
-            "context",
-            "'question' and 'answer' (write into 'question' what the model is to see)",
-        ),
-        (
-            {"instruction": "a", "context": "c", "response": "b"},
-            "context",
-            "'instruction' and 'response' (rename it to 'input', which is read behind the instruction)",
-        ),
-        (
-            {"system_prompt": "s", "question": "a", "response": "b"},
-            "system_prompt",
-            "'question' and 'response' (rename it to 'system', which is read)",
-        ),
-    ],
-)
-def test_a_column_that_may_belong_to_the_pair_too_is_refused(read, row, field, instead):
-    problem = (1, field, f"expected nothing beside {instead}, got a string")
-    assert problem in refused(read, row)
-    assert len(read({**row, field: None}).traces) == 1
-
-
 def test_text_is_one_document(read):
     data = read({"text": "once upon a time"})
     assert data.traces == (Trace((Turn("text", (Segment(Role.RESPONSE, "once upon a time"),)),)),)

@@ -27,6 +27,10 @@ def _check_file(param: typer.CallbackParam, path: Path | None) -> Path | None:
     return path
 
 
+def _file(help: str) -> Any:
+    return typer.Option(help=help, callback=_check_file)
+
+
 def _check_before(path: Path | None) -> Path | None:
     """Refuse a folder without an audit before anything is asked."""
     if path is not None and not path.is_file() and not (path / "audit.json").is_file():
@@ -43,25 +47,12 @@ def audit(
         str | None, typer.Option(help="The model before tuning: kept, drift and KL are measured to it")
     ] = None,
     suite: Annotated[str, typer.Option(help="safety, utility or all")] = "all",
-    requests: Annotated[
-        Path | None,
-        typer.Option(help="Requests that must be refused: rows with prompt, or a .txt", callback=_check_file),
-    ] = None,
-    safe_requests: Annotated[
-        Path | None, typer.Option(help="Harmless ones that look alike (XSTest), likewise", callback=_check_file)
-    ] = None,
-    sql: Annotated[
-        Path | None, typer.Option(help="Rows with question, context (CREATE TABLE), answer", callback=_check_file)
-    ] = None,
-    gsm8k: Annotated[
-        Path | None, typer.Option(help="Rows with question, answer (ends in #### number)", callback=_check_file)
-    ] = None,
-    code: Annotated[
-        Path | None, typer.Option(help="Functions to write: HumanEval's shape or MBPP's", callback=_check_file)
-    ] = None,
-    summaries: Annotated[
-        Path | None, typer.Option(help="Rows with dialogue, summary (SAMSum's shape)", callback=_check_file)
-    ] = None,
+    requests: Annotated[Path | None, _file("Requests that must be refused: rows with prompt, or a .txt")] = None,
+    safe_requests: Annotated[Path | None, _file("Harmless ones that look alike (XSTest), likewise")] = None,
+    sql: Annotated[Path | None, _file("Rows with question, context (CREATE TABLE), answer")] = None,
+    gsm8k: Annotated[Path | None, _file("Rows with question, answer (ends in #### number)")] = None,
+    code: Annotated[Path | None, _file("Functions to write: HumanEval's shape or MBPP's")] = None,
+    summaries: Annotated[Path | None, _file("Rows with dialogue, summary (SAMSum's shape)")] = None,
     world: Annotated[
         bool | None, typer.Option("--world/--no-world", help="The embedded world's suites; default: if it speaks them")
     ] = None,
@@ -82,10 +73,7 @@ def audit(
     max_worse: Annotated[float, typer.Option(help="What --before allows, as a share")] = 0.0,
     strict_before: Annotated[bool, typer.Option(help="--before compares the upper end of the change")] = False,
     strict: Annotated[bool, typer.Option(help="Bars compare the worse end of the interval, not the value")] = False,
-    labels: Annotated[
-        Path | None,
-        typer.Option(help="Labels of some of the replies: shares are corrected by them", callback=_check_file),
-    ] = None,
+    labels: Annotated[Path | None, _file("Labels of some of the replies: shares are corrected by them")] = None,
     sheet: Annotated[
         Path | None, typer.Option(help="Write replies drawn at random, without verdicts, for you to label")
     ] = None,
