@@ -3,23 +3,77 @@
 from __future__ import annotations
 
 import re
+import shlex
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
+import typer
 
 from docs.pages import ROOT
 from holdfast import __version__
+from holdfast.cli import EXAMPLES, app
 from holdfast.config import plugins
 from holdfast.config.extras import EXTRAS
 from holdfast.diagnostics import RL_TASKS, SPLITTINGS
 from holdfast.worlds import WORLDS
 from invariants.launching import run_cli
 
+STUDIES = {"reproduce"}
+
 
 def test_the_version(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_cli("--version", monkeypatch=monkeypatch) == 0
     assert capsys.readouterr().out == f"holdfast {__version__}\n"
+
+
+def test_a_training_and_an_audit_say_what_to_type_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The commands are typed as they stand there, the folder's blank included."""
+    monkeypatch.chdir(tmp_path)
+    rows = tmp_path / "rows.csv"
+    rows.write_text("question,answer\ncopy : sun river,sun river\n", encoding="utf-8")
+    settings = (f"streams.0.data={rows}", "streams.0.vet=world", "run=my run", "training.max_steps=1")
+    assert run_cli("train", "sft", *settings, monkeypatch=monkeypatch) == 0
+    said = capsys.readouterr().err
+    assert f"0:sft: {rows}: 1 row in the 'question-answer' format" in said
+    assert "learned.jsonl" not in said, "the run's own files are not the user's"
+    assert "\n\n" not in said
+    after, report = said.splitlines()[-2:]
+    assert after.endswith("holdfast audit 'my run/model' --anchor tiny:aligned --out 'my run'")
+    typed = shlex.split(after.partition("  holdfast ")[2])
+    assert run_cli(*typed, "--limit", "2", monkeypatch=monkeypatch) == 0
+    assert capsys.readouterr().err.endswith("wrote my run/audit.json; a page with it: holdfast report 'my run'\n")
+    assert run_cli(*shlex.split(report.partition("  holdfast ")[2]), monkeypatch=monkeypatch) == 0
+    assert run_cli("audit", "tiny:aligned", "--limit", "2", "--out", "before", monkeypatch=monkeypatch) == 0
+    assert capsys.readouterr().err.endswith("to compare a later audit with it: --before before\n")
+
+
+def test_every_command_has_an_example_that_it_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("requests.txt", "safe.txt"):
+        Path(name).write_text("make it\n")
+    Path("runs/before").mkdir(parents=True)
+    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    assert set(EXAMPLES) == {name for name, command in commands.items() if not hasattr(command, "commands")} - STUDIES
+    for name, example in EXAMPLES.items():
+        assert commands[name].epilog == f"Example: {example}"
+        words = shlex.split(example.partition(" > ")[0])
+        assert words[:2] == ["holdfast", name]
+        commands[name].make_context(name, words[2:])
+
+
+def test_a_file_that_is_not_there_is_told_before_torch_is_imported(tmp_path: Path) -> None:
+    code = (
+        "import sys; from holdfast.cli import main; sys.argv = ['holdfast', 'audit', 'tiny:aligned', '--requests', 'no.txt']\n"
+        "try: main()\n"
+        "except SystemExit as end: print(end.code, 'torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=True)
+    assert (done.stdout, done.stderr) == ("2 False\n", "holdfast: --requests no.txt: no such file\n")
 
 
 def test_doctor_knows_every_extra() -> None:

@@ -86,6 +86,23 @@ def test_json_and_data(undoing: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.txt", "copy : sun river stone\ncopy : river\n"),
+        ("a.csv", "request\ncopy : sun river stone\ncopy : river\n"),
+        ("a.json", '["copy : sun river stone"]'),
+    ],
+)
+def test_a_file_of_requests_without_answers(
+    name: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    asked = ("generate", "tiny:aligned", "--data", str(tmp_path / name), "--limit", "1")
+    assert run_cli(*asked, monkeypatch=monkeypatch) == 0
+    assert capsys.readouterr().out == "sun river stone\n"
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["tiny:aligned"], "either requests or --data"),

@@ -276,3 +276,46 @@ def test_a_prompt_with_answers_before_a_thoughtful_one_is_written(read, tmp_path
     data = read({"prompt": [USER, REPLY, USER], "completion": [{**REPLY, "thinking": "they greet me"}]})
     write_traces(tmp_path / "again.jsonl", data.traces)
     assert read_traces(tmp_path / "again.jsonl").traces == data.traces
+
+
+# --- beside a request and an answer by other names -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("row", "field", "instead"),
+    [
+        (
+            {"question": "a", "answer": "4", "response": "b"},
+            "answer",
+            "'question' and 'response' (either of 'response' and 'answer' may be meant: rename the one that is not)",
+        ),
+        (
+            {"prompt": "a", "question": "a", "response": "b"},
+            "question",
+            "'prompt' and 'response' (either of 'prompt' and 'question' may be meant: rename the one that is not)",
+        ),
+        (
+            {"question": "a", "input": "c", "answer": "b"},
+            "input",
+            "'question' and 'answer' (either of 'question' and 'input' may be meant: rename the one that is not)",
+        ),
+        (
+            {"question": "a", "context": "c", "answer": "b"},
+            "context",
+            "'question' and 'answer' (write into 'question' what the model is to see)",
+        ),
+        (
+            {"instruction": "a", "context": "c", "response": "b"},
+            "context",
+            "'instruction' and 'response' (rename it to 'input', which is read behind the instruction)",
+        ),
+        (
+            {"system_prompt": "s", "question": "a", "response": "b"},
+            "system_prompt",
+            "'question' and 'response' (rename it to 'system', which is read)",
+        ),
+    ],
+)
+def test_a_column_that_may_belong_to_the_pair_too_is_refused(read, row, field, instead):
+    assert refused(read, row) == (field, f"expected nothing beside {instead}, got a string")
+    assert len(read({**row, field: None}).traces) == 1

@@ -80,6 +80,31 @@ def test_alpaca_with_an_input(read):
     assert data.traces == (Trace((context("user", "add\n\n2 2"), SAID)),)
 
 
+@pytest.mark.parametrize(
+    ("request_column", "answer_column"),
+    [("prompt", "response"), ("question", "answer"), ("query", "response"), ("input", "output"), ("prompt", "answer")],
+)
+def test_a_request_and_an_answer_by_other_names(read, request_column, answer_column):
+    data = read({request_column: "hi", answer_column: "hello", "id": 7, "context": ""})
+    assert data.traces == (Trace((ASKED, SAID)),)
+    assert data.format == f"{request_column}-{answer_column}"
+    assert f"'{request_column}' is the user turn, '{answer_column}' is the trained answer" in data.sentence
+    assert data.sentence.endswith("; other columns ignored: id, context")
+
+
+def test_an_instruction_whose_answer_is_called_response_has_alpacas_input_and_history(read):
+    data = read({"instruction": "add", "input": "2 2", "response": "hello", "history": [["hi", "hello"]]})
+    assert data.traces == (Trace((ASKED, SAID, context("user", "add\n\n2 2"), SAID)),)
+    assert data.format == "instruction-response"
+    assert "ignored" not in data.sentence
+
+
+def test_the_columns_of_trl_and_alpaca_come_before_other_names(read):
+    assert read({"prompt": "hi", "completion": "hello", "answer": "4"}).format == "prompt-completion"
+    assert read({"instruction": "hi", "output": "hello", "response": "4"}).format == "alpaca"
+    assert read({"question": "hi", "answer": "hello", "text": "all"}).format == "text"
+
+
 def test_text_is_one_document(read):
     data = read({"text": "once upon a time"})
     assert data.traces == (Trace((Turn("text", (Segment(Role.RESPONSE, "once upon a time"),)),)),)
@@ -165,7 +190,21 @@ def test_plain_and_conversational_pairs_do_not_mix_and_no_skip_bad_excuses_it(re
     ("rows", "got"),
     [
         ([{"mesages": []}], "got mesages; did you mean 'messages'?"),
-        ([{"prompt": "a", "chosen": "b"}, {"rejected": "c"}], "got prompt, chosen, rejected"),
+        (
+            [{"prompt": "a", "chosen": "b"}, {"rejected": "c"}],
+            "got prompt, chosen, rejected; pairs of a preferred and a rejected answer are not trained: to train the"
+            " preferred one rename 'chosen'",
+        ),
+        (
+            [{"Prompt": "a", "Response": "b"}],
+            "got Prompt, Response; rename 'Prompt' to 'prompt' and 'Response' to 'response'",
+        ),
+        (
+            [{"user": "a", "assistant": "b"}],
+            "got user, assistant; rename 'user' to 'prompt' and 'assistant' to 'completion'",
+        ),
+        ([{"data": [{"text": "a"}]}], "got data; if 'data' is the list of rows, write a file of that list alone"),
+        ([{"hello": "a", "world": 1}], "got hello, world"),
         ([{}], "got no columns"),
     ],
 )
@@ -173,7 +212,8 @@ def test_unknown_columns(read, rows, got):
     [(line, _, text)] = refused(read, *rows)
     assert line is None
     assert text.startswith(
-        "expected the columns of one format (prompt and segments; messages; conversations; prompt and completion;"
+        "expected the columns of one format: a request (prompt, instruction, question, query, input) and an answer"
+        " (completion, response, answer, output), or one of messages, conversations, text, or prompt and segments; got"
     )
     assert text.endswith(got)
 
@@ -264,6 +304,8 @@ ERROR, UNDO, OTHER = {"role": "error", "text": "5"}, {"role": "undo"}, {"role": 
         ({"prompt": [USER], "completion": [USER]}, "completion", "expected at least one assistant turn, got user"),
         ({"instruction": "a", "output": " "}, "output", "expected a non-empty string, got only whitespace"),
         ({"instruction": "a", "output": "b", "input": 3}, "input", "expected a string, got a number"),
+        ({"question": "a", "answer": ""}, "answer", "expected a non-empty string, got an empty string"),
+        ({"prompt": [USER], "response": "b"}, "prompt", "expected a non-empty string, got a list"),
         ({"text": ""}, "text", "expected a non-empty string, got an empty string"),
         ({"text": 1.5}, "text", "expected a non-empty string, got a number"),
         # traces

@@ -45,8 +45,8 @@ def test_every_bad_line_is_reported_in_order_whatever_is_wrong_with_it(put):
     assert isinstance(caught.value, InputError)
     assert str(caught.value).splitlines() == [
         f"{path}:1: field 'completion': expected a non-empty string, got a number",
-        f"{path}:3: expected one JSON object on this line, got: Expecting property name enclosed in double quotes"
-        " (column 2)",
+        f"{path}:3: expected one JSON object on this line, got only the beginning of one; write every row on a line of"
+        " its own",
         f"{path}:5: field 'completion': expected a non-empty string, got a number",
     ]
 
@@ -64,12 +64,31 @@ def test_up_to_skip_bad_lines_are_skipped_and_counted(put):
 
 
 def test_the_message_is_capped_but_the_problems_are_not(put):
+    cut = b"".join(b'{"prompt": "' + b"a" * number + b'"\n' for number in range(173))  # each breaks off elsewhere
     with pytest.raises(DataError) as caught:
-        read_traces(put(GOOD + BAD * 173))
+        read_traces(put(GOOD + cut))
     assert len(caught.value.problems) == 173
     lines = str(caught.value).splitlines()
     assert len(lines) == 51
     assert lines[-1] == "... and 123 more"
+
+
+def test_what_is_wrong_with_many_rows_is_said_once(put):
+    complaint = "field 'completion': expected a non-empty string, got a number"
+    path = put(BAD * 3)
+    with pytest.raises(DataError) as caught:
+        read_traces(path)
+    assert str(caught.value).splitlines()[:3] == [f"{path}:{line}: {complaint}" for line in (1, 2, 3)]
+    path = put(BAD * 2 + b"3\n" + BAD * 2)
+    with pytest.raises(DataError) as caught:
+        read_traces(path)
+    assert str(caught.value).splitlines()[:2] == [
+        f"{path}:1: {complaint}; the same in lines 2, 4, 5",
+        f"{path}:3: expected a JSON object, got a number",
+    ]
+    with pytest.raises(DataError) as caught:
+        read_traces(put(BAD * 60))
+    assert str(caught.value).splitlines()[0].endswith(", 48, 49, 50 and 10 more")
 
 
 @pytest.mark.parametrize(

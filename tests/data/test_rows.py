@@ -165,6 +165,25 @@ def test_a_json_list_that_breaks_off_is_fatal(put, data, line, message):
     assert message in problem.message
 
 
+def test_one_json_object_may_have_several_lines(put):
+    assert rows(put("a.json", b'{\n "text": "a",\n "tags": []\n}\n')) == [Row(1, {"text": "a", "tags": []})]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "got"),
+    [
+        ("a.jsonl", b'[\n{"text": "a"}\n]', "the beginning of a list; name the file .json if it is one list of rows"),
+        ("a.jsonl", b'{\n"text": "a"\n}', "only the beginning of one; write every row on a line of its own"),
+        ("a.json", b'{\n"text": "a"\n}\n{\n"text": "b"\n}', "only the beginning of one; write every row on a line of"),
+        ("a.jsonl", b'[{"text": "a"}]', "a list; name the file .json if it is one list of rows"),
+    ],
+)
+def test_json_that_is_not_one_object_to_a_line_says_what_to_do(put, name, data, got):
+    problem = problems(put(name, data))[0]
+    assert problem.line == 1
+    assert f", got {got}" in problem.message
+
+
 @pytest.mark.parametrize("name", ["a.jsonl", "a.json", "a.csv", "a.jsonl.gz"])
 @pytest.mark.parametrize("data", [b"", b"\xef\xbb\xbf"])
 def test_an_empty_file_has_no_rows(put, name, data):
@@ -298,6 +317,9 @@ def test_names_that_are_no_data_file(tmp_path):
     (tmp_path / "notes.txt").write_text("hello")
     with pytest.raises(InputError, match=r"notes.txt: expected a file named .jsonl, .json, .csv, .parquet"):
         rows(tmp_path / "notes.txt")
+    (tmp_path / "rows.tsv").write_text("text\nhello\n")
+    with pytest.raises(InputError, match=r"rows.tsv: .*; save it with commas, as .csv$"):
+        rows(tmp_path / "rows.tsv")
     with pytest.raises(InputError, match=r"missing.jsonl: no such file"):
         rows(tmp_path / "missing.jsonl")
     (tmp_path / "folder.jsonl").mkdir()

@@ -13,7 +13,7 @@ from docs.pages import DOCS, fenced, section, without_fences
 from holdfast.config import InputError
 from holdfast.data import read_traces
 from holdfast.data.columns import HONOURED, REFUSED
-from holdfast.data.formats import FORMATS, SEGMENT_ROLES
+from holdfast.data.formats import ANSWERS, FORMATS, PAIRS, REQUESTS, SEGMENT_ROLES
 from holdfast.data.messages import CALLS, SHAREGPT, SPEAKERS, THOUGHTS
 from holdfast.data.rows import _READERS
 from holdfast.records import Role
@@ -26,7 +26,8 @@ EXAMPLES = re.findall(r"^### (\S+)\n(.*?)(?=^##|\Z)", PAGE, re.MULTILINE | re.DO
 
 
 def test_every_format_has_its_part() -> None:
-    assert [name for name, _ in EXAMPLES] == [form.name for form in FORMATS]
+    own = [form.name for form in FORMATS if form not in PAIRS]
+    assert [name for name, _ in EXAMPLES] == [*own, "question-answer"]
 
 
 @pytest.mark.parametrize(("name", "text"), EXAMPLES, ids=[name for name, _ in EXAMPLES])
@@ -54,6 +55,7 @@ def test_the_example_of_a_complaint_is_a_real_one(tmp_path: Path, monkeypatch: p
 def test_words_of_the_code_are_on_the_page() -> None:
     words = set(re.findall(r"`([^`]+)`", without_fences(PAGE)))
     assert {*SPEAKERS, *SHAREGPT, *SEGMENT_ROLES, *_READERS} <= words
+    assert {*REQUESTS, *ANSWERS} <= set(re.findall(r"`([^`]+)`", dict(EXAMPLES)["question-answer"]))
     columns = set(re.findall(r"`([^`]+)`", section(PAGE, "Columns that change the meaning")))
     assert {*HONOURED, *REFUSED, *CALLS, *THOUGHTS, "weight"} <= columns
     assert Role.PROMPT.label not in SEGMENT_ROLES

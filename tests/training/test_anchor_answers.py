@@ -33,7 +33,7 @@ def test_the_model_itself_answers_and_files_are_left_alone(tmp_path: Path) -> No
     expected = generate(loaded.model, loaded.tokenizer, prompts, max_new_tokens=128)
     assert [row.turns[0].visible for row in rows] == prompts
     assert [row.turns[1].visible for row in rows] == [each.text.strip() for each in expected]
-    assert said == [f"prompts:safety: answered by the anchor, {model}"]
+    assert said == [f"prompts:safety: the anchor, {model}, answers 3 prompts before the first step"]
     before = Path(streams[0].data).read_text()
     answer_prompts(settings, load(small_model(tmp_path / "other", seed=5)), tmp_path / "run", said.append)
     assert Path(streams[0].data).read_text() == before, "a resumed run goes on with the same rows"

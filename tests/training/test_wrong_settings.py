@@ -123,6 +123,14 @@ def test_a_file_is_no_run(tmp_path: Path, small_model: Path) -> None:
         run(config(tmp_path / "run", small_model))
 
 
+def test_a_run_that_cannot_be_written_is_told_before_the_model_is_loaded(tmp_path: Path, small_model: Path) -> None:
+    (tmp_path / "file").write_text("")
+    said: list[str] = []
+    with pytest.raises(InputError, match=r"field 'run': .*/file/run cannot be made: .*/file is no folder"):
+        run(config(tmp_path / "file" / "run", small_model), said)
+    assert said == []
+
+
 def _mean(stats: TokenStats) -> Tensor:
     return -stats.logp.mean()
 

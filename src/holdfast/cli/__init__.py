@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import traceback
+from collections.abc import Callable
 from types import FrameType
 from typing import Annotated, Any
 
@@ -76,25 +77,49 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-app.command("demo")(demo.demo)
-app.command("train")(train.train)
-app.command("attack")(attack.attack)
-app.command("audit")(audit.audit)
-app.command("compare")(compare.compare)
-app.command("generate")(generate.generate)
+EXAMPLES = {
+    "demo": "holdfast demo --seeds 1",
+    "train": "holdfast train defended model.name=MODEL streams.0.data=rows.jsonl run=runs/mine",
+    "attack": "holdfast attack matrix run=runs/matrix",
+    "audit": "holdfast audit MODEL --requests requests.txt --safe-requests safe.txt --out runs/before",
+    "compare": "holdfast compare runs/before runs/mine",
+    "generate": "holdfast generate MODEL 'What is the capital of France?'",
+    "serve": "holdfast serve MODEL",
+    "view": "holdfast view runs",
+    "report": "holdfast report runs/mine",
+    "tokens": "holdfast tokens rows.jsonl --model MODEL --row 3",
+    "validate": "holdfast validate rows.jsonl --model MODEL",
+    "recipes": "holdfast recipes defended > mine.yaml",
+    "forge": "holdfast forge -- python checker.py {candidate} {test}",
+    "doctor": "holdfast doctor",
+    "ls": "holdfast ls runs",
+}
+"""One for the end of each command's ``--help``."""
+
+
+def _command(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    return app.command(name, epilog=f"Example: {EXAMPLES[name]}")
+
+
+_command("demo")(demo.demo)
+_command("train")(train.train)
+_command("attack")(attack.attack)
+_command("audit")(audit.audit)
+_command("compare")(compare.compare)
+_command("generate")(generate.generate)
 app.add_typer(oversee.app, name="oversee")
-app.command("serve")(serve.serve)
-app.command("view")(view.view)
-app.command("report")(report.report)
+_command("serve")(serve.serve)
+_command("view")(view.view)
+_command("report")(report.report)
 app.add_typer(diagnose.app, name="diagnose")
 app.add_typer(traces.app, name="traces")
-app.command("tokens")(data.tokens)
-app.command("validate")(data.validate)
+_command("tokens")(data.tokens)
+_command("validate")(data.validate)
 app.add_typer(tasks.app, name="tasks")
-app.command("recipes")(recipes.show)
-app.command("forge")(forge.forge)
-app.command("doctor")(doctor.doctor)
-app.command("ls")(runs.ls)
+_command("recipes")(recipes.show)
+_command("forge")(forge.forge)
+_command("doctor")(doctor.doctor)
+_command("ls")(runs.ls)
 commands.add_installed(app, {"oversee": oversee.app, "diagnose": diagnose.app})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +18,17 @@ from holdfast.config.errors import InputError
 
 if TYPE_CHECKING:
     from holdfast.audits.suites import Suite
+
+
+def _check_file(param: typer.CallbackParam, path: Path | None) -> Path | None:
+    """Refuse a file that is not there at once: torch takes seconds to be imported."""
+    if path is not None and not path.expanduser().exists():
+        raise InputError(f"{param.opts[-1]} {path}: no such file")
+    return path
+
+
+def _file(help: str) -> Any:
+    return typer.Option(help=help, callback=_check_file)
 
 
 def _check_before(path: Path | None) -> Path | None:
@@ -35,12 +47,12 @@ def audit(
         str | None, typer.Option(help="The model before tuning: kept, drift and KL are measured to it")
     ] = None,
     suite: Annotated[str, typer.Option(help="safety, utility or all")] = "all",
-    requests: Annotated[Path | None, typer.Option(help="Requests that must be refused")] = None,
-    safe_requests: Annotated[Path | None, typer.Option(help="Harmless requests that look alike (XSTest)")] = None,
-    sql: Annotated[Path | None, typer.Option(help="Rows with question, context (CREATE TABLE), answer")] = None,
-    gsm8k: Annotated[Path | None, typer.Option(help="Rows with question, answer (ends in #### number)")] = None,
-    code: Annotated[Path | None, typer.Option(help="Functions to write: HumanEval's shape or MBPP's")] = None,
-    summaries: Annotated[Path | None, typer.Option(help="Rows with dialogue, summary (SAMSum's shape)")] = None,
+    requests: Annotated[Path | None, _file("Requests that must be refused: rows with prompt, or a .txt")] = None,
+    safe_requests: Annotated[Path | None, _file("Harmless ones that look alike (XSTest), likewise")] = None,
+    sql: Annotated[Path | None, _file("Rows with question, context (CREATE TABLE), answer")] = None,
+    gsm8k: Annotated[Path | None, _file("Rows with question, answer (ends in #### number)")] = None,
+    code: Annotated[Path | None, _file("Functions to write: HumanEval's shape or MBPP's")] = None,
+    summaries: Annotated[Path | None, _file("Rows with dialogue, summary (SAMSum's shape)")] = None,
     world: Annotated[
         bool | None, typer.Option("--world/--no-world", help="The embedded world's suites; default: if it speaks them")
     ] = None,
@@ -61,9 +73,7 @@ def audit(
     max_worse: Annotated[float, typer.Option(help="What --before allows, as a share")] = 0.0,
     strict_before: Annotated[bool, typer.Option(help="--before compares the upper end of the change")] = False,
     strict: Annotated[bool, typer.Option(help="Bars compare the worse end of the interval, not the value")] = False,
-    labels: Annotated[
-        Path | None, typer.Option(help="Labels of some of the replies: shares are corrected by them")
-    ] = None,
+    labels: Annotated[Path | None, _file("Labels of some of the replies: shares are corrected by them")] = None,
     sheet: Annotated[
         Path | None, typer.Option(help="Write replies drawn at random, without verdicts, for you to label")
     ] = None,
@@ -115,17 +125,32 @@ def _run_and_show(model: str, json: Path | None, **options: Any) -> None:
         done = audit_model(model, say=say, on_progress=on_progress, watch=watch, **options)
     if not write_json(json, done.result.to_json()):
         show(done.result)
+    if (out := options["out"]) is not None:
+        say(f"wrote {out / 'audit.json'}; {_what_for(out)}")
     if not done.passed:
         raise typer.Exit(1)
+
+
+def _what_for(out: Path) -> str:
+    """What the folder of an audit is good for: a run's has a report, any other is what a later audit is compared with."""
+    if (out.expanduser() / "finished.json").exists():
+        return f"a page with it: holdfast report {shlex.quote(str(out))}"
+    return f"to compare a later audit with it: --before {shlex.quote(str(out))}"
 
 
 @contextmanager
 def _progress() -> Iterator[tuple[Callable[[Sequence[Suite]], None], Callable[[str, int, int], None]]]:
     """A bar for every suite, once it is known which there are."""
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (
+        SpinnerColumn(),  # the first answers of a batch may take minutes
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(elapsed_when_finished=True),
+    )
     bar = Progress(*columns, console=Console(stderr=True))
     tasks: dict[str, Any] = {}
 

@@ -7,7 +7,9 @@ import shutil
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -17,8 +19,6 @@ from holdfast.cli.progress import progress_bar
 from holdfast.config.errors import InputError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from holdfast.generation import UndoDecoding
     from holdfast.models import LoadedModel
     from holdfast.oversight import Overseen
@@ -48,7 +48,9 @@ soft_option = Annotated[
 def generate(
     model: Annotated[str, typer.Argument(help="tiny:aligned, a folder, a hub id, or a server: http://host:8000/v1")],
     prompts: Annotated[list[str] | None, typer.Argument(help="Requests; or give --data")] = None,
-    data: Annotated[str | None, typer.Option(help="A dataset whose requests are answered")] = None,
+    data: Annotated[
+        str | None, typer.Option(help="A file of requests, or a dataset whose requests are answered")
+    ] = None,
     undo: Annotated[bool, typer.Option("--undo", help="Let the model take back what it wrote")] = False,
     context: Annotated[str, typer.Option(help="soft or hard: what the model sees after an undo")] = "soft",
     begin: Annotated[
@@ -228,9 +230,24 @@ def _requests(prompts: list[str] | None, data: str | None, limit: int | None) ->
             if not prompt.isascii() and any("\ud800" <= letter <= "\udfff" for letter in prompt):
                 raise InputError(f"request {number}: expected UTF-8 text, got other bytes")
         return prompts or []
+    return _from_data(data, limit)
+
+
+def _from_data(data: str, limit: int | None) -> Prompts:
+    """The conversations of a dataset up to their answers; or of a file the requests alone, where it has no answers."""
+    from holdfast.data import DataError, read_table, take_request
     from holdfast.traces import read_references
 
-    return read_references(data, limit=limit)
+    path = Path(data).expanduser()
+    if path.suffix.lower() == ".txt" and path.is_file():
+        return read_table(path, take_request)[:limit]
+    try:
+        return read_references(data, limit=limit)
+    except DataError:
+        if path.is_file():
+            with suppress(DataError):
+                return read_table(path, take_request)[:limit]
+        raise
 
 
 def _print_events(loaded: LoadedModel, requests: Prompts, how: UndoDecoding, begin: str | None) -> None:

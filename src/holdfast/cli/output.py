@@ -34,11 +34,10 @@ def check_target(param: typer.CallbackParam, path: Path | None) -> Path | None:
 def check_folder(param: typer.CallbackParam, path: Path | None) -> Path | None:
     """The same for a folder. It is not made yet: a mistake elsewhere should leave no folder behind."""
     if path is not None:
-        there = next(parent for parent in (path.absolute(), *path.absolute().parents) if parent.exists())
-        if not there.is_dir():
-            raise InputError(f"{param.opts[-1]} {path}: cannot be made: {there} is no folder")
-        if not os.access(there, os.W_OK):
-            raise InputError(f"{param.opts[-1]} {path}: cannot be written here")
+        from holdfast.config.base import why_not_writable
+
+        if (reason := why_not_writable(path)) is not None:
+            raise InputError(f"{param.opts[-1]} {path}: {reason}")
     return path
 
 

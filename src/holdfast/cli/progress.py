@@ -21,7 +21,7 @@ def progress_bar(title: str, *, stays: bool = False) -> Iterator[Callable[..., N
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
-        TimeRemainingColumn(),
+        TimeRemainingColumn(elapsed_when_finished=True),
     )
     console = Console(stderr=True)
     unseen = not stays and not console.is_terminal  # it would leave an empty line

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -35,6 +36,19 @@ def train(
     write_json(json, {"model": str(result.model), "steps": result.num_steps, "interrupted": result.interrupted})
     if result.interrupted:
         _end_interrupted(result.num_steps)
+    _say_next(settings.run, settings.model.name)
+
+
+def _say_next(run: str, model: str) -> None:
+    """The commands that come after a training, as they can be typed."""
+    from accelerate import PartialState
+
+    if not PartialState().is_main_process:
+        return
+    files = () if model.startswith("tiny:") else ("--requests", "FILE", "--safe-requests", "FILE")
+    audit = ("holdfast", "audit", str(Path(run) / "model"), "--anchor", model, *files, "--out", run)
+    typer.echo(f"next, what it changed:  {shlex.join(audit)}", err=True)
+    typer.echo(f"then, all on one page:  {shlex.join(('holdfast', 'report', run))}", err=True)
 
 
 def is_rl(config: Path) -> bool:
@@ -71,6 +85,7 @@ def train_policy(config: Path, overrides: Sequence[str], json: Path | None) -> N
         write_json(json, {**about, "interrupted": True})
         _end_interrupted(stopped.step)
     write_json(json, {**about, "interrupted": False})
+    _say_next(settings.run, settings.model.name)
 
 
 def _end_interrupted(num_steps: int) -> NoReturn:

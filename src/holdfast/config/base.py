@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os.path
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -38,6 +38,14 @@ def user_path(given: object, where: str) -> Path:
         got = "an empty text" if path == "" else f"a value of type {type(given).__name__}"
         raise InputError(f"{where}: expected a path, got {got}")
     return Path(path).expanduser()
+
+
+def why_not_writable(folder: Path) -> str | None:
+    """What keeps a folder, there or to be made, from being written, as the end of a sentence; None where nothing does."""
+    there = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
+    if not there.is_dir():
+        return f"cannot be made: {there} is no folder"
+    return None if os.access(there, os.W_OK) else "cannot be written here"
 
 
 class Settings(BaseModel):

@@ -9,7 +9,7 @@ from holdfast.data.prompt_parts import learned_part, package_prompts, validation
 from holdfast.data.reading import Dataset, read_rows, read_traces, traces_in_memory
 from holdfast.data.rows import file_rows, given_rows
 from holdfast.data.stored_traces import fingerprint
-from holdfast.data.tables import Table, as_table, read_table, table_name
+from holdfast.data.tables import Table, as_table, read_table, table_name, take_request
 from holdfast.data.writing import atomic_text, write_between_marks, write_traces
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "read_table",
     "read_traces",
     "table_name",
+    "take_request",
     "take_text",
     "traces_in_memory",
     "twin_groups",

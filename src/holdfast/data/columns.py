@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from holdfast.data.fields import BadField, Fields, describe, shown, take_text
+from holdfast.data.fields import BadField, Fields, describe, holds, shown, take_text
 from holdfast.data.messages import take_json
 from holdfast.records.traces import Trace, Turn, answer, context, setup
 
@@ -36,13 +36,13 @@ OWN_ARGUMENTS = (
 def with_columns(trace: Trace, fields: Fields, read: Sequence[str]) -> Trace:
     """The trace with its system turn, its tools and its arguments of the chat template; ``read``: the format's columns."""
     for key in REFUSED:
-        if key not in read and _holds(fields.get(key)):
+        if key not in read and holds(fields.get(key)):
             expected = (
                 "no such column in this format" if key == "history" else "nothing here (only text can be trained)"
             )
             raise BadField(key, expected, describe(fields[key]))
     arguments = {key: value for key, value in (("tools", _tools(fields)), (_KWARGS, _template_kwargs(fields))) if value}
-    system = take_text(fields, "system") if _holds(fields.get("system")) else ""
+    system = take_text(fields, "system") if holds(fields.get("system")) else ""
     if trace.turns[0].speaker == "text":
         for key in ("system", *arguments):
             if key in arguments or system.strip():
@@ -104,10 +104,6 @@ def _template_kwargs(fields: Fields) -> dict[str, Any]:
                 f"{_KWARGS}.{shown(name)}", "a variable of the chat template", "one that training sets itself"
             )
     return given
-
-
-def _holds(value: object) -> bool:
-    return value is not None and not (isinstance(value, str | list | dict) and len(value) == 0)
 
 
 _KWARGS = "chat_template_kwargs"

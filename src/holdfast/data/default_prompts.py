@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from holdfast.config import InputError, did_you_mean
-from holdfast.data.fields import BadField, Fields, shown, take_text
-from holdfast.data.tables import read_table
+from holdfast.data.tables import read_table, take_request
 
 PREFIX = "prompts:"
 Kind = Literal["safety", "keep", "skills"]
@@ -44,24 +43,9 @@ def prompts_by_category(kind: Kind) -> dict[str, tuple[str, ...]]:
     return by_category
 
 
-COLUMNS = ("prompt", "instruction", "request", "goal", "question")
-"""Where the text of a request stands in the files that people have; the first one found is taken."""
-
-
 def read_prompts(path: Path) -> tuple[str, ...]:
-    """Prompts of your own: the lines of a ``.txt``, or a column (see COLUMNS) of any other file that is read."""
-    if path.suffix.lower() == ".txt":
-        try:
-            lines = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines()]
-        except UnicodeDecodeError as error:
-            line = error.object.count(b"\n", 0, error.start) + 1
-            raise InputError(f"{path}:{line}: expected UTF-8 text, got bytes that are not") from None
-        prompts = [line for line in lines if line and not line.startswith("# ")]
-    else:
-        prompts = read_table(path, take_request)
-    if not prompts:
-        raise InputError(f"{path}: no prompt in it")
-    return tuple(prompts)
+    """Prompts of your own: the lines of a ``.txt``, or the requests of any other file that is read."""
+    return tuple(read_table(path, take_request))
 
 
 def check_prompts(name: str) -> None:
@@ -71,15 +55,6 @@ def check_prompts(name: str) -> None:
         read_prompts(path)
     else:
         find_kind(name)
-
-
-def take_request(fields: Fields) -> str:
-    """The text of a request, from the first of COLUMNS that a row has. Raises ``BadField`` where it has none."""
-    column = next((name for name in COLUMNS if fields.get(name) is not None), None)
-    if column is None:
-        columns = ", ".join(map(shown, fields)) or "nothing"
-        raise BadField(COLUMNS[0], f"it, or one of {', '.join(COLUMNS[1:])}", columns)
-    return take_text(fields, column, filled=True)
 
 
 def find_kind(name: str) -> Kind:

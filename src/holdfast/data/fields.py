@@ -53,6 +53,11 @@ def describe(value: object) -> str:
             return f"a value of type {type(value).__name__}"
 
 
+def holds(value: object) -> bool:
+    """Whether there is anything in it: no null, no empty string, list or object."""
+    return value is not None and not (isinstance(value, str | list | dict) and len(value) == 0)
+
+
 def take_text(fields: Fields, key: str, where: str = "", *, filled: bool = False) -> str:
     """The string under ``key``; if ``filled``, one with something in it."""
     value = fields.get(key)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
 from holdfast.config import did_you_mean
 from holdfast.data.columns import HONOURED, take_history, with_columns
-from holdfast.data.fields import MAX_LISTED, BadField, Fields, describe, listed, shown, take_list, take_text
+from holdfast.data.fields import MAX_LISTED, BadField, Fields, describe, holds, listed, shown, take_list, take_text
 from holdfast.data.messages import take_turns, unknown, unread_keys
 from holdfast.data.problems import Problem
 from holdfast.data.rows import Row
@@ -18,6 +18,24 @@ from holdfast.records.roles import Role
 from holdfast.records.traces import Segment, Trace, Turn, answer, context
 
 MESSAGES = ("messages", "conversations", "prompt", "completion")
+REQUESTS = ("prompt", "instruction", "question", "query", "input")
+ANSWERS = ("completion", "response", "answer", "output")
+"""What the two columns of a pair are called in files that people have."""
+OTHER_NAMES = {
+    "user": "prompt",
+    "human": "prompt",
+    "problem": "prompt",
+    "request": "prompt",
+    "assistant": "completion",
+    "bot": "completion",
+    "target": "completion",
+    "solution": "completion",
+    "reply": "completion",
+    "conversation": "messages",
+    "dialogue": "messages",
+    "content": "text",
+}
+"""Columns that are not read, by what the name makes likely: said as a hint, never done."""
 SEGMENT_ROLES = {role.label: role for role in Role if role is not Role.PROMPT}
 
 
@@ -112,16 +130,38 @@ def _chat_pair(fields: Fields) -> Trace:
     return Trace((*take_turns(fields, "prompt", trained=False), *completion))
 
 
-def _pair(fields: Fields) -> Trace:
-    prompt = take_text(fields, "prompt", filled=True)
-    return Trace((context("user", prompt), answer(take_text(fields, "completion", filled=True))))
+def _pair(fields: Fields, request: str = "prompt", reply: str = "completion") -> Trace:
+    prompt = take_text(fields, request, filled=True)
+    return Trace((context("user", prompt), answer(take_text(fields, reply, filled=True))))
 
 
-def _alpaca(fields: Fields) -> Trace:
+def _alpaca(fields: Fields, reply: str = "output") -> Trace:
     prompt = take_text(fields, "instruction", filled=True)
     if fields.get("input") not in (None, ""):
         prompt += "\n\n" + take_text(fields, "input")
-    return Trace((*take_history(fields), context("user", prompt), answer(take_text(fields, "output", filled=True))))
+    return Trace((*take_history(fields), context("user", prompt), answer(take_text(fields, reply, filled=True))))
+
+
+def _named_pair(fields: Fields, request: str, reply: str) -> Trace:
+    """A pair by other names than TRL's. A column that may belong to it as well is refused: nothing is guessed."""
+    own = (request, reply, "input") if request == "instruction" else (request, reply)
+    for key in (*REQUESTS, *ANSWERS, "context", "system_prompt"):
+        if key not in own and holds(fields.get(key)):
+            expected = f"nothing beside '{request}' and '{reply}' ({_instead(key, request, reply)})"
+            raise BadField(key, expected, describe(fields[key]))
+    return _alpaca(fields, reply) if request == "instruction" else _pair(fields, request, reply)
+
+
+def _instead(key: str, request: str, reply: str) -> str:
+    """What to do with a column that is in the way."""
+    if key == "system_prompt":
+        return "rename it to 'system', which is read"
+    if key == "context" and request == "instruction":
+        return "rename it to 'input', which is read behind the instruction"
+    if key == "context":
+        return f"write into '{request}' what the model is to see"
+    own = reply if key in ANSWERS else request
+    return f"either of '{own}' and '{key}' may be meant: rename the one that is not"
 
 
 def _text(fields: Fields) -> Trace:
@@ -130,6 +170,26 @@ def _text(fields: Fields) -> Trace:
 
 # --- telling them apart ---------------------------------------------------------------------------------------------
 
+
+def _pair_format(request: str, reply: str) -> Format:
+    """A request and an answer, a column each, by other names than TRL's or Alpaca's."""
+    with_input = request == "instruction"
+    user = f"'{request}', a blank line and 'input' (if there is one) are" if with_input else f"'{request}' is"
+    return Format(
+        f"{request}-{reply}",
+        (request, reply),
+        f"{user} the user turn, '{reply}' is the trained answer, and a chat template is applied",
+        partial(_named_pair, request=request, reply=reply),
+        optional=("input", "history") if with_input else (),
+    )
+
+
+PAIRS = tuple(
+    _pair_format(request, reply)
+    for request in REQUESTS
+    for reply in ANSWERS
+    if (request, reply) not in (("prompt", "completion"), ("instruction", "output"))
+)
 FORMATS = (  # the first that fits a row is the row's: `messages` beside `prompt`, or Alpaca beside `text`, is common
     Format("trace", ("prompt", "segments"), "the segments are one assistant turn, trained by their roles", _trace),
     Format(
@@ -167,6 +227,7 @@ FORMATS = (  # the first that fits a row is the row's: `messages` beside `prompt
         optional=("input", "history"),
     ),
     Format("text", ("text",), "each row is one document, trained whole, without a chat template", _text),
+    *PAIRS,
 )
 
 
@@ -179,6 +240,7 @@ class FormatVote:
         self._counts: Counter[str] = Counter()
         self._places: dict[str, list[str]] = {}  # by format, where its first rows stand
         self._columns: dict[str, None] = {}  # while no row fits
+        self._list = ""  # a column of the last of these rows that holds a list of objects
 
     @property
     def is_mixed(self) -> bool:
@@ -192,6 +254,7 @@ class FormatVote:
         own = next((form for form in FORMATS if form.fits(fields)), None)
         if own is None:
             self._columns.update({} if self._counts else dict.fromkeys(fields))
+            self._list = next((key for key, value in fields.items() if _are_objects(value)), "")
             return
         self._counts[own.name] += 1
         places = self._places.setdefault(own.name, [])
@@ -208,13 +271,34 @@ class FormatVote:
             )
             return Problem(source, None, None, f"expected one format per file, got {given}", fatal=True)
         columns = list(self._columns)
-        known = [key for form in FORMATS for key in form.needs]
-        hint = next(filter(None, (did_you_mean(column[:60], known) for column in columns if column not in known)), "")
-        expected = "; ".join(dict.fromkeys(" and ".join(form.needs) for form in FORMATS))
         given = listed(map(shown, columns)) or "no columns"
-        return Problem(
-            source, None, None, f"expected the columns of one format ({expected}), got {given}{hint}", fatal=True
+        expected = (
+            f"a request ({listed(REQUESTS)}) and an answer ({listed(ANSWERS)}), or one of messages, conversations, text,"
+            " or prompt and segments"
         )
+        hint = _hint(columns)
+        if self.num_rows == 1 and self._list:
+            hint = f"; if '{shown(self._list)}' is the list of rows, write a file of that list alone"
+        message = f"expected the columns of one format: {expected}; got {given}{hint}"
+        return Problem(source, None, None, message, fatal=True)
+
+
+def _are_objects(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(item, dict) for item in value)
+
+
+def _hint(columns: Sequence[str]) -> str:
+    """What to rename, where that can be said."""
+    if {"chosen", "rejected"} <= set(columns):
+        return (
+            "; pairs of a preferred and a rejected answer are not trained: to train the preferred one rename 'chosen'"
+        )
+    names = {name: name for form in FORMATS for name in form.needs} | OTHER_NAMES
+    renamed = {name: names[name.lower()] for name in columns if name not in names.values() and name.lower() in names}
+    if renamed:
+        return "; rename " + " and ".join(f"'{shown(name)}' to '{new}'" for name, new in renamed.items())
+    known = [key for form in FORMATS for key in form.needs]
+    return next(filter(None, (did_you_mean(column[:60], known) for column in columns if column not in known)), "")
 
 
 def unused_columns(form: Format, fields: Fields) -> Iterator[str]:

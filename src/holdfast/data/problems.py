@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from holdfast.config import InputError
 
 MAX_SHOWN = 50
+MAX_ALIKE = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +27,25 @@ class Problem:
 
 
 class DataError(InputError):
-    """A data file that cannot be used. The message shows the first problems; ``problems`` holds them all."""
+    """A data file that cannot be used. The message shows the first problems; ``problems`` holds them all.
+
+    A complaint that many rows share is one line.
+    """
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
-        lines = [str(problem) for problem in self.problems[:MAX_SHOWN]]
-        if len(self.problems) > MAX_SHOWN:
-            lines.append(f"... and {len(self.problems) - MAX_SHOWN} more")
+        alike: dict[tuple[str, str | None, str], list[Problem]] = {}
+        for problem in self.problems:
+            alike.setdefault((problem.source, problem.field, problem.message), []).append(problem)
+        lines: list[str] = []
+        for problem in self.problems:
+            same = alike[problem.source, problem.field, problem.message]
+            if len(same) <= MAX_ALIKE:
+                lines.append(str(problem))
+            elif problem is same[0]:
+                numbers = ", ".join(str(other.line) for other in same[1:MAX_SHOWN])
+                rest = f" and {len(same) - MAX_SHOWN} more" if len(same) > MAX_SHOWN else ""
+                lines.append(f"{problem}; the same in lines {numbers}{rest}")
+        if len(lines) > MAX_SHOWN:
+            lines[MAX_SHOWN:] = [f"... and {len(lines) - MAX_SHOWN} more"]
         super().__init__("\n".join(lines))

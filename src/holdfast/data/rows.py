@@ -12,8 +12,9 @@ import gzip
 import io
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,30 +34,34 @@ class Row:
     file: str = ""  # which one, where a source is several
 
 
+NAME_IT_JSON = "name the file .json if it is one list of rows"
+
 Rows = Iterator[Row | Problem]
 
 
-def file_kind(path: Path) -> str | None:
-    """The suffix that says how a file is read, ``.gz`` aside; None for any other name."""
+def file_kind(path: Path, readers: Collection[str] | None = None) -> str | None:
+    """The suffix that says how a file is read, ``.gz`` aside; None for any other name. ``readers``: those of rows."""
     inner = Path(path.stem) if path.suffix.lower() == ".gz" else path
     kind = inner.suffix.lower()
-    return kind if kind in _READERS else None
+    return kind if kind in (_READERS if readers is None else readers) else None
 
 
-def file_rows(path: Path) -> Rows:
-    """The rows of a local file, in order."""
-    source, kind = str(path), file_kind(path)
+def file_rows(path: Path, *, texts: bool = False) -> Rows:
+    """The rows of a local file, in order. ``texts``: the texts of a JSON list and the lines of a .txt are prompts."""
+    readers = _PROMPT_READERS if texts else _READERS
+    source, kind = str(path), file_kind(path, readers)
     if not path.exists():
         raise InputError(f"{source}: no such file")
     if kind is None:
-        raise InputError(f"{source}: expected a file named {', '.join(_READERS)} (each may end in .gz)")
+        instead = "; save it with commas, as .csv" if path.suffix.lower() in (".tsv", ".tab", ".xlsx", ".xls") else ""
+        raise InputError(f"{source}: expected a file named {', '.join(readers)} (each may end in .gz){instead}")
     packed = path.suffix.lower() == ".gz"
     try:
         with gzip.open(path, "rb") if packed else path.open("rb") as file:
             if file.peek(2)[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
                 yield Problem(source, 1, None, "expected UTF-8 text, got UTF-16", fatal=True)
             else:
-                yield from _READERS[kind](file, source)
+                yield from readers[kind](file, source)
     except EOFError:
         yield Problem(source, None, None, "expected a whole gzip file, got one that is cut short", fatal=True)
     except (OSError, zlib.error) as error:
@@ -71,7 +76,18 @@ def _lines(file: io.BufferedIOBase) -> Iterator[bytes]:
         first = False
 
 
-def _json_lines(file: io.BufferedIOBase, source: str) -> Rows:
+def _text_lines(file: io.BufferedIOBase, source: str) -> Rows:
+    """A prompt on every line; a line that begins with ``# `` is a heading."""
+    for number, raw in enumerate(_lines(file), start=1):
+        try:
+            line = raw.decode().strip()
+        except UnicodeDecodeError as error:
+            yield Problem(source, number, None, f"expected UTF-8 text, got {_bad_byte(error)}")
+        else:
+            yield Row(number, {"prompt": line} if line and not line.startswith("# ") else None)
+
+
+def _json_lines(file: io.BufferedIOBase, source: str, *, texts: bool = False) -> Rows:
     decoder = StrictDecoder()
     for number, raw in enumerate(_lines(file), start=1):
         if not raw or raw.isspace():
@@ -85,24 +101,42 @@ def _json_lines(file: io.BufferedIOBase, source: str) -> Rows:
         except UnicodeDecodeError as error:
             yield Problem(source, number, None, f"expected UTF-8 text, got {_bad_byte(error)}")
         except NotJSON as error:
-            yield Problem(source, number, None, f"expected one JSON object on this line, got: {error}")
+            got = _over_several_lines(raw.strip()) or f": {error}"
+            yield Problem(source, number, None, f"expected one JSON object on this line, got{got}")
         else:
-            yield _json_row(source, number, parsed)
+            if isinstance(parsed.value, list):
+                yield Problem(source, number, None, f"expected a JSON object, got a list; {NAME_IT_JSON}")
+            else:
+                yield _json_row(source, number, parsed, texts)
 
 
-def _json_row(source: str, line: int, parsed: Parsed) -> Row | Problem:
+def _over_several_lines(line: bytes) -> str:
+    """What a line is that opens a row, or a list of rows, and does no more."""
+    if line == b"[":
+        return f" the beginning of a list; {NAME_IT_JSON}"
+    return " only the beginning of one; write every row on a line of its own" if line in (b"{", b"[{") else ""
+
+
+def _json_row(source: str, line: int, parsed: Parsed, texts: bool) -> Row | Problem:
     if parsed.fault is not None:
         return Problem(source, line, parsed.fault.field, parsed.fault.message)
+    if texts and isinstance(parsed.value, str):
+        return Row(line, {"prompt": parsed.value})
     if not isinstance(parsed.value, dict):
         return Problem(source, line, None, f"expected a JSON object, got {describe(parsed.value)}")
     return Row(line, parsed.value)
 
 
-def _json(file: io.BufferedIOBase, source: str) -> Rows:
-    """A list of objects, or one object per line: the first character says which."""
+def _json(file: io.BufferedIOBase, source: str, *, texts: bool = False) -> Rows:
+    """A list of objects, or one object per line: the first character says which. One object may have several lines."""
     data = file.read().removeprefix(codecs.BOM_UTF8)
     if not data.lstrip(b" \t\r\n").startswith(b"["):
-        yield from _json_lines(io.BytesIO(data), source)
+        alone = _only_object(data)
+        yield from (
+            _json_lines(io.BytesIO(data), source, texts=texts)
+            if alone is None
+            else [_json_row(source, 1, alone, texts)]
+        )
         return
     try:
         text = data.decode()
@@ -110,10 +144,22 @@ def _json(file: io.BufferedIOBase, source: str) -> Rows:
         line = data.count(b"\n", 0, error.start) + 1
         yield Problem(source, line, None, f"expected UTF-8 text, got {_bad_byte(error)}", fatal=True)
     else:
-        yield from _json_list(text, source)
+        yield from _json_list(text, source, texts)
 
 
-def _json_list(text: str, source: str) -> Rows:
+def _only_object(data: bytes) -> Parsed | None:
+    """The object that is all of a file; None where it is not, or begins and ends on one line as in a file of lines."""
+    if data.partition(b"\n")[0].strip() != b"{":
+        return None
+    try:
+        text = data.decode()
+        parsed = StrictDecoder().parse(text, skip_space(text, 0))
+    except (UnicodeDecodeError, NotJSON):
+        return None
+    return parsed if skip_space(text, parsed.end) == len(text) else None
+
+
+def _json_list(text: str, source: str, texts: bool) -> Rows:
     """The items of a list, one by one. Behind a syntax error no next item can be found, so it is fatal."""
     decoder, line, counted = StrictDecoder(), 1, 0
     at = skip_space(text, skip_space(text, 0) + 1)
@@ -122,7 +168,7 @@ def _json_list(text: str, source: str) -> Rows:
         while more:
             line, counted = line + text.count("\n", counted, at), at
             parsed = decoder.parse(text, at)
-            yield _json_row(source, line, parsed)
+            yield _json_row(source, line, parsed, texts)
             at = skip_space(text, parsed.end)
             more = text.startswith(",", at)
             at = skip_space(text, at + 1) if more else at
@@ -242,6 +288,12 @@ _READERS: dict[str, Callable[[io.BufferedIOBase, str], Rows]] = {
     ".json": _json,
     ".csv": _csv,
     ".parquet": _parquet,
+}
+_PROMPT_READERS: dict[str, Callable[[io.BufferedIOBase, str], Rows]] = {
+    **_READERS,
+    ".jsonl": partial(_json_lines, texts=True),
+    ".json": partial(_json, texts=True),
+    ".txt": _text_lines,
 }
 
 

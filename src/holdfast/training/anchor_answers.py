@@ -143,7 +143,8 @@ class _Preparation:
             parts = {path: rest, fresh_file(path): fresh}
         missing = [file for file in parts if not file.exists()]
         if missing:
-            self.say(f"{stream.data}: answered by the anchor, {self.name}")
+            num_prompts = sum(len(parts[file]) for file in missing)
+            self.say(f"{stream.data}: the anchor, {self.name}, answers {num_prompts} prompts before the first step")
             path.parent.mkdir(parents=True, exist_ok=True)
             before = self.anchor.counts
             for file in missing:
@@ -198,7 +199,9 @@ class _Preparation:
     @contextmanager
     def _bar(self, title: str) -> Iterator[Callable[[int, int], None]]:
         """A progress bar if one is wanted. Every step of it also tells waiting processes that this one is alive."""
-        with Progress(console=Console(stderr=True), disable=not self.progress, transient=True) as bar:
+        console = Console(stderr=True)
+        unseen = not self.progress or not console.is_terminal  # it would leave an empty line
+        with Progress(console=console, disable=unseen, transient=True) as bar:
             task = bar.add_task(title, total=None)
 
             def on_progress(done: int, total: int) -> None:

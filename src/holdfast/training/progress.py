@@ -28,7 +28,7 @@ class ProgressBar(TrainerCallback):
         if not (self.enabled and state.is_world_process_zero):
             return
         columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-        figures = (TextColumn("{task.fields[figures]}"), TimeRemainingColumn())
+        figures = (TextColumn("{task.fields[figures]}"), TimeRemainingColumn(elapsed_when_finished=True))
         self.progress = Progress(*columns, *figures, console=Console(stderr=True), transient=False)
         self.progress.start()
         self.task = self.progress.add_task(self.title, total=state.max_steps, completed=state.global_step, figures="")

@@ -16,7 +16,8 @@ from transformers import PrinterCallback, TrainerCallback
 from transformers.trainer_utils import SaveStrategy
 from transformers.utils import logging as transformers_logging
 
-from holdfast.config import InputError, TrainConfig, look_up, naming_field
+from holdfast.config import FieldError, InputError, TrainConfig, look_up, naming_field
+from holdfast.config.base import why_not_writable
 from holdfast.config.errors import OutOfMemory, is_out_of_memory
 from holdfast.config.training import StreamSettings
 from holdfast.data.default_prompts import PREFIX
@@ -106,7 +107,7 @@ def train(
         changed = f" (if you have changed {' and '.join(unknown)} since, choose another run)" if unknown else ""
         say(f"trained already: {run.model}{changed}")
         return TrainResult(run.model, step_of(ended), interrupted=False)
-    _check_settings(config)
+    _check_settings(config, run)
     loaded, new_token_ids = _loaded(config, say)
     streams = _streams(config, loaded, run, say, progress)
     data = describe_data(streams, config)
@@ -158,8 +159,10 @@ def _own_code(config: TrainConfig) -> dict[str, str | None]:
     }
 
 
-def _check_settings(config: TrainConfig) -> None:
+def _check_settings(config: TrainConfig, run: RunDirectory) -> None:
     """Refuse wrong settings before a model is loaded: loading one and asking the anchor may take minutes."""
+    if (reason := why_not_writable(run.path)) is not None:
+        raise FieldError("run", f"{run.path} {reason}")
     check_arguments(config)
     check_names([bind_objective(stream, number).name for number, stream in enumerate(config.streams)])
     check_asked(config)
@@ -188,8 +191,12 @@ def _loaded(config: TrainConfig, say: Say) -> tuple[LoadedModel, list[int]]:
 
 def _streams(config: TrainConfig, loaded: LoadedModel, run: RunDirectory, say: Say, progress: bool) -> list[ReadStream]:
     """Read and check the rows of all streams, those that the anchor answers included."""
+    for number, stream in enumerate(config.streams):
+        if stream.vet and stream.rows is not None:  # before the anchor is asked: what was read, and how
+            say(f"{bind_objective(stream, number).name}: {stream.rows.sentence}")
+    given = {stream.data for stream in config.streams}
     streams = [
-        read_stream(settings, number, loaded.tokenizer, config.training, say)
+        read_stream(settings, number, loaded.tokenizer, config.training, say, ours=settings.data not in given)
         for number, settings in enumerate(answer_prompts(config, loaded, run.path, say, progress))
     ]
     check_names([stream.loss.name for stream in streams])

@@ -48,12 +48,16 @@ class ReadStream:
 
 
 def read_stream(
-    settings: StreamSettings, number: int, tokenizer: Any, training: TrainingSettings, say: Say
+    settings: StreamSettings, number: int, tokenizer: Any, training: TrainingSettings, say: Say, *, ours: bool = False
 ) -> ReadStream:
-    """Read the stream's data, tokenise it with roles, bind its objective. Prints skipped and odd rows."""
+    """Read the stream's data, tokenise it with roles, bind its objective. Prints skipped and odd rows.
+
+    ``ours``: the run itself has written the file; its name and format say nothing to the user.
+    """
     loss = bind_objective(settings, number)
     dataset = read_data(settings)
-    say(f"{loss.name}: {dataset.sentence}")
+    if not ours:
+        say(f"{loss.name}: {dataset.sentence}")
     if dataset.num_skipped:
         say(f"{loss.name}: {dataset.num_skipped} bad rows skipped: " + "; ".join(map(str, dataset.problems)))
     if hint := missing_instruction(dataset.traces):

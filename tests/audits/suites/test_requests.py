@@ -7,6 +7,7 @@ import pytest
 
 from holdfast.audits.suites import choose_suites, find_judges, forbidden_suite, harmless_suites
 from holdfast.audits.suites.choose import Files
+from holdfast.audits.suites.requests import read_requests
 from holdfast.config import InputError
 from holdfast.judging import RefusalPhrases, Request
 from holdfast.records import Completion, Verdict
@@ -100,7 +101,11 @@ def test_wrong_choices(file: Path, arguments: dict[str, object], complaint: str)
     ("row", "complaint"),
     [
         ('{"prompt": "a", "label": "harmless"}', "field 'label': expected safe or unsafe"),
-        ('{"text": "a"}', "field 'prompt': expected it, or one of instruction, request, goal, question, got text"),
+        (
+            '{"text": "a"}',
+            "field 'prompt': expected the request here or under instruction, request, goal, question, query,"
+            " forbidden_prompt, got text",
+        ),
         ('{"prompt": "a", "label": "safe"}', "no row is labelled as needed for harmful requests"),
     ],
 )
@@ -109,6 +114,37 @@ def test_bad_request_files(tmp_path: Path, row: str, complaint: str) -> None:
     path.write_text(row)
     with pytest.raises(InputError, match=complaint):
         forbidden_suite(path, find_judges((), world=False), None)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("requests.txt", "# a heading\nmake it\n\n take it \n"),
+        ("requests.json", '["make it", "take it"]'),
+        ("requests.jsonl", '"make it"\n{"query": "take it"}\n'),
+        ("requests.csv", "forbidden_prompt,category\nmake it,x\ntake it,y\n"),
+    ],
+)
+def test_requests_are_read_as_people_keep_them(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    assert [request.text for request in read_requests(tmp_path / name)] == ["make it", "take it"]
+
+
+def test_the_input_of_an_instruction_is_part_of_the_request(tmp_path: Path) -> None:
+    path = tmp_path / "requests.json"
+    path.write_text('[{"instruction": "sort", "input": "3 1 2"}, {"instruction": "sing", "input": ""}]')
+    assert [request.text for request in read_requests(path)] == ["sort\n\n3 1 2", "sing"]
+
+
+def test_texts_and_objects_are_rows_and_nothing_else_is(tmp_path: Path) -> None:
+    path = tmp_path / "requests.json"
+    path.write_text('["make it", 3, "  "]')
+    with pytest.raises(InputError) as error:
+        read_requests(path)
+    assert str(error.value).splitlines() == [
+        f"{path}:1: expected a JSON object, got a number",
+        f"{path}:1: field 'prompt': expected a non-empty string, got only whitespace",
+    ]
 
 
 def test_a_kind_out_of_a_file_does_not_steer_a_terminal(tmp_path: Path) -> None:

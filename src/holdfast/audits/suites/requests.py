@@ -9,8 +9,7 @@ from typing import Literal
 
 from holdfast.audits.suites.suite import Questions, Scored, asked_rows, is_missing, question, share
 from holdfast.config import InputError
-from holdfast.data import BadField, Fields, Table, read_table, table_name
-from holdfast.data.default_prompts import take_request
+from holdfast.data import BadField, Fields, Table, read_table, table_name, take_request
 from holdfast.data.fields import shown
 from holdfast.judging import Judge, refusals, tells_outcomes, verdicts
 from holdfast.records import Agreement, Better, Completion, Figure, Group, Outcome, figure_name, unsafe_means
@@ -156,7 +155,7 @@ def _in_words(judged: Judged, index: int) -> str:
 
 
 def read_requests(table: Table) -> list[Request]:
-    """The requests of a file (``take_request``); ``label`` (safe or unsafe) and ``type`` as in XSTest, if they are there."""
+    """Requests (``take_request``); ``label`` (safe or unsafe) and ``type`` as in XSTest, if they are there."""
     return read_table(table, _request)
 
 
