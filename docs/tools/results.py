@@ -47,6 +47,10 @@ class Rate:
         return cls(value, low, high, match[0])
 
 
+Rates = dict[tuple[str, str], Rate]
+"""By attack and defence."""
+
+
 @dataclass(frozen=True)
 class Figures:
     """One defence under one attack. Utility and kept are None where the page has none."""
@@ -85,22 +89,22 @@ class Results:
     @cached_property
     def attacks(self) -> list[str]:
         """The attacks, in the order of the page."""
-        return list(dict.fromkeys(attack for attack, _ in self._rates("asr")))
+        return list(dict.fromkeys(attack for attack, _ in self._rates["asr"]))
 
     @cached_property
     def defences(self) -> list[str]:
         """The defences, in the order of the page."""
-        return list(dict.fromkeys(defence for _, defence in self._rates("asr")))
+        return list(dict.fromkeys(defence for _, defence in self._rates["asr"]))
 
     def figures(self, attack: str, defence: str) -> Figures | None:
         """The figures of a defence under an attack; None where the page lacks one of the two rates of safety."""
-        asr, over_refusal, utility, _, kept = (self._rates(measure).get((attack, defence)) for measure in TITLES)
+        asr, over_refusal, utility, _, kept = (self._rates[measure].get((attack, defence)) for measure in TITLES)
         if asr is None or over_refusal is None:
             return None
         lost = ("asr", "over_refusal", "harmless_missed")  # a page by judges that tell no outcomes has none missed
         cost = sum(self._beyond_untouched(attack, defence, measure) for measure in lost)
         if utility is not None:
-            cost += max(rate.value for (at, _), rate in self._rates("utility").items() if at == attack) - utility.value
+            cost += max(rate.value for (at, _), rate in self._rates["utility"].items() if at == attack) - utility.value
         return Figures(asr, over_refusal, utility, kept, cost)
 
     def _beyond_untouched(self, attack: str, defence: str, measure: str) -> float:
@@ -109,21 +113,28 @@ class Results:
         On a page without the untouched model its rate counts as 0.
         """
         beyond = [0.0]
-        for rates in self._by_judge(measure):
+        for rates in self._judged[measure]:
             before, after = (rates.get((attack, name)) for name in (UNTOUCHED, defence))
             beyond += [after.value - (before.value if before else 0.0)] if after else []
         return max(beyond)
 
-    def _rates(self, measure: str) -> dict[tuple[str, str], Rate]:
-        """The rates by attack and defence. Of several judges the one that is worst for the model counts."""
-        worst: dict[tuple[str, str], Rate] = {}
-        for rates in self._by_judge(measure):
-            for key, rate in rates.items():
-                if key not in worst or rate.value > worst[key].value:
-                    worst[key] = rate
-        return worst
+    @cached_property
+    def _rates(self) -> dict[str, Rates]:
+        """The rates of every measure. Of several judges the one that is worst for the model counts."""
+        of_all: dict[str, Rates] = {}
+        for measure, judged in self._judged.items():
+            worst = of_all.setdefault(measure, {})
+            for rates in judged:
+                for key, rate in rates.items():
+                    if key not in worst or rate.value > worst[key].value:
+                        worst[key] = rate
+        return of_all
 
-    def _by_judge(self, measure: str) -> list[dict[tuple[str, str], Rate]]:
+    @cached_property
+    def _judged(self) -> dict[str, list[Rates]]:
+        return {measure: self._by_judge(measure) for measure in TITLES}
+
+    def _by_judge(self, measure: str) -> list[Rates]:
         """The rates of each table: there is one for every judge that counts what the page does."""
         return [
             {
@@ -171,10 +182,10 @@ class StudyPage(Results):
         """Always."""
         return True
 
-    def _by_judge(self, measure: str) -> list[dict[tuple[str, str], Rate]]:
+    def _by_judge(self, measure: str) -> list[Rates]:
         column = STUDY_COLUMNS[measure]
         parts = re.split(r"^## (.+)$", self.path.read_text(encoding="utf-8"), flags=re.MULTILINE)
-        rates: dict[tuple[str, str], Rate] = {}
+        rates: Rates = {}
         for section, text in zip(parts[1::2], parts[2::2], strict=True):
             for head, *rows in filter(None, map(_rows, re.split(r"\n\n", text))):
                 if column in head and head[0] == "":

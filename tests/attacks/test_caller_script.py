@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -43,12 +44,22 @@ if __name__ == "__main__":
 )
 
 
-def test_a_script_without_a_guard_runs_once_and_gets_its_figures(tmp_path: Path) -> None:
-    """In an interpreter of its own, as a user starts it."""
+def fresh(script: Path) -> subprocess.CompletedProcess[str]:
+    """The script in an interpreter of its own, as a user starts it."""
+    command = [sys.executable, script.name]
+    return subprocess.run(command, cwd=script.parent, capture_output=True, text=True, timeout=PATIENCE, check=False)
+
+
+def forked(script: Path) -> subprocess.CompletedProcess[str]:
+    return Forked(script=script, cwd=script.parent).done()
+
+
+@pytest.mark.parametrize("start", [forked, pytest.param(fresh, marks=pytest.mark.slow)])
+def test_a_script_without_a_guard_runs_once_and_gets_its_figures(
+    start: Callable[[Path], subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
     (tmp_path / "plain.py").write_text(PLAIN, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "plain.py"], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False
-    )
+    done = start(tmp_path / "plain.py")
     assert done.returncode == 0, done.stderr
     begins, share = done.stdout.splitlines()
     assert begins == "begins"

@@ -38,10 +38,29 @@ def test_there_are_enough_points(whole: Whole) -> None:
 
 @pytest.mark.parametrize("kind", durable.POINTS)
 def test_killed_at_point(kind: str, whole: Whole, place: Path) -> None:
-    """Every time the run passes a named point, in every save and for every file."""
+    """Every time the run passes a named point, for every file, up to the third save.
+
+    In the first there is no checkpoint to go back to, in the second there is one, which is deleted in the end.
+    """
     for index in whole.occurrences(kind):
-        directory = place / str(index)
-        kill_and_resume(run, directory, partial(run, directory, STEPS, die_at(index)), whole)
+        if index < third_save(whole):
+            kill_at(index, whole, place)
+
+
+@pytest.mark.slow  # what the third save does, the second did
+def test_killed_at_every_point_of_the_third_save(whole: Whole, place: Path) -> None:
+    for index in range(third_save(whole), len(whole.points)):
+        kill_at(index, whole, place)
+
+
+def third_save(whole: Whole) -> int:
+    """The place of its first point."""
+    return whole.occurrences("before-temp")[2]
+
+
+def kill_at(index: int, whole: Whole, place: Path) -> None:
+    directory = place / str(index)
+    kill_and_resume(run, directory, partial(run, directory, STEPS, die_at(index)), whole)
 
 
 def test_killed_in_the_middle_of_a_write(whole: Whole, place: Path) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from docs.pages import DOCS, PAGES, ROOT
+from forked import Forked
 from holdfast.reports import write_report
 from reports.runs import write_run
 
@@ -77,7 +78,8 @@ def test_frames_by_hand() -> None:
 
 
 def test_the_readme_s_picture_and_its_page_are_those_of_the_committed_cells(tmp_path: Path) -> None:
-    drawn("qwen", tmp_path, tmp_path)
+    done = Forked("qwen", "--runs", tmp_path, "--out", tmp_path, script=TOOL, cwd=ROOT).done()
+    assert done.returncode == 0, done.stderr
     assert (tmp_path / "qwen.svg").read_text() == (DOCS / "pictures" / "qwen.svg").read_text()
     told = [path.read_text().splitlines() for path in (tmp_path / "qwen.md", DOCS / "results" / "qwen.md")]
     assert [line for line in told[0] if "Written by" not in line] == [

@@ -263,7 +263,7 @@ def test_a_hub_that_cannot_be_reached_is_asked_once():
     )
 
 
-@pytest.mark.parametrize("offline", ["0", "1"])
+@pytest.mark.parametrize("offline", ["0", pytest.param("1", marks=pytest.mark.slow)])  # "0": it has to find out
 def test_a_model_in_the_cache_of_the_hub_loads_without_it(folder, tmp_path, offline):
     cached, commit = tmp_path / "cache" / "models--someone--small", "a" * 40
     (cached / "refs").mkdir(parents=True)

@@ -9,7 +9,9 @@ from scipy.stats import bootstrap as scipy_bootstrap
 
 from holdfast.config import InputError
 from holdfast.stats import (
+    Estimate,
     Resamples,
+    bootstrap,
     bootstrap_mean,
     difference_of_repeats,
     percentile_interval,
@@ -42,6 +44,20 @@ def test_both_orders_have_the_width_that_theory_gives(order) -> None:
     assert found.high == pytest.approx(values.mean() + half, abs=0.15 * half)
     assert bootstrap_mean(values, order=order) == found
     assert bootstrap_mean(values, order=order, seed=1) != found
+
+
+@pytest.mark.parametrize("order", ["counts", "indices"])
+def test_draws_that_are_kept_are_those_that_would_be_made(order, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two tables of as many rows share their draws; another number of rows, or another seed, has its own."""
+    rng = np.random.default_rng(6)
+    tables = [rng.normal(size=size) for size in (40, 40, 41)]
+
+    def found() -> list[Estimate]:
+        return [bootstrap_mean(table, order=order, seed=seed) for seed in (0, 1, 0) for table in tables]
+
+    kept = found()
+    monkeypatch.setattr(bootstrap, "MAX_KEPT", 0)
+    assert found() == kept
 
 
 def test_intervals_cover() -> None:

@@ -58,29 +58,45 @@ def test_every_row_is_trained_once_an_epoch(
     of_step = 32 // (1 + len(others))
     per_epoch = -(-num_rows // of_step)
     assert len(log) == 2 * per_epoch
+    num_tokens = num_targets(rows)
     for epoch in (0, 1):
         in_epoch = log[epoch * per_epoch : (epoch + 1) * per_epoch]
-        assert sum(row["streams"]["task"]["tokens"] for row in in_epoch) == num_targets(rows)
+        assert sum(row["streams"]["task"]["tokens"] for row in in_epoch) == num_tokens
         assert in_epoch[-1]["epoch"] == epoch + 1
     assert any(f"task: {num_rows} row" in line and "each seen twice" in line for line in said)
 
 
-@pytest.mark.parametrize("num_rows", [1, 47])
+@pytest.fixture(scope="module", params=[1, 47])
+def rows_and_figures(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, small_model: Path, uneven_rows: Path
+) -> tuple[Path, list[float]]:
+    """One row or 47, and the figures of the run whose steps are one pass each."""
+    folder = tmp_path_factory.mktemp("whole")
+    rows = first_rows(uneven_rows, request.param, folder)
+    run(settings(folder, small_model, rows, HOLD, micro_batch=32))
+    return rows, figures(folder / "run")
+
+
 @pytest.mark.parametrize(
     "changes", [{"micro_batch": 4}, {"micro_batch": 1, "packing": True}, {"micro_batch": 8, "head": "logits"}]
 )
 def test_micro_batches_without_rows_change_nothing(
-    num_rows: int, changes: dict[str, Any], tmp_path: Path, small_model: Path, uneven_rows: Path
+    changes: dict[str, Any], rows_and_figures: tuple[Path, list[float]], tmp_path: Path, small_model: Path
 ) -> None:
-    rows = first_rows(uneven_rows, num_rows, tmp_path)
-    whole, cut = tmp_path / "whole", tmp_path / "cut"
-    run(settings(whole, small_model, rows, HOLD, micro_batch=32))
-    run(settings(cut, small_model, rows, HOLD, **changes))
-    assert figures(cut / "run") == pytest.approx(figures(whole / "run"), rel=2e-5, abs=1e-7)
+    rows, whole = rows_and_figures
+    run(settings(tmp_path, small_model, rows, HOLD, **changes))
+    assert figures(tmp_path / "run") == pytest.approx(whole, rel=2e-5, abs=1e-7)
 
 
-@pytest.mark.parametrize("flags", [(), FSDP], ids=["ddp", "fsdp2"])
-@pytest.mark.parametrize("num_rows", [1, 47])
+@pytest.mark.parametrize(
+    ("num_rows", "flags"),
+    [
+        pytest.param(1, (), id="1-ddp"),
+        pytest.param(47, FSDP, id="47-fsdp2"),
+        pytest.param(47, (), marks=pytest.mark.slow, id="47-ddp"),  # tests/invariants divides uneven rows by ddp
+        pytest.param(1, FSDP, marks=pytest.mark.slow, id="1-fsdp2"),
+    ],
+)
 def test_two_processes(
     num_rows: int, flags: tuple[str, ...], tmp_path: Path, small_model: Path, uneven_rows: Path
 ) -> None:

@@ -100,8 +100,8 @@ def test_an_anchor_that_is_another_model_was_far_off_before(
     assert not (tmp_path / "cached" / "microscope.json").exists()  # of that anchor only a cache is at hand
 
 
-def row_of(num_targets: int) -> TokenRow:
-    roles = [int(Role.PROMPT)] * 3 + [int(Role.RESPONSE)] * num_targets
+def row_of(num_targets: int, num_prompt: int = 3) -> TokenRow:
+    roles = [int(Role.PROMPT)] * num_prompt + [int(Role.RESPONSE)] * num_targets
     return TokenRow(list(range(len(roles))), roles, list(range(len(roles))))
 
 
@@ -114,6 +114,15 @@ def test_rows_are_spread_and_cut() -> None:
     assert len({row.number for row in chosen}) == len(chosen)
     assert chosen[0].row.num_targets == microscope.MAX_TOKENS
     assert len(chosen[0].row) == 3 + microscope.MAX_TOKENS
+
+
+def test_rows_of_one_stream_share_a_pass_as_far_as_there_is_room() -> None:
+    """Targets as many as the longest answer may have; padded tokens up to ``MAX_PADDED``; a longer row is alone."""
+    half, long = row_of(microscope.MAX_TOKENS // 2), row_of(4, microscope.MAX_PADDED // 2 - 4)
+    parts = [Part(0, 0, [half, half, row_of(1)]), Part(1, 3, [long, long, row_of(4), row_of(4, 2 * len(long))])]
+    rows = NumberedRows(parts)
+    passes = microscope._passes([rows[number] for number in (0, 3, 1, 4, 2, 5, 6)], 2)
+    assert [[row.number for row in together] for together in passes] == [[0, 1], [2], [3, 4], [5], [6]]
 
 
 def test_a_long_vocabulary_gets_fewer_rows(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -18,6 +19,7 @@ Order = Literal["counts", "indices"]
 NUM_DRAWS = 2000
 ENDS = (0.025, 0.975)
 AT_ONCE = 100  # draws kept in memory together
+MAX_KEPT = 2**21  # numbers of a table's draws that are kept for the next table of as many rows: 16 MiB
 
 
 @dataclass(frozen=True)
@@ -149,19 +151,29 @@ def _summed(table: Floats, groups: Sequence[Hashable]) -> Floats:
     return together
 
 
-def _weights(
-    num: int, times: Sequence[float] | None, draws: int, seed: int, order: Order
-) -> Iterator[NDArray[np.int64]]:
+def _weights(num: int, times: Sequence[float] | None, draws: int, seed: int, order: Order) -> Iterable[Floats]:
     """How often every draw takes each row, [at most AT_ONCE, num] at a time."""
     if seed < 0:
         raise InputError(f"seed={seed}: expected a whole number from 0 on")
+    if times is None and num * draws <= MAX_KEPT:
+        return _kept_weights(num, draws, seed, order)
+    return _drawn_weights(num, times, draws, seed, order)
+
+
+@lru_cache(maxsize=4)
+def _kept_weights(num: int, draws: int, seed: int, order: Order) -> tuple[Floats, ...]:
+    """A page has hundreds of intervals over as many requests each: their draws are the same, and most of the work."""
+    return tuple(_drawn_weights(num, None, draws, seed, order))
+
+
+def _drawn_weights(num: int, times: Sequence[float] | None, draws: int, seed: int, order: Order) -> Iterator[Floats]:
     rng = np.random.default_rng(seed)
     cases = num if times is None else round(sum(times))
     chances = np.full(num, 1 / num) if times is None else np.asarray(times, dtype=float) / cases
     for start in range(0, draws, AT_ONCE):
         size = min(AT_ONCE, draws - start)
         if order == "counts":
-            yield rng.multinomial(cases, chances, size=size)
+            yield rng.multinomial(cases, chances, size=size).astype(float)
         else:
             picks = rng.integers(0, num, (size, num)) + num * np.arange(size)[:, None]
-            yield np.bincount(picks.ravel(), minlength=num * size).reshape(size, num)
+            yield np.bincount(picks.ravel(), minlength=num * size).reshape(size, num).astype(float)

@@ -7,8 +7,9 @@ for this. Only the tokens shown are kept, within a budget of bytes.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -30,18 +31,24 @@ from holdfast.training.trainer import StreamTrainer
 
 MAX_ANSWERS = 6  # shown token by token
 MAX_ROWS = 16  # of a stream: the divergence by position is a mean over them
-MAX_TOKENS = 96  # of one answer
+MAX_TOKENS = 96  # of one answer, and of the answers that share a pass
+MAX_PADDED = 2_048  # tokens of a pass with several rows
 MAX_BYTES = 2**28  # of the anchor's logits, kept while the run trains
 MAX_PROMPT = 2_000
 
 
 @dataclass(frozen=True)
 class Slide:
-    """One row under the microscope: the anchor's logits [N, V] at its target tokens, and how far off the start was."""
+    """Rows of one stream that share a pass: the anchor's logits [N, V] at their targets, and how far off the start was."""
 
-    row: StreamRow
+    rows: tuple[StreamRow, ...]
     anchor: Tensor
     kl_before: Tensor
+
+    @property
+    def nums(self) -> list[int]:
+        """How many target tokens each row has."""
+        return [row.row.num_targets for row in self.rows]
 
 
 class Microscope:
@@ -50,49 +57,53 @@ class Microscope:
     def __init__(self, streams: Sequence[ReadStream], tokenizer: Any, collator: Collator, device: torch.device) -> None:
         self.streams, self.tokenizer, self.device = streams, tokenizer, device
         self.collator = replace(collator, needs_anchor=(False,) * len(streams), packing=False)
+        self.rows: list[StreamRow] = []
         self.slides: list[Slide] = []
 
     def prepare(self, start: Any, anchor: Any, rows: NumberedRows) -> None:
         """Look at the rows with the anchor, and with the model that training starts from."""
-        left = MAX_BYTES // (4 * start.get_output_embeddings().weight.shape[0])
-        for row in chosen_rows(rows, len(self.streams)):
-            left -= row.row.num_targets
-            if left < 0:
-                return
-            batch = self._batch(row)
+        room = MAX_BYTES // (4 * start.get_output_embeddings().weight.shape[0])
+        chosen = chosen_rows(rows, len(self.streams))
+        needed = accumulate(row.row.num_targets for row in chosen)
+        self.rows = [row for row, total in zip(chosen, needed, strict=True) if total <= room]
+        for together in _passes(self.rows, len(self.streams)):
+            batch = self._batch(together)
             reference = _logits(anchor, batch)
             kl = torch.zeros(len(reference))
             if anchor is not start:
                 kl = _stats(_logits(start, batch), batch, reference, None).need("kl").float().cpu()
-            self.slides.append(Slide(row, reference.float().cpu(), kl))
+            self.slides.append(Slide(together, reference.float().cpu(), kl))
 
     def look(self, policy: Any) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """``microscope.json``: a few answers token by token; ``depth.json``: KL to the anchor by position, by stream."""
-        answers: list[dict[str, Any]] = []
+        figures: dict[int, dict[str, Tensor]] = {}  # by the row's number
         kl: dict[int, list[tuple[Tensor, Tensor, Tensor]]] = {}
         for slide in self.slides:
-            batch = self._batch(slide.row)
+            batch = self._batch(slide.rows)
             columns = self._columns(policy, slide, batch)
-            kl.setdefault(slide.row.stream, []).append((batch.targets.position, slide.kl_before, columns["kl"]))
-            if len(answers) < MAX_ANSWERS:
-                answers.append(self._answer(slide.row, columns))
-        return answers, [self._depth(number, rows) for number, rows in sorted(kl.items())]
+            kl.setdefault(slide.rows[0].stream, []).append((batch.targets.position, slide.kl_before, columns["kl"]))
+            parts = {name: column.split(slide.nums) for name, column in columns.items()}
+            for index, row in enumerate(slide.rows):
+                figures[row.number] = {name: part[index] for name, part in parts.items()}
+        answers = [self._answer(row, figures[row.number]) for row in self.rows[:MAX_ANSWERS]]
+        return answers, [self._depth(number, passes) for number, passes in sorted(kl.items())]
 
-    def _batch(self, row: StreamRow) -> MicroBatch:
-        return self.collator([row]).to(self.device)
+    def _batch(self, rows: Sequence[StreamRow]) -> MicroBatch:
+        return self.collator(rows).to(self.device)
 
     def _columns(self, policy: Any, slide: Slide, batch: MicroBatch) -> dict[str, Tensor]:
         """The figures of every target token, by name."""
-        stream, targets = self.streams[slide.row.stream].loss, batch.targets
+        stream, targets = self.streams[slide.rows[0].stream].loss, batch.targets
         logits = _logits(policy, batch).float().requires_grad_()
         with torch.enable_grad():
             stats = _stats(logits, batch, slide.anchor.to(logits.device), stream.soften)
             loss = stream.loss(stats, targets.role, targets.position, 1.0)
             slope, gradient = torch.autograd.grad(loss.sum(), [stats.logp, logits], allow_unused=True)
         norm = torch.linalg.vector_norm(gradient, dim=-1)  # as training/monitor.py has it: at the logits
+        tiny = torch.finfo(norm.dtype).tiny
         columns = {
             "kl": stats.need("kl").detach(),
-            "gradient_share": norm / norm.sum().clamp(min=torch.finfo(norm.dtype).tiny),
+            "gradient_share": torch.cat([own / own.sum().clamp(min=tiny) for own in norm.split(slide.nums)]),
             "anchor_top": stats.need("top_ref"),
             "policy_top": stats.top,
         }
@@ -125,15 +136,18 @@ class Microscope:
             "num_left_out": stream.rows[row.place].num_targets - len(tokens),
         }
 
-    def _depth(self, number: int, rows: Sequence[tuple[Tensor, Tensor, Tensor]]) -> dict[str, Any]:
-        position = torch.cat([row[0].cpu() for row in rows])
+    def _depth(self, number: int, passes: Sequence[tuple[Tensor, Tensor, Tensor]]) -> dict[str, Any]:
+        num_rows = sum(row.stream == number for row in self.rows)
+        position = torch.cat([one[0].cpu() for one in passes])
         count = torch.bincount(position).double()
         before, after = (
-            (torch.bincount(position, torch.cat([row[column] for row in rows]).double()) / count.clamp(min=1)).tolist()
+            (
+                torch.bincount(position, torch.cat([one[column] for one in passes]).double()) / count.clamp(min=1)
+            ).tolist()
             for column in (1, 2)
         )
         name = self.streams[number].loss.name
-        return {"group": "", "name": name, "before": before, "after": after, "num_answers": len(rows)}
+        return {"group": "", "name": name, "before": before, "after": after, "num_answers": num_rows}
 
 
 def chosen_rows(rows: NumberedRows, num_streams: int) -> list[StreamRow]:
@@ -143,6 +157,21 @@ def chosen_rows(rows: NumberedRows, num_streams: int) -> list[StreamRow]:
     spread = [[part[len(part) * i // num] for i in range(num)] for part, num in zip(by_stream, nums, strict=True)]
     turns = [part[turn] for turn in range(MAX_ROWS) for part in spread if turn < len(part)]
     return [replace(row, row=_cut(row.row)) for row in turns]
+
+
+def _passes(rows: Sequence[StreamRow], num_streams: int) -> Iterator[tuple[StreamRow, ...]]:
+    """Rows of one stream that fit into a pass: together their logits take no more than those of the longest answer may."""
+    for number in range(num_streams):
+        together: list[StreamRow] = []
+        for row in [row for row in rows if row.stream == number]:
+            wider = [*together, row]
+            padded = len(wider) * max(len(each.row) for each in wider)
+            if together and (sum(each.row.num_targets for each in wider) > MAX_TOKENS or padded > MAX_PADDED):
+                yield tuple(together)
+                wider = [row]
+            together = wider
+        if together:
+            yield tuple(together)
 
 
 def prepare_microscope(config: TrainConfig, trainer: StreamTrainer, streams: Sequence[ReadStream]) -> Microscope | None:

@@ -43,8 +43,12 @@ class RunDirectory:
         """Make sure that the folder is not there yet, or is this very run's; without ``data``, as far as settings tell."""
         if self.path.exists() and not self.path.is_dir():
             raise FieldError("run", f"{self.path} is a file; expected a folder")
+        if not self.path.exists():
+            return
         for path, text in self._contents(config, data).items():
-            old = path.read_text(encoding="utf-8", errors="replace") if path.exists() else text
+            if not path.exists():
+                continue
+            old = path.read_text(encoding="utf-8", errors="replace")
             if path == self.config:
                 old = _as_in(self.path, old)
             if old != text:
@@ -108,7 +112,7 @@ class RunDirectory:
             os.close(folder)
 
     def _contents(self, config: Settings, data: Sequence[Mapping[str, Any]] | None) -> dict[Path, str]:
-        settings = {self.config: _as_in(self.path, dump_config(config))}
+        settings = {self.config: dump_config(config.model_copy(update={"run": str(self.path)}))}
         return settings if data is None else {**settings, self.data: json.dumps(list(data), indent=2) + "\n"}
 
 
