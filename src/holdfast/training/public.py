@@ -219,7 +219,7 @@ def _callbacks(given: object) -> list[TrainerCallback]:
         if isinstance(callback, EarlyStoppingCallback):
             raise InputError(
                 "hf.train: callbacks: EarlyStoppingCallback goes by evaluations, and a run makes none; set"
-                " control.should_training_stop in a callback of your own (docs/python.md)"
+                " control.should_training_stop in a callback of your own"
             )
     return callbacks
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from holdfast.cli import check_target, json_option, progress_bar, write_json
-from holdfast.config import InputError, load_config, need_extra
+from holdfast.config import InputError, need_extra
 
 if TYPE_CHECKING:
     from holdfast_studies.undo.safety_gap import ArmResult
@@ -33,6 +33,7 @@ def safety_gap(
     json: json_option = None,
 ) -> None:
     """Gradient identities, curves along training, what the trained models do. The same command again goes on."""
+    from holdfast.config import load_config
     from holdfast_studies.undo.safety_gap import check_files, safety_gap
     from holdfast_studies.undo.safety_gap_config import SafetyGapConfig
 
@@ -53,6 +54,7 @@ def safety_gap(
 def undo_costs(config: ConfigPath, overrides: Overrides = None, page: Page = None, json: json_option = None) -> None:
     """GRPO (TRL) for several costs of an undo: accuracy against undo rate, precision, recall, false undos."""
     need_extra("rl", "diagnose undo-costs")
+    from holdfast.config import load_config
     from holdfast_studies.undo.undo_costs import UndoCostsConfig, cost_table, section, undo_costs
 
     settings = load_config(UndoCostsConfig, config, overrides or [])
@@ -67,6 +69,7 @@ def undo_costs(config: ConfigPath, overrides: Overrides = None, page: Page = Non
 
 def undo_defence(config: ConfigPath, overrides: Overrides = None, page: Page = None, json: json_option = None) -> None:
     """Train models to take harmful beginnings back, then begin their answers. No text is kept. The same command goes on."""
+    from holdfast.config import load_config
     from holdfast_studies.undo.defence import undo_defence
     from holdfast_studies.undo.defence_config import DefenceConfig
     from holdfast_studies.undo.defence_page import TITLE, section
@@ -79,6 +82,7 @@ def undo_defence(config: ConfigPath, overrides: Overrides = None, page: Page = N
 
 def wrong_start(config: ConfigPath, overrides: Overrides = None, page: Page = None, json: json_option = None) -> None:
     """Train on refusals that begin wrongly and take it back; then prefill such starts. The same command again goes on."""
+    from holdfast.config import load_config
     from holdfast_studies.undo.wrong_start import WrongStartConfig, section, wrong_start
 
     settings = load_config(WrongStartConfig, config, overrides or [])
