@@ -90,7 +90,8 @@ def _defended_rows(results: Found | None) -> list[tuple[str, str, str]]:
 
 def _other_rows(results: Results) -> list[tuple[str, str, str]]:
     rows: list[tuple[str, str, str]] = []
-    steps, first, audit, grpo = (results.get(name) for name in ("step_gpu", "first_answer", "audit", "grpo"))
+    names = ("step_gpu", "first_answer", "defended_cpu", "audit", "grpo")
+    steps, first, defended, audit, grpo = (results.get(name) for name in names)
     for row in (steps or {}).get("steps", []):
         if row["model"].startswith("Llama") and "sft" in row:
             ways = ("csft_pa, second model", "csft_pa, cached anchor")
@@ -102,6 +103,11 @@ def _other_rows(results: Results) -> list[tuple[str, str, str]]:
         measured = first["ratios"][0]["measured"]
         cost = f"{measured:.2f} times the CPU time of torch and transformers alone"
         rows.append(("first answer: `holdfast generate tiny:aligned`", cost, "benchmarks.first_answer"))
+    if defended is not None:
+        in_half, _, against_sft = (row["measured"] for row in defended["ratios"])
+        cost = f"{in_half:.2f} times a step in float32; {against_sft:.2f} times plain sft"
+        what = f"a step of the recipe `defended`, on a CPU, in bfloat16 ({defended['steps'][-1]['model']})"
+        rows.append((what, cost, "benchmarks.defended_cpu"))
     if audit is not None:
         whole, judges = (row["measured"] for row in audit["ratios"][-2:])
         cost = f"{whole:.2f} times transformers' own generation; judges {judges:.1%} of it"

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from benchmarks import audit, cost_page, growth, grpo, page
+from benchmarks import audit, cost_page, defended_cpu, growth, grpo, page
 from benchmarks.defended_gpu import RECIPE, ratios
 from benchmarks.defended_steps import floor
 
@@ -39,6 +39,24 @@ def test_an_audit_and_its_row_of_the_first_table() -> None:
     assert [row["measured"] for row in rows] == [1.1, 0.06]
     text = cost_page.answers({"audit": {"ratios": rows, "audits": [measured]}}, page._table)
     assert "(small) | 1.10 times transformers' own generation; judges 6.0% of it | `benchmarks.audit` |" in text
+
+
+def test_a_defended_step_on_a_cpu_and_its_row_of_the_first_table() -> None:
+    """4 s against 10 s are 0.4, 2 against 8 are 0.25, and 4 s against the 2 s of plain sft are 2."""
+    seconds = {
+        ("sft", "bfloat16"): 2.0,
+        ("sft", "float32"): 8.0,
+        ("defended", "bfloat16"): 4.0,
+        ("defended", "float32"): 10.0,
+    }
+    steps = [
+        {"model": "small", "way": way, "dtype": dtype, "CPU seconds of a step": value}
+        for (way, dtype), value in seconds.items()
+    ]
+    rows = defended_cpu.ratios(steps)
+    assert [row["measured"] for row in rows] == [0.4, 0.25, 2.0]
+    text = cost_page.answers({"defended_cpu": {"ratios": rows, "steps": steps}}, page._table)
+    assert "(small) | 0.40 times a step in float32; 2.00 times plain sft | `benchmarks.defended_cpu` |" in text
 
 
 def test_a_grpo_step_and_its_row_of_the_first_table() -> None:
