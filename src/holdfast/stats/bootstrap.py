@@ -163,7 +163,10 @@ def _weights(num: int, times: Sequence[float] | None, draws: int, seed: int, ord
 @lru_cache(maxsize=4)
 def _kept_weights(num: int, draws: int, seed: int, order: Order) -> tuple[Floats, ...]:
     """A page has hundreds of intervals over as many requests each: their draws are the same, and most of the work."""
-    return tuple(_drawn_weights(num, None, draws, seed, order))
+    kept = tuple(_drawn_weights(num, None, draws, seed, order))
+    for weights in kept:
+        weights.setflags(write=False)  # they are shared
+    return kept
 
 
 def _drawn_weights(num: int, times: Sequence[float] | None, draws: int, seed: int, order: Order) -> Iterator[Floats]:
