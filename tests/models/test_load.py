@@ -116,6 +116,8 @@ def test_auto_of_an_adapter_is_that_of_its_base_model(folder, tmp_path, monkeypa
     [
         ("tiny:algined", "the embedded models are tiny:base and tiny:aligned; did you mean 'tiny:aligned'?"),
         ("./no/such/model", "model './no/such/model': there is no such folder"),
+        ("./no/such.gguf", "model './no/such.gguf': there is no such file"),
+        ("such.gguf", "model 'such.gguf': there is no such file"),
     ],
 )
 def test_wrong_names(name, message):

@@ -197,8 +197,9 @@ def _source(name: str, tie: bool | None = None) -> Path | str:
     looks_like_path = name.startswith(("/", ".", "~")) or name.count("/") > 1 or "\\" in name
     if path.is_file():
         raise InputError(f"model '{name}': expected a folder with config.json or a {SUFFIX} file, found another file")
-    if looks_like_path:
-        raise InputError(f"model '{name}': there is no such folder")
+    if looks_like_path or path.suffix.lower() == SUFFIX:
+        kind = "file" if path.suffix.lower() == SUFFIX else "folder"
+        raise InputError(f"model '{name}': there is no such {kind}")
     return name
 
 
