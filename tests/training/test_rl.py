@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from transformers import LlamaForCausalLM
+from transformers import AutoConfig, LlamaForCausalLM
 
 from holdfast.config import InputError
 from holdfast.config.rl import GrpoSettings, RlConfig
@@ -217,6 +217,21 @@ def test_attention_is_as_asked_and_pickled_weights_are_refused(folder, tmp_path,
     allowed = {"name": str(pickled), "device": "cpu", "allow_pickle": True}
     trained(saving(pickled, tmp_path / "allowed", model=allowed))
     assert len(used) == 2
+
+
+def test_weights_that_are_all_trained_are_float32(folder, tmp_path):
+    """With ``auto``; weights that a config wants in bfloat16 are trained so, and a line says what is lost."""
+    stored = tmp_path / "bfloat16"
+    LlamaForCausalLM.from_pretrained(folder, dtype=torch.bfloat16).save_pretrained(stored)
+    TOKENIZER.save_pretrained(stored)
+    for dtype, kept in (("auto", torch.float32), ("bfloat16", torch.bfloat16)):
+        model = {"name": str(stored), "device": "cpu", "dtype": dtype}
+        config = saving(stored, tmp_path / dtype, model=model)
+        said = []
+        prompts = [RlPrompt(WORLD.prompt(each), str(WORLD.value(each))) for each in asked(16)]
+        written = train_rl(config, prompts, shortness, say=said.append)
+        assert AutoConfig.from_pretrained(written).dtype is kept
+        assert any("rounds most steps" in line and "rl.precision=bf16" in line for line in said) == (dtype != "auto")
 
 
 def test_prompts_that_a_pass_leaves_out_are_counted(folder, tmp_path):

@@ -33,29 +33,41 @@ NO_ADAPTERS = ("out_proj", "conv1d")
 
 
 def load_model(config: TrainConfig, name: str) -> tuple[LoadedModel, list[int]]:
-    """A model under the config's settings, and the ids of its new tokens. Each process takes its own device.
-
-    Where all weights are trained, ``dtype: auto`` is float32: most steps of a small learning rate are less than what
-    bfloat16 can add to a weight, and would be lost.
-    """
+    """A model under the config's settings, and the ids of its new tokens. Each process takes its own device."""
     settings = config.model
-    whole = settings.dtype == "auto" and config.lora is None
+    dtype = dtype_to_train(settings.dtype, config.lora)
     processes = PartialState()
     device = str(processes.device) if processes.num_processes > 1 else settings.device
     loaded = load(
         name,
-        dtype="float32" if whole else settings.dtype,
+        dtype=dtype,
         device=device,
         attention=settings.attention,
         allow_pickle=settings.allow_pickle,
         quantize=config.lora.quantize if config.lora else None,
     )
-    if whole:
+    if dtype != settings.dtype:
         loaded = replace(loaded, sentence=loaded.sentence.replace("(asked for)", "(all weights are trained)", 1))
     new_ids: list[int] = []
     if settings.new_tokens:
         new_ids = add_tokens(loaded.model, loaded.tokenizer, settings.new_tokens, init=settings.new_token_init)
     return loaded, new_ids
+
+
+def dtype_to_train(dtype: str, lora: LoraSettings | None) -> str:
+    """``dtype`` of a model to train. ``auto`` is float32 where all weights are trained: see ``say_lost_steps``."""
+    return "float32" if dtype == "auto" and lora is None else dtype
+
+
+def say_lost_steps(dtype: str, lora: LoraSettings | None, section: str, say: Say) -> None:
+    """Say so where all weights are trained in half precision.
+
+    Most steps of a small learning rate are less than what bfloat16 can add to a weight. ``section``: of the config, where
+    ``precision`` stands.
+    """
+    if dtype in ("bfloat16", "float16") and lora is None:
+        better = f"float32 with {section}.precision=bf16"
+        say(f"model.dtype: {dtype} rounds most steps of a small learning rate away; {better} does not")
 
 
 def freeze(model: Any, patterns: Sequence[str], say: Say) -> None:

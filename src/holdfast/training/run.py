@@ -38,7 +38,7 @@ from holdfast.training.drift import write_drift
 from holdfast.training.loss import StepLoss
 from holdfast.training.microscope import Microscope, prepare_microscope, write_microscope
 from holdfast.training.plan import StepPlan
-from holdfast.training.policy import choose_anchor, freeze, load_model, with_adapters
+from holdfast.training.policy import choose_anchor, freeze, load_model, say_lost_steps, with_adapters
 from holdfast.training.processes import Say, ignore
 from holdfast.training.progress import ProgressBar, SaveOnInterrupt, ServeCallbacks
 from holdfast.training.result import last_checkpoint, write_finished, write_result
@@ -175,11 +175,7 @@ def _loaded(config: TrainConfig, say: Say) -> tuple[LoadedModel, list[int]]:
     """The model to train, frozen in part where asked, and the ids of its new tokens."""
     loaded, new_token_ids = load_model(config, config.model.name)
     say(loaded.sentence)
-    if config.lora is None and loaded.dtype in (torch.bfloat16, torch.float16):
-        kind = config.model.dtype
-        say(
-            f"model.dtype: {kind} rounds most steps of a small learning rate away; float32 with training.precision=bf16 does not"
-        )
+    say_lost_steps(config.model.dtype, config.lora, "training", say)
     if isinstance(loaded.model, PeftModel):
         raise InputError(
             f"model '{config.model.name}' is an adapter: merge it first (lora.merge: true writes it merged)"

@@ -28,7 +28,7 @@ from holdfast.tokens import prompt_ids
 from holdfast.tokens.encoding import check_known
 from holdfast.training.arguments import check_schedule, shared_arguments
 from holdfast.training.attention import sound_gradients
-from holdfast.training.policy import adapter_config
+from holdfast.training.policy import adapter_config, dtype_to_train, say_lost_steps
 from holdfast.training.processes import Say, ignore
 from holdfast.training.progress import SaveOnInterrupt
 from holdfast.training.rl.sampling import sample, seed_of_step
@@ -127,6 +127,7 @@ def _trainer(
     os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"  # we know that rollout_func may change: the tests would say so
     device, why = choose_device(config.model.device)
     say(f"{config.model.name}: GRPO on {device} ({why}); KL {config.rl.kl}, weight {config.rl.kl_weight}")
+    say_lost_steps(config.model.dtype, config.lora, "rl", say)
     rows = [{"prompt": [{"role": "user", "content": problem.prompt}], "answer": problem.answer} for problem in prompts]
     try:
         trainer = parts.trainer_class(
@@ -235,7 +236,7 @@ def _passes(settings: GrpoSettings) -> tuple[int, int]:
 
 def _arguments(config: RlConfig, device: torch.device) -> GRPOConfig:
     settings = config.rl
-    dtype = config.model.dtype
+    dtype = dtype_to_train(config.model.dtype, config.lora)
     rows, num_passes = _passes(settings)
     return GRPOConfig(
         **shared_arguments("rl", settings, config.report_to, device),
