@@ -66,14 +66,24 @@ def test_every_command_has_an_example_that_it_takes(tmp_path: Path, monkeypatch:
         commands[name].make_context(name, words[2:])
 
 
-def test_a_file_that_is_not_there_is_told_before_torch_is_imported(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("audit tiny:aligned --requests no.txt", "--requests no.txt: no such file"),
+        (
+            "train sft model.name=tiny:aligned streams.0.data=no.jsonl",
+            "command line: field 'streams.0.data': no.jsonl: no such file",
+        ),
+    ],
+)
+def test_a_file_that_is_not_there_is_told_before_torch_is_imported(command: str, said: str, tmp_path: Path) -> None:
     code = (
-        "import sys; from holdfast.cli import main; sys.argv = ['holdfast', 'audit', 'tiny:aligned', '--requests', 'no.txt']\n"
+        f"import sys; from holdfast.cli import main; sys.argv = ['holdfast', *{command.split()}]\n"
         "try: main()\n"
         "except SystemExit as end: print(end.code, 'torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=True)
-    assert (done.stdout, done.stderr) == ("2 False\n", "holdfast: --requests no.txt: no such file\n")
+    assert (done.stdout, done.stderr) == ("2 False\n", f"holdfast: {said}\n")
 
 
 def test_doctor_knows_every_extra() -> None:

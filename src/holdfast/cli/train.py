@@ -28,6 +28,8 @@ def train(
     from holdfast.config import TrainConfig, load_config, naming_place
 
     settings = load_config(TrainConfig, path, changes)
+    with naming_place(path, changes):
+        _check_files([stream.data for stream in settings.streams])
 
     from holdfast.training import train as run_training
 
@@ -37,6 +39,19 @@ def train(
     if result.interrupted:
         _end_interrupted(result.num_steps)
     _say_next(settings.run, settings.model.name)
+
+
+def _check_files(sources: Sequence[str]) -> None:
+    """Refuse a file of rows that is not there at once: torch takes seconds to be imported."""
+    from holdfast.config import InputError, naming_field
+    from holdfast.data.folders import is_glob
+    from holdfast.data.rows import file_kind
+
+    for number, source in enumerate(sources):
+        path = Path(source).expanduser()
+        with naming_field(f"streams.{number}.data"):
+            if ":" not in source and not is_glob(source) and file_kind(path) and not path.exists():
+                raise InputError(f"{source}: no such file")
 
 
 def _say_next(run: str, model: str) -> None:
