@@ -42,9 +42,10 @@ def test_killed_at_point(kind: str, whole: Whole, place: Path) -> None:
 
     In the first there is no checkpoint to go back to, in the second there is one, which is deleted in the end.
     """
-    for index in whole.occurrences(kind):
-        if index < third_save(whole):
-            kill_at(index, whole, place)
+    places = [index for index in whole.occurrences(kind) if index < third_save(whole)]
+    assert places
+    for index in places:
+        kill_at(index, whole, place)
 
 
 @pytest.mark.slow  # what the third save does, the second did
