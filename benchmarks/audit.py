@@ -9,7 +9,6 @@ and writes tokens; the audit also decodes, judges and makes figures.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import time
 from collections import defaultdict
@@ -20,7 +19,7 @@ from typing import Any
 import torch
 
 from benchmarks.answers_gpu import by_transformers, prompts, suite_of
-from benchmarks.ledger import committed, cpu_machine, finish, model_name, provenance, write
+from benchmarks.ledger import committed, cpu_machine, finish, model_name, options, provenance, write
 from holdfast.audits.model_audit import Plan, audit_model
 from holdfast.generation import ModelSampler
 from holdfast.models import load
@@ -71,18 +70,14 @@ def ratios(row: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("model", nargs="?", help="a folder or a .gguf file: SmolLM2-135M for the committed figures")
-    parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--json", metavar="FILE", help="write everything there")
-    options = parser.parse_args()
-    audits = [measure(model, options.rounds) for model in (TINY, options.model) if model]
+    given = options(__doc__, ROUNDS, "SmolLM2-135M")
+    audits = [measure(model, given.rounds) for model in (TINY, given.model) if model]
     rows = [row for audit in audits for row in ratios(audit)]
     finish(rows, committed("audit"))
-    if options.json:
+    if given.json:
         write(
-            Path(options.json),
-            {**provenance(options.model), "machine": cpu_machine(), "ratios": rows, "audits": audits},
+            Path(given.json),
+            {**provenance(given.model), "machine": cpu_machine(), "ratios": rows, "audits": audits},
         )
 
 

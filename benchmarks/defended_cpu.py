@@ -9,7 +9,6 @@ thread. In bfloat16 a CPU wants instructions for it (``lscpu | grep bf16``); els
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import tempfile
@@ -19,7 +18,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.ledger import committed, cpu_machine, finish, model_name, provenance, write
+from benchmarks.ledger import committed, cpu_machine, finish, model_name, options, provenance, write
 from benchmarks.train_step import WARM_UP, StepClock
 from holdfast.config import TrainConfig
 from holdfast.training import train
@@ -107,18 +106,12 @@ def ratios(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("model", help="a folder or a .gguf file: Qwen2.5-Coder-0.5B for the committed figures")
-    parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--json", metavar="FILE", help="write everything there")
-    options = parser.parse_args()
-    steps = measure(options.model, options.rounds)
+    given = options(__doc__, ROUNDS, "Qwen2.5-Coder-0.5B", needs_model=True)
+    steps = measure(given.model, given.rounds)
     print("\n".join(map(json.dumps, steps)), flush=True)
     rows = ratios(steps)
-    if options.json:
-        write(
-            Path(options.json), {**provenance(options.model), "machine": cpu_machine(), "ratios": rows, "steps": steps}
-        )
+    if given.json:
+        write(Path(given.json), {**provenance(given.model), "machine": cpu_machine(), "ratios": rows, "steps": steps})
     finish(rows, committed("defended_cpu"))
 
 

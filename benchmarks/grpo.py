@@ -10,7 +10,6 @@ write is drawn, so their CPU time is divided by the tokens that they wrote. Memo
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import tempfile
@@ -25,7 +24,7 @@ from trl import GRPOConfig, GRPOTrainer
 from benchmarks.answers_gpu import by_length, prompts
 from benchmarks.audit import TINY
 from benchmarks.growth import resident
-from benchmarks.ledger import committed, cpu_machine, finish, model_name, provenance, write
+from benchmarks.ledger import committed, cpu_machine, finish, model_name, options, provenance, write
 from benchmarks.train_step import WARM_UP, StepClock
 from holdfast.config.rl import RlConfig
 from holdfast.models.load import model_source
@@ -162,20 +161,16 @@ def ratios(steps: list[dict[str, Any]], megabytes: dict[str, float]) -> list[dic
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("model", nargs="?", help="a folder or a .gguf file: SmolLM2-135M for the committed figures")
-    parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--json", metavar="FILE", help="write everything there")
-    options = parser.parse_args()
+    given = options(__doc__, ROUNDS, "SmolLM2-135M")
     torch.set_num_threads(1)
     megabytes = growth()
-    steps = [row for model in (TINY, options.model) if model for row in measure(model, options.rounds)]
+    steps = [row for model in (TINY, given.model) if model for row in measure(model, given.rounds)]
     print("\n".join(map(json.dumps, [*steps, megabytes])), flush=True)
     rows = ratios(steps, megabytes)
     finish(rows, committed("grpo"))
-    if options.json:
-        written = {**provenance(options.model), "machine": cpu_machine(), "ratios": rows}
-        write(Path(options.json), {**written, "steps": steps, "memory": megabytes})
+    if given.json:
+        written = {**provenance(given.model), "machine": cpu_machine(), "ratios": rows}
+        write(Path(given.json), {**written, "steps": steps, "memory": megabytes})
 
 
 if __name__ == "__main__":

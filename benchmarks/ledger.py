@@ -5,6 +5,7 @@ It also fails where a ratio that has ``"gate": true`` is above its goal, whateve
 
 from __future__ import annotations
 
+import argparse
 import datetime
 import json
 import platform
@@ -18,6 +19,16 @@ import transformers
 
 RESULTS = Path(__file__).parent / "results"
 TOLERANCE = 1.10
+
+
+def options(doc: str | None, rounds: int, model: str, *, needs_model: bool = False) -> argparse.Namespace:
+    """What a benchmark of a model is told on the command line. ``model``: the one of the committed figures."""
+    parser = argparse.ArgumentParser(description=(doc or "").splitlines()[0])
+    help_model = f"a folder or a .gguf file: {model} for the committed figures"
+    parser.add_argument("model", nargs=None if needs_model else "?", help=help_model)
+    parser.add_argument("--rounds", type=int, default=rounds)
+    parser.add_argument("--json", metavar="FILE", help="write everything there")
+    return parser.parse_args()
 
 
 def provenance(model: str | None = None) -> dict[str, str]:
